@@ -22,11 +22,11 @@ import numpy.typing as npt
 import pandas as pd
 import statsmodels.api as sm
 
+from ktdeval.attribution.asset_exposures import exposures
 from ktdeval.attribution.decompose import attribute
-from ktdeval.attribution.exposures import exposures
-from ktdeval.attribution.fit import Fit, fit_factors
-from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
+from ktdeval.attribution.factor_returns import Fit, fit_factors
 from ktdeval.attribution.regression import weighted_least_squares
+from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_panel
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger

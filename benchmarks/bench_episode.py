@@ -29,18 +29,18 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import ktdeval.harness.session
+import ktdeval.harness.step_session
 import ktdeval.runner.episode
-import ktdeval.runner.journal
+import ktdeval.runner.episode_journal
 import ktdeval.runner.run
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.harness.action import ActionForm
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.journal import Journal
+from ktdeval.runner.episode_journal import Journal
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run import PreparedRun, execute_run, prepare_run
 
@@ -148,8 +148,8 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
             (ktdeval.runner.run, "run_episode", "episode"),
             (ktdeval.runner.run, "write_cards", "cards"),
             (Bookkeeper, "book", "settle"),
-            (ktdeval.harness.session, "call", "arguments"),
-            (ktdeval.runner.journal, "encode_canonical", "encode"),
+            (ktdeval.harness.step_session, "call", "arguments"),
+            (ktdeval.runner.episode_journal, "encode_canonical", "encode"),
             (Journal, "append", "sync"),
             (RunFolder, "complete", "compact"),
             (LeakGuard, "check", "guard"),

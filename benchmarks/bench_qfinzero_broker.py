@@ -21,7 +21,7 @@ import numpy as np
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.pmb.broker import Broker, rerun
-from ktdeval_qfinzero.pmb.engine import Observer
+from ktdeval_qfinzero.pmb.engine_state import Observer
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import Clock, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours

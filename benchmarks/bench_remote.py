@@ -36,10 +36,10 @@ from werkzeug.serving import make_server
 
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.runner.completion_marks import EpisodeMark
-from ktdeval.runner.journal import Said
-from ktdeval.runner.run_admin import EpisodeFilter, check_run, list_episodes
+from ktdeval.runner.episode_journal import Said
+from ktdeval.runner.run_maintenance import EpisodeFilter, check_run, list_episodes
 from ktdeval.runner.run_manifest import RunManifest
-from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain

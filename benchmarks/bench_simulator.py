@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
-from ktdeval.trading.account import Settlement, open_account
+from ktdeval.trading.daily_settlement import Settlement, open_account
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Action, Order, TradingConfig

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.messages import CallParams, ModelRequest, Reply
-from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply
 from ktdeval.harness.session_parts import SessionParts
-from ktdeval.keyless.conversation import Conversation
+from ktdeval.harness.step_session import GuardedSession
+from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.draws import round_significant
+from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.runner.episode import Bookkeeper
@@ -33,8 +33,8 @@ from ktdeval.runner.shown_account import SeenBooks
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values.seeds import derive_seed
 from ktdeval_builtin.react import ReactAgent
+from ktdeval_ktdfin.step_view import EpisodeStage
 from ktdeval_ktdfin.task import KtdfinScene
-from ktdeval_ktdfin.trading_step import EpisodeStage
 
 CHANNELS = (
     "risk_check",

@@ -28,8 +28,8 @@ from planted_signal import DAYS, TRAINED, share, simulation_of
 
 from ktdeval_gym.policy import LIMIT, Algorithm
 from ktdeval_gym.rl.train import learn_in
-from ktdeval_gym.simulation import TradingSimulation
-from ktdeval_gym.trading import TradingEnv
+from ktdeval_gym.single_asset_env import TradingEnv
+from ktdeval_gym.single_asset_simulation import TradingSimulation
 
 DRAWN = 0.5  # share of days against the plant: directions are drawn
 LEAST_LEAKED = 0.9

@@ -24,17 +24,17 @@ from bisecting import CHANNELS, Field as Ground, Learned, name_stocks
 from judging import Gold, chances_of, judge
 from scipy import stats
 
-from ktdeval.attribution.panel import FACTOR_NAMES, factor_panel
+from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_panel
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.messages import CallParams
-from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.chat_messages import CallParams
 from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.step_session import GuardedSession
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens, MaskConfig
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.intervals import wilson
 from ktdeval.trading.executor import settle
@@ -42,13 +42,13 @@ from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account
 from ktdeval.values.seeds import derive_seed
 from ktdeval_builtin.react import ReactAgent
-from ktdeval_deanon.certificate.evidence import Field
 from ktdeval_deanon.certificate.lookup_attackers import RandomAttacker, field_sets, weigh
+from ktdeval_deanon.certificate.payload_matching import Field
 from ktdeval_deanon.certificate.public_history import PublicHistory
 from ktdeval_ktdfin.market_day import MEASURE_NAMES
+from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
-from ktdeval_ktdfin.trading_step import EpisodeStage, ResearchStep
 
 PLUGINS = load_plugins()
 WINDOWS = ("W2", "W4", "W6", "W8", "W10")

@@ -20,12 +20,12 @@ from typing import get_args
 import numpy as np
 
 from ktdeval.market import Instrument, MarketSnapshot, SnapshotMeta
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.values.typed_json import encode_canonical
 from ktdeval_gym.policy import Algorithm, read_policy
 from ktdeval_gym.rl.train import learn, policy_file
-from ktdeval_gym.simulation import TradingSimulation
+from ktdeval_gym.single_asset_simulation import TradingSimulation
 
 DAYS, TRAINED = 1000, 500
 SIZES = (0.004, 0.016)  # of a day's log return

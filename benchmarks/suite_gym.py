@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from figures import Figure, Scale
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.task_api import Window
 
@@ -111,8 +111,8 @@ class World:
     """One market and window for all sides."""
 
     def __init__(self) -> None:
-        from ktdeval_gym.simulation import AssetMarket, TradingSimulation  # noqa: PLC0415
-        from ktdeval_gym.trading import TradingEnv, TradingVectorEnv, prior_scale  # noqa: PLC0415
+        from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv, prior_scale  # noqa: PLC0415
+        from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation  # noqa: PLC0415
 
         plugins = load_plugins()
         snapshot = open_snapshot(plugins, DATA, {})

@@ -26,8 +26,8 @@ from bench_attribution import (
 
 from figures import Figure, Scale, faster, in_turns, skipped
 from ktdeval.attribution import attribute, factor_panel, fit_factors
-from ktdeval.attribution.exposures import exposures
-from ktdeval.attribution.fit import Fit
+from ktdeval.attribution.asset_exposures import exposures
+from ktdeval.attribution.factor_returns import Fit
 from ktdeval.market import MarketSnapshot
 from ktdeval.trading.market_tape import MarketTape
 from portfolios import decompose

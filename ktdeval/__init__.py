@@ -22,5 +22,5 @@ def __getattr__(name: str) -> Any:
     if os.path.isdir(path) or os.path.isfile(f"{path}.py"):  # noqa: PTH112, PTH113
         return import_module(f"{__name__}.{name}")
 
-    evaluation = import_module("ktdeval.cli.evaluation")  # by name: nothing inside leans on it
+    evaluation = import_module("ktdeval.cli.python_api")  # by name: nothing inside leans on it
     return getattr(evaluation, name) if name in _OWN else evaluation.command_function(name)

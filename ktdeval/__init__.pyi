@@ -1,4 +1,4 @@
-from ktdeval.cli.evaluation import (
+from ktdeval.cli.python_api import (
     Evaluation as Evaluation,
     evaluate as evaluate,
     load_run as load_run,

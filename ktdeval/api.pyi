@@ -21,7 +21,7 @@ from ktdeval.harness.arguments import (
     DayArg as DayArg,
     Length as Length,
 )
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     CallParams as CallParams,
     Message as Message,
     Model as Model,
@@ -31,7 +31,7 @@ from ktdeval.harness.messages import (
     ToolCall as ToolCall,
     ToolSpec as ToolSpec,
 )
-from ktdeval.harness.tools import (
+from ktdeval.harness.tool_definition import (
     Refusal as Refusal,
     Tool as Tool,
     tool as tool,
@@ -42,7 +42,7 @@ from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.quality import RawMarket as RawMarket
 from ktdeval.market.snapshot import MarketSnapshot as MarketSnapshot
 from ktdeval.masking.lens import Lens as Lens
-from ktdeval.masking.payload import (
+from ktdeval.masking.payload_types import (
     AssetRef as AssetRef,
     DayRef as DayRef,
     Payload as Payload,
@@ -52,6 +52,7 @@ from ktdeval.masking.payload import (
 from ktdeval.registry.task_files import task_specs as task_specs
 from ktdeval.stats.intervals import Interval as Interval
 from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, metric as metric
+from ktdeval.task_api.episode_spec import EpisodeSpec as EpisodeSpec, Window as Window
 from ktdeval.task_api.events import Event as Event
 from ktdeval.task_api.qa import QATask as QATask
 from ktdeval.task_api.scoring import (
@@ -63,10 +64,9 @@ from ktdeval.task_api.scoring import (
     ScoreDefinition as ScoreDefinition,
     ScoringTask as ScoringTask,
 )
-from ktdeval.task_api.spec import EpisodeSpec as EpisodeSpec, Window as Window
-from ktdeval.task_api.task import Scene as Scene, Task as Task
+from ktdeval.task_api.trading_task import Scene as Scene, Task as Task
 from ktdeval.task_api.traits import TaskTraits as TaskTraits
 from ktdeval.trading.ledger import Ledger as Ledger
 from ktdeval.trading.types import Order as Order, TradingConfig as TradingConfig
-from ktdeval.values.fields import option as option
+from ktdeval.values.config_options import option as option
 from ktdeval.values.seeds import derive_seed as derive_seed

@@ -63,7 +63,7 @@ HOOKS = {
     ),
     "data": (
         "Market data providers; `make(params)` returns a `MarketSnapshot` without an id. Data of"
-        " another form: see `ktdeval.registry.data_form.DataForm`."
+        " another form: see `ktdeval.registry.plugin_data_formats.DataForm`."
     ),
     "venues": (
         "Rules of markets; `make()` returns a `ktdeval.market.Venue`. From YAML:"

@@ -1,13 +1,26 @@
 """Public names of attribution: exposures, cross-sectional regressions, decomposition of returns."""
 
+from ktdeval.attribution.asset_exposures import vif_screen as vif_screen
 from ktdeval.attribution.decompose import (
     TRADING_LINES as TRADING_LINES,
     Attribution as Attribution,
     attribute as attribute,
     attribution_problem as attribution_problem,
 )
-from ktdeval.attribution.exposures import vif_screen as vif_screen
-from ktdeval.attribution.factors import (
+from ktdeval.attribution.factor_returns import (
+    FEW_ASSETS as FEW_ASSETS,
+    Fit as Fit,
+    Goodness as Goodness,
+    Scheme as Scheme,
+    fit_factors as fit_factors,
+    has_few_assets as has_few_assets,
+)
+from ktdeval.attribution.style_factor_panel import (
+    FACTOR_NAMES as FACTOR_NAMES,
+    factor_history as factor_history,
+    factor_panel as factor_panel,
+)
+from ktdeval.attribution.style_factors import (
     FACTORS as FACTORS,
     FactorDefinition as FactorDefinition,
     FactorTable as FactorTable,
@@ -16,17 +29,4 @@ from ktdeval.attribution.factors import (
     filled_forward as filled_forward,
     last_known as last_known,
     standardise as standardise,
-)
-from ktdeval.attribution.fit import (
-    FEW_ASSETS as FEW_ASSETS,
-    Fit as Fit,
-    Goodness as Goodness,
-    Scheme as Scheme,
-    fit_factors as fit_factors,
-    has_few_assets as has_few_assets,
-)
-from ktdeval.attribution.panel import (
-    FACTOR_NAMES as FACTOR_NAMES,
-    factor_history as factor_history,
-    factor_panel as factor_panel,
 )

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.attribution.exposures import ExposureNote, NoteKind, daily_notes
-from ktdeval.attribution.fit import Fit, Goodness, fit_factors
+from ktdeval.attribution.asset_exposures import ExposureNote, NoteKind, daily_notes
+from ktdeval.attribution.factor_returns import Fit, Goodness, fit_factors
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 

@@ -6,8 +6,7 @@ from ktdeval.calls.base_urls import (
     check_base_url as check_base_url,
     why_unreachable as why_unreachable,
 )
-from ktdeval.calls.batch_file import BatchId as BatchId
-from ktdeval.calls.batches import (
+from ktdeval.calls.batch_api import (
     CANCELLED as CANCELLED,
     EXPIRED as EXPIRED,
     Batches as Batches,
@@ -18,7 +17,7 @@ from ktdeval.calls.batches import (
 )
 from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount, Drawing as Drawing
 from ktdeval.calls.call_log import read_calls as read_calls
-from ktdeval.calls.context import (
+from ktdeval.calls.context_window import (
     Context as Context,
     ContextExceeded as ContextExceeded,
 )
@@ -45,23 +44,24 @@ from ktdeval.calls.prices import (
     find_price as find_price,
     read_price_table as read_price_table,
 )
+from ktdeval.calls.provider_errors import (
+    Refusal as Refusal,
+    read_refusal as read_refusal,
+    refusal_of as refusal_of,
+    retry_after_s as retry_after_s,
+)
 from ktdeval.calls.record import (
     ANSWERED as ANSWERED,
     BATCHED as BATCHED,
     CACHED as CACHED,
     CallRecord as CallRecord,
 )
-from ktdeval.calls.refusals import (
-    Refusal as Refusal,
-    read_refusal as read_refusal,
-    refusal_of as refusal_of,
-    retry_after_s as retry_after_s,
-)
-from ktdeval.calls.reply_origin import (
+from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
+from ktdeval.calls.served_model_name import (
     bare_model as bare_model,
     is_other_model as is_other_model,
     served_model as served_model,
     served_text as served_text,
 )
-from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
 from ktdeval.calls.stop_flag import Fence as Fence, StopSignal as StopSignal
+from ktdeval.calls.submitted_batches import BatchId as BatchId

@@ -8,7 +8,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ktdeval.calls.http_errors import one_line
 from ktdeval.errors import ConfigError
-from ktdeval.values.addresses import secret_in
+from ktdeval.values.secret_free_addresses import secret_in
 
 _PATIENCE_S = 3.0
 _PORTS = {"http": 80, "https": 443}

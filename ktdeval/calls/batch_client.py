@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ktdeval.calls.batch_file import BatchedRequest, BatchEntry, BatchFile
-from ktdeval.calls.batches import (
+from ktdeval.calls.batch_api import (
     CANCELLED,
     EXPIRED,
     BatchResults,
@@ -29,15 +28,16 @@ from ktdeval.calls.batches import (
 from ktdeval.calls.budget import Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
 from ktdeval.calls.client import CallSource, ClientSettings, EpisodeModel, ModelClient, PendingCall
-from ktdeval.calls.context import ContextExceeded
-from ktdeval.calls.pending_requests import WantedReply
+from ktdeval.calls.context_window import ContextExceeded
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
+from ktdeval.calls.request_collector import WantedReply
 from ktdeval.calls.retry import RETRYABLE, Notify, is_retryable
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
+from ktdeval.calls.submitted_batches import BatchedRequest, BatchEntry, BatchFile
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, StoreError
-from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, sound
+from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, sound
 
 _FIRST_WAIT_S = 5.0  #: until a batch is looked at again
 _LONGEST_WAIT_S = 120.0

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ktdeval.calls.limiter import FairQueue
+from ktdeval.calls.concurrency_limit import FairQueue
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
-from ktdeval.harness.messages import ModelRequest, Usage
+from ktdeval.harness.chat_messages import ModelRequest, Usage
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
 
-from ktdeval.harness.messages import Usage
+from ktdeval.harness.chat_messages import Usage
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.typed_json import Value
 

@@ -29,7 +29,7 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import CacheEntry, CallRecord, Spent, pack
 from ktdeval.calls.remote_call_log import LOG_FILE as LOG_FILE, call_parts_at, call_record
 from ktdeval.errors import StoreError
-from ktdeval.harness.messages import Reply
+from ktdeval.harness.chat_messages import Reply
 from ktdeval.values.files import Closing
 
 #: Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its

@@ -14,8 +14,13 @@ from msgspec import structs
 
 from ktdeval.calls.budget import Allowance, Budget, Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, ResumedCounts
-from ktdeval.calls.context import ContextExceeded, ContextWindow, given_context, stated_context
-from ktdeval.calls.limiter import CallSlot, ProviderLimiter
+from ktdeval.calls.concurrency_limit import CallSlot, ProviderLimiter
+from ktdeval.calls.context_window import (
+    ContextExceeded,
+    ContextWindow,
+    given_context,
+    stated_context,
+)
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import PromptBytes, prompt_bytes
 from ktdeval.calls.record import (
@@ -30,11 +35,11 @@ from ktdeval.calls.record import (
     is_cacheable,
     request_key,
 )
-from ktdeval.calls.reply_origin import is_other_model
 from ktdeval.calls.retry import Notify, RetryPolicy
+from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
-from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, Usage, sound
+from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, Usage, sound
 from ktdeval.secrets.redaction import hide_keys
 from ktdeval.values.rollback import undone_on_error
 

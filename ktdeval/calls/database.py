@@ -35,7 +35,7 @@ from ktdeval.calls.record import (
 )
 from ktdeval.errors import StoreError
 from ktdeval.values.files import Closing, csv_rows, sync_folder
-from ktdeval.values.formats import check_version, format_version
+from ktdeval.values.format_versions import check_version, format_version
 from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.temporary import temporary_file
 

@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.context import ContextExceeded, read_context_refusal
-from ktdeval.calls.refusals import READ_CHARS, Refusal, read_refusal, refusal_of
+from ktdeval.calls.context_window import ContextExceeded, read_context_refusal
+from ktdeval.calls.provider_errors import READ_CHARS, Refusal, read_refusal, refusal_of
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness.messages import encodable
-from ktdeval.masking.shortening import shorten
+from ktdeval.harness.chat_messages import encodable
+from ktdeval.masking.text_truncation import shorten
 from ktdeval.secrets.redaction import hide_keys
 from ktdeval.values.files import csv_rows
 from ktdeval.values.strict_json import JsonValue, loads_strict

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval.harness.messages import ModelRequest
+from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.yamlio import load_yaml
 

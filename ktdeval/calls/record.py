@@ -17,7 +17,7 @@ import zstandard
 
 from ktdeval.calls.call_counts import ANSWERED, ANSWERS, BATCHED, CACHED, REFUSED, tally_calls
 from ktdeval.errors import StoreError
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     USAGE_FIELDS,
     CallParams,
     Message,

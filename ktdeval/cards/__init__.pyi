@@ -11,7 +11,7 @@ from ktdeval.cards.card import (
     TradingCard as TradingCard,
     TradingEpisode as TradingEpisode,
 )
-from ktdeval.cards.check import (
+from ktdeval.cards.card_reading import (
     ATTACHED as ATTACHED,
     CardKind as CardKind,
     card_files as card_files,
@@ -22,12 +22,7 @@ from ktdeval.cards.check import (
     parse_card as parse_card,
     validate_card as validate_card,
 )
-from ktdeval.cards.compare import (
-    JsonPath as JsonPath,
-    card_difference as card_difference,
-    value_difference as value_difference,
-)
-from ktdeval.cards.fields.basics import (
+from ktdeval.cards.fields.base_types import (
     Count as Count,
     Counts as Counts,
     Day as Day,
@@ -69,7 +64,13 @@ from ktdeval.cards.fields.episode_parts import (
     MissingEpisode as MissingEpisode,
     UsageCounts as UsageCounts,
 )
-from ktdeval.cards.fields.facts import rests_on as rests_on
+from ktdeval.cards.fields.fact_types import (
+    SIDES as SIDES,
+    Definition as Definition,
+    Drift as Drift,
+    Pluggable as Pluggable,
+    SnapshotPart as SnapshotPart,
+)
 from ktdeval.cards.fields.market import gather_snapshot as gather_snapshot
 from ktdeval.cards.fields.medians import (
     QUARTILES as QUARTILES,
@@ -81,19 +82,13 @@ from ktdeval.cards.fields.medians import (
 )
 from ktdeval.cards.fields.metrics import MetricLine as MetricLine, compute_metric as compute_metric
 from ktdeval.cards.fields.models import with_args as with_args
-from ktdeval.cards.fields.parts import (
-    SIDES as SIDES,
-    Definition as Definition,
-    Drift as Drift,
-    Pluggable as Pluggable,
-    SnapshotPart as SnapshotPart,
-)
 from ktdeval.cards.fields.provenance import made_at as made_at
-from ktdeval.cards.fields.ranking import NEVER_TRADED as NEVER_TRADED
+from ktdeval.cards.fields.rank_eligibility import NEVER_TRADED as NEVER_TRADED
+from ktdeval.cards.fields.recorded_facts import rests_on as rests_on
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
 from ktdeval.cards.fields.tokens import episode_tokens as episode_tokens, not_counted as not_counted
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
-from ktdeval.cards.figures import (
+from ktdeval.cards.metric_tables import (
     NEVER_SHOWN as NEVER_SHOWN,
     SCHEME_HEADS as SCHEME_HEADS,
     episode_excess as episode_excess,
@@ -101,6 +96,11 @@ from ktdeval.cards.figures import (
     nearest_to_median as nearest_to_median,
     price_index as price_index,
     scheme_rows as scheme_rows,
+)
+from ktdeval.cards.recomputation_diff import (
+    JsonPath as JsonPath,
+    card_difference as card_difference,
+    value_difference as value_difference,
 )
 from ktdeval.cards.report_rows import uncounted_tokens as uncounted_tokens
 from ktdeval.cards.reports import (
@@ -141,7 +141,7 @@ from ktdeval.cards.system import (
     split_patterns as split_patterns,
     system_labels as system_labels,
 )
-from ktdeval.cards.table import (
+from ktdeval.cards.table_types import (
     UNDEFINED as UNDEFINED,
     Grid as Grid,
     Report as Report,

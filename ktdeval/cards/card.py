@@ -1,5 +1,5 @@
 """Result cards as typed values, one class for each kind of evaluation: the facts that a run records
-(`ktdeval.cards.fields.facts`), and the fields that follow from them. Their JSON Schemas are
+(`ktdeval.cards.fields.recorded_facts`), and the fields that follow from them. Their JSON Schemas are
 generated from these classes.
 """
 
@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType, field
 
 from ktdeval.cards.fields.attribution import Attribution
-from ktdeval.cards.fields.basics import Counts, Name
+from ktdeval.cards.fields.base_types import Counts, Name
 from ktdeval.cards.fields.cost import TokenCost, TradingCost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.episode_parts import (
@@ -20,18 +20,18 @@ from ktdeval.cards.fields.episode_parts import (
     TradingEpisode as TradingEpisode,
     UsageCounts,
 )
-from ktdeval.cards.fields.facts import (
+from ktdeval.cards.fields.fact_types import ScoreLine as ScoreLine
+from ktdeval.cards.fields.metrics import MetricLine
+from ktdeval.cards.fields.rank_eligibility import Rankable
+from ktdeval.cards.fields.recorded_facts import (
     Card as Card,
     Evaluation as Evaluation,
     ScoringFacts,
     TradingFacts,
 )
-from ktdeval.cards.fields.labels import Label, TradingLabel
-from ktdeval.cards.fields.metrics import MetricLine
-from ktdeval.cards.fields.parts import ScoreLine as ScoreLine
-from ktdeval.cards.fields.ranking import Rankable
 from ktdeval.cards.fields.roles import RoleCost
-from ktdeval.cards.fields.target import TargetTaskPart
+from ktdeval.cards.fields.target_task import TargetTaskPart
+from ktdeval.cards.fields.warning_labels import Label, TradingLabel
 
 
 class TradingCard(TradingFacts, frozen=True):

@@ -13,7 +13,7 @@ from ktdeval.cards.show import (
     summaries,
     summary_lines,
 )
-from ktdeval.cards.table import Grid
+from ktdeval.cards.table_types import Grid
 
 
 class Cards(tuple[TradingCard | ScoringCard, ...]):

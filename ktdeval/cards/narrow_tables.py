@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from ktdeval.cards.table import Grid
+from ktdeval.cards.table_types import Grid
 from ktdeval.cards.text_wrapping import GAP, bands, column_widths as widths_of, row_width, wrapped
 
 _LEAST_TEXT = 20  # columns: a text is never wrapped narrower

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ktdeval.cards.derived_fields import AnyCard, card_rows
+from ktdeval.cards.assembly import AnyCard, card_rows
 from ktdeval.cards.fields.cost import uncounted_tokens as unpaid_words
 from ktdeval.cards.fields.episodes import missing_notes
-from ktdeval.cards.table import Grid, Report, clean, word_grid
+from ktdeval.cards.table_types import Grid, Report, clean, word_grid
 
 
 def assemble_report(card: AnyCard, grids: tuple[Grid, ...], notes: Iterable[str]) -> Report:

@@ -9,11 +9,11 @@ from msgspec import UnsetType
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.episode_parts import TradingEpisode
+from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.metrics import MetricLine
-from ktdeval.cards.fields.parts import ScoreLine
 from ktdeval.cards.fields.units import is_fraction
-from ktdeval.cards.figures import (
+from ktdeval.cards.metric_tables import (
     PARTS,
     chosen_columns,
     memory_claim,
@@ -23,7 +23,7 @@ from ktdeval.cards.figures import (
     selection_tables,
 )
 from ktdeval.cards.report_rows import absence_notes, assemble_report
-from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, share_of
+from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean, share_of
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 

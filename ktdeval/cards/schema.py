@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 import msgspec
 
+from ktdeval.cards.assembly import card_type
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
-from ktdeval.cards.derived_fields import card_type
-from ktdeval.cards.fields.basics import Figure
+from ktdeval.cards.fields.base_types import Figure
 from ktdeval.cards.words_file import WORDS_FILE, with_tables, words_text
 from ktdeval.values.files import write_atomic
 from ktdeval.values.strict_json import dumps_pretty

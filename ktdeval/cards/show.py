@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
-from ktdeval.cards.check import card_kinds
-from ktdeval.cards.figures import columns_of
+from ktdeval.cards.card_reading import card_kinds
+from ktdeval.cards.metric_tables import columns_of
 from ktdeval.cards.narrow_tables import column_widths, fitted, indent_of
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
-from ktdeval.cards.table import UNDEFINED, Grid, Report, clean
+from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean
 from ktdeval.cards.text_wrapping import GAP, padded, wrapped
 
 _CLAIM_WIDTH = 80  # columns: sentences are wrapped for reading

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from ktdeval.cards.fields.basics import Sha256
+from ktdeval.cards.fields.base_types import Sha256
 from ktdeval.cards.signing_keys import PrivateKey, PublicKey
 from ktdeval.errors import SignatureError, explained
 from ktdeval.values.files import read_plain, write_atomic

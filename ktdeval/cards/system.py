@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ktdeval.cards.fields.facts import Evaluation
-from ktdeval.cards.fields.parts import FurtherModelPart
+from ktdeval.cards.fields.fact_types import FurtherModelPart
+from ktdeval.cards.fields.recorded_facts import Evaluation
 from ktdeval.errors import UsageError
-from ktdeval.task_api.spec import EpisodeSpec, FurtherModel
-from ktdeval.values.fields import near_matches
+from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import encode_canonical
 

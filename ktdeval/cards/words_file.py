@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
+from ktdeval.cards.assembly import card_type
 from ktdeval.cards.card import Card, Evaluation, ScoringCard, TradingCard
-from ktdeval.cards.derived_fields import card_type
-from ktdeval.cards.fields.decisions import PROVENANCE_WORDS
+from ktdeval.cards.fields.all_fields import FIELDS
+from ktdeval.cards.fields.decision_provenance import PROVENANCE_WORDS
 from ktdeval.cards.fields.failures import FAILURE_WORDS
-from ktdeval.cards.fields.labels import LABEL_WORDS
-from ktdeval.cards.fields.order import FIELDS
 from ktdeval.cards.fields.units import OTHER_DECIMALS, UNITS
+from ktdeval.cards.fields.warning_labels import LABEL_WORDS
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.stats.metric import metric_rows
 from ktdeval.values.strict_json import JsonValue

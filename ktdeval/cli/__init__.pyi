@@ -30,14 +30,14 @@ from ktdeval.cli.options import (
     warn as warn,
 )
 from ktdeval.cli.progress import work_shown as work_shown
-from ktdeval.cli.resume import resume_line as resume_line
+from ktdeval.cli.resume_hint import resume_line as resume_line
 from ktdeval.cli.run import (
     check_finished as check_finished,
     collector_held_back as collector_held_back,
     run_shown as run_shown,
 )
 from ktdeval.cli.signing import passphrase_of_key as passphrase_of_key
-from ktdeval.cli.table import (
+from ktdeval.cli.terminal_tables import (
     grid_lines as grid_lines,
     line_width as line_width,
     print_grid as print_grid,

@@ -17,13 +17,13 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli.options import warn
-from ktdeval.cli.table import print_json, print_table
+from ktdeval.cli.terminal_tables import print_json, print_table
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 
 if TYPE_CHECKING:
     from ktdeval.calls.cache_admin import CacheAdmin, CheckedReplies, ModelUse
-    from ktdeval.cli.files import PruneOptions
+    from ktdeval.cli.files_command import PruneOptions
     from ktdeval.market.array_cache import ArrayCache
 
 _MEGABYTE = 1_000_000
@@ -200,7 +200,7 @@ def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
     Raises StoreError: a named file does not exist.
     """
     from ktdeval.calls.cache_admin import CacheAdmin
-    from ktdeval.runner.remote.model_access import cache_path
+    from ktdeval.runner.remote.model_connection import cache_path
 
     path = file
     if path is None:

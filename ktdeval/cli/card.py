@@ -23,7 +23,7 @@ from ktdeval.cli.options import (
     options_of,
 )
 from ktdeval.cli.signing import keygen, sign
-from ktdeval.cli.table import line_width, print_json
+from ktdeval.cli.terminal_tables import line_width, print_json
 from ktdeval.errors import KtdevalError, VerificationError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def print_cards(paths: Sequence[Path]) -> None:
     """Print the first screen of a card, or a table of several, and the commands to see them whole."""
-    from ktdeval.cards.check import load_card
+    from ktdeval.cards.card_reading import load_card
     from ktdeval.cards.show import card_lines, print_lines, summary_lines
 
     cards = [load_card(path) for path in paths]
@@ -88,7 +88,7 @@ def show(paths: tuple[Path, ...], options: ShowOptions) -> None:
     """Print a card: its panel and what it claims. Several cards are side by side."""
     from rich.text import Text
 
-    from ktdeval.cards.check import card_files, load_card
+    from ktdeval.cards.card_reading import card_files, load_card
     from ktdeval.cards.show import card_lines, plain_text, print_lines, side_by_side
 
     cards = [load_card(file) for file in card_files(paths)]
@@ -191,7 +191,7 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], Verification]:
 
 def _check_alone(path: Path, as_json: bool) -> None:
     """Check cards against their schemas and their own episodes, and print the verdicts."""
-    from ktdeval.cards.check import card_files, card_kinds, load_card
+    from ktdeval.cards.card_reading import card_files, card_kinds, load_card
 
     def judge(file: Path) -> str:
         checked = load_card(file)
@@ -221,7 +221,7 @@ def _check_alone(path: Path, as_json: bool) -> None:
 
 def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:
     """Raise SignatureError unless each card is signed by one of the keys."""
-    from ktdeval.cards.check import card_files
+    from ktdeval.cards.card_reading import card_files
     from ktdeval.cards.signatures import SIGNED_CARD, check_signature
     from ktdeval.cards.signing_keys import read_public_keys
 
@@ -234,7 +234,7 @@ def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:
 
 def _print_verifications(path: Path, verify_file: Callable[[Path], Verification]) -> None:
     """Print a JSON list with the verification of each card, then raise the first failure."""
-    from ktdeval.cards.check import card_files
+    from ktdeval.cards.card_reading import card_files
 
     verdicts: list[JsonValue] = []
     failures: list[KtdevalError] = []
@@ -267,7 +267,7 @@ def _print_verifications(path: Path, verify_file: Callable[[Path], Verification]
 
 def _judge_cards(path: Path, judge: Callable[[Path], str], passed: str) -> None:
     """Print the verdict on each card, then raise the first failure."""
-    from ktdeval.cards.check import card_files
+    from ktdeval.cards.card_reading import card_files
 
     files = card_files([path])
     failures = list[KtdevalError]()

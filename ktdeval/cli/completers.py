@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec

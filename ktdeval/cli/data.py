@@ -23,15 +23,15 @@ from ktdeval.cli.options import (
     open_plugins,
     options_of,
 )
-from ktdeval.cli.table import print_json, print_table
+from ktdeval.cli.terminal_tables import print_json, print_table
 from ktdeval.errors import UsageError
-from ktdeval.registry.loading import Plugins
-from ktdeval.values.fields import stored_market
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.values.config_options import stored_market
 from ktdeval.values.strict_json import dumps_pretty
 
 if TYPE_CHECKING:
     from ktdeval.market.snapshot import MarketSnapshot
-    from ktdeval.registry.data_form import DataForm
+    from ktdeval.registry.plugin_data_formats import DataForm
 
 
 @dataclass(frozen=True, kw_only=True)

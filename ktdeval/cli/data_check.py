@@ -11,13 +11,13 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli.options import inherited
-from ktdeval.cli.table import print_table
+from ktdeval.cli.terminal_tables import print_table
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
 
 if TYPE_CHECKING:
     from ktdeval.market.findings import Finding
-    from ktdeval.market.raw import RawMarket
-    from ktdeval.registry.data_form import DataForm
+    from ktdeval.market.raw_tables import RawMarket
+    from ktdeval.registry.plugin_data_formats import DataForm
 
 
 def report_market(raw: RawMarket, as_json: bool) -> int:

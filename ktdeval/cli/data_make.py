@@ -23,17 +23,17 @@ from ktdeval.cli.options import (
     open_plugins,
     options_of,
 )
-from ktdeval.cli.table import params_of
+from ktdeval.cli.terminal_tables import params_of
 from ktdeval.errors import PluginError, UsageError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.registry.task_files import merge_layers
-from ktdeval.values.fields import build_params, near_matches, option
+from ktdeval.values.config_options import build_params, near_matches, option
 from ktdeval.values.yamlio import load_yaml
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
     from ktdeval.market.snapshot import MarketSnapshot
-    from ktdeval.runner.recipe import Recipe
+    from ktdeval.runner.snapshot_recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ def _fetch(
     expected: tuple[Path, Recipe] | None = None,
 ) -> None:
     """Fetch a market, store it with a recipe, and warn of problems in the data."""
-    from ktdeval.runner.recipe import RECIPE, fetch_snapshot
+    from ktdeval.runner.snapshot_recipe import RECIPE, fetch_snapshot
 
     query = _pinned(spec, args, out)
     _print_summary(fetch_snapshot(plugins, spec.name, query, out, expected), out)
@@ -348,7 +348,7 @@ def _pinned(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, Any]
 
 def _fetch_again(plugins: Plugins, recipe: Path, options: MakeOptions) -> None:
     """Fetch the market of a recipe again, and compare."""
-    from ktdeval.runner.recipe import load_recipe
+    from ktdeval.runner.snapshot_recipe import load_recipe
 
     if options.check_only or options.as_json or options.spec is not None:
         raise UsageError("--recipe takes only --out DIR, and --set for what a recipe omits")

@@ -14,8 +14,8 @@ from click.shell_completion import CompletionItem
 
 from ktdeval.cli.examples import example
 from ktdeval.errors import PluginError, UsageError
-from ktdeval.registry.loading import hint
-from ktdeval.values.fields import near_matches
+from ktdeval.registry.plugin_registry import hint
+from ktdeval.values.config_options import near_matches
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from ktdeval.cli.options import (
     open_plugins,
     options_of,
 )
-from ktdeval.cli.table import (
+from ktdeval.cli.terminal_tables import (
     param_json,
     params_of,
     print_groups,
@@ -33,8 +33,8 @@ from ktdeval.cli.table import (
 from ktdeval.errors import UsageError
 from ktdeval.hookspecs import COMPACT, Spec
 from ktdeval.registry.discovery import find_entry_points
-from ktdeval.registry.loading import KINDS, PluginInfo, Plugins, count_of, load_plugins
-from ktdeval.values.fields import near_matches, to_mapping
+from ktdeval.registry.plugin_registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
+from ktdeval.values.config_options import near_matches, to_mapping
 from ktdeval.values.files import csv_rows
 from ktdeval.values.strict_json import plain
 
@@ -233,7 +233,7 @@ def _show_metric(plugins: Plugins, name: str, as_json: bool) -> None:
 
 
 def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
-    from ktdeval.task_api.task import describe_task
+    from ktdeval.task_api.trading_task import describe_task
 
     task = plugins.make_task(name)
     described = describe_task(task, plugins.tools(task.tools))

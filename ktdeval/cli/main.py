@@ -17,11 +17,11 @@ import ktdeval
 from ktdeval.cli.groups import LazyCommand, LazyGroup, SharedGroup
 from ktdeval.cli.moved import with_new_words
 from ktdeval.cli.options import WORDS, grouped, open_plugins, run_options, write_groups
-from ktdeval.cli.table import terminal_width
+from ktdeval.cli.terminal_tables import terminal_width
 from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.loading import hint, hints
-from ktdeval.stores.urls_in_output import with_urls
+from ktdeval.registry.plugin_registry import hint, hints
+from ktdeval.stores.paths_as_urls import with_urls
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell's script asks for words

@@ -17,7 +17,7 @@ from ktdeval.cli.options import (
     open_plugins,
     options_of,
 )
-from ktdeval.cli.table import grid_lines, line_width, print_json
+from ktdeval.cli.terminal_tables import grid_lines, line_width, print_json
 from ktdeval.errors import UsageError
 
 if TYPE_CHECKING:

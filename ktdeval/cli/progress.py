@@ -27,8 +27,8 @@ from rich.text import Text
 from ktdeval.cards import clean
 from ktdeval.hookspecs import hookimpl
 from ktdeval.task_api import events
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import Event, SampleFinished, StepFinished
-from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.values.progress_reports import Tell, tell_nobody
 
 _PLAIN_REPORTS = 10  # lines for each episode without a terminal

@@ -31,15 +31,15 @@ from ktdeval.cli.options import (
     options_of,
     run_flag,
 )
-from ktdeval.cli.resume import resume_line
-from ktdeval.cli.table import print_json
+from ktdeval.cli.resume_hint import resume_line
+from ktdeval.cli.terminal_tables import print_json
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.runner.config import RunConfig, load_config
-from ktdeval.values.fields import shown_path, working_folder
+from ktdeval.values.config_options import shown_path, working_folder
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop_flag import StopSignal
-    from ktdeval.registry.loading import Plugins
+    from ktdeval.registry.plugin_registry import Plugins
     from ktdeval.runner.run import RunResult
     from ktdeval.values.strict_json import JsonValue
 

@@ -11,11 +11,11 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli.options import FilePath
-from ktdeval.cli.table import print_json, print_table
+from ktdeval.cli.terminal_tables import print_json, print_table
 from ktdeval.errors import VerificationError
 
 if TYPE_CHECKING:
-    from ktdeval.runner.run_admin import EpisodeRow, RunFinding
+    from ktdeval.runner.run_maintenance import EpisodeRow, RunFinding
 
 _HEADER = ("EPISODE", "STATE", "TASK", "MODEL", "AGENT", "WINDOW", "SEED", "BYTES")
 _SHOWN_FINDINGS = 100
@@ -23,7 +23,7 @@ _SHOWN_FINDINGS = 100
 
 def list_runs(place: Path, as_json: bool, chosen: Mapping[str, Any]) -> None:
     """List the episodes of a run, or of all runs below a folder. `chosen`: as of `EpisodeFilter`."""
-    from ktdeval.runner.run_admin import EpisodeFilter, list_episodes
+    from ktdeval.runner.run_maintenance import EpisodeFilter, list_episodes
     from ktdeval.runner.trial_count import run_folders
     from ktdeval.values.typed_json import to_plain
 
@@ -67,7 +67,7 @@ def check_runs(place: Path, as_json: bool) -> None:
     """Check the files of a run, or of all runs below a folder. Raises VerificationError: something
     is missing or damaged.
     """
-    from ktdeval.runner.run_admin import check_run
+    from ktdeval.runner.run_maintenance import check_run
     from ktdeval.runner.trial_count import run_folders
 
     found: list[tuple[Path, RunFinding]] = []
@@ -101,7 +101,7 @@ def _print_findings(place: Path, found: list[tuple[Path, RunFinding]]) -> None:
 
 def compact_runs(place: str) -> None:
     """Compact a run at a path or URL, and say what that took away."""
-    from ktdeval.runner.run_admin import compact_run
+    from ktdeval.runner.run_maintenance import compact_run
     from ktdeval.stores.mirror import is_url
 
     where: str | Path = place

@@ -78,7 +78,7 @@ def sign(path: Path, options: SignOptions) -> None:
     PATH is a card file, or a run folder with all its cards. The card itself is not changed. A
     signature says who vouches for these bytes, not when.
     """
-    from ktdeval.cards.check import card_files, load_card
+    from ktdeval.cards.card_reading import card_files, load_card
     from ktdeval.cards.signatures import SIGNED_CARD, sign_file
     from ktdeval.cards.signing_keys import read_private_key
 

@@ -29,8 +29,7 @@ from ktdeval.harness.arguments import (
     DayArg as DayArg,
     Length as Length,
 )
-from ktdeval.harness.forced_answers import ask_forced as ask_forced, ask_in_words as ask_in_words
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
     NO_TOOL as NO_TOOL,
     CallParams as CallParams,
@@ -48,7 +47,8 @@ from ktdeval.harness.messages import (
     Usage as Usage,
     with_distinct_ids as with_distinct_ids,
 )
-from ktdeval.harness.plain_schema import in_words as in_words
+from ktdeval.harness.forced_tool_calls import ask_forced as ask_forced, ask_in_words as ask_in_words
+from ktdeval.harness.minimal_submission import smallest_value as smallest_value
 from ktdeval.harness.reading import (
     is_no_arguments as is_no_arguments,
     json_object as json_object,
@@ -62,7 +62,7 @@ from ktdeval.harness.research_then_submit import (
     offered_tools as offered_tools,
     research as research,
 )
-from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
+from ktdeval.harness.schema_check import in_words as in_words
 from ktdeval.harness.stance_form import (
     HoldRule as HoldRule,
     Rebuild as Rebuild,
@@ -72,8 +72,9 @@ from ktdeval.harness.stance_form import (
     Target as Target,
     stance_schema as stance_schema,
 )
+from ktdeval.harness.step_session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.streaming import Listener as Listener, ReplyPiece as ReplyPiece
-from ktdeval.harness.tools import (
+from ktdeval.harness.tool_definition import (
     Refusal as Refusal,
     Tool as Tool,
     call as call,
@@ -86,14 +87,13 @@ from ktdeval.harness.traits import (
     agent_traits as agent_traits,
     model_traits as model_traits,
 )
-from ktdeval.harness.trivial_submission import smallest_value as smallest_value
 from ktdeval.harness.written_calls import (
     read_blocks as read_blocks,
     read_envelope as read_envelope,
     split_thought as split_thought,
 )
 from ktdeval.observation.state_reading import shown_state as shown_state
-from ktdeval.observation.state_tables import (
+from ktdeval.observation.state_rows import (
     as_object as as_object,
     rows_by_asset as rows_by_asset,
     table_rows as table_rows,

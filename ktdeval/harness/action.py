@@ -13,18 +13,18 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from ktdeval.harness.agent import HarnessConfig, Submission
+from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
-from ktdeval.harness.messages import ToolSpec, encodable
-from ktdeval.harness.plain_schema import plainly_follows
 from ktdeval.harness.reading import is_no_arguments, with_side_words
+from ktdeval.harness.schema_check import plainly_follows
 from ktdeval.harness.step_schema import orders_of, with_schema
-from ktdeval.masking.identities import WITHHELD
+from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
-from ktdeval.masking.payload import render_json
+from ktdeval.masking.payload_types import render_json
 from ktdeval.observation.state import ObservedState
-from ktdeval.observation.state_tables import as_object
-from ktdeval.trading.constraints import RuleBreach
+from ktdeval.observation.state_rows import as_object
 from ktdeval.trading.executor import REJECTIONS
+from ktdeval.trading.rule_breaches import RuleBreach
 from ktdeval.trading.types import Order, Scale
 from ktdeval.values.kinds import Schema
 from ktdeval.values.strict_json import DoubledFieldError, JsonValue, loads_unique

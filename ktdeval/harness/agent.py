@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import PROVENANCES, Action, Order, Provenance
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 

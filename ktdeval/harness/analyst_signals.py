@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ktdeval.harness.reading import json_object, label_key
-from ktdeval.harness.session import TranscriptEntry
+from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.observation.state_reading import recorded_state
-from ktdeval.observation.state_tables import as_object
+from ktdeval.observation.state_rows import as_object
 
 Signal = Literal["Bullish", "Bearish", "Neutral"]
 SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")

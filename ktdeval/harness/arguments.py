@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.masking.lens import Lens
+from ktdeval.values.class_fields import kind_of
 from ktdeval.values.kinds import (
     Bounds as Bounds,
     Kind,
@@ -18,7 +19,6 @@ from ktdeval.values.kinds import (
     Schema,
 )
 from ktdeval.values.misfit import Misfit
-from ktdeval.values.records import kind_of
 from ktdeval.values.strict_json import JsonValue
 
 

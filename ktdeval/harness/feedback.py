@@ -14,8 +14,8 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktdeval.harness.messages import Reply
-from ktdeval.harness.plain_schema import in_words
+from ktdeval.harness.chat_messages import Reply
+from ktdeval.harness.schema_check import in_words
 from ktdeval.values.kinds import Schema
 from ktdeval.values.strict_json import JsonValue
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ktdeval.harness.messages import Reply, ToolSpec
+from ktdeval.harness.chat_messages import Reply, ToolSpec
 from ktdeval.market import parse_code
 from ktdeval.masking import normalise
-from ktdeval.observation.state_tables import as_object
+from ktdeval.observation.state_rows import as_object
 from ktdeval.values.strict_json import loads_strict
 
 

@@ -9,8 +9,8 @@ submit tool before it ends the research, and submits nothing.
 from __future__ import annotations
 
 from ktdeval.harness.agent import Decision, StepSession
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.harness.feedback import with_cut
-from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 SUBMIT_NOW = (

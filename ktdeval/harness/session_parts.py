@@ -8,8 +8,8 @@ from functools import cached_property
 
 from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.messages import CallParams, Model, ToolSpec
-from ktdeval.harness.tools import Tool
+from ktdeval.harness.chat_messages import CallParams, Model, ToolSpec
+from ktdeval.harness.tool_definition import Tool
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 

@@ -23,7 +23,7 @@ from ktdeval.harness.action import (
     read_valid,
 )
 from ktdeval.harness.agent import HarnessConfig, Submission
-from ktdeval.harness.messages import ToolSpec, encodable
+from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.reading import with_side_words
 from ktdeval.harness.step_schema import decisions_of, with_schema
 from ktdeval.market.venue import Fees

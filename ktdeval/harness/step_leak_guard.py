@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ktdeval.harness.messages import Message, Opaque, ToolCall, ToolSpec
+from ktdeval.harness.chat_messages import Message, Opaque, ToolCall, ToolSpec
 from ktdeval.harness.session_parts import SessionParts
-from ktdeval.observation.state_tables import as_object
+from ktdeval.observation.state_rows import as_object
 from ktdeval.values.strict_json import dumps_canonical, loads_strict
 
 

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ktdeval.harness.messages import ToolSpec
+from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.observation.state import ObservedState
 from ktdeval.values.kinds import Schema
 from ktdeval.values.strict_json import JsonValue

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ktdeval.errors import PluginError
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 from ktdeval.values.strict_json import JsonValue
 
 if TYPE_CHECKING:  # a manifest that declares traits must stay quick to import
-    from ktdeval.harness.messages import ModelRequest
+    from ktdeval.harness.chat_messages import ModelRequest
     from ktdeval.market.calendar import Window
 
 T = TypeVar("T")

@@ -1,18 +1,10 @@
 """Public names for models of rules: a request read, a portfolio rebalanced, a reply written."""
 
-from ktdeval.keyless.conversation import (
-    SUBMIT as SUBMIT,
-    Call as Call,
-    Conversation as Conversation,
+from ktdeval.keyless.mask_invariant_order import (
+    Row as Row,
+    places_of as places_of,
+    standing as standing,
 )
-from ktdeval.keyless.model import (
-    NO_ACCOUNT as NO_ACCOUNT,
-    KeylessModel as KeylessModel,
-    buyable as buyable,
-    is_offered as is_offered,
-    table_columns as table_columns,
-)
-from ktdeval.keyless.ordering import Row as Row, places_of as places_of, standing as standing
 from ktdeval.keyless.params import TopParams as TopParams
 from ktdeval.keyless.portfolio import (
     Certain as Certain,
@@ -28,3 +20,15 @@ from ktdeval.keyless.portfolio import (
     worth as worth,
 )
 from ktdeval.keyless.predicted import TopModel as TopModel, replaced as replaced
+from ktdeval.keyless.request_and_reply import (
+    SUBMIT as SUBMIT,
+    Call as Call,
+    Conversation as Conversation,
+)
+from ktdeval.keyless.rule_based_model import (
+    NO_ACCOUNT as NO_ACCOUNT,
+    KeylessModel as KeylessModel,
+    buyable as buyable,
+    is_offered as is_offered,
+    table_columns as table_columns,
+)

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import chain, groupby
 from typing import Any, Literal, TypeVar
 
-from ktdeval.keyless.conversation import Conversation
-from ktdeval.keyless.ordering import Row
+from ktdeval.keyless.mask_invariant_order import Row
+from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.values.tie_breaking import first_of
 
 Item = TypeVar("Item")

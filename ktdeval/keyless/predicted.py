@@ -8,11 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from ktdeval.keyless.conversation import Call, Conversation
-from ktdeval.keyless.model import KeylessModel, buyable, is_offered, table_columns
-from ktdeval.keyless.ordering import Row
+from ktdeval.keyless.mask_invariant_order import Row
 from ktdeval.keyless.params import TopParams
 from ktdeval.keyless.portfolio import Intent, Ranking, Sizing, rebalance
+from ktdeval.keyless.request_and_reply import Call, Conversation
+from ktdeval.keyless.rule_based_model import KeylessModel, buyable, is_offered, table_columns
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.tie_breaking import first_of, grouped, places, whole_groups
 

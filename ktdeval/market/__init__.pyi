@@ -11,8 +11,8 @@ from ktdeval.market.calendar import (
     sessions as sessions,
     window_rows as window_rows,
 )
-from ktdeval.market.close import Close as Close
-from ktdeval.market.conventions import (
+from ktdeval.market.close_times import Close as Close
+from ktdeval.market.column_units import (
     AMOUNT_UNITS as AMOUNT_UNITS,
     VALUE as VALUE,
     VOLUME_UNITS as VOLUME_UNITS,
@@ -41,9 +41,8 @@ from ktdeval.market.fees import (
 )
 from ktdeval.market.manifest import with_id as with_id
 from ktdeval.market.minutes import NO_MINUTES as NO_MINUTES, MinuteBars as MinuteBars
-from ktdeval.market.price_limits import PriceLimits as PriceLimits
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
-from ktdeval.market.raw import (
+from ktdeval.market.raw_tables import (
     EVERY_ASSET as EVERY_ASSET,
     LIMIT_COLUMNS as LIMIT_COLUMNS,
     NO_INDEX as NO_INDEX,
@@ -70,7 +69,8 @@ from ktdeval.market.snapshot import (
     parse_symbol as parse_symbol,
 )
 from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot
-from ktdeval.market.units import stored_volume as stored_volume
+from ktdeval.market.unit_inference import stored_volume as stored_volume
+from ktdeval.market.vendor_price_limits import PriceLimits as PriceLimits
 from ktdeval.market.venue import (
     Fees as Fees,
     FillRule as FillRule,

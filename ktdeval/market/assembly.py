@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
+from ktdeval.market.adjustment_factors import chain_factor, factor_of_one, invert_factor
 from ktdeval.market.calendar import sessions
 from ktdeval.market.duplicates import drop_duplicates, keep_first, keep_last
-from ktdeval.market.factors import chain_factor, factor_of_one, invert_factor
 from ktdeval.market.member_checks import ACCEPT_MEMBER_COUNT
-from ktdeval.market.price_limits import PriceLimits
 from ktdeval.market.quality import (
     Finding,
     check,
@@ -27,7 +26,7 @@ from ktdeval.market.quality import (
     is_non_positive,
     typical_price,
 )
-from ktdeval.market.raw import (
+from ktdeval.market.raw_tables import (
     INDEX_NAMES,
     LIMIT_COLUMNS,
     PRICE_FIELDS,
@@ -54,7 +53,8 @@ from ktdeval.market.snapshot import (
     SnapshotMeta,
 )
 from ktdeval.market.unit_advice import drop_amount, match_units
-from ktdeval.values.fields import near_matches
+from ktdeval.market.vendor_price_limits import PriceLimits
+from ktdeval.values.config_options import near_matches
 
 Repair = Callable[[RawMarket], tuple[RawMarket, int]]
 

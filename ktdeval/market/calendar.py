@@ -10,7 +10,7 @@ import numpy as np
 
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market.snapshot import DayArray
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 
 _MARGIN = np.timedelta64(14, "D")  # makes room for ranges of one day
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ktdeval.market.securities import kind_of_security
+from ktdeval.market.security_kinds import kind_of_security
 
 _US = r"[A-Z]{1,5}(?:[.\-/][A-Z])?(?:\.US| U[A-Z](?: Equity)?)?"
 _PAIR = (

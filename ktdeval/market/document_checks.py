@@ -13,7 +13,7 @@ from ktdeval.market.duplicates import (
     minute_repeats,
 )
 from ktdeval.market.findings import EXAMPLES, Finding, finding_of
-from ktdeval.market.raw import (
+from ktdeval.market.raw_tables import (
     PRICE_FIELDS,
     PRICE_TOLERANCE,
     RawMarket,

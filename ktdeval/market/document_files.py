@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.market.close import Close
+from ktdeval.market.close_times import Close
 from ktdeval.market.documents import Document, Documents, Entity, EntityKind
 from ktdeval.market.sentiment import MOST_CHARACTERS, sentiment_text, split_sentiment
 from ktdeval.market.snapshot import parse_code, parse_symbol

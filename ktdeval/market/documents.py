@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
-from ktdeval.market.close import EPOCH, MICROSECOND, Close
+from ktdeval.market.close_times import EPOCH, MICROSECOND, Close
 from ktdeval.values.hashes import content_hash
 
 if TYPE_CHECKING:

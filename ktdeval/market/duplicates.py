@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.market.minutes import MINUTE_FIELDS, MinuteBars
-from ktdeval.market.raw import BarTable, RawMarket
+from ktdeval.market.raw_tables import BarTable, RawMarket
 from ktdeval.market.snapshot import BAR_FIELDS, BoolArray
 
 _PLACES = "places"  # attribute of a table: its files, each with number of rows and first line

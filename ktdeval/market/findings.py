@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from ktdeval.market.raw import RawMarket
+from ktdeval.market.raw_tables import RawMarket
 from ktdeval.market.snapshot import BoolArray
 from ktdeval.values.files import csv_rows
 

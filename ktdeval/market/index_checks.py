@@ -8,7 +8,7 @@ import numpy as np
 
 from ktdeval.market.duplicates import index_examples, index_repeats
 from ktdeval.market.findings import Finding, finding_of
-from ktdeval.market.raw import RawMarket, as_days
+from ktdeval.market.raw_tables import RawMarket, as_days
 from ktdeval.market.snapshot import DayArray
 
 

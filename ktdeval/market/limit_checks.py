@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ktdeval.market.findings import Finding, bars_finding, finding_of
-from ktdeval.market.raw import RawMarket
+from ktdeval.market.raw_tables import RawMarket
 
 _HALF_A_FEN = 0.0051  # a limit price is in fen, whatever a source rounds prices to
 

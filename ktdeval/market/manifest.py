@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BAR_FIELDS, LABELS, DayArray, MarketSnapshot
-from ktdeval.market.snapshot_tables import (
+from ktdeval.market.snapshot_files import (
     ASSETS,
     BARS,
     DOCUMENTS,
@@ -30,9 +30,9 @@ from ktdeval.market.snapshot_tables import (
     PRICE_LIMITS,
 )
 from ktdeval.market.venue import parse_venue
-from ktdeval.values.fields import to_mapping
+from ktdeval.values.config_options import to_mapping
 from ktdeval.values.files import read_plain
-from ktdeval.values.formats import check_version, format_version
+from ktdeval.values.format_versions import check_version, format_version
 from ktdeval.values.hashes import content_hash, sha256_hex
 from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_pretty, loads_strict
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ktdeval.market.findings import Finding, finding_of
-from ktdeval.market.raw import RawMarket, as_days, membership
+from ktdeval.market.raw_tables import RawMarket, as_days, membership
 from ktdeval.market.snapshot import BoolArray, DayArray
 
 LOOKBACK_DAYS = 252

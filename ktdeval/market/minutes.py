@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import LookAheadError
-from ktdeval.market.close import Close
+from ktdeval.market.close_times import Close
 from ktdeval.market.venue import Venue
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ktdeval.errors import DataError
+from ktdeval.market.adjustment_factors import factor_faults, last_bars, without_factor
 from ktdeval.market.calendar import sessions
 from ktdeval.market.code_advice import advice_on_codes
 from ktdeval.market.document_checks import check_documents, check_minutes
@@ -20,12 +21,11 @@ from ktdeval.market.duplicates import (
     bar_examples,
     bar_repeats,
 )
-from ktdeval.market.factors import factor_faults, last_bars, without_factor
 from ktdeval.market.findings import Finding, bars_finding, finding_of
 from ktdeval.market.index_checks import check_indices
 from ktdeval.market.limit_checks import check_limit_prices, check_listings
 from ktdeval.market.member_checks import LOOKBACK_DAYS, check_member_intervals, check_members
-from ktdeval.market.raw import (
+from ktdeval.market.raw_tables import (
     PRICE_FIELDS,
     PRICE_TOLERANCE,
     UNKNOWN_INDUSTRY,
@@ -35,7 +35,7 @@ from ktdeval.market.raw import (
     raw_from_snapshot,
 )
 from ktdeval.market.renumbering import renumberings
-from ktdeval.market.securities import kind_of_security
+from ktdeval.market.security_kinds import kind_of_security
 from ktdeval.market.series_checks import (
     breaks_after_gaps,
     check_series,
@@ -49,7 +49,7 @@ from ktdeval.market.snapshot import (
 )
 from ktdeval.market.unit_advice import unit_advice
 from ktdeval.market.unit_checks import unit_faults
-from ktdeval.market.units import MOSTLY_WHOLE, in_wholes
+from ktdeval.market.unit_inference import MOSTLY_WHOLE, in_wholes
 from ktdeval.market.venue import MAX_PRICE
 from ktdeval.market.volume_checks import check_impossible_volumes
 

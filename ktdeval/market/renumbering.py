@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.market.raw import BarTable, IntArray, RawMarket
+from ktdeval.market.raw_tables import BarTable, IntArray, RawMarket
 from ktdeval.market.snapshot import FloatArray
 
 _LONGEST_GAP = 10  # days of the market between the two codes of one asset in Beijing

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.market.conventions import Unit
+from ktdeval.market.column_units import Unit
 from ktdeval.market.findings import Finding, finding_of
-from ktdeval.market.raw import PRICE_FIELDS, BarTable, IntArray, RawMarket
+from ktdeval.market.raw_tables import PRICE_FIELDS, BarTable, IntArray, RawMarket
 from ktdeval.market.snapshot import BoolArray, FloatArray
-from ktdeval.market.units import average_price
+from ktdeval.market.unit_inference import average_price
 
 ACCEPT_BREAKS = "accept_breaks"
 _LONG_GAP = 60  # sessions without a bar

@@ -18,13 +18,13 @@ from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.array_cache import ArrayCache, Arrays, StoredRows
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.minutes import NO_MINUTES, MinuteBars
-from ktdeval.market.price_limits import NO_PRICE_LIMITS, PriceLimits
 from ktdeval.market.snapshot_facts import (
     LABELS as LABELS,
     Instrument as Instrument,
     NameSpell as NameSpell,
     SnapshotMeta as SnapshotMeta,
 )
+from ktdeval.market.vendor_price_limits import NO_PRICE_LIMITS, PriceLimits
 from ktdeval.market.venue import Venue, find_venue
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 from ktdeval.errors import ConfigError, DataError, StoreError
 from ktdeval.market.array_cache import ArrayCache, Arrays
-from ktdeval.market.close import Close
+from ktdeval.market.close_times import Close
 from ktdeval.market.documents import NO_DOCUMENTS, Documents, Entity
 from ktdeval.market.manifest import (
     FORMAT_VERSION,
@@ -45,7 +45,6 @@ from ktdeval.market.manifest import (
     write_manifest,
 )
 from ktdeval.market.minutes import MINUTE_FIELDS, NO_MINUTES, MinuteBars
-from ktdeval.market.price_limits import NO_PRICE_LIMITS, PriceLimits
 from ktdeval.market.snapshot import (
     LABELS,
     DayArray,
@@ -54,7 +53,7 @@ from ktdeval.market.snapshot import (
     NameSpell,
     SnapshotMeta,
 )
-from ktdeval.market.snapshot_tables import (
+from ktdeval.market.snapshot_files import (
     ASSETS,
     BARS,
     DOCUMENTS,
@@ -70,9 +69,10 @@ from ktdeval.market.snapshot_tables import (
     read_texts,
     read_venues,
 )
-from ktdeval.values.fields import build
+from ktdeval.market.vendor_price_limits import NO_PRICE_LIMITS, PriceLimits
+from ktdeval.values.config_options import build
+from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.files import new_folder, sweep_new_folder
-from ktdeval.values.size_limits import open_parquet
 from ktdeval.values.strict_json import JsonValue
 
 _LIMIT_KINDS = {"special": bool, "upper": float, "lower": float}

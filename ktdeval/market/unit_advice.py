@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ktdeval.market.conventions import AMOUNT_UNITS, VOLUME_UNITS, Unit, UnitScope
-from ktdeval.market.raw import RawMarket
+from ktdeval.market.column_units import AMOUNT_UNITS, VOLUME_UNITS, Unit, UnitScope
+from ktdeval.market.raw_tables import RawMarket
 from ktdeval.market.snapshot import FloatArray, board_of, parse_code
 from ktdeval.market.unit_checks import (
     NO_POWER,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.market.raw import PRICE_FIELDS, BarTable, IntArray, RawMarket
+from ktdeval.market.raw_tables import PRICE_FIELDS, BarTable, IntArray, RawMarket
 from ktdeval.market.snapshot import BoolArray, FloatArray, board_of, parse_code
-from ktdeval.market.units import PRICE_SLACK, average_price
+from ktdeval.market.unit_inference import PRICE_SLACK, average_price
 
 NO_POWER = np.int8(127)  #: Power of ten of a quotient that no power explains
 _SLACK = 1.03  # of a bar, in which a scaled average price may lie: sources round what they scale

@@ -23,8 +23,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError, DataError, UsageError
-from ktdeval.market.close import Close
-from ktdeval.values.fields import build, near_matches, option
+from ktdeval.market.close_times import Close
+from ktdeval.values.config_options import build, near_matches, option
 
 FillRule = Literal["next_open", "next_close", "same_close"]
 MAX_SCALE = 10**8

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.market.findings import Finding, finding_of
-from ktdeval.market.raw import BarTable, RawMarket
+from ktdeval.market.raw_tables import BarTable, RawMarket
 from ktdeval.market.snapshot import BoolArray
 from ktdeval.values.files import csv_rows
 

@@ -1,14 +1,14 @@
 """Public names of masking: lens, handles, payloads, the identities of a market."""
 
-from ktdeval.masking.dates import is_amount as is_amount
-from ktdeval.masking.draws import (
+from ktdeval.masking.aliases_and_noise import (
     FIGURE_DIGITS as FIGURE_DIGITS,
     WICK_SD as WICK_SD,
     WICK_SHIFT as WICK_SHIFT,
     asset_order as asset_order,
 )
-from ktdeval.masking.entities import EntityIndex as EntityIndex
-from ktdeval.masking.identities import (
+from ktdeval.masking.date_detection import is_amount as is_amount
+from ktdeval.masking.entity_detection import EntityIndex as EntityIndex
+from ktdeval.masking.identity_index import (
     WITHHELD as WITHHELD,
     IdentityIndex as IdentityIndex,
     identities_of as identities_of,
@@ -23,7 +23,7 @@ from ktdeval.masking.lens import (
     MaskKind as MaskKind,
     prepared as prepared,
 )
-from ktdeval.masking.payload import (
+from ktdeval.masking.payload_types import (
     AssetName as AssetName,
     AssetRef as AssetRef,
     DayRef as DayRef,
@@ -47,9 +47,9 @@ from ktdeval.masking.prose import (
     TextMask as TextMask,
 )
 from ktdeval.masking.rendering import Prepared as Prepared
-from ktdeval.masking.shortening import beginning as beginning, shorten as shorten
-from ktdeval.masking.text import (
+from ktdeval.masking.text_normalisation import (
     normalise as normalise,
     normalise_with_places as normalise_with_places,
     places_of as places_of,
 )
+from ktdeval.masking.text_truncation import beginning as beginning, shorten as shorten

@@ -1,5 +1,5 @@
 """Dates as people write them in documents and answers, beyond what the suite's own prompts could
-hold (`ktdeval.masking.dates`).
+hold (`ktdeval.masking.date_detection`).
 
 Here a number may be a date by its form alone: `240924`, `24.09.24`, `week 39`, `on 9/24`. Prompts
 of the suite have such numbers with other meanings, so these rules read only text that others wrote:
@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from ktdeval.masking.date_names import find_named, name_hints
-from ktdeval.masking.dates import Span, is_amount
-from ktdeval.masking.text import TextViews, around_digits
+from ktdeval.masking.date_detection import Span, is_amount
+from ktdeval.masking.foreign_date_names import find_named, name_hints
+from ktdeval.masking.text_normalisation import TextViews, around_digits
 
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"
 _SHORT = r"(?:9[0-9]|[0-3][0-9])"

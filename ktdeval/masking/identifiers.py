@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktdeval.masking.dates import is_amount
+from ktdeval.masking.date_detection import is_amount
 
 _LONG_NUMBER = re.compile("[0-9]{5}")
 _BY_FORM = re.compile(

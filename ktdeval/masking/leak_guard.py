@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from ktdeval.errors import LeakError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.identities import WITHHELD, identities_of
+from ktdeval.masking.identity_index import WITHHELD, identities_of
 from ktdeval.masking.lens import Lens
-from ktdeval.masking.payload import render_json
+from ktdeval.masking.payload_types import render_json
 from ktdeval.values.strict_json import JsonValue, loads_strict
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.market.documents import DocumentsView
 from ktdeval.market.snapshot import NO_MARKET, FloatArray, MarketSnapshot, parse_code
-from ktdeval.masking.draws import (
+from ktdeval.masking.aliases_and_noise import (
     FIGURE_DIGITS,
     AliasMap,
     DocumentAlias,
@@ -31,8 +31,8 @@ from ktdeval.masking.draws import (
     last_finite,
     round_significant,
 )
-from ktdeval.masking.identities import IdentityIndex, identities_of
-from ktdeval.masking.payload import (
+from ktdeval.masking.identity_index import IdentityIndex, identities_of
+from ktdeval.masking.payload_types import (
     TINY,
     AccountSum,
     AssetName,
@@ -53,7 +53,7 @@ from ktdeval.masking.payload import (
     path_of,
 )
 from ktdeval.masking.rendering import PayloadRenderer, Prepared, parsed, prepare
-from ktdeval.masking.text import normalise
+from ktdeval.masking.text_normalisation import normalise
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue
 

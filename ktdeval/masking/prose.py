@@ -25,10 +25,10 @@ import numpy as np
 
 from ktdeval.market.documents import Document
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.date_names import find_named, name_hints
-from ktdeval.masking.entities import AliasKind, EntityIndex, is_caseless
+from ktdeval.masking.entity_detection import AliasKind, EntityIndex, is_caseless
+from ktdeval.masking.foreign_date_names import find_named, name_hints
 from ktdeval.masking.identifiers import Identifier, find_identifiers
-from ktdeval.masking.identities import (
+from ktdeval.masking.identity_index import (
     FROM_CHINESE,
     IdentityHit,
     IdentityIndex,
@@ -36,9 +36,9 @@ from ktdeval.masking.identities import (
     name_variants,
 )
 from ktdeval.masking.lens import Lens
-from ktdeval.masking.payload import AssetRef, DayRef, Prose, SectorRef
+from ktdeval.masking.payload_types import AssetRef, DayRef, Prose, SectorRef
 from ktdeval.masking.short_names import short_names
-from ktdeval.masking.text import normalise, normalise_with_places
+from ktdeval.masking.text_normalisation import normalise, normalise_with_places
 
 COMPANY = "[company]"
 DATE = "[date]"

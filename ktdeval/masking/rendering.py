@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktdeval.errors import PluginError
-from ktdeval.masking.payload import (
+from ktdeval.masking.payload_types import (
     AssetName,
     AssetRef,
     DayRef,

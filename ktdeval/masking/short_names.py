@@ -27,9 +27,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from ktdeval.masking.entities import LEGAL_FORMS, AliasKind, EntityIndex
+from ktdeval.masking.entity_detection import LEGAL_FORMS, AliasKind, EntityIndex
 from ktdeval.masking.ordinary_words import COMMON_WORDS, is_listed, listed_words
-from ktdeval.masking.text import normalise
+from ktdeval.masking.text_normalisation import normalise
 
 _FIRST_WORD = 5  # fewest letters of a first word that is a name by itself
 _LEAST = 3  # fewest letters of a short name

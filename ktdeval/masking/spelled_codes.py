@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ktdeval.masking.text import TextViews
+from ktdeval.masking.text_normalisation import TextViews
 
 _DIGITS = 6
 _CHARACTERS = {

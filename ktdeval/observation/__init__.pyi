@@ -22,7 +22,7 @@ from ktdeval.observation.state_reading import (
     recorded_state as recorded_state,
     shown_state as shown_state,
 )
-from ktdeval.observation.state_tables import (
+from ktdeval.observation.state_rows import (
     as_object as as_object,
     rows_by_asset as rows_by_asset,
     table_rows as table_rows,

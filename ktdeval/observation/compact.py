@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ktdeval.masking.payload import render_number
-from ktdeval.observation.state_tables import ASSET
+from ktdeval.masking.payload_types import render_number
+from ktdeval.observation.state_rows import ASSET
 from ktdeval.values.strict_json import loads_strict
 
 SECTIONS = ("candidates", "holdings", "history", "intraday")

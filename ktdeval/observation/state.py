@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from ktdeval.masking.lens import Lens
-from ktdeval.masking.payload import Payload
+from ktdeval.masking.payload_types import Payload
 from ktdeval.observation.compact import compacted, unpacked
 from ktdeval.observation.state_entries import (
     ObservedAccount,
@@ -28,7 +28,7 @@ from ktdeval.observation.state_entries import (
     ObservedOutcome,
     ObservedPosition,
 )
-from ktdeval.observation.state_tables import as_object, rows_by_asset, table_rows
+from ktdeval.observation.state_rows import as_object, rows_by_asset, table_rows
 from ktdeval.values.strict_json import JsonValue, loads_strict
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ktdeval.observation.state_tables import ASSET
+from ktdeval.observation.state_rows import ASSET
 
 Cells = Mapping[str, Any]  # one row of a table, by column
 

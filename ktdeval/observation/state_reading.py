@@ -12,7 +12,7 @@ from typing import Any
 
 from ktdeval.observation.compact import unpacked
 from ktdeval.observation.state import ObservedState, state_of_values
-from ktdeval.observation.state_tables import as_object
+from ktdeval.observation.state_rows import as_object
 from ktdeval.values.strict_json import loads_strict
 
 _JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)

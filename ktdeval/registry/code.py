@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 
 _DIGITS = 16
 _KITS = ("ktdeval", "ktdeval_pages", "ktdeval_memory")  #: packages that are no plugins

@@ -17,8 +17,8 @@ from functools import cache
 from types import FunctionType, SimpleNamespace
 from typing import Any, get_type_hints
 
+from ktdeval.values.class_fields import Record, kind_of
 from ktdeval.values.kinds import Kind, Method, Table
-from ktdeval.values.records import Record, kind_of
 
 CONTRACTS = {
     "tasks": "ktdeval.api.Task",
@@ -31,7 +31,7 @@ CONTRACTS = {
     "data": "ktdeval.api.MarketSnapshot",
     "venues": "ktdeval.market.Venue",
     "cards": "ktdeval.cards.CardKind",
-    "tables": "ktdeval.registry.table_files.PaperTable",
+    "tables": "ktdeval.registry.paper_tables.PaperTable",
     "runners": "ktdeval.task_api.Runner",
     "commands": "click.Command",
 }

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from ktdeval import market
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT, Spec, hookimpl
-from ktdeval.values.fields import check_plain, convert, near_matches, to_mapping
+from ktdeval.values.config_options import check_plain, convert, near_matches, to_mapping
 from ktdeval.values.files import csv_rows
 from ktdeval.values.lazy import later, maker
 from ktdeval.values.yamlio import load_yaml, load_yaml_as
@@ -217,7 +217,7 @@ def venue_specs(path: Path | str) -> list[Spec]:
 
 def table_specs(path: Path | str) -> list[Spec]:
     """Return the tables of a YAML file, a mapping of fields for each name
-    (`ktdeval.registry.table_files.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
+    (`ktdeval.registry.paper_tables.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
     ConfigError: no mapping; a made table, also of an unknown, missing or ill-typed field.
     """
     specs = []
@@ -227,7 +227,7 @@ def table_specs(path: Path | str) -> list[Spec]:
                 f"{path}: {name}: expected a mapping of fields, was {type(fields).__name__}"
             )
 
-        make = maker("ktdeval.registry.table_files:read_table", f"{path}: {name}")
+        make = maker("ktdeval.registry.paper_tables:read_table", f"{path}: {name}")
         specs.append(
             Spec(name, partial(make, {**fields, "name": name}), str(fields.get("caption", "")))
         )

@@ -1,9 +1,21 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
-from ktdeval.runner.call_checks import check_call_log as check_call_log
+from ktdeval.runner.additional_models import (
+    own_model as own_model,
+    split_model as split_model,
+    with_address as with_address,
+)
+from ktdeval.runner.call_log_checks import check_call_log as check_call_log
 from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
 from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapshot as open_snapshot
 from ktdeval.runner.episode import DecidedStep as DecidedStep, TradingEpisode as TradingEpisode
+from ktdeval.runner.episode_execution import EpisodeFactory as EpisodeFactory
+from ktdeval.runner.episode_journal import (
+    JournalEntry as JournalEntry,
+    entry_type as entry_type,
+    pack_lines as pack_lines,
+    read_journal as read_journal,
+)
 from ktdeval.runner.estimate import (
     SCENARIOS as SCENARIOS,
     Amount as Amount,
@@ -11,38 +23,7 @@ from ktdeval.runner.estimate import (
     TaskEstimate as TaskEstimate,
     estimate_run as estimate_run,
 )
-from ktdeval.runner.execute import EpisodeFactory as EpisodeFactory
-from ktdeval.runner.journal import (
-    JournalEntry as JournalEntry,
-    entry_type as entry_type,
-    pack_lines as pack_lines,
-    read_journal as read_journal,
-)
-from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as load_table
-from ktdeval.runner.model_checks import (
-    card_claims as card_claims,
-    unknown_model as unknown_model,
-)
-from ktdeval.runner.model_per_episode import (
-    PlannedEpisodes as PlannedEpisodes,
-    evaluate_given as evaluate_given,
-)
-from ktdeval.runner.model_readiness import why_not_asked as why_not_asked
-from ktdeval.runner.models import (
-    own_model as own_model,
-    split_model as split_model,
-    with_address as with_address,
-)
-from ktdeval.runner.plan import (
-    call_parameters as call_parameters,
-    choose_tasks as choose_tasks,
-    choose_windows as choose_windows,
-    describe_any as describe_any,
-    make_plan as make_plan,
-    refuse_market as refuse_market,
-    target_task_of as target_task_of,
-)
-from ktdeval.runner.registration import (
+from ktdeval.runner.leaderboard_registration import (
     TRANSPORT as TRANSPORT,
     DrawnKey as DrawnKey,
     RegisteredSystem as RegisteredSystem,
@@ -54,8 +35,27 @@ from ktdeval.runner.registration import (
     registered_call as registered_call,
     registered_options as registered_options,
 )
+from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as load_table
+from ktdeval.runner.model_identity_checks import (
+    card_claims as card_claims,
+    unknown_model as unknown_model,
+)
+from ktdeval.runner.model_per_episode import (
+    PlannedEpisodes as PlannedEpisodes,
+    evaluate_given as evaluate_given,
+)
+from ktdeval.runner.model_readiness import why_not_asked as why_not_asked
+from ktdeval.runner.plan import (
+    call_parameters as call_parameters,
+    choose_tasks as choose_tasks,
+    choose_windows as choose_windows,
+    describe_any as describe_any,
+    make_plan as make_plan,
+    refuse_market as refuse_market,
+    target_task_of as target_task_of,
+)
 from ktdeval.runner.remote.gather_parts import Sources as Sources, gather_run as gather_run
-from ktdeval.runner.remote.model_access import (
+from ktdeval.runner.remote.model_connection import (
     EpisodeAccess as EpisodeAccess,
     ModelAccess as ModelAccess,
 )
@@ -65,7 +65,7 @@ from ktdeval.runner.remote.run_folder import (
     recorded_run as recorded_run,
 )
 from ktdeval.runner.remote.url_run import run_file as run_file
-from ktdeval.runner.remote.watched_calls import (
+from ktdeval.runner.remote.watched_run import (
     Watcher as Watcher,
     evaluate_watched as evaluate_watched,
 )
@@ -84,7 +84,7 @@ from ktdeval.runner.run import (
     evaluate as evaluate,
     open_access as open_access,
 )
-from ktdeval.runner.run_paths import (
+from ktdeval.runner.run_locator import (
     local_run_path as local_run_path,
     paths_of_runs as paths_of_runs,
     runs_beside as runs_beside,

@@ -10,8 +10,8 @@ import ktdeval
 from ktdeval.calls.call_counts import EpisodeCalls
 from ktdeval.cards.fields.episode_parts import Maker, StepMaker
 from ktdeval.registry.code import code_hash
-from ktdeval.registry.loading import Plugins
-from ktdeval.runner.journal import Said
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.episode_journal import Said
 from ktdeval.values.strict_json import JsonObject
 from ktdeval.values.typed_json import Value
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT
-from ktdeval.values.addresses import Address, Parameters, faults_in
-from ktdeval.values.fields import build, check_plain, option, split_list
-from ktdeval.values.records import kind_of
+from ktdeval.values.class_fields import kind_of
+from ktdeval.values.config_options import build, check_plain, option, split_list
+from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
 from ktdeval.values.yamlio import load_yaml
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with those that a registration fixes where they were not given; one given
     otherwise is refused when the run is planned, by what it would do.
     """
-    from ktdeval.runner.registration import (  # noqa: PLC0415 - msgspec, which `--help` does without
+    from ktdeval.runner.leaderboard_registration import (  # noqa: PLC0415 - msgspec, which `--help` does without
         load_drawn_key,
         registered_options,
     )

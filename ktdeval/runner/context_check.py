@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.calls.context import LEAST_ROOM, Context, does_not_fit
+from ktdeval.calls.context_window import LEAST_ROOM, Context, does_not_fit
 from ktdeval.calls.prompt_size import FEWEST_TOKENS
 from ktdeval.errors import UsageError
-from ktdeval.registry.plugin_import import call_foreign
-from ktdeval.runner.measured_task import measure_task
+from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.runner.rehearsal import FirstStep, by_task, by_window
+from ktdeval.runner.step_costs import measure_task
 
 _USUAL = ("high", "typical")  # cases whose prompts an advice must let through, the best first
 

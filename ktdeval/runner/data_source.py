@@ -14,12 +14,12 @@ from ktdeval.market.documents import DOCUMENT_COLUMNS
 from ktdeval.market.manifest import FORMAT_VERSION, with_id
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.stores.cache_folder import cache_folder as cache_folder
 from ktdeval.task_api.scoring import needs_market
-from ktdeval.task_api.task import Task
-from ktdeval.values.fields import build_params, near_matches, stored_market, user_path
+from ktdeval.task_api.trading_task import Task
+from ktdeval.values.config_options import build_params, near_matches, stored_market, user_path
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 

@@ -10,28 +10,28 @@ from typing import TypeVar
 from msgspec import structs
 from msgspec.structs import asdict
 
-from ktdeval.attribution.panel import factor_history
+from ktdeval.attribution.style_factor_panel import factor_history
 from ktdeval.errors import StoreError
 from ktdeval.harness.action import ActionForm, SubmissionForm
 from ktdeval.harness.agent import Agent, Decision, Lesson
-from ktdeval.harness.messages import CallParams, Model
-from ktdeval.harness.predictions import FactorHistory
-from ktdeval.harness.session import GuardedSession, TranscriptEntry
+from ktdeval.harness.chat_messages import CallParams, Model
+from ktdeval.harness.predictor_scores import FactorHistory
 from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.tools import Tool
+from ktdeval.harness.step_session import GuardedSession, TranscriptEntry
+from ktdeval.harness.tool_definition import Tool
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot, MarketView
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.runner.journal import Entry, JournalEntry
+from ktdeval.runner.additional_models import session_models
+from ktdeval.runner.episode_journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
-from ktdeval.runner.models import session_models
 from ktdeval.runner.remote.run_folder import LEDGER
 from ktdeval.runner.shown_account import SeenBooks
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import StepFinished
-from ktdeval.task_api.spec import EpisodeSpec
-from ktdeval.task_api.task import Scene, Task
+from ktdeval.task_api.trading_task import Scene, Task
 from ktdeval.task_api.traits import task_traits
-from ktdeval.trading.account import Settlement, open_account, value_minor
+from ktdeval.trading.daily_settlement import Settlement, open_account, value_minor
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import (
     ChargeRecord,
@@ -43,7 +43,6 @@ from ktdeval.trading.ledger import (
     StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.terms import Terms, duties_of
 from ktdeval.trading.types import (
     Account,
     Charge,
@@ -53,7 +52,8 @@ from ktdeval.trading.types import (
     Position,
     TradingConfig,
 )
-from ktdeval.values.fields import build
+from ktdeval.trading.venue_terms import Terms, duties_of
+from ktdeval.values.config_options import build
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 T = TypeVar("T")

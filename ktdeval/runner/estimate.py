@@ -13,21 +13,24 @@ from typing import cast
 import msgspec
 
 from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.context import KIND as CONTEXT_EXCEEDED, Context
+from ktdeval.calls.context_window import KIND as CONTEXT_EXCEEDED, Context
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, Spent
-from ktdeval.harness.messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
-from ktdeval.harness.session import TranscriptEntry
-from ktdeval.registry.loading import Plugins
-from ktdeval.registry.plugin_import import call_foreign
-from ktdeval.runner.batch import HOURS, batch_hours, check_batch, check_batch_calls
-from ktdeval.runner.canary import CANARIES, REPEATS
+from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
+from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.additional_models import (
+    RunModel,
+    choices,
+    further_models,
+    known_context,
+    own_model,
+)
+from ktdeval.runner.batched_calls import HOURS, batch_hours, check_batch, check_batch_calls
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import context_warnings
-from ktdeval.runner.data_source import open_market
-from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.journal import count_said
-from ktdeval.runner.measure import (
+from ktdeval.runner.conversation_size import (
     ASSUMED,
     LEAST_OBSERVED,
     CallLimits,
@@ -36,14 +39,16 @@ from ktdeval.runner.measure import (
     rates_line,
     with_assumed_tokens,
 )
-from ktdeval.runner.measured_task import MeasuredTask, measure_task
-from ktdeval.runner.models import RunModel, choices, further_models, known_context, own_model
+from ktdeval.runner.data_source import open_market
+from ktdeval.runner.episode_execution import EpisodeFactory
+from ktdeval.runner.episode_journal import count_said
+from ktdeval.runner.leaderboard_registration import check_registered
+from ktdeval.runner.model_drift import CANARIES, REPEATS
+from ktdeval.runner.model_task_fit import check_model
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.plan_growth import growth_of
-from ktdeval.runner.preflight import check_model
-from ktdeval.runner.registration import check_registered
 from ktdeval.runner.rehearsal import FirstStep, by_task, rehearse
-from ktdeval.runner.remote.model_access import requested_protocol, run_price
+from ktdeval.runner.remote.model_connection import requested_protocol, run_price
 from ktdeval.runner.remote.run_claim import check_vacant
 from ktdeval.runner.remote.run_folder import mask_key_of, recorded_run
 from ktdeval.runner.run import (
@@ -54,9 +59,10 @@ from ktdeval.runner.run import (
 )
 from ktdeval.runner.run_manifest import ANOTHER_RUN
 from ktdeval.runner.score import certificate_problem
-from ktdeval.runner.warm_ups import WarmUpRates, warm_up_lines, warm_up_rates
-from ktdeval.task_api.spec import Window
-from ktdeval.task_api.task import Task
+from ktdeval.runner.step_costs import MeasuredTask, measure_task
+from ktdeval.runner.warm_up_calls import WarmUpRates, warm_up_lines, warm_up_rates
+from ktdeval.task_api.episode_spec import Window
+from ktdeval.task_api.trading_task import Task
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.values.typed_json import Value
 

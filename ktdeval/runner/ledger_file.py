@@ -19,8 +19,8 @@ from ktdeval.errors import StoreError
 from ktdeval.market.venue import FillRule
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import Scale
+from ktdeval.values.decompression_limits import parquet_of
 from ktdeval.values.files import read_plain
-from ktdeval.values.size_limits import parquet_of
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from_plain, to_plain
 

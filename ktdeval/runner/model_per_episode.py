@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 from ktdeval.calls.call_counts import CallCounter
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
-from ktdeval.harness.messages import Model
+from ktdeval.harness.chat_messages import Model
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.remote.model_access import EpisodeAccess, ModelAccess
+from ktdeval.runner.remote.model_connection import EpisodeAccess, ModelAccess
 from ktdeval.runner.run import RunResult, execute_run, prepare_run
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import Event
-from ktdeval.task_api.spec import EpisodeSpec
-from ktdeval.task_api.task import Task
+from ktdeval.task_api.trading_task import Task
 
 ModelOf = Callable[[EpisodeSpec], Model]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ktdeval.calls.base_urls import why_unreachable
 from ktdeval.calls.cache_admin import CacheAdmin
 from ktdeval.errors import KtdevalError
-from ktdeval.harness.messages import RemoteModel, as_remote
-from ktdeval.registry.loading import Plugins
+from ktdeval.harness.chat_messages import RemoteModel, as_remote
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.additional_models import further_models, own_model
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.models import further_models, own_model
-from ktdeval.runner.remote.model_access import cache_path, connect
+from ktdeval.runner.remote.model_connection import cache_path, connect
 
 
 def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:

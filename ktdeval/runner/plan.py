@@ -8,20 +8,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ktdeval.attribution.factors import FACTORS
-from ktdeval.cards.check import ATTACHED, load_card
+from ktdeval.attribution.style_factors import FACTORS
+from ktdeval.cards.card_reading import ATTACHED, load_card
 from ktdeval.cards.fields.cutoff import run_cutoff
 from ktdeval.cards.fields.task import NEVER_RANKED
 from ktdeval.errors import DataError, PluginError, UsageError
-from ktdeval.harness.messages import ToolProtocol
+from ktdeval.harness.chat_messages import ToolProtocol
 from ktdeval.harness.traits import model_traits
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import Plugins
-from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.additional_models import own_model
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.models import own_model
-from ktdeval.runner.window_notes import missing_warm_ups
+from ktdeval.runner.warm_up_notes import missing_warm_ups
+from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.task_api.scoring import (
     ScoringTask,
     TargetTask,
@@ -29,11 +30,10 @@ from ktdeval.task_api.scoring import (
     market_problem,
     needs_market,
 )
-from ktdeval.task_api.spec import EpisodeSpec, FurtherModel, Window
-from ktdeval.task_api.task import Task, describe_task
+from ktdeval.task_api.trading_task import Task, describe_task
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.market_tape import MarketRules
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 

@@ -11,7 +11,7 @@ from ktdeval.errors import StoreError
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run_manifest import ANOTHER_RUN, FACETS, Growth as Growth, RunManifest
-from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.episode_spec import EpisodeSpec
 
 _MAY_GROW = ("task", "window", "seed")  #: facets that episodes may be added along
 

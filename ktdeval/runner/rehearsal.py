@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
-from ktdeval.harness.messages import ModelRequest, Reply
+from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.hookspecs import COMPACT
-from ktdeval.runner.episode import TradingEpisode
-from ktdeval.runner.execute import Episode, EpisodeFactory
-from ktdeval.runner.measure import (
+from ktdeval.runner.conversation_size import (
     LOW,
     NOTHING_SENT,
     AssumedBehaviour,
@@ -26,8 +24,10 @@ from ktdeval.runner.measure import (
     measure_steps,
     size_of,
 )
-from ktdeval.runner.sampled_days import SampledDays, sample_days
-from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.runner.episode import TradingEpisode
+from ktdeval.runner.episode_execution import Episode, EpisodeFactory
+from ktdeval.runner.estimate_sampling import SampledDays, sample_days
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 
 
 class _RecordingModel(MeasuringModel):

@@ -11,30 +11,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ktdeval.calls.budget import Allowance
-from ktdeval.calls.context import Context
+from ktdeval.calls.context_window import Context
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.cards.fields.cutoff import Cutoff, latest_cutoff, run_cutoff
-from ktdeval.cards.fields.parts import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
-from ktdeval.harness.messages import Model, RemoteModel, ToolProtocol, as_remote
+from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import Plugins
-from ktdeval.registry.plugin_import import call_through
-from ktdeval.runner.batch import (
-    ask_in_batches,
-    check_batch,
-    check_batch_calls,
-    check_batch_folder,
-)
-from ktdeval.runner.call_checks import check_call_log
-from ktdeval.runner.completion_marks import LogEntry, own_maker
-from ktdeval.runner.config import RunConfig
-from ktdeval.runner.context_check import check_context
-from ktdeval.runner.data_source import open_market
-from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
-from ktdeval.runner.models import (
+from ktdeval.registry.plugin_boundary import call_through
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.additional_models import (
     RunModel,
     choices,
     further_models,
@@ -43,12 +31,24 @@ from ktdeval.runner.models import (
     own_model,
     with_address,
 )
+from ktdeval.runner.batched_calls import (
+    ask_in_batches,
+    check_batch,
+    check_batch_calls,
+    check_batch_folder,
+)
+from ktdeval.runner.call_log_checks import check_call_log
+from ktdeval.runner.completion_marks import LogEntry, own_maker
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.context_check import check_context
+from ktdeval.runner.data_source import open_market
+from ktdeval.runner.episode_execution import Episode, EpisodeContext, EpisodeFactory, run_episode
+from ktdeval.runner.leaderboard_registration import DrawnKey, check_registered, load_drawn_key
+from ktdeval.runner.model_task_fit import check_model
 from ktdeval.runner.plan import Plan, choose_tasks, in_turn, make_plan
 from ktdeval.runner.plan_growth import Growth, grown_manifest, growth_of
-from ktdeval.runner.preflight import check_model
-from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
 from ktdeval.runner.rehearsal import rehearse
-from ktdeval.runner.remote.model_access import (
+from ktdeval.runner.remote.model_connection import (
     ModelAccess,
     RemoteAccess,
     RunSignals,
@@ -58,13 +58,13 @@ from ktdeval.runner.remote.model_access import (
 )
 from ktdeval.runner.remote.run_claim import RunClaim, claim_folder, claim_url
 from ktdeval.runner.remote.run_folder import RunFolder, mask_key_of, recorded_run
+from ktdeval.runner.run_locator import local_copy
 from ktdeval.runner.run_manifest import FurtherFacts, RunManifest
-from ktdeval.runner.run_paths import local_copy
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
 from ktdeval.stores.mirror import checked_url, is_url
+from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFinished, Event
-from ktdeval.task_api.spec import EpisodeOutcome, EpisodeSpec
-from ktdeval.values.fields import lasting_data, user_path
+from ktdeval.values.config_options import lasting_data, user_path
 from ktdeval.values.files import check_output
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue

@@ -11,16 +11,16 @@ import msgspec
 from msgspec import structs
 
 from ktdeval.calls.prices import FREE, PriceEntry
-from ktdeval.cards.fields.parts import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.errors import StoreError, explained
 from ktdeval.market.calendar import parse_day
 from ktdeval.runner.completion_marks import LogEntry
-from ktdeval.runner.registration import ContentHash
+from ktdeval.runner.leaderboard_registration import ContentHash
 from ktdeval.stats.metric import RuleSet
-from ktdeval.task_api.spec import EpisodeSpec
-from ktdeval.values.addresses import Address, Arguments
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values.files import read_plain
-from ktdeval.values.formats import check_version, format_version, stated_version
+from ktdeval.values.format_versions import check_version, format_version, stated_version
+from ktdeval.values.secret_free_addresses import Address, Arguments
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
 

@@ -10,9 +10,9 @@ from typing import Any, get_origin
 import msgspec
 
 from ktdeval.cards.schema import field_docs, struct_types
-from ktdeval.harness.session import TranscriptEntry
+from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.runner.completion_marks import EpisodeMark
-from ktdeval.runner.journal import JournalEntry
+from ktdeval.runner.episode_journal import JournalEntry
 from ktdeval.runner.run_manifest import ManifestFile
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord

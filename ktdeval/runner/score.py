@@ -20,34 +20,46 @@ import ktdeval
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.stop_flag import Fence, no_fence
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
-from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evaluation, validate_card
-from ktdeval.cards.compare import card_difference, path_text
+from ktdeval.cards.card_reading import (
+    ATTACHED,
+    attached_block,
+    load_card,
+    load_evaluation,
+    validate_card,
+)
 from ktdeval.cards.fields.calls import Calls, gather_calls
+from ktdeval.cards.fields.card_inputs import CardInputs, EvaluationInputs, ScoringInputs
 from ktdeval.cards.fields.episode_parts import RoleUsage
-from ktdeval.cards.fields.parts import Drift, FurtherModelPart, Provenance, TaskPart, WindowPart
+from ktdeval.cards.fields.fact_types import (
+    Drift,
+    FurtherModelPart,
+    Provenance,
+    TaskPart,
+    WindowPart,
+)
 from ktdeval.cards.fields.provenance import LIBRARIES
-from ktdeval.cards.fields.sources import CardInputs, EvaluationInputs, ScoringInputs
 from ktdeval.cards.fields.task import task_problems
-from ktdeval.cards.scoring import build_scoring_card
-from ktdeval.cards.trading import build_card
+from ktdeval.cards.recomputation_diff import card_difference, path_text
+from ktdeval.cards.scoring_card import build_scoring_card
+from ktdeval.cards.trading_card import build_card
 from ktdeval.errors import CardError, DataError, StoreError, UsageError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import Plugins
-from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.registry.task_files import task_specs
-from ktdeval.runner.call_checks import check_call_log, check_models
-from ktdeval.runner.canary import drift, load_record
+from ktdeval.runner.call_log_checks import check_call_log, check_models
 from ktdeval.runner.data_source import open_snapshot
+from ktdeval.runner.model_drift import drift, load_record
 from ktdeval.runner.plan import describe_any, target_task_of
 from ktdeval.runner.remote.run_folder import CERTIFICATE, TASK_FILES, RunFolder
 from ktdeval.runner.run_manifest import DataSource
 from ktdeval.runner.scoring_episode import samples_of
-from ktdeval.stores.git import git_around
+from ktdeval.stores.git_commands import git_around
 from ktdeval.stores.mirror import keep_file
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import ScoringTask, is_scoring
-from ktdeval.task_api.spec import EpisodeSpec
-from ktdeval.task_api.task import Task
-from ktdeval.values.fields import to_mapping, user_path
+from ktdeval.task_api.trading_task import Task
+from ktdeval.values.config_options import to_mapping, user_path
 from ktdeval.values.files import read_plain
 from ktdeval.values.hashes import content_hash, sha256_hex
 from ktdeval.values.progress_reports import Tell, tell_nobody

@@ -15,18 +15,18 @@ from msgspec.structs import asdict
 from ktdeval.errors import PluginError
 from ktdeval.harness.action import SubmissionForm, SubmissionReading, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
-from ktdeval.harness.messages import CallParams, Model, ToolSpec, encodable
-from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.chat_messages import CallParams, Model, ToolSpec, encodable
 from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.step_session import GuardedSession
 from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
-from ktdeval.runner.models import session_models
+from ktdeval.runner.additional_models import session_models
+from ktdeval.runner.episode_journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.remote.run_folder import ANSWERS
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import SampleFinished
 from ktdeval.task_api.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
-from ktdeval.task_api.spec import EpisodeSpec
-from ktdeval.values.fields import build
+from ktdeval.values.config_options import build
 from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical, loads_strict
 
 

@@ -19,11 +19,10 @@ from __future__ import annotations
 from msgspec import structs
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.draws import Part
+from ktdeval.masking.aliases_and_noise import Part
 from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState
-from ktdeval.trading.account import interest_minor, open_account, value_minor
-from ktdeval.trading.constraints import RuleBreach, known_breaches
+from ktdeval.trading.daily_settlement import interest_minor, open_account, value_minor
 from ktdeval.trading.ledger import (
     ChargeRecord,
     CorporateActionRecord,
@@ -32,8 +31,9 @@ from ktdeval.trading.ledger import (
     StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.terms import PPB, Terms, cost, duties_of, in_lots, worth_steps
+from ktdeval.trading.rule_breaches import RuleBreach, known_breaches
 from ktdeval.trading.types import Account, Action, Order, TradingConfig, bar_of_fill
+from ktdeval.trading.venue_terms import PPB, Terms, cost, duties_of, in_lots, worth_steps
 
 
 class SeenBooks:

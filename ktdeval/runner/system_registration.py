@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ktdeval.errors import UsageError
-from ktdeval.harness.messages import as_remote
-from ktdeval.registry.loading import Plugins
+from ktdeval.harness.chat_messages import as_remote
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.additional_models import own_model
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.models import own_model
+from ktdeval.runner.leaderboard_registration import RegisteredSystem, registered_call
 from ktdeval.runner.plan import call_parameters, choose_tasks
-from ktdeval.runner.registration import RegisteredSystem, registered_call
 from ktdeval.runner.run import with_model_settings
 
 

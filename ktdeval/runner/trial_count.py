@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.errors import StoreError
-from ktdeval.runner.journal import JournalEntry, entry_type
+from ktdeval.runner.episode_journal import JournalEntry, entry_type
 from ktdeval.runner.remote.run_folder import ANSWERS, JOURNAL, MANIFEST, RunFolder
 from ktdeval.runner.run_manifest import NotARunError
-from ktdeval.stats.luck import SharpeMoments, sharpe_shape
+from ktdeval.stats.sharpe_significance import SharpeMoments, sharpe_shape
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.values.hashes import content_hash
 
 _DEPTH = 4  #: How deep below the store a run folder may lie

@@ -19,26 +19,26 @@ from typing import Any
 from msgspec import UNSET
 
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.check import load_evaluation
-from ktdeval.cards.compare import (
+from ktdeval.cards.card_reading import load_evaluation
+from ktdeval.cards.fields.provenance import made_at
+from ktdeval.cards.recomputation_diff import (
     card_difference,
     first_difference,
     steps_difference,
     value_difference,
 )
-from ktdeval.cards.fields.provenance import made_at
 from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError, VerificationError
-from ktdeval.harness.messages import Model, ModelRequest, Reply
-from ktdeval.harness.session import TranscriptEntry
+from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
+from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import Plugins
-from ktdeval.registry.plugin_import import call_foreign
-from ktdeval.runner.call_checks import call_findings, mark_difference
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.call_log_checks import call_findings, mark_difference
 from ktdeval.runner.episode import recorded_decision
-from ktdeval.runner.execute import Episode, EpisodeFactory
-from ktdeval.runner.journal import Entry, Record, count_said
-from ktdeval.runner.model_checks import card_claims, manifest_problems, unknown_model
+from ktdeval.runner.episode_execution import Episode, EpisodeFactory
+from ktdeval.runner.episode_journal import Entry, Record, count_said
+from ktdeval.runner.model_identity_checks import card_claims, manifest_problems, unknown_model
 from ktdeval.runner.remote.run_folder import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
 from ktdeval.runner.remote.url_run import run_file
 from ktdeval.runner.score import (
@@ -48,11 +48,11 @@ from ktdeval.runner.score import (
     open_run,
     run_of,
 )
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
-from ktdeval.task_api.spec import EpisodeSpec
-from ktdeval.task_api.task import Task
+from ktdeval.task_api.trading_task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.fields import build
+from ktdeval.values.config_options import build
 from ktdeval.values.files import read_plain
 from ktdeval.values.hashes import file_sha256
 from ktdeval.values.progress_reports import Tell, tell_nobody

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from ktdeval.secrets.spellings import ANCHOR, SecretSpelling, letters_of, spellings
+from ktdeval.secrets.encoded_forms import ANCHOR, SecretSpelling, letters_of, spellings
 
 #: Characters; shorter are words such as "true", and placeholders of local servers, that any text
 #: holds

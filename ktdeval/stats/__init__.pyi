@@ -26,7 +26,7 @@ from ktdeval.stats.confidence_set import (
     holm as holm,
     tie_groups as tie_groups,
 )
-from ktdeval.stats.designs import (
+from ktdeval.stats.factorial_effects import (
     MASK_FACTORS as MASK_FACTORS,
     MODE_PIECES as MODE_PIECES,
     VARIANT_FIELDS as VARIANT_FIELDS,
@@ -43,12 +43,6 @@ from ktdeval.stats.designs import (
     variant_order as variant_order,
     window_means as window_means,
 )
-from ktdeval.stats.envelope import (
-    Envelope as Envelope,
-    EnvelopeSettings as EnvelopeSettings,
-    envelope_problem as envelope_problem,
-    random_envelope as random_envelope,
-)
 from ktdeval.stats.intervals import (
     Interval as Interval,
     clopper_pearson_upper as clopper_pearson_upper,
@@ -56,7 +50,6 @@ from ktdeval.stats.intervals import (
     poisson_binomial as poisson_binomial,
     wilson as wilson,
 )
-from ktdeval.stats.luck import deflated_sharpe_ratio as deflated_sharpe_ratio
 from ktdeval.stats.metric import (
     NEVER as NEVER,
     FunctionMetric as FunctionMetric,
@@ -81,12 +74,18 @@ from ktdeval.stats.paired import (
     sign_flip as sign_flip,
     signed_rank as signed_rank,
 )
-from ktdeval.stats.panel import (
+from ktdeval.stats.performance_metrics import (
     DIAGNOSTICS as DIAGNOSTICS,
     PANEL_FAMILIES as PANEL_FAMILIES,
     benchmark_levels as benchmark_levels,
     benchmark_problem as benchmark_problem,
     panel_metric as panel_metric,
+)
+from ktdeval.stats.random_traders import (
+    Envelope as Envelope,
+    EnvelopeSettings as EnvelopeSettings,
+    envelope_problem as envelope_problem,
+    random_envelope as random_envelope,
 )
 from ktdeval.stats.series import (
     NO_VARIANCE as NO_VARIANCE,
@@ -104,3 +103,4 @@ from ktdeval.stats.series import (
     sortino as sortino,
     standard_deviation as standard_deviation,
 )
+from ktdeval.stats.sharpe_significance import deflated_sharpe_ratio as deflated_sharpe_ratio

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.intervals import Interval, no_interval
-from ktdeval.stats.panel import benchmark_levels, benchmark_problem
+from ktdeval.stats.performance_metrics import benchmark_levels, benchmark_problem
 from ktdeval.stats.series import (
     NO_VARIANCE,
     TRADING_DAYS,

@@ -5,7 +5,7 @@ from ktdeval.stores.claims import (
     ClaimBoard as ClaimBoard,
     UnitState as UnitState,
 )
-from ktdeval.stores.git import Git as Git, git_around as git_around
+from ktdeval.stores.git_commands import Git as Git, git_around as git_around
 from ktdeval.stores.heartbeats import Heartbeats as Heartbeats, HolderId as HolderId
 from ktdeval.stores.local import LocalStore as LocalStore
 from ktdeval.stores.maintenance import (

@@ -19,12 +19,12 @@ from typing import Literal
 from ktdeval.errors import StoreError, UsageError, explained
 from ktdeval.stores.cache_folder import cache_folder
 from ktdeval.stores.concurrent_requests import at_once
+from ktdeval.stores.mirror_versions import FileVersions
+from ktdeval.stores.paths_as_urls import show_as
 from ktdeval.stores.store import MissingKey, Stat, Store, checked_key, open_store
-from ktdeval.stores.urls_in_output import show_as
-from ktdeval.stores.versions import FileVersions
-from ktdeval.values.addresses import Address, secret_in
 from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.secret_free_addresses import Address, secret_in
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import Value, decode_json
 

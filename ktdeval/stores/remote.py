@@ -29,7 +29,7 @@ from ktdeval.stores.store import (
     checked_prefix,
     is_key,
 )
-from ktdeval.values.addresses import secret_in
+from ktdeval.values.secret_free_addresses import secret_in
 
 T = TypeVar("T")
 

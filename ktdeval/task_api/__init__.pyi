@@ -1,5 +1,13 @@
 """Public names of tasks: episode specs, windows, tasks and their config, samples, backends."""
 
+from ktdeval.task_api.episode_spec import (
+    EpisodeOutcome as EpisodeOutcome,
+    EpisodeSpec as EpisodeSpec,
+    FurtherModel as FurtherModel,
+    MaskKey as MaskKey,
+    Runner as Runner,
+    Window as Window,
+)
 from ktdeval.task_api.sample_files import (
     SampleRows as SampleRows,
     read_samples as read_samples,
@@ -21,15 +29,7 @@ from ktdeval.task_api.scoring import (
     needs_market as needs_market,
     worst_figure as worst_figure,
 )
-from ktdeval.task_api.spec import (
-    EpisodeOutcome as EpisodeOutcome,
-    EpisodeSpec as EpisodeSpec,
-    FurtherModel as FurtherModel,
-    MaskKey as MaskKey,
-    Runner as Runner,
-    Window as Window,
-)
-from ktdeval.task_api.task import (
+from ktdeval.task_api.trading_task import (
     MaskedConfig as MaskedConfig,
     QuestionsConfig as QuestionsConfig,
     Scene as Scene,
@@ -50,7 +50,7 @@ from ktdeval.task_api.unanswered import (
     unanswered_score as unanswered_score,
     with_bounds as with_bounds,
 )
-from ktdeval.task_api.workers import (
+from ktdeval.task_api.worker_backend import (
     WITH_PARENT as WITH_PARENT,
     RunningWorkers as RunningWorkers,
     WorkerJob as WorkerJob,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.episode_spec import EpisodeSpec
 
 
 @dataclass(frozen=True, slots=True)

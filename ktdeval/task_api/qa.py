@@ -15,14 +15,14 @@ from typing import Any, Literal, get_args
 
 from ktdeval.errors import ConfigError, PluginError
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.messages import ToolSpec
+from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.hookspecs import Spec
 from ktdeval.masking.lens import UNMASKED
 from ktdeval.stats.distributions import student_quantile
 from ktdeval.stats.intervals import Interval, no_interval, wilson
 from ktdeval.stats.metric import range_problem
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import AnswerRecord, Sample, Score, ScoreDefinition, TargetTask
-from ktdeval.task_api.spec import EpisodeSpec, Window
 from ktdeval.task_api.unanswered import (
     UNANSWERED,
     unanswered_definition,

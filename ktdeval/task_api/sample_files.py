@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktdeval.errors import DataError, UsageError, explained
-from ktdeval.values.fields import user_path
+from ktdeval.values.config_options import user_path
+from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.files import new_folder, read_plain
 from ktdeval.values.hashes import content_hash, file_sha256
-from ktdeval.values.size_limits import open_parquet
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, is_flat, loads_untrusted
 
 HUB: Final = "hf:"

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeGuard
 
-from ktdeval.harness.messages import ToolSpec
-from ktdeval.harness.tools import Tool
+from ktdeval.harness.chat_messages import ToolSpec
+from ktdeval.harness.tool_definition import Tool
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens, MaskKind
 from ktdeval.stats.intervals import Interval
-from ktdeval.task_api.spec import EpisodeSpec
-from ktdeval.task_api.task import Task, TaskVariant
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.trading_task import Task, TaskVariant
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import Provenance

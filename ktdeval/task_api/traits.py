@@ -13,7 +13,7 @@ from ktdeval.harness.agent import Lesson
 from ktdeval.harness.traits import stated_traits
 from ktdeval.market.calendar import Window
 from ktdeval.market.snapshot import MarketView
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from ktdeval.testing.findings import (
     Finding as Finding,
     Report as Report,
 )
-from ktdeval.testing.ledgers import ledger_of as ledger_of, step_record as step_record
+from ktdeval.testing.ledger_fixtures import ledger_of as ledger_of, step_record as step_record
 from ktdeval.testing.markets import (
     random_snapshot as random_snapshot,
     tiny_snapshot as tiny_snapshot,

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from ktdeval.errors import ModelError, PluginError
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     CallParams,
     Message,
     Model,
@@ -25,8 +25,9 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.plugin_import import check_made
+from ktdeval.registry.plugin_boundary import check_made
 from ktdeval.stats.metric import Metric, MetricValue, range_problem
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import (
     AnswerRecord,
     Sample,
@@ -35,13 +36,12 @@ from ktdeval.task_api.scoring import (
     TargetTask,
     needs_market,
 )
-from ktdeval.task_api.spec import EpisodeSpec, Window
-from ktdeval.task_api.task import Task
+from ktdeval.task_api.trading_task import Task
 from ktdeval.task_api.traits import task_traits
 from ktdeval.testing.findings import ConformanceError
-from ktdeval.testing.ledgers import sample_ledgers
+from ktdeval.testing.ledger_fixtures import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
-from ktdeval.trading.account import open_account
+from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.values.kinds import Schema
 from ktdeval.values.strict_json import dumps_canonical

@@ -14,8 +14,8 @@ from typing import Any
 
 from ktdeval.errors import KtdevalError
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.author_code import place_of
-from ktdeval.registry.plugin_import import one_line
+from ktdeval.registry.plugin_boundary import one_line
+from ktdeval.registry.plugin_error_location import place_of
 from ktdeval.values.typed_json import Value
 
 _OURS = Path(__file__).parents[1]

@@ -16,16 +16,16 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from ktdeval.errors import KtdevalError, LeakError
-from ktdeval.harness.messages import ModelRequest, Reply, as_remote
+from ktdeval.harness.chat_messages import ModelRequest, Reply, as_remote
 from ktdeval.harness.traits import model_traits
 from ktdeval.hookspecs import Spec
 from ktdeval.market.manifest import with_id
 from ktdeval.registry.contracts import near_trait_problem
-from ktdeval.registry.plugin_import import kind_of_made
+from ktdeval.registry.plugin_boundary import kind_of_made
 from ktdeval.runner.plan import target_task_of
+from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.task_api.scoring import is_scoring
-from ktdeval.task_api.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.testing.conformance import (
     check_metric,
     check_model,

@@ -16,8 +16,8 @@ from msgspec import structs
 
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, ProviderError, UsageError
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.loading import KINDS, Plugins, load_plugins
-from ktdeval.registry.plugin_import import hooks_of, raised_by
+from ktdeval.registry.plugin_boundary import hooks_of, raised_by
+from ktdeval.registry.plugin_registry import KINDS, Plugins, load_plugins
 from ktdeval.testing.findings import (
     CodeLocation,
     ConformanceError,
@@ -225,7 +225,7 @@ def check_light(module: str) -> None:
     # In a process of its own, since a test here may have imported pandas; without other plugins,
     # which may import heavy packages.
     script = (
-        "import sys\nfrom ktdeval.registry.loading import EntryPoint, KINDS, Plugins\nplugins ="
+        "import sys\nfrom ktdeval.registry.plugin_registry import EntryPoint, KINDS, Plugins\nplugins ="
         f" Plugins()\nplugins.add_entry_point(EntryPoint('', {module!r}, '', 'checked',"
         f" ''))\n[plugins.specs(kind) for kind in KINDS]\nprint(*sorted(set({HEAVY!r}) &"
         " set(sys.modules)))"

@@ -10,14 +10,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ktdeval.errors import KtdevalError, ModelError
-from ktdeval.harness.messages import Model, ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.harness.chat_messages import Model, ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.harness.minimal_submission import smallest_value
 from ktdeval.harness.traits import ModelTraits
-from ktdeval.harness.trivial_submission import smallest_value
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import Plugins
-from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.episode_execution import EpisodeFactory
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import is_scoring, market_problem, needs_market
-from ktdeval.task_api.spec import EpisodeSpec, Window
 from ktdeval.testing.findings import NotCalled
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.values.strict_json import JsonValue, dumps_canonical

@@ -1,7 +1,6 @@
 """Public names of trading: orders, accounts, the executor, ledgers."""
 
-from ktdeval.trading.account import Settlement as Settlement, open_account as open_account
-from ktdeval.trading.constraints import known_breaches as known_breaches
+from ktdeval.trading.daily_settlement import Settlement as Settlement, open_account as open_account
 from ktdeval.trading.executor import execute as execute, settle as settle
 from ktdeval.trading.ledger import (
     ChargeRecord as ChargeRecord,
@@ -18,11 +17,7 @@ from ktdeval.trading.market_tape import (
     TradingDay as TradingDay,
     limit_ppm as limit_ppm,
 )
-from ktdeval.trading.terms import (
-    Duty as Duty,
-    has_dated_duties as has_dated_duties,
-    target_steps as target_steps,
-)
+from ktdeval.trading.rule_breaches import known_breaches as known_breaches
 from ktdeval.trading.types import (
     DECIDED as DECIDED,
     Account as Account,
@@ -39,4 +34,9 @@ from ktdeval.trading.types import (
     TradingConfig as TradingConfig,
     bar_of_fill as bar_of_fill,
     trading_rules as trading_rules,
+)
+from ktdeval.trading.venue_terms import (
+    Duty as Duty,
+    has_dated_duties as has_dated_duties,
+    target_steps as target_steps,
 )

@@ -41,14 +41,14 @@ The first rule that an order breaks rejects it. Details:
 * **margin** After a short sale cash is at least the value of all shorts and their initial margin;
   a larger short sale is rejected, not cut.
 
-Costs are the venue's (`ktdeval.trading.terms.cost`). All arithmetic is in integers.
+Costs are the venue's (`ktdeval.trading.venue_terms.cost`). All arithmetic is in integers.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ktdeval.trading.account import (
+from ktdeval.trading.daily_settlement import (
     Settlement,
     check_step,
     holdings_minor,
@@ -57,8 +57,8 @@ from ktdeval.trading.account import (
     open_day,
 )
 from ktdeval.trading.market_tape import TradingDay
-from ktdeval.trading.terms import PPB, RATE_SCALE, Terms, cost, in_lots, worth_steps
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position
+from ktdeval.trading.venue_terms import PPB, RATE_SCALE, Terms, cost, in_lots, worth_steps
 from ktdeval.values.files import csv_rows
 
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))

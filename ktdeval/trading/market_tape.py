@@ -50,7 +50,8 @@ from ktdeval.market.snapshot import (
     board_of,
 )
 from ktdeval.market.venue import MAX_PRICE, Venue
-from ktdeval.trading.terms import (
+from ktdeval.trading.types import Scale, TradingConfig
+from ktdeval.trading.venue_terms import (
     PPB,
     AccountLimits,
     Terms,
@@ -59,7 +60,6 @@ from ktdeval.trading.terms import (
     scaled_int,
     terms_of,
 )
-from ktdeval.trading.types import Scale, TradingConfig
 
 IntArray = npt.NDArray[np.int64]
 PPM = 1_000_000

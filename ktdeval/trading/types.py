@@ -18,7 +18,7 @@ from msgspec import Struct
 from ktdeval.errors import ConfigError
 from ktdeval.market.fees import is_dated
 from ktdeval.market.venue import Fees, FillRule, Venue, find_venue
-from ktdeval.values.fields import build, option
+from ktdeval.values.config_options import build, option
 
 Side = Literal["BUY", "SELL"]
 BoardRuleSet = Literal["paper", "exchange"]

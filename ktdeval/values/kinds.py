@@ -1,7 +1,7 @@
 """Kinds of values: text, numbers, lists and so on, as annotations are compiled to them.
 
 A kind says in words what fits, gives the JSON Schema, reads a value that a file, a user or a model
-wrote, and tells whether an object of a plugin fits as it is. `ktdeval.values.records` compiles
+wrote, and tells whether an object of a plugin fits as it is. `ktdeval.values.class_fields` compiles
 annotations, and has the kind of objects with declared fields.
 
 Marks in `Annotated[...]` narrow a kind: `Bounds` of numbers, `Length` of texts, lists and objects,

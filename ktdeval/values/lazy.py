@@ -49,7 +49,7 @@ def lazy_exports(
     def load(name: str) -> Any:
         module = module_of.get(name)
         if module is None:
-            from ktdeval.values.fields import near_matches  # noqa: PLC0415 - only on the way to an error
+            from ktdeval.values.config_options import near_matches  # noqa: PLC0415 - only on the way to an error
 
             raise AttributeError(f"{package} has no name {name!r}{near_matches(name, module_of)}")
 

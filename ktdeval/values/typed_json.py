@@ -20,10 +20,10 @@ from typing import Any, TypeVar, dataclass_transform
 import msgspec
 
 from ktdeval.errors import KtdevalError, StoreError
-from ktdeval.values.addresses import faults_in, holds_addresses
+from ktdeval.values.class_fields import Record, kind_of
 from ktdeval.values.kinds import Items, Kind, Table, unmarked
 from ktdeval.values.misfit import Misfit, MissingField, UnknownField
-from ktdeval.values.records import Record, kind_of
+from ktdeval.values.secret_free_addresses import faults_in, holds_addresses
 from ktdeval.values.strict_json import (
     MOST_LEVELS,
     TOO_DEEP,

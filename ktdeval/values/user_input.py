@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values.addresses import FreeArguments, faults_in
 from ktdeval.values.misfit import shown
+from ktdeval.values.secret_free_addresses import FreeArguments, faults_in
 from ktdeval.values.strict_json import bounded_int, loads_untrusted, plain
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")

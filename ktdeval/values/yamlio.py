@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ktdeval.errors import ConfigError, explained
 from ktdeval.values.files import read_plain
 from ktdeval.values.strict_json import bounded_int
-from ktdeval.values.yaml_nodes import (
+from ktdeval.values.yaml_node_checks import (
     MOST_DEPTH,
     SCALARS,
     TAG,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.addresses import Arguments
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
+from ktdeval.values.secret_free_addresses import Arguments
 from ktdeval_memory.params import MemoryParams
 
 TEAMS = {
@@ -174,7 +174,7 @@ def ktdeval_agents() -> list[Spec]:
         by_asset,
         Spec(
             "vote",
-            maker("ktdeval_agents.vote:make_vote"),
+            maker("ktdeval_agents.team_vote:make_vote"),
             "What most of several teams submit",
             VoteParams,
         ),

@@ -26,7 +26,7 @@ from ktdeval.harness import Reply, Usage
 from ktdeval.runner import RunFolder
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import from_plain
-from ktdeval_agents.prompt_prefix import ReusedPrefix, calls_with_prefix
+from ktdeval_agents.prompt_prefix_reuse import ReusedPrefix, calls_with_prefix
 
 NO_ROLE = "(no role)"
 _COUNTS = ("calls", "failed", "empty", "uncounted")

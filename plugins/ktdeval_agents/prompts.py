@@ -25,8 +25,8 @@ from ktdeval.harness import (
 )
 from ktdeval.observation import ObservedState, as_object
 from ktdeval.values.yamlio import load_yaml
+from ktdeval_agents.analyst_selection import CHOOSE
 from ktdeval_agents.computed_signals import position_ratios
-from ktdeval_agents.planner import CHOOSE
 from ktdeval_agents.role_graph import Role, Team
 
 Form = Literal["orders", "decisions", "answer"]

@@ -24,7 +24,7 @@ from ktdeval.harness import (
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_agents import ElectedParams
-from ktdeval_agents.election import elected
+from ktdeval_agents.majority_rule import elected
 
 MODEL = "elected/majority"
 NO_BALLOT = "no_ballot"

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.typed_json import from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_agents import MOST_ROUNDS

@@ -33,18 +33,18 @@ from ktdeval.harness import (
 from ktdeval.masking import shorten
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.trading import DECIDED
-from ktdeval.values.fields import user_path
+from ktdeval.values.config_options import user_path
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_agents import FileParams, TeamParams
+from ktdeval_agents.analyst_selection import choice_tool, choose
 from ktdeval_agents.computed_signals import COMPUTED, read_ratios
-from ktdeval_agents.memory import REFLECTION_CHARACTERS, TeamMemory
 from ktdeval_agents.memory_entries import entry_lines
-from ktdeval_agents.options import with_options
-from ktdeval_agents.planner import choice_tool, choose
 from ktdeval_agents.prompts import TeamMeeting, bounded, role_prompt, unfenced, wordings
 from ktdeval_agents.role_graph import REFLECTION, Stage, Team, load_team
+from ktdeval_agents.team_memory import REFLECTION_CHARACTERS, TeamMemory
+from ktdeval_agents.team_options import with_options
 from ktdeval_agents.warmup import warm_up
 
 NO_ANSWER = "(no answer)"

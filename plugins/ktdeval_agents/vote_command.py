@@ -28,7 +28,7 @@ from ktdeval.errors import (
     explained,
 )
 from ktdeval.harness import Model
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import (
     PlannedEpisodes,
     RunConfig,
@@ -43,7 +43,7 @@ from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import filling
 from ktdeval_agents.recorded_vote import MODEL, BallotModel
-from ktdeval_agents.voters import Ballots, Voter, episode_key, open_voters, voter_labels
+from ktdeval_agents.voting_runs import Ballots, Voter, episode_key, open_voters, voter_labels
 
 _AGENT = "vote"
 

@@ -21,10 +21,10 @@ from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.typed_json import to_plain
 from ktdeval_agents.answers import Answers, read_answers
-from ktdeval_agents.memory import TeamMemory
 from ktdeval_agents.memory_entries import latest
 from ktdeval_agents.prompts import wordings
 from ktdeval_agents.role_graph import MemoryRule
+from ktdeval_agents.team_memory import TeamMemory
 
 WARM_UP = "warm_up"
 """Role that decides on the days of a warm-up."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ktdeval.errors import UsageError
 from ktdeval.registry.discovery import GROUP, find_entry_points
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 
 
 def plugins_of(target: str | None) -> list[str]:

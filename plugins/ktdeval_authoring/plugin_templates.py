@@ -14,7 +14,7 @@ import jinja2
 
 from ktdeval.errors import UsageError
 from ktdeval.registry.discovery import find_entry_points
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ktdeval_board.board_entries import Board, Card, Entry
-from ktdeval_board.documents import Submitter
+from ktdeval_board.document_types import Submitter
 from ktdeval_board.look_alike_names import Party
 from ktdeval_board.registrations import FiledRegistration, Registrations, State, family_of
 from ktdeval_board.rules import Division, Rules

@@ -20,7 +20,7 @@ from ktdeval.attribution import FACTORS, factor_values, standardise
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, EpisodeFailure
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunConfig, evaluate, open_snapshot
 from ktdeval.stats import least_squares
 from ktdeval.values.strict_json import JsonValue

@@ -24,7 +24,7 @@ from ktdeval.cards import (
 from ktdeval.errors import CardError
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
+from ktdeval_board.document_types import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
 from ktdeval_board.look_alike_names import Party
 from ktdeval_board.market_document import Market, in_words_of_board

@@ -11,9 +11,13 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 
 COMMANDS = {
-    "init": _in("begin", "init", "Begin a board: its rules, README, schemas and CI workflow."),
+    "init": _in(
+        "init_and_baselines", "init", "Begin a board: its rules, README, schemas and CI workflow."
+    ),
     "baselines": _in(
-        "begin", "baselines", "Run the baselines that a board always shows, and submit them."
+        "init_and_baselines",
+        "baselines",
+        "Run the baselines that a board always shows, and submit them.",
     ),
     "register": _in(
         "register", "register", "Register a system with a board, before its mask key is drawn."
@@ -37,12 +41,12 @@ COMMANDS = {
     "sign": _in("sign", "sign", "Sign verdicts with a maintainer's key."),
     "build": _in("site", "build", "Write the static site of a board, or serve it here."),
     "export": _in(
-        "exchange",
+        "export",
         "export",
         "Write a board's rows as Parquet, a dataset, .eval_results or every_eval_ever.",
     ),
     "import": _in(
-        "adding",
+        "import_external",
         "import_file",
         "Add a certificate of a mask with its attacks, or lm-eval's results.",
     ),

@@ -15,14 +15,14 @@ from typing import Any, Literal
 
 from ktdeval.errors import ConfigError, UsageError, explained
 from ktdeval.market import MarketSnapshot, window_rows
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market
 from ktdeval.task_api import is_scoring, needs_market
-from ktdeval.values.addresses import Address, Parameters, faults_in
-from ktdeval.values.fields import option, stored_market
+from ktdeval.values.class_fields import kind_of
+from ktdeval.values.config_options import option, stored_market
 from ktdeval.values.files import write_atomic
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.records import kind_of
+from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import temporary_folder
 from ktdeval_board.atomic_moves import Placement

@@ -8,7 +8,7 @@ from functools import cache
 
 from ktdeval.masking import normalise
 from ktdeval.runner import Registrant
-from ktdeval_board.documents import Submitter
+from ktdeval_board.document_types import Submitter
 from ktdeval_board.signers import SubmitterKey
 
 Party = tuple[str, ...]

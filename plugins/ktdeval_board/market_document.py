@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from ktdeval.cards import ScoringCard, SnapshotPart, TradingCard
 from ktdeval.values.typed_json import Value
-from ktdeval_board.documents import Count, Day, Sha256, Version1
+from ktdeval_board.document_types import Count, Day, Sha256, Version1
 
 
 class MarketFacts(Value, frozen=True, kw_only=True):

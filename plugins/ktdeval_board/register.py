@@ -16,7 +16,7 @@ import msgspec
 
 from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, sign_file, signature_path
 from ktdeval.errors import ConfigError, StoreError, UsageError, explained
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import (
     DrawnKey,
     RegisteredTask,
@@ -33,10 +33,10 @@ from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import to_plain
 from ktdeval_board.baselines import baseline_args
 from ktdeval_board.board_entries import seeds_of
-from ktdeval_board.bundle import Redactor
 from ktdeval_board.checking.content import registrations_of
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.layout import KEYS, REGISTRATIONS, BoardFolder
+from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.registrations import FiledRegistration, Registrations
 from ktdeval_board.rules import ERRATA_FILE, Baseline, Division, Rules, load_rules
 from ktdeval_board.signed import keys_of

@@ -20,7 +20,7 @@ from typing import Literal
 
 from ktdeval.errors import CardError
 from ktdeval.runner import DrawnKey, Registrant, Registration
-from ktdeval_board.documents import Submitter
+from ktdeval_board.document_types import Submitter
 from ktdeval_board.layout import CARD_ID, BoardFolder
 from ktdeval_board.look_alike_names import Party, holders_by_mark, pair_of, plain_name
 from ktdeval_board.read_documents import read_own, read_untrusted

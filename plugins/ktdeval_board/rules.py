@@ -14,12 +14,12 @@ from msgspec import Meta
 from ktdeval.calls import Price, find_price
 from ktdeval.errors import ConfigError
 from ktdeval.stats import left_out_windows
-from ktdeval.values.addresses import Address, Arguments
-from ktdeval.values.fields import near_matches
-from ktdeval.values.formats import check_stated
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.format_versions import check_stated
+from ktdeval.values.secret_free_addresses import Address, Arguments
 from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_board.documents import Day, Line, Sha256, in_words
+from ktdeval_board.document_types import Day, Line, Sha256, in_words
 from ktdeval_board.layout import path_segment
 from ktdeval_board.look_alike_names import holder_of, mark_of_contact
 from ktdeval_board.signers import (

@@ -18,7 +18,7 @@ from typing import IO, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.values.http_requests import ambiguity, has_body
+from ktdeval.values.request_smuggling import ambiguity, has_body
 from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
 from ktdeval_board.rules import ERRATA_FILE, RULES_FILE
 from ktdeval_board.site.build import BuildReport, Progress, build_site

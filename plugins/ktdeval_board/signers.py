@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ktdeval.cards import PublicKey, public_key
 from ktdeval.errors import SignatureError
 from ktdeval.values.typed_json import Value
-from ktdeval_board.documents import Contact, Line, Sha256
+from ktdeval_board.document_types import Contact, Line, Sha256
 
 
 class Signer(Value, frozen=True, kw_only=False):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import StoreError, explained
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunFolder
 from ktdeval.values.files import write_atomic
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
@@ -24,10 +24,10 @@ from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import to_plain
 from ktdeval_board.atomic_moves import Placement
 from ktdeval_board.board_entries import Card, names_of
-from ktdeval_board.bundle import Bundle, BundleSource, Redactor, make_bundle
 from ktdeval_board.checking.files import WALKED, is_plain_folder
-from ktdeval_board.documents import RecordFile, Records, Stored
+from ktdeval_board.document_types import RecordFile, Records, Stored
 from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.redacted_records import Bundle, BundleSource, Redactor, make_bundle
 from ktdeval_board.rules import Division, Rules
 
 _PREFIX = ".submission-"

@@ -14,16 +14,16 @@ import msgspec
 
 from ktdeval.cards import PrivateKey, card_files, count, load_evaluation
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import Registrant, RunFolder, check_call_log, verify_card
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.typed_json import Value
 from ktdeval_board.board_entries import nearest_division
-from ktdeval_board.bundle import Bundle, Leak, Redactor
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.findings import Finding
-from ktdeval_board.documents import Stored
+from ktdeval_board.document_types import Stored
 from ktdeval_board.layout import BoardFolder
+from ktdeval_board.redacted_records import Bundle, Leak, Redactor
 from ktdeval_board.rules import Rules, load_rules
 from ktdeval_board.signed import keys_of, signature_of
 from ktdeval_board.staging import ChosenCard, RecordsStorage, StagedBoard, StagedCard, staged_board

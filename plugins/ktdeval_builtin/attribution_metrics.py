@@ -31,7 +31,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.stats import Bootstrap, FunctionMetric, Metric, MetricValue, Same, newey_west_mean
 from ktdeval.trading import Ledger
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.files import csv_rows
 from ktdeval.values.strict_json import JsonValue
 

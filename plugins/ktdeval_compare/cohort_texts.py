@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ktdeval_compare.cohort import BaselineRow, CohortReport
+from ktdeval_compare.cohort_comparison import BaselineRow, CohortReport
 from ktdeval_compare.cohort_words import BASELINE, LEGENDS, TITLES
 from ktdeval_compare.declined_trades import DeclinedShare
-from ktdeval_compare.exposures import FactorRow
+from ktdeval_compare.style_exposures import FactorRow
 from ktdeval_compare.table_columns import (
     COUNT,
     UNDEFINED,

@@ -460,8 +460,8 @@ def power(cards: tuple[Path, ...], options: PowerOptions) -> None:
     come from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or
     more cards; without any, effects are in standard deviations.
     """
-    from ktdeval_compare.plan_texts import power_parts
     from ktdeval_compare.power import PowerPlan, plan_report, spreads_of_cards
+    from ktdeval_compare.power_texts import power_parts
     from ktdeval_compare.table_columns import lines_of
 
     spread = [options.window_sd, options.tracking_error]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ktdeval import stats
 from ktdeval.errors import CardError
 from ktdeval.stats import RankNull, never_in
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 from ktdeval_compare.compared_cards import (
     MARKET_FACETS,
     Cell,
@@ -35,7 +35,7 @@ from ktdeval_compare.compared_cards import (
     paired_cells,
     spans,
 )
-from ktdeval_compare.results import (
+from ktdeval_compare.report_types import (
     BestSet,
     ComparedCard,
     CompareReport,

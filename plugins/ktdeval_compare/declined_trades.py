@@ -14,7 +14,7 @@ from ktdeval import stats
 from ktdeval.cards import TradingEpisode
 from ktdeval.errors import CardError
 from ktdeval_compare.compared_cards import Entrant, check_windows, training_seed
-from ktdeval_compare.effects import check_variants
+from ktdeval_compare.mask_effects import check_variants
 
 BRIGHT, BLINDED = "bright", "blinded"
 MASKS = (BRIGHT, BLINDED)

@@ -12,28 +12,28 @@ from typing import Any
 import pandas as pd
 
 from ktdeval.errors import CardError, UsageError
-from ktdeval.registry.loading import load_plugins
-from ktdeval.registry.table_files import TableChoices
+from ktdeval.registry.paper_tables import TableChoices
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import paths_of_runs
-from ktdeval.values.fields import build, split_list
+from ktdeval.values.config_options import build, split_list
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import to_object
-from ktdeval_compare.cohort import CohortOptions as CohortOptions, cohort as find_cohorts
+from ktdeval_compare.cohort_comparison import CohortOptions as CohortOptions, cohort as find_cohorts
 from ktdeval_compare.cohort_texts import cohort_parts
 from ktdeval_compare.compare import CompareOptions as CompareOptions, compare as find_differences
 from ktdeval_compare.compared_cards import load_cards, load_entrants, scoring_notes
-from ktdeval_compare.effects import EffectsOptions as EffectsOptions, effects as find_effects
-from ktdeval_compare.invariance import (
+from ktdeval_compare.label_invariance import (
     InvarianceOptions as InvarianceOptions,
     invariance as find_invariance,
 )
-from ktdeval_compare.invariance_texts import invariance_parts, key_parts
+from ktdeval_compare.label_invariance_texts import invariance_parts, key_parts
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.luck_texts import luck_parts
-from ktdeval_compare.mask_key_value import KeyOptions, key_spread
+from ktdeval_compare.mask_effects import EffectsOptions as EffectsOptions, effects as find_effects
+from ktdeval_compare.mask_key_effect import KeyOptions, key_spread
 from ktdeval_compare.paper_tables import paper_frame, table_of
 from ktdeval_compare.report_texts import compare_parts, effects_parts, score_parts, variance_parts
-from ktdeval_compare.scores import compare_scores
+from ktdeval_compare.score_comparison import compare_scores
 from ktdeval_compare.table_columns import Part, lines_of
 from ktdeval_compare.variance import VarianceOptions as VarianceOptions, study
 

@@ -18,7 +18,7 @@ from ktdeval.errors import CardError
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.compared_cards import Entrant, Values, card_notes, label, recorded_ledger
-from ktdeval_compare.exposures import SELECTION, FactorMeans, card_exposures
+from ktdeval_compare.style_exposures import SELECTION, FactorMeans, card_exposures
 
 #: A card has a rank where both are defined in all its episodes
 _RANKED = ("total_return", SELECTION)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ktdeval_compare.exposures import FactorMeans
 from ktdeval_compare.luck import LuckReport, LuckRow, RankCorrelation
+from ktdeval_compare.style_exposures import FactorMeans
 from ktdeval_compare.table_columns import (
     UNDEFINED,
     Column,

@@ -1,6 +1,6 @@
 """Tables of papers from one's own cards and runs: which there are, and their rows as numbers.
 
-A table is declared in the YAML of its paper's package (`ktdeval.registry.table_files`). Its rows are
+A table is declared in the YAML of its paper's package (`ktdeval.registry.paper_tables`). Its rows are
 made here of cards, or by a function of that package.
 """
 
@@ -18,12 +18,13 @@ from ktdeval.cards import TradingCard, check_match, excess_return, figures_diffe
 from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
-from ktdeval.registry.loading import Plugins
-from ktdeval.registry.table_files import PaperTable, TableChoices
+from ktdeval.registry.paper_tables import PaperTable, TableChoices
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.stats import TRADING_DAYS
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.lazy import later
-from ktdeval_compare.arena_tables import asset_frame, fund_frame
+from ktdeval_compare.ama_deepfund_tables import asset_frame, fund_frame
+from ktdeval_compare.cohort_definitions import cohort_definitions
 from ktdeval_compare.compared_cards import (
     Entrant,
     by_task,
@@ -32,10 +33,9 @@ from ktdeval_compare.compared_cards import (
     load_cards,
     load_entrants,
 )
-from ktdeval_compare.definitions import cohort_definitions
-from ktdeval_compare.exposures import card_exposures
 from ktdeval_compare.luck import card_value as _value
-from ktdeval_compare.suite_tables import kind_frame, suite_frame
+from ktdeval_compare.qfinzero_tables import kind_frame, suite_frame
+from ktdeval_compare.style_exposures import card_exposures
 
 Row = dict[str, float | str | None]
 MODES = ("open_research", "fixed_candidate", "memory_only")

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ktdeval_compare.cutoff import CutoffReport
-from ktdeval_compare.effects import EffectsReport, LadderRow
 from ktdeval_compare.episode_distance import WORDS
-from ktdeval_compare.results import BestSet, CompareReport, DailyTest, PairTest
-from ktdeval_compare.scores import ScoreReport
+from ktdeval_compare.mask_effects import EffectsReport, LadderRow
+from ktdeval_compare.report_types import BestSet, CompareReport, DailyTest, PairTest
+from ktdeval_compare.score_comparison import ScoreReport
 from ktdeval_compare.table_columns import (
     COUNT,
     UNDEFINED,

@@ -22,8 +22,8 @@ from ktdeval.cli import (
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.registry.loading import Plugins
-from ktdeval.registry.table_files import Median, RuleSet, TableChoices
+from ktdeval.registry.paper_tables import Median, RuleSet, TableChoices
+from ktdeval.registry.plugin_registry import Plugins
 
 
 @dataclass(frozen=True, kw_only=True)

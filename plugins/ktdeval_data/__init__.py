@@ -84,7 +84,7 @@ def ktdeval_data() -> list[Spec]:
         *(
             Spec(
                 market,
-                _assembled("ktdeval_data.fetch.market:read_fetched", market),
+                _assembled("ktdeval_data.fetch.assemble_market:read_fetched", market),
                 summary,
                 fields,
                 extra={**fetched, "example": arguments},

@@ -32,8 +32,9 @@ from ktdeval.market import (
     members_by_bars,
     read_documents,
 )
-from ktdeval.values.fields import near_matches
-from ktdeval_data.bar_columns import (
+from ktdeval.values.config_options import near_matches
+from ktdeval_data.adjustment_factors import factors_beside, factors_of_file
+from ktdeval_data.bar_column_checks import (
     EVENTS,
     apply_named_units,
     forget_empty_volumes,
@@ -46,15 +47,8 @@ from ktdeval_data.bar_columns import (
     refuse_other_intervals,
     refuse_times,
 )
-from ktdeval_data.columns import (
-    index_code,
-    parse_flags,
-    read_table,
-    stem,
-)
-from ktdeval_data.entities import read_entity_table
-from ktdeval_data.exchange_rates import convert
-from ktdeval_data.factors import factors_beside, factors_of_file
+from ktdeval_data.currency_conversion import convert
+from ktdeval_data.identifying_words import read_entity_table
 from ktdeval_data.instruments import Listing, among, read_listing
 from ktdeval_data.membership import (
     index_codes,
@@ -68,6 +62,12 @@ from ktdeval_data.reading.days import parse_days
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.splits import apply_splits
 from ktdeval_data.unit_conversion import in_shares, to_our_units
+from ktdeval_data.vendor_tables import (
+    index_code,
+    parse_flags,
+    read_table,
+    stem,
+)
 
 _FILES = (
     "bars",

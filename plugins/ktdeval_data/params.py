@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.values.addresses import Address
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
+from ktdeval.values.secret_free_addresses import Address
 
 #: How a source stores volumes: as traded, or divided by the factor
 VolumeAs = Literal["auto", "raw", "divided"]

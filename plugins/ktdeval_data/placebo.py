@@ -29,7 +29,7 @@ from ktdeval.market import (
     load_snapshot,
     with_id,
 )
-from ktdeval.values.fields import near_matches, stored_market
+from ktdeval.values.config_options import near_matches, stored_market
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_data.params import (

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.tables.text_files import at_line, shown_cell
-from ktdeval_data.bar_columns import refuse_lost_zeros_beside
-from ktdeval_data.columns import as_events, read_table
+from ktdeval.values.tables.text_encoding import at_line, shown_cell
+from ktdeval_data.bar_column_checks import refuse_lost_zeros_beside
 from ktdeval_data.reading.options import ReadingOptions
-from ktdeval_data.reading.ratios import ratio_of
+from ktdeval_data.reading.split_ratios import ratio_of
+from ktdeval_data.vendor_tables import as_events, read_table
 
 
 def apply_splits(

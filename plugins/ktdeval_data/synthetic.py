@@ -32,7 +32,7 @@ from ktdeval.market import (
 )
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_data.params import GENERATOR_VERSION, SyntheticParams
-from ktdeval_data.synthetic_shocks import (
+from ktdeval_data.synthetic_inputs import (
     BOARD_VOLATILITY,
     CONTROL_POINTS,
     FACTOR_PREMIA,

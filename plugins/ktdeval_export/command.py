@@ -27,9 +27,16 @@ from ktdeval.errors import UsageError
 from ktdeval.values.files import write_atomic
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
-from ktdeval_export.chat import AuditError, Export, ExportSettings, Form, MeasureBound, make_export
 from ktdeval_export.metadata import AuditEntry
 from ktdeval_export.row_figures import STEP_RETURN, Rows
+from ktdeval_export.runs_to_rows import (
+    AuditError,
+    Export,
+    ExportSettings,
+    Form,
+    MeasureBound,
+    make_export,
+)
 from ktdeval_export.training_rows import Dialect
 
 _MOST_SHOWN = 20

@@ -17,8 +17,8 @@ from ktdeval.errors import KtdevalError
 from ktdeval.harness import Model, ModelRequest, Reply, TranscriptEntry
 from ktdeval.market import MarketSnapshot
 from ktdeval.masking import Lens
-from ktdeval.registry.loading import Plugins
-from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import (
     EpisodeFactory,
     JournalEntry,

@@ -13,7 +13,7 @@ def ktdeval_commands() -> list[Spec]:
         "Run models × agents × tasks × windows × seeds: resumable, amendable, on many workers."
     )
     return [
-        Spec("grid", later("ktdeval_grid.group:grid"), summary, groups=("evaluate",)),
+        Spec("grid", later("ktdeval_grid.command_group:grid"), summary, groups=("evaluate",)),
         Spec(
             "plan grid",
             later("ktdeval_grid.commands:estimate"),

@@ -16,7 +16,7 @@ from ktdeval.errors import UsageError
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import to_object
 from ktdeval_grid.plan import GridPlan, PlannedAgent, PlannedModel
-from ktdeval_grid.pruning import PruneRule
+from ktdeval_grid.pruning_rules import PruneRule
 
 #: Fields in which a plan may grow or shrink, with the names of their items
 _LISTS: Mapping[str, Callable[[GridPlan], Sequence[str]]] = {

@@ -22,15 +22,15 @@ from ktdeval.cli import (
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.typed_json import to_plain
 from ktdeval_grid.driver import Request
 from ktdeval_grid.launch_command import forecast
 from ktdeval_grid.launch_display import make_watcher
 from ktdeval_grid.layout import open_place
-from ktdeval_grid.plan_options import PLAN, RUN_NAMES, PlanOptions, plan_of_line
+from ktdeval_grid.plan_overrides import PLAN, RUN_NAMES, PlanOptions, plan_of_line
 from ktdeval_grid.printed_status import assumption_lines, estimate_lines, status_lines
-from ktdeval_grid.pruning import shipped_rules
+from ktdeval_grid.pruning_rules import shipped_rules
 from ktdeval_grid.shipped_plans import shipped_plans
 from ktdeval_grid.status import GridStatus, GridWatch, look, reader_of
 

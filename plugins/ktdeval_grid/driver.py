@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.task_api import WorkerJob
-from ktdeval.values.addresses import Address
+from ktdeval.values.secret_free_addresses import Address
 from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 from ktdeval_grid.launch_display import Watcher
+from ktdeval_grid.launch_workers import start_workers, wait_for
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.plan import GridPlan
 from ktdeval_grid.printed_status import failure_lines
-from ktdeval_grid.processes import start_workers, wait_for
 from ktdeval_grid.records import (
     GRID,
     LAUNCHES,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ktdeval.harness import model_traits
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import (
     RunConfig,
     TaskEstimate,
@@ -19,7 +19,7 @@ from ktdeval.runner import (
 from ktdeval.task_api import Task
 from ktdeval_grid.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.plan import GridPlan, System, systems
-from ktdeval_grid.pruning import pruned_by
+from ktdeval_grid.pruning_rules import pruned_by
 
 
 @dataclass(frozen=True)

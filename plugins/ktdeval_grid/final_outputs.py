@@ -28,12 +28,12 @@ from ktdeval.cards import (
     nearest_to_median,
 )
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.files import make_folder, write_atomic
 from ktdeval.values.temporary import temporary_folder
-from ktdeval_grid.bundle import INDEX, BundleCard, BundlePage, write_bundle
 from ktdeval_grid.output_kinds import CardFacts, CardsOutput, call_command, make_outputs
 from ktdeval_grid.records import GridRecord
+from ktdeval_grid.static_site import INDEX, BundleCard, BundlePage, write_bundle
 from ktdeval_grid.status import GridStatus
 
 TABLES = "tables"

@@ -8,8 +8,8 @@ import subprocess
 
 from ktdeval.errors import StoreError
 from ktdeval_grid.layout import GridPlace
-from ktdeval_grid.own_command import own_command
 from ktdeval_grid.records import GridRecord
+from ktdeval_grid.subprocess_command import own_command
 
 _ERROR = "ktdeval: error: "
 

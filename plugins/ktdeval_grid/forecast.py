@@ -18,7 +18,7 @@ from ktdeval_grid.layout import GridPlace, open_place
 from ktdeval_grid.plan import System, systems
 from ktdeval_grid.records import DONE, GRID
 from ktdeval_grid.status import load_record
-from ktdeval_grid.worker_runs import CALLS_AT_ONCE
+from ktdeval_grid.worker_run_folders import CALLS_AT_ONCE
 
 #: What identifies an episode of a grid besides its id: slug of the system, task, window, seed
 Known = tuple[str, str, str | None, int]

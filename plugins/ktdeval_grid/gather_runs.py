@@ -19,8 +19,8 @@ from ktdeval.values.typed_json import decode_json
 from ktdeval_grid.grid_observer import GridView
 from ktdeval_grid.layout import GridPlace, card_job, end_job, gather_job
 from ktdeval_grid.records import GridRecord, GridSystem, UnitDone, done_key
+from ktdeval_grid.unit_order import tasks_of
 from ktdeval_grid.unit_takeover import canary_part, continue_canary, furthest_part
-from ktdeval_grid.units import tasks_of
 
 _DONE = b"{}\n"  #: record of a finished job
 

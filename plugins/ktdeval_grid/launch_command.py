@@ -23,7 +23,7 @@ from ktdeval.cli import (
     resume_line,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.fields import shown_path
+from ktdeval.values.config_options import shown_path
 from ktdeval.values.files import make_folder
 from ktdeval.values.typed_json import decode_json, encode_canonical
 from ktdeval_grid.amend import Amendment, amendment
@@ -36,15 +36,15 @@ from ktdeval_grid.driver import (
     read_request,
 )
 from ktdeval_grid.estimate_types import GridEstimate
-from ktdeval_grid.json_lines import EndLine, LaunchLine
+from ktdeval_grid.json_events import EndLine, LaunchLine
 from ktdeval_grid.launch_display import make_watcher, print_line
 from ktdeval_grid.layout import GridPlace, bytes_kept, open_place
-from ktdeval_grid.own_command import own_command
 from ktdeval_grid.plan import GridPlan
-from ktdeval_grid.plan_options import PLAN, RUN_NAMES, PlanOptions, plan_of_line
+from ktdeval_grid.plan_overrides import PLAN, RUN_NAMES, PlanOptions, plan_of_line
 from ktdeval_grid.printed_status import estimate_lines, status_lines
 from ktdeval_grid.records import GRID
 from ktdeval_grid.status import GridStatus, load_record
+from ktdeval_grid.subprocess_command import own_command
 
 FOLDER = "ktdeval-grids"  #: where grids are that were given no other folder
 UNNAMED = "grid"  #: name of a plan that has none

@@ -17,7 +17,7 @@ import ktdeval
 from ktdeval.calls import Fence
 from ktdeval.errors import BudgetError, FencedError, ProviderError, StoreError
 from ktdeval.registry.code import code_differences, code_hashes
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunPart
 from ktdeval.stores import ClaimBoard
 from ktdeval.task_api import EpisodeSpec
@@ -26,7 +26,7 @@ from ktdeval.values.typed_json import encode_canonical
 from ktdeval_grid.amend import amendment, with_key
 from ktdeval_grid.layout import OPEN_JOB, GridPlace, amend_job
 from ktdeval_grid.plan import GridPlan, System, systems
-from ktdeval_grid.pruning import pruned_by
+from ktdeval_grid.pruning_rules import pruned_by
 from ktdeval_grid.records import (
     GRID,
     GRID_VERSION,
@@ -38,7 +38,7 @@ from ktdeval_grid.records import (
     needed_by,
 )
 from ktdeval_grid.status import load_record
-from ktdeval_grid.worker_runs import OpenRunFolders
+from ktdeval_grid.worker_run_folders import OpenRunFolders
 
 #: Sleeps; raises KeyboardInterrupt if the worker is to stop
 Wait = Callable[[float], None]

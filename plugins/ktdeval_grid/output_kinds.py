@@ -17,7 +17,7 @@ import msgspec
 
 from ktdeval.cards import ScoringCard, TradingCard
 from ktdeval.errors import ConfigError, KtdevalError
-from ktdeval.registry.loading import Plugins, hints
+from ktdeval.registry.plugin_registry import Plugins, hints
 from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 

@@ -23,9 +23,9 @@ from ktdeval_grid.records import (
     needed_by,
     paid_key,
 )
+from ktdeval_grid.unit_order import UnitTurn
 from ktdeval_grid.unit_takeover import continue_canary, continue_unit
-from ktdeval_grid.units import UnitTurn
-from ktdeval_grid.worker_runs import OpenRunFolders
+from ktdeval_grid.worker_run_folders import OpenRunFolders
 
 _DONE = b"{}\n"  #: record of a finished job
 

@@ -30,8 +30,8 @@ from ktdeval.values.typed_json import decode_json
 from ktdeval_grid.final_outputs_process import make_tables
 from ktdeval_grid.plan import load_plan
 from ktdeval_grid.records import Launch, launch_key
-from ktdeval_grid.units import parse_shard
-from ktdeval_grid.worker_process import (
+from ktdeval_grid.unit_order import parse_shard
+from ktdeval_grid.worker_session import (
     LEASE_S,
     GridSession,
     WorkerOptions,

@@ -15,7 +15,7 @@ from ktdeval_grid.grid_observer import GridView
 from ktdeval_grid.layout import start_job
 from ktdeval_grid.records import GridRecord, GridSystem, GridUnit
 from ktdeval_grid.run_unit import UnitRunner
-from ktdeval_grid.units import (
+from ktdeval_grid.unit_order import (
     Shard,
     UnitTurn,
     first_place_of,
@@ -23,7 +23,7 @@ from ktdeval_grid.units import (
     shares_of_providers,
     turns_of,
 )
-from ktdeval_grid.worker_runs import CALLS_AT_ONCE
+from ktdeval_grid.worker_run_folders import CALLS_AT_ONCE
 
 _TICK_S = 0.2  #: longest time until a signal is noticed
 _RETRY_S = 1.0  #: what another worker holds is looked at again after this time

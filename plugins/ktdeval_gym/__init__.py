@@ -47,7 +47,7 @@ def ktdeval_models() -> Sequence[Spec]:
         ),
         Spec(
             "gym/actions",
-            maker("ktdeval_gym.actions:ActionsModel"),
+            maker("ktdeval_gym.action_submissions:ActionsModel"),
             "Submits the actions of an environment's episode",
             ActionsParams,
             remote=False,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.observation import ObservedAsset, ObservedState
-from ktdeval_gym.actions import Decision, tradables
+from ktdeval_gym.action_submissions import Decision, tradables
 from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.policy import DECISIONS
 

@@ -17,12 +17,12 @@ import yaml
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import Refusal, Tool
 from ktdeval.masking import Exact
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunConfig, make_plan
 from ktdeval.task_api import is_scoring
 from ktdeval.values.files import make_folder, write_atomic
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval_gym.actions import RecordedCall
+from ktdeval_gym.action_submissions import RecordedCall
 
 TASK = "broker_session"
 _BASE = "qfinzero_planning_live"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ktdeval.market import FloatArray
 from ktdeval.trading import Account, Duty, Order, Position, Side, settle
-from ktdeval_gym.simulation import AssetMarket
+from ktdeval_gym.single_asset_simulation import AssetMarket
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -273,7 +273,7 @@ class Kernel:
     def _cost(
         self, steps: IntArray, price: IntArray, day: _FillDays, selling: bool
     ) -> tuple[IntArray, IntArray]:
-        """Return notional and fee of fills, as `ktdeval.trading.terms.cost`."""
+        """Return notional and fee of fills, as `ktdeval.trading.venue_terms.cost`."""
         terms = self._terms
         rate = terms.sell_rate if selling else terms.buy_rate
         duties = self._sell_duties if selling else self._buy_duties

@@ -10,11 +10,11 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from ktdeval.errors import UsageError
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.task_api import Window
-from ktdeval.values.fields import user_path
+from ktdeval.values.config_options import user_path
 from ktdeval.values.misfit import near_matches
-from ktdeval_gym.broker import BrokerEnv
+from ktdeval_gym.broker_env import BrokerEnv
 from ktdeval_gym.broker_session import BrokerOptions, open_samples
 from ktdeval_gym.open_task import OpenedTask, TaskChoice
 from ktdeval_gym.portfolio_vector import make_task_vector
@@ -27,9 +27,9 @@ from ktdeval_gym.recording import (
     no_writer,
 )
 from ktdeval_gym.rewards import RewardConfig
-from ktdeval_gym.simulation import AssetMarket, TradingSimulation
+from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv, prior_scale
+from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation
 from ktdeval_gym.task_env import TaskEnv
-from ktdeval_gym.trading import TradingEnv, TradingVectorEnv, prior_scale
 from ktdeval_gym.training_checks import form_problem
 
 TRADING_TASK = "investorbench_msft_history"

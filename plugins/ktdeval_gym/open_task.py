@@ -9,7 +9,7 @@ from typing import Any
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, choose_windows, make_plan, open_snapshot
 from ktdeval.task_api import EpisodeSpec, Task, Window, is_scoring, market_problem
 from ktdeval.values.hashes import sha256_hex

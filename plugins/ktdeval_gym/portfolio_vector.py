@@ -15,10 +15,10 @@ from gymnasium.vector.utils import batch_space
 from ktdeval.errors import UsageError
 from ktdeval.market import FloatArray
 from ktdeval.task_api import Window
-from ktdeval_gym.actions import Decision
+from ktdeval_gym.action_submissions import Decision
 from ktdeval_gym.arrays import Observed, TaskForm, spaces_of
 from ktdeval_gym.open_task import OpenedTask
-from ktdeval_gym.portfolio import Portfolio, portfolios
+from ktdeval_gym.portfolio_simulation import Portfolio, portfolios
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
 from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_minor, market_scale
 

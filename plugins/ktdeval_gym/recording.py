@@ -10,11 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ktdeval.errors import DataError
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.task_api import Window
 from ktdeval.values.files import make_folder
-from ktdeval_gym.actions import Decision, RecordedCall, actions_of, calls_of, write_actions
+from ktdeval_gym.action_submissions import (
+    Decision,
+    RecordedCall,
+    actions_of,
+    calls_of,
+    write_actions,
+)
 from ktdeval_gym.broker_session import TASK, BrokerOptions, write_task_file
 from ktdeval_gym.open_task import MODEL, TaskChoice
 

@@ -16,7 +16,7 @@ from ktdeval.observation import ObservedState
 from ktdeval.runner import EpisodeFactory, TradingEpisode
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketRules, StepRecord
-from ktdeval_gym.actions import Decision, submission, tradables
+from ktdeval_gym.action_submissions import Decision, submission, tradables
 from ktdeval_gym.arrays import Observed, form_of, observed, spaces_of
 from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.recording import EpisodeWriter, no_writer

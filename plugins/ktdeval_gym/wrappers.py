@@ -9,7 +9,7 @@ import gymnasium
 from ktdeval.market import window_rows
 from ktdeval.masking import AssetRef, DayRef, Lens, MaskConfig, MaskKind, Price
 from ktdeval.task_api import Window
-from ktdeval_gym.trading import Info, TradingEnv, rendered
+from ktdeval_gym.single_asset_env import Info, TradingEnv, rendered
 
 
 class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Problem, Report, clean, word_grid
+from ktdeval_live.card_labels import labels_of, wide_words
 from ktdeval_live.card_types import KIND, SCHEMA_FILE, LiveCard, LiveFigure, LiveInterval
-from ktdeval_live.difference_shape import doubts
-from ktdeval_live.evidence import PROVES
-from ktdeval_live.labels import labels_of, wide_words
+from ktdeval_live.interval_assumptions import doubts
+from ktdeval_live.publication_evidence import PROVES
 
 
 def derive_live(card: LiveCard) -> LiveCard:

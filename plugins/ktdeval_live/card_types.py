@@ -26,7 +26,7 @@ from ktdeval.cards import (
 from ktdeval.values.files import write_atomic
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import Value
-from ktdeval_live.evidence import Level
+from ktdeval_live.publication_evidence import Level
 from ktdeval_live.time_authorities import TimeAuthority
 
 KIND = "live"

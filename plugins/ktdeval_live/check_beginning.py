@@ -12,8 +12,8 @@ from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from ktdeval_live.chain import Begun, Chain, Entry as Link, Frozen, Joined
+from ktdeval_live.chain_coverage import begun_files
 from ktdeval_live.clock import of_text
-from ktdeval_live.coverage import begun_files
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import PLAN
 from ktdeval_live.market_sessions import Schedule, fill_rules, schedule

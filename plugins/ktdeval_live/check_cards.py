@@ -15,12 +15,12 @@ from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from ktdeval_live.card_types import LiveCard
 from ktdeval_live.clock import of_text
-from ktdeval_live.entries import Entry
+from ktdeval_live.entrant_episode import Entry
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import CARDS
 from ktdeval_live.publish_chain import Publication, publications
 from ktdeval_live.results import entry_result
-from ktdeval_live.settle import CardBasis, live_card
+from ktdeval_live.settled_cards import CardBasis, live_card
 from ktdeval_live.test_under_check import CheckedFolder
 
 _RULE = "card"

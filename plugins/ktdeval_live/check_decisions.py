@@ -15,14 +15,14 @@ from ktdeval.values.files import read_plain
 from ktdeval.values.typed_json import encode_canonical
 from ktdeval_live.chain import Decided, Entry as Link, Frozen, Gap
 from ktdeval_live.clock import in_text, of_text
+from ktdeval_live.decision_records import DecisionRecord
 from ktdeval_live.decision_replay import KnownMarkets, Retracer
-from ktdeval_live.entries import DayAnswer, Entry, answers
-from ktdeval_live.evidence import was_all_public, was_frozen, was_public
+from ktdeval_live.entrant_episode import DayAnswer, Entry, answers
 from ktdeval_live.findings import Finding
-from ktdeval_live.history import commit_order, committed
+from ktdeval_live.git_history import commit_order, committed
 from ktdeval_live.market_sessions import Session
+from ktdeval_live.publication_evidence import was_all_public, was_frozen, was_public
 from ktdeval_live.publish_chain import Publication, publications
-from ktdeval_live.records import DecisionRecord
 from ktdeval_live.test_under_check import CheckedFolder
 
 

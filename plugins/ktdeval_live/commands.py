@@ -22,17 +22,17 @@ from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationErr
 from ktdeval_live.ask_entrant import ask as ask_entry
 from ktdeval_live.clock import Clock, FileClock, SystemClock, in_text
 from ktdeval_live.consistency_runs import repeat_test
-from ktdeval_live.entries import Entry
-from ktdeval_live.evidence import PROVES
+from ktdeval_live.decision_processes import ProcessAsker, end_after
+from ktdeval_live.entrant_episode import Entry
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin, join as join_test
-from ktdeval_live.page.build import live_page
+from ktdeval_live.page.build_data import live_page
 from ktdeval_live.page.write import site_folder, write_page
 from ktdeval_live.past_replay import replay_plan
 from ktdeval_live.plan import LivePlan, load_entrant, load_plan
-from ktdeval_live.processes import ProcessAsker, end_after
+from ktdeval_live.publication_evidence import PROVES
 from ktdeval_live.publish_chain import publish as publish_chain, publish_evidence, reveal
-from ktdeval_live.settle import differences, settle_test, shown_in_a_year, write_cards
+from ktdeval_live.settled_cards import differences, settle_test, shown_in_a_year, write_cards
 from ktdeval_live.status import (
     agreement_row,
     excess_row,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.trading import DECIDED
 from ktdeval.values.files import make_folder, read_plain, write_atomic
 from ktdeval.values.folder_lock import locked
@@ -18,9 +18,9 @@ from ktdeval.values.typed_json import decode_json, encode_canonical
 from ktdeval_live.ask_entrant import decide
 from ktdeval_live.chain import Chain
 from ktdeval_live.clock import Clock
-from ktdeval_live.entries import Entry, answers
+from ktdeval_live.decision_records import DecisionRecord, PlannedOrder, record_of
+from ktdeval_live.entrant_episode import Entry, answers
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.records import DecisionRecord, PlannedOrder, record_of
 
 REPEATS = "_repeats"
 """Folder of consistency runs, below the private one; no entrant can have its name."""

@@ -18,9 +18,9 @@ from msgspec import structs
 
 from ktdeval.errors import ConfigError, DataError, KtdevalError, TooEarlyError, explained
 from ktdeval.market import BAR_FIELDS, BoolArray, MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.values.fields import build_params, near_matches, option, user_path
+from ktdeval.values.config_options import build_params, near_matches, option, user_path
 from ktdeval.values.files import read_plain
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.tables.rows import TableFile, TableShape, read_rows

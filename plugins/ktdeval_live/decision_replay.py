@@ -18,13 +18,13 @@ from msgspec import UNSET
 from ktdeval.cards import value_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.runner import RecordedModel
 from ktdeval_live.chain import Chain, Frozen
-from ktdeval_live.entries import DayAnswer, Entry, EntryEpisode, answers
+from ktdeval_live.decision_records import DecisionRecord, record_of
+from ktdeval_live.entrant_episode import DayAnswer, Entry, EntryEpisode, answers
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.market_increments import Increment, market_as_known
-from ktdeval_live.records import DecisionRecord, record_of
 from ktdeval_live.test_under_check import CheckedFolder
 
 

@@ -25,16 +25,16 @@ from ktdeval.errors import StoreError, VerificationError, explained
 from ktdeval.market import MarketSnapshot, load_snapshot
 from ktdeval.values.files import make_folder, read_plain, write_atomic
 from ktdeval.values.folder_lock import locked
-from ktdeval.values.formats import check_version
+from ktdeval.values.format_versions import check_version
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import Value, decode_json, encode_canonical, to_plain
 from ktdeval_live.append_only_file import MOST_BYTES
 from ktdeval_live.chain import Chain, Frozen, Gap, Joined
 from ktdeval_live.clock import in_text, of_text
+from ktdeval_live.decision_records import DecisionRecord
 from ktdeval_live.market_increments import Increment, check_increment, market_as_known
 from ktdeval_live.market_sessions import Schedule
 from ktdeval_live.plan import LivePlan
-from ktdeval_live.records import DecisionRecord
 
 T = TypeVar("T")
 

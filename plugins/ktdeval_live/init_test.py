@@ -14,17 +14,17 @@ import numpy as np
 import ktdeval
 from ktdeval.errors import ConfigError, StoreError, UsageError, explained
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import open_snapshot, own_model
 from ktdeval.values.files import make_folder, new_folder
-from ktdeval.values.formats import format_version
+from ktdeval.values.format_versions import format_version
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.typed_json import to_plain
 from ktdeval_live.chain import Begun, Chain, Joined
+from ktdeval_live.chain_coverage import begun_files
 from ktdeval_live.clock import Clock, in_text
-from ktdeval_live.coverage import begun_files
 from ktdeval_live.day_sources import make_source
-from ktdeval_live.entries import Entry
+from ktdeval_live.entrant_episode import Entry
 from ktdeval_live.folder import CHAIN, FORMAT, PLAN, LiveFolder, write_plan
 from ktdeval_live.market_increments import days_before
 from ktdeval_live.market_sessions import Schedule, fill_rules, schedule

@@ -15,10 +15,10 @@ import msgspec
 
 from ktdeval.errors import ConfigError, KtdevalError
 from ktdeval.market import parse_day
-from ktdeval.values.addresses import Address, Arguments, GitAddress
-from ktdeval.values.fields import near_matches, user_path
+from ktdeval.values.config_options import near_matches, user_path
 from ktdeval.values.files import read_plain
 from ktdeval.values.hashes import content_hash
+from ktdeval.values.secret_free_addresses import Address, Arguments, GitAddress
 from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.trading import StepRecord, TradingConfig
 from ktdeval_live.chain import Chain, Frozen
-from ktdeval_live.entries import DayAnswer, Entry, EntryEpisode, answers
+from ktdeval_live.entrant_episode import DayAnswer, Entry, EntryEpisode, answers
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.missing_decision_bounds import AccountMoves, return_bounds
 

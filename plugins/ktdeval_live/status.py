@@ -9,7 +9,7 @@ from ktdeval_live.card_types import Excess, LiveCard, LiveFigure, LiveInterval
 from ktdeval_live.chain import Frozen
 from ktdeval_live.clock import in_text
 from ktdeval_live.consistency_runs import RepeatAgreement
-from ktdeval_live.entries import Entry, answers
+from ktdeval_live.entrant_episode import Entry, answers
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.results import EntryResult
 

@@ -21,16 +21,16 @@ from itertools import pairwise
 from typing import Protocol
 
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.trading import DECIDED
 from ktdeval_live.chain import Decided, Frozen, Gap, GapCause
 from ktdeval_live.clock import Clock, in_text
 from ktdeval_live.day_sources import DaySource, make_source
-from ktdeval_live.entries import DayAnswer, Entry, answers
-from ktdeval_live.evidence import was_all_public, was_frozen, was_public
+from ktdeval_live.entrant_episode import DayAnswer, Entry, answers
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.market_increments import Increment, check_increment, revision
 from ktdeval_live.market_sessions import Session
+from ktdeval_live.publication_evidence import was_all_public, was_frozen, was_public
 from ktdeval_live.publish_chain import publications, publish, publish_evidence, reveal
 
 AT_ONCE = 16

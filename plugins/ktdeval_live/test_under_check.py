@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.chain import Chain, Entry as Link, Frozen
 from ktdeval_live.clock import of_text
-from ktdeval_live.entries import Entry
+from ktdeval_live.entrant_episode import Entry
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.market_sessions import Session
 

@@ -14,22 +14,22 @@ from datetime import datetime
 
 from ktdeval.errors import KtdevalError, VerificationError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval_live.card_labels import has_wide_bounds, wide_words
 from ktdeval_live.chain import Chain, read_chain
+from ktdeval_live.chain_coverage import UncoveredPart, uncovered
 from ktdeval_live.check_beginning import beginning_findings
 from ktdeval_live.check_cards import CardCheck
 from ktdeval_live.check_data import data_findings
 from ktdeval_live.check_decisions import DecisionCheck
-from ktdeval_live.check_files import stray_files, unsafe_files
-from ktdeval_live.coverage import UncoveredPart, uncovered
-from ktdeval_live.entries import answers
-from ktdeval_live.evidence import Level, publication_findings, stamp_problem, test_level
+from ktdeval_live.check_stray_files import stray_files, unsafe_files
+from ktdeval_live.entrant_episode import answers
 from ktdeval_live.findings import Finding
 from ktdeval_live.folder import CHAIN, LiveFolder
-from ktdeval_live.labels import has_wide_bounds, wide_words
+from ktdeval_live.publication_evidence import Level, publication_findings, stamp_problem, test_level
 from ktdeval_live.publish_chain import publications
 from ktdeval_live.results import entry_result
-from ktdeval_live.settle import results_part
+from ktdeval_live.settled_cards import results_part
 from ktdeval_live.test_under_check import CheckedFolder
 from ktdeval_live.time_authorities import NOBODY, TimeAuthority, TrustedRoots, authority_of
 

@@ -52,7 +52,7 @@ def ktdeval_models() -> Sequence[Spec]:
         ),
         Spec(
             "trading_action",
-            maker("ktdeval_models.remote.trading_action:TradingActionModel"),
+            maker("ktdeval_models.remote.external_agent:TradingActionModel"),
             "A trading agent of anybody's behind HTTP, as Agent Market Arena asks it, at"
             " --base-url; needs the extra openai",
             remote.RemoteParams,
@@ -75,7 +75,7 @@ def _keyless_models() -> Sequence[Spec]:
     """Return the models of rules."""
     from ktdeval_models import params as keyless
 
-    builtin = maker("ktdeval_models.catalogue:make_builtin")
+    builtin = maker("ktdeval_models.builtin_models:make_builtin")
     rule = maker("ktdeval_models.technical:RuleModel")
     rule_params = {"turn_of_month": keyless.CalendarParams}
 
@@ -125,7 +125,7 @@ def _keyless_models() -> Sequence[Spec]:
         ),
         Spec(
             "builtin/memory",
-            maker("ktdeval_models.memory:MemoryModel"),
+            maker("ktdeval_models.memorizing_model:MemoryModel"),
             "Remembers the market where codes or days show: what masks are for",
             keyless.MemoryParams,
         ),
@@ -151,7 +151,7 @@ def _keyless_models() -> Sequence[Spec]:
         ),
         Spec(
             "builtin/trivial",
-            maker("ktdeval_models.trivial:TrivialModel"),
+            maker("ktdeval_models.trivial_answers:TrivialModel"),
             "Submits the least that a form allows: no orders, the first choice, the shortest text",
         ),
         Spec(

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 from ktdeval.values.yamlio import load_yaml
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ktdeval.errors import ConfigError, ModelError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
-from ktdeval.values.fields import user_path
+from ktdeval.values.config_options import user_path
 from ktdeval.values.files import read_plain
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import JsonValue, dumps_canonical

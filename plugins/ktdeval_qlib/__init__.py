@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.keyless import TopParams
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 from ktdeval.values.lazy import later, maker
 
 TITLES = {

@@ -29,7 +29,8 @@ from qlib.contrib.model import (
 from qlib.contrib.model.pytorch_tcn_ts import TCN as _TCN
 from torch.utils.data import DataLoader, TensorDataset
 
-from ktdeval_qlib.networks import (
+from ktdeval_qlib.recipes import quiet_lightgbm
+from ktdeval_qlib.torch_training import (
     OnFrames,
     OnWindows,
     RenamedSegments,
@@ -37,7 +38,6 @@ from ktdeval_qlib.networks import (
     mean_over_rows,
     one_per_row,
 )
-from ktdeval_qlib.recipes import quiet_lightgbm
 
 quiet_lightgbm()
 

@@ -19,7 +19,12 @@ from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import StepRecord
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import converted
-from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
+from ktdeval_rationale.leak_linter import (
+    LEAK_CATEGORIES,
+    LEAKS_REMOVED_BY,
+    Mention,
+    RationaleLinter,
+)
 
 #: `reason` of an order or of a decision on an asset; `overall_reason` of a submission; `research`:
 #: text next to tool calls; `reasoning`: the separate channel, if a provider has it

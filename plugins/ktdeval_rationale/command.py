@@ -29,9 +29,9 @@ from ktdeval.secrets.redaction import hide_secrets, secrets_of
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from ktdeval_rationale.category_rates import EffectRow, HidingRow, MaskRates, Share
-from ktdeval_rationale.linter import LEAK_CATEGORIES, WORDS
+from ktdeval_rationale.leak_linter import LEAK_CATEGORIES, WORDS
+from ktdeval_rationale.paraphrased_leaks import SimilarityLinter, choose_encoder
 from ktdeval_rationale.report import ModelSubject, Report, ReportSettings, SecondStage, make_report
-from ktdeval_rationale.similarity import SimilarityLinter, choose_encoder
 
 _UNDEFINED = "-"
 _INDENT = "    "  #: of a table below its title

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market
 from ktdeval.stats import MASK_FACTORS
 from ktdeval.task_api import EpisodeSpec
@@ -34,8 +34,8 @@ from ktdeval_rationale.category_rates import (
     mask_rates,
     share,
 )
-from ktdeval_rationale.linter import LEAK_CATEGORIES, RationaleLinter
-from ktdeval_rationale.similarity import SimilarityLinter
+from ktdeval_rationale.leak_linter import LEAK_CATEGORIES, RationaleLinter
+from ktdeval_rationale.paraphrased_leaks import SimilarityLinter
 
 _NO_MARKET = "without the market only well-known names and codes in the A-share numbering are found"
 

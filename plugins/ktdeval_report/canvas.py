@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 from ktdeval.errors import UsageError
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_pages.colours import SERIES, TOKENS, Colour
-from ktdeval_report.render import clean
+from ktdeval_report.value_formatting import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

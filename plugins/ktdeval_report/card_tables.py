@@ -22,7 +22,7 @@ from ktdeval.values.hashes import file_sha256
 from ktdeval_report.canvas import Figure
 from ktdeval_report.card_figures import CardStudy, WindowStudy, median, quartiles
 from ktdeval_report.inputs import Evaluation, is_never_somewhere, known_values
-from ktdeval_report.render import (
+from ktdeval_report.value_formatting import (
     UNDEFINED,
     WORDS,
     Table,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ktdeval_report.canvas import Plot, colour, quiet
-from ktdeval_report.render import clean, figure as number
+from ktdeval_report.value_formatting import clean, figure as number
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase

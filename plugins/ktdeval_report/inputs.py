@@ -25,7 +25,7 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market, run_file, run_of
 from ktdeval.stats import RuleSet
 from ktdeval.trading import Ledger

@@ -22,7 +22,7 @@ from ktdeval.cards import (
     price_index,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval_pages.assets import stylesheet
 from ktdeval_pages.page_templates import content_security_policy
@@ -34,11 +34,7 @@ from ktdeval_report.card_figures import (
     choose_windows,
     median,
 )
-from ktdeval_report.card_tables import card_view
-from ktdeval_report.effects import Effect, Effects, find_effects
-from ktdeval_report.forest_plot import ForestPoint, forest_plot
-from ktdeval_report.inputs import Evaluation
-from ktdeval_report.plots import (
+from ktdeval_report.card_plots import (
     attribution_plot,
     drawdown_plot,
     equity_plot,
@@ -46,8 +42,12 @@ from ktdeval_report.plots import (
     reliability_plot,
     weights_plot,
 )
-from ktdeval_report.render import render, unit_name
+from ktdeval_report.card_tables import card_view
+from ktdeval_report.forest_plot import ForestPoint, forest_plot
+from ktdeval_report.inputs import Evaluation
+from ktdeval_report.mask_effects import Effect, Effects, find_effects
 from ktdeval_report.score_tables import score_views
+from ktdeval_report.value_formatting import render, unit_name
 from ktdeval_report.window_means import WindowMean, over_windows
 
 #: Cards whose windows are drawn; further ones have only tables and the reliability diagram

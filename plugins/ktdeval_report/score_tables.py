@@ -9,7 +9,7 @@ from ktdeval.cards import ScoreLine, ScoringCard, System, is_fraction, system_la
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_report.canvas import Figure, Plot
 from ktdeval_report.forest_plot import ForestPoint, forest_plot
-from ktdeval_report.render import UNDEFINED, Table, figure, span, unbroken, unit_name
+from ktdeval_report.value_formatting import UNDEFINED, Table, figure, span, unbroken, unit_name
 
 
 class ScoreView(TypedDict):

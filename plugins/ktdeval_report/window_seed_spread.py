@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ktdeval_report.inputs import Cell
-from ktdeval_report.render import UNDEFINED, figure, unbroken
+from ktdeval_report.value_formatting import UNDEFINED, figure, unbroken
 
 _ROUNDING = 1e-15  #: How far below 0 rounding alone can put the estimate of a variance
 

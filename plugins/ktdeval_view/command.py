@@ -29,7 +29,7 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market, retrace_memories
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Ledger, MarketRules

@@ -19,7 +19,7 @@ from ktdeval.errors import DataError
 from ktdeval.harness import SIGNALS, Signal
 from ktdeval.values.strict_json import loads_untrusted
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_arena.signal_consistency import (
+from ktdeval_arena.signal_decision_consistency import (
     ACTIONS,
     Action,
     AnalystSignal,

@@ -29,7 +29,12 @@ from ktdeval.runner import RunFolder, run_of
 from ktdeval.stats import filled_orders
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import DECIDED, Ledger, OrderRecord, StepRecord
-from ktdeval_arena.signal_consistency import Action, AnalystSignal, SignalRecord, TickerDecision
+from ktdeval_arena.signal_decision_consistency import (
+    Action,
+    AnalystSignal,
+    SignalRecord,
+    TickerDecision,
+)
 
 _ACTIONS: Mapping[str, Action] = {"BUY": "Buy", "SELL": "Sell", "HOLD": "Hold"}
 

@@ -12,7 +12,7 @@ import pandas as pd
 from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.table_files import PaperTable, TableChoices
+from ktdeval.registry.paper_tables import PaperTable, TableChoices
 from ktdeval.runner import recorded_market
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import to_object
@@ -24,7 +24,12 @@ from ktdeval_arena.deepfund_runs import (
     result_rows,
     weekly_rows,
 )
-from ktdeval_arena.signal_consistency import SignalRecord, analyst_rows, decision_rows, summary_rows
+from ktdeval_arena.signal_decision_consistency import (
+    SignalRecord,
+    analyst_rows,
+    decision_rows,
+    summary_rows,
+)
 
 _Row = dict[str, JsonValue]  #: field -> value
 _DATABASE = ".db"  #: ends the name of a database

@@ -24,12 +24,12 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.stats import wilson
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.files import read_plain
 from ktdeval.values.yamlio import load_yaml
 
 if TYPE_CHECKING:
-    from ktdeval.registry.table_files import PaperTable, TableChoices
+    from ktdeval.registry.paper_tables import PaperTable, TableChoices
 
 RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))["rules"]
 COLUMNS = ("item", "rater", "rule", "score")

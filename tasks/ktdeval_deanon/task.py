@@ -28,7 +28,7 @@ from ktdeval.task_api import (
     windows_of,
 )
 from ktdeval.trading import Account
-from ktdeval.values.fields import option, to_mapping
+from ktdeval.values.config_options import option, to_mapping
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_deanon.answer import (

@@ -31,7 +31,7 @@ def ktdeval_data() -> list[Spec]:
     """Return the providers of the public repository's files, and of a market of the same form from
     a seed.
     """
-    from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
+    from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
 
     summary = "the public files of InvestorBench: a close a day, news and filings of an asset each"
     read = maker("ktdeval_investorbench.markets:read_files")

@@ -41,12 +41,12 @@ from ktdeval.market import (
     split_sentiment,
 )
 from ktdeval.registry.task_files import venue_specs
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.files import csv_rows, read_plain
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import loads_strict
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
+from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
 
 #: ISO day, price (None where there is none), cells
 Day = tuple[str, float | None, Mapping[str, Any]]

@@ -26,16 +26,22 @@ from ktdeval.runner import (
     run_of,
 )
 from ktdeval.stats import holm, signed_rank
-from ktdeval.values.fields import build, near_matches
+from ktdeval.values.config_options import build, near_matches
 from ktdeval.values.hashes import file_sha256
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_investorbench.epochs import FIGURES, EpochCard, Median, SystemEpochs, read_epochs
+from ktdeval_investorbench.epochs_from_cards import (
+    FIGURES,
+    EpochCard,
+    Median,
+    SystemEpochs,
+    read_epochs,
+)
 from ktdeval_investorbench.figures import daily_returns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktdeval.registry.table_files import PaperTable, TableChoices
+    from ktdeval.registry.paper_tables import PaperTable, TableChoices
 
 Type = Literal["financial_domain", "proprietary", "open_source", "no_language_model"]
 TYPES = (*get_args(Type), "unclassified")  #: in the order of tables

@@ -208,7 +208,7 @@ class MarketDay:
 
 @cache
 def _dims_version() -> str:
-    return code_version(__name__, "ktdeval.attribution.factors", "ktdeval.market.snapshot")
+    return code_version(__name__, "ktdeval.attribution.style_factors", "ktdeval.market.snapshot")
 
 
 def dims_table(view: MarketView) -> dict[str, FloatArray]:

@@ -21,11 +21,11 @@ from ktdeval.masking import AssetRef, DayRef, Lens, Payload
 from ktdeval.observation import observe
 from ktdeval.task_api import EpisodeSpec, MaskedConfig, TaskTraits, Window, windows_of
 from ktdeval.trading import Account, StepRecord, TradingConfig
-from ktdeval.values.fields import option, to_mapping
+from ktdeval.values.config_options import option, to_mapping
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import JsonValue
-from ktdeval_ktdfin import tables
-from ktdeval_ktdfin.trading_step import EpisodeStage, ResearchStep, limit_stop_pct
+from ktdeval_ktdfin import payloads
+from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep, limit_stop_pct
 
 _FOLDER = Path(__file__).with_name("prompts")
 _KNOWN_RULES = (
@@ -194,17 +194,17 @@ class KtdfinScene:
         harness = self._config.harness
         state: dict[str, Any] = {
             "day": DayRef(step.view.day),
-            "account": tables.account(step),
-            "positions": tables.positions(step),
-            "performance": tables.performance(step),
-            "last_step": None if last is None else tables.last_step(step, last),
-            "constraints": tables.constraints(step),
+            "account": payloads.account(step),
+            "positions": payloads.positions(step),
+            "performance": payloads.performance(step),
+            "last_step": None if last is None else payloads.last_step(step, last),
+            "constraints": payloads.constraints(step),
         }
         if self._config.mode == "fixed_candidate":
-            candidates = tables.factor_union(step, harness.max_candidates)
+            candidates = payloads.factor_union(step, harness.max_candidates)
             others_held = [asset for asset in step.held_fen if asset not in candidates]
-            state["candidates"] = tables.features(step, candidates)
-            state["holdings"] = tables.features(step, others_held)
+            state["candidates"] = payloads.features(step, candidates)
+            state["holdings"] = payloads.features(step, others_held)
         else:
             state["constraints"] |= {
                 "max_candidates": harness.max_candidates,
@@ -220,11 +220,11 @@ class KtdfinScene:
         is_member = step.member[self._order].tolist()
         return {
             "day": DayRef(step.view.day),
-            "account": tables.account(step),
-            "positions": tables.own_positions(step),
-            "performance": tables.own_performance(step),
-            "last_step": None if last is None else tables.own_last_step(step, last),
-            "constraints": tables.constraints(step),
+            "account": payloads.account(step),
+            "positions": payloads.own_positions(step),
+            "performance": payloads.own_performance(step),
+            "last_step": None if last is None else payloads.own_last_step(step, last),
+            "constraints": payloads.constraints(step),
             "universe": list(compress(self._listed, is_member)),
         }
 

@@ -29,10 +29,10 @@ from ktdeval.masking import (
 )
 from ktdeval.trading import Account, Order, Position, Side, execute
 from ktdeval.values.tie_breaking import whole_groups
-from ktdeval_ktdfin import news, tables
+from ktdeval_ktdfin import news_tools, payloads
+from ktdeval_ktdfin.market_breadth import HORIZONS, SECTOR_COLUMNS, breadth, sector_tone
 from ktdeval_ktdfin.market_day import DIM_NAMES, PPM, MarketDay
-from ktdeval_ktdfin.market_tone import HORIZONS, SECTOR_COLUMNS, breadth, sector_tone
-from ktdeval_ktdfin.trading_step import ResearchStep
+from ktdeval_ktdfin.step_view import ResearchStep
 
 if TYPE_CHECKING:
     Dim: TypeAlias = str
@@ -156,9 +156,9 @@ def portfolio_state(step: ResearchStep) -> Payload:
     """
     return {
         "day": DayRef(step.view.day),
-        "account": tables.account(step),
-        "positions": tables.positions(step),
-        "performance": tables.performance(step),
+        "account": payloads.account(step),
+        "positions": payloads.positions(step),
+        "performance": payloads.performance(step),
     }
 
 
@@ -193,11 +193,11 @@ def risk_check(
         row = (
             AssetRef(asset),
             order.side,
-            tables.weight(held.get(asset, 0), nav),
+            payloads.weight(held.get(asset, 0), nav),
             order.target_weight,
             Shares(asset, fill.shares),
-            tables.cny(fill.notional_minor),
-            tables.cny(fill.fee_minor),
+            payloads.cny(fill.notional_minor),
+            payloads.cny(fill.fee_minor),
             fill.rule,
         )
         plan.append(row)
@@ -206,12 +206,12 @@ def risk_check(
         "plan": table(PLAN_COLUMNS, plan),
         "violations": sum(fill.rule is not None for fill in fills),
         "projected": {
-            "cash_cny": tables.cny(after.cash_minor),
-            "cash_weight": tables.weight(after.cash_minor, nav),
+            "cash_cny": payloads.cny(after.cash_minor),
+            "cash_weight": payloads.weight(after.cash_minor, nav),
             "positions_held": len(values),
-            "largest_weight": tables.weight(max(values, default=0), nav),
-            "traded_weight": tables.weight(sum(fill.notional_minor for fill in fills), nav),
-            "costs_cny": tables.cny(sum(fill.fee_minor for fill in fills)),
+            "largest_weight": payloads.weight(max(values, default=0), nav),
+            "traded_weight": payloads.weight(sum(fill.notional_minor for fill in fills), nav),
+            "costs_cny": payloads.cny(sum(fill.fee_minor for fill in fills)),
         },
         "limits": {
             "max_positions": step.stage.trading.max_positions,
@@ -227,7 +227,7 @@ _FUNCTIONS = (
     compare_candidates,
     portfolio_state,
     risk_check,
-    *news.FUNCTIONS,
+    *news_tools.FUNCTIONS,
 )
 _BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 
@@ -269,10 +269,10 @@ def _screened(
     shown = [name.removeprefix("-") for name in screen.names]
     rows = []
     for asset in chain.from_iterable(groups):
-        identity = tables.identity(step, asset)
+        identity = payloads.identity(step, asset)
         figures = [step.shown(name, asset) for name in shown]
         score = figure(screen.score[asset], 3)
-        rows.append((*identity, tables.last_close(step, asset), score, *figures))
+        rows.append((*identity, payloads.last_close(step, asset), score, *figures))
 
     return {
         "day": DayRef(step.view.day),
@@ -295,14 +295,14 @@ def _stock_snapshot(step: ResearchStep, stock_id: int, lookback: int) -> Payload
         "sector": SectorRef(step.view.industries[stock_id]),
         "index_member": bool(step.member[stock_id]),
         "status": step.status(stock_id),
-        "prev_close_cny": tables.price(stock_id, step.previous_cny[stock_id], before),
-        "last_close_cny": tables.price(stock_id, mark, today),
+        "prev_close_cny": payloads.price(stock_id, step.previous_cny[stock_id], before),
+        "last_close_cny": payloads.price(stock_id, mark, today),
         "next_open_limits": {
-            "no_buy_from_cny": tables.price(stock_id, mark, today, 1 + limit),
-            "no_sell_from_cny": tables.price(stock_id, mark, today, 1 - limit),
+            "no_buy_from_cny": payloads.price(stock_id, mark, today, 1 + limit),
+            "no_sell_from_cny": payloads.price(stock_id, mark, today, 1 - limit),
         },
         "factors": {name: step.shown(name, stock_id) for name in step.dims},
-        "bars": tables.bars(step, stock_id, lookback),
+        "bars": payloads.bars(step, stock_id, lookback),
     }
 
 
@@ -310,7 +310,9 @@ def _comparison(step: ResearchStep, assets: Sequence[int], names: Sequence[str])
     rows = []
     for asset in assets:
         figures = [step.shown(name, asset) for name in names]
-        rows.append((AssetRef(asset), step.status(asset), tables.last_close(step, asset), *figures))
+        rows.append(
+            (AssetRef(asset), step.status(asset), payloads.last_close(step, asset), *figures)
+        )
 
     return {
         "day": DayRef(step.view.day),

@@ -12,10 +12,10 @@ from ktdeval.market import MarketView, Venue, parse_day
 from ktdeval.masking import DayRef, Payload, table
 from ktdeval.observation import observe
 from ktdeval.trading import Account, StepRecord, has_dated_duties
-from ktdeval_markets import documents, prices, prompt_texts, state
+from ktdeval_markets import documents, price_tables, prompt_texts, shown_state
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.episode_setting import EpisodeStage
-from ktdeval_markets.portfolio import PortfolioRebuild
+from ktdeval_markets.mean_variance_weights import PortfolioRebuild
 
 
 class MarketScene:
@@ -51,14 +51,14 @@ class MarketScene:
     ) -> Observation:
         """Return the prompt of one step."""
         self.lens.move_to(view.day)
-        listed = state.listed(self._stage, view, last, self._stage.shown)
+        listed = shown_state.listed(self._stage, view, last, self._stage.shown)
         if self.form is not None:
             self.form.today(
                 listed,
                 account.positions,
                 self._rebuild(step, view, last, listed),
-                state.standings(self._stage, last, listed),
-                state.closed(self._stage, view, listed),
+                shown_state.standings(self._stage, last, listed),
+                shown_state.closed(self._stage, view, listed),
             )
 
         payload = self._payload(view, last, listed)
@@ -83,25 +83,25 @@ class MarketScene:
         stage = self._stage
         last_step = None
         if last is not None:
-            last_step = state.last_step(stage, last, view.day)
+            last_step = shown_state.last_step(stage, last, view.day)
 
         payload = {
             "day": DayRef(view.day),
-            "account": state.account(stage, last),
-            "positions": state.positions(stage, view, last),
+            "account": shown_state.account(stage, last),
+            "positions": shown_state.positions(stage, view, last),
             "last_step": last_step,
             "constraints": self._limits,
-            "candidates": prices.assets(stage, view, listed),
+            "candidates": price_tables.assets(stage, view, listed),
         }
         if self._dated:
-            payload["duties"] = state.duties(self._dated, stage.snapshot.days[view.day])
+            payload["duties"] = shown_state.duties(self._dated, stage.snapshot.days[view.day])
         if stage.news:
             payload["news"] = documents.news(stage, view, listed)
         if stage.intraday:
-            most_traded = state.listed(stage, view, last, stage.intraday)
-            payload["intraday"] = prices.intraday(stage, view, most_traded)
+            most_traded = shown_state.listed(stage, view, last, stage.intraday)
+            payload["intraday"] = price_tables.intraday(stage, view, most_traded)
         if stage.history:
-            payload["history"] = prices.history(stage, view, listed)
+            payload["history"] = price_tables.history(stage, view, listed)
 
         return payload
 
@@ -150,16 +150,16 @@ class MarketScene:
         """Return a day before the episode with what came of it until the day of `view`."""
         stage = self._stage
         then = stage.snapshot.as_of(row)
-        listed = state.listed(stage, then, None, stage.shown)
-        outcomes = prices.outcomes(view, row, listed, self._inverted)
+        listed = shown_state.listed(stage, then, None, stage.shown)
+        outcomes = price_tables.outcomes(view, row, listed, self._inverted)
         if not outcomes:
             return None
 
         self.lens.move_to(row)
-        payload = {"day": DayRef(row), "candidates": prices.assets(stage, then, listed)}
+        payload = {"day": DayRef(row), "candidates": price_tables.assets(stage, then, listed)}
         if stage.news:
             payload["news"] = documents.news(stage, then, listed)
-        payload["outcomes"] = table(prices.OUTCOME_COLUMNS, outcomes)
+        payload["outcomes"] = table(price_tables.OUTCOME_COLUMNS, outcomes)
 
         observed = observe(self.lens, payload, is_compact=self._is_compact)
         day = self.lens.day_handle(row)

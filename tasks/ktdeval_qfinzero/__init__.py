@@ -34,9 +34,9 @@ def ktdeval_tasks() -> Sequence[Spec]:
     make_suite = task_maker(
         "ktdeval_qfinzero.suite.task:SuiteTask", "ktdeval_qfinzero.suite.config:SuiteConfig"
     )
-    live_config = "ktdeval_qfinzero.live.config:LiveConfig"
+    live_config = "ktdeval_qfinzero.live.tool_use_config:LiveConfig"
     make_chat = task_maker("ktdeval_qfinzero.chat.task:ChatTask", live_config)
-    make_session = task_maker("ktdeval_qfinzero.session.task:SessionTask", live_config)
+    make_session = task_maker("ktdeval_qfinzero.session.trading_task:SessionTask", live_config)
 
     def make(name: str, config: Mapping[str, Any], where: str) -> Any:
         """Make a task of the suite, a turn of a chat where the config has a conversation, or a

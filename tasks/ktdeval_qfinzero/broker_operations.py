@@ -14,17 +14,17 @@ from ktdeval_qfinzero.instruments import parse_tickers
 from ktdeval_qfinzero.operations import Operation, summary_of, typed
 from ktdeval_qfinzero.pmb import account_views as show, answers, arguments
 from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, CommandOutcome
-from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.broker_types import WORKING, Account, Instrument, OrderStatus, Session
+from ktdeval_qfinzero.pmb.engine_state import Engine
 from ktdeval_qfinzero.pmb.placement import session_of
-from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, OrderStatus, Session
 from ktdeval_qfinzero.schemas import Arguments
 from ktdeval_qfinzero.timestamps import moment_text
 
 if TYPE_CHECKING:
+    from ktdeval_qfinzero.client_workspace import Workspace
     from ktdeval_qfinzero.data.rows import Resolution
     from ktdeval_qfinzero.operations import Plain
-    from ktdeval_qfinzero.pmb.events import DayClosed
-    from ktdeval_qfinzero.workspace import Workspace
+    from ktdeval_qfinzero.pmb.state_events import DayClosed
 
 STATUS_ALIASES: Final[dict[str, tuple[OrderStatus, ...]]] = {"OPEN": WORKING, "NEW": ("ACCEPTED",)}
 CSV_COLUMNS: Final = {

@@ -12,6 +12,7 @@ from ktdeval.harness import Refusal, Tool, json_tool
 from ktdeval.masking import Exact
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.broker_operations import OPERATIONS as PMB
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.queries import (
     coverage,
@@ -36,7 +37,6 @@ from ktdeval_qfinzero.upq.reference import (
     splits_query,
     symbols_list,
 )
-from ktdeval_qfinzero.workspace import Workspace
 
 UPQ: tuple[Operation, ...] = (
     query("UPQ.stock.minute", "GET", "/stock", stock_minute),

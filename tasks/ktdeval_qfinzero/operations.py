@@ -17,14 +17,14 @@ from jsonschema.validators import extend
 
 from ktdeval.errors import PluginError
 from ktdeval.harness import in_words
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.schemas import Arguments, Schema, schema_of
 
 if TYPE_CHECKING:
+    from ktdeval_qfinzero.client_workspace import Workspace
     from ktdeval_qfinzero.point_in_time_view import DatasetView
-    from ktdeval_qfinzero.workspace import Workspace
 
 _DEEPEST = 32  #: Levels of nesting that arguments may have
 _LONGEST_NAME = 40  #: Characters of a member's name that an error shows

@@ -14,8 +14,8 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
-from ktdeval.harness.messages import ModelRequest, Reply, ToolCall
-from ktdeval.registry.loading import load_plugins
+from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 
 CUTOFF, TASK = "2025-06-15", "ama_tsla_bright"

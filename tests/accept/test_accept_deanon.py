@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.runner.journal import pack_lines
+from ktdeval.runner.episode_journal import pack_lines
 from ktdeval.runner.remote.run_folder import ANSWERS, RunFolder
 from paths import SUPPORT
 from run_support import SAME_MASK, card_of

@@ -18,10 +18,10 @@ from scipy import stats as scipy_stats
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval_investorbench.markets import make_twin
-from ktdeval_investorbench.params import TwinParams
+from ktdeval_investorbench.provider_params import TwinParams
 from ktdeval_models.params import rules
 from ktdeval_models.technical import RULES, AssetBars, turn_of_month
 

@@ -28,7 +28,7 @@ from accept_runs import (
     offered_tools,
     synthetic,
 )
-from ktdeval.harness.messages import ModelRequest
+from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder

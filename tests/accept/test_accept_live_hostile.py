@@ -16,12 +16,12 @@ from click.testing import CliRunner
 
 from json_places import Place, places, with_value
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_live.clock import of_text
 from ktdeval_live.commands import live
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.settle import settle_test, write_cards
+from ktdeval_live.settled_cards import settle_test, write_cards
 from ktdeval_live.verify_test import verify_test
 from live_forger import Forger
 from live_plans import rehearsed

@@ -15,7 +15,7 @@ import pytest
 
 from forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
 from forgery_kinds import Forgery, Found
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.time_authorities import load_trust, plan_trust
 from ktdeval_live.verify_test import LiveVerification, verify_test

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.harness.messages import USAGE_FIELDS
+from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.runner.remote.run_folder import RunFolder
 from run_support import TASK, WINDOW, card_of, ktdeval
 from stub_neutral import FINGERPRINT, REASONING, SERVED_BY

@@ -23,7 +23,7 @@ from board_ranks import make_verdict
 from board_runs import tree, withdraw
 from forging import Steps, change_ledger, rehash
 from ktdeval.errors import DataError, UsageError, VerificationError
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder, rescore
 from ktdeval.runner.remote.run_folder import file_sha256
 from ktdeval.values.typed_json import to_plain
@@ -36,7 +36,7 @@ from ktdeval_board.checking.check import (
     missing_plugin,
 )
 from ktdeval_board.checking.records import check_records, settle
-from ktdeval_board.documents import Decisions, Rerun, Series, Verdict
+from ktdeval_board.document_types import Decisions, Rerun, Series, Verdict
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
 from ktdeval_board.read_documents import read_own

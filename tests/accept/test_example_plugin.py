@@ -22,16 +22,16 @@ from ktdeval import testing
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.plan import target_task_of
 from ktdeval.stats import MetricValue
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot
-from ktdeval.testing.ledgers import sample_ledgers, step_record
+from ktdeval.testing.ledger_fixtures import sample_ledgers, step_record
 from ktdeval_data.params import TwinParams as ArenaParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import make_twin as make_arena
 from ktdeval_investorbench.markets import make_twin
-from ktdeval_investorbench.params import TwinParams
+from ktdeval_investorbench.provider_params import TwinParams
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,8 @@ from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_compare.compared_cards import Entrant, load_entrants
 from ktdeval_compare.episode_distance import FIGURES, course_of, distances, parted_on
-from ktdeval_compare.invariance import InvarianceOptions, invariance
-from ktdeval_compare.mask_key_value import first_listed, profits_of
+from ktdeval_compare.label_invariance import InvarianceOptions, invariance
+from ktdeval_compare.mask_key_effect import first_listed, profits_of
 from metric_cases import CODES, order, step
 from paths import SUPPORT
 from run_support import ktdeval, store_market

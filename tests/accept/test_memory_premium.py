@@ -15,7 +15,7 @@ from scipy import stats
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.stats.designs import NO_VARIATION
+from ktdeval.stats.factorial_effects import NO_VARIATION
 from ktdfin_market import small_market
 from paths import SUPPORT
 from run_support import card_of, ktdeval, store_market

@@ -19,11 +19,11 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow
 from ktdeval_qfinzero.timestamps import moment_text
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_fuzz import Maker
 from qfinzero_memory import MemoryCalendars
 from qfinzero_scenario import day, in_process, played

@@ -22,11 +22,11 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.workspace import Workspace
 from loops import not_empty
 from qfinzero_broker_play import thing
 from qfinzero_poison import (

@@ -17,9 +17,9 @@ from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.pmb.bar_frames import ticks_by
+from ktdeval_qfinzero.pmb.bar_feed import ticks_by
 from ktdeval_qfinzero.pmb.broker import COMMANDS, Broker, rerun, verify
-from ktdeval_qfinzero.pmb.engine import Observer
+from ktdeval_qfinzero.pmb.engine_state import Observer
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import Clock, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval_qfinzero.suite.samples import embedded_items
 from run_support import card_of, error_line, ktdeval

@@ -27,7 +27,7 @@ from browser_pages import (
     wait_until,
 )
 from chat_stub import ANSWER, ChatStub, chat_stub
-from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.pages.playground.chat_store import ChatStore
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.chat.task import ChatTask

@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from adapter_server import LOOK, SUBMIT, Prepared, PreparedServer, ask, failure_of, prepared
 from ktdeval.calls.record import routing_of
-from ktdeval.calls.reply_origin import is_other_model
+from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.market.calendar import parse_day
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.secrets.redaction import redact_secrets
 from ktdeval_models.remote.params import presets
 from stub_provider import KEY, skip_without_sdks

@@ -18,11 +18,11 @@ from ktdeval.calls.http_errors import (
     error_of,
     one_line,
 )
-from ktdeval.calls.refusals import Refusal, read_refusal, refusal_of, retry_after_s
+from ktdeval.calls.provider_errors import Refusal, read_refusal, refusal_of, retry_after_s
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
-from ktdeval.registry.loading import load_plugins
-from ktdeval.values.fields import build, build_params, parse_assignments
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.values.config_options import build, build_params, parse_assignments
 from ktdeval_models.remote.keys import find_key, missing_key
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteParams
@@ -208,7 +208,7 @@ def test_a_base_url_is_a_bare_http_address(url: str, problem: str) -> None:
 
 def test_making_models_needs_no_sdk_no_key_and_no_network() -> None:
     script = (
-        "import sys\nfrom ktdeval.registry.loading import load_plugins\nplugins = load_plugins()\nfor name"
+        "import sys\nfrom ktdeval.registry.plugin_registry import load_plugins\nplugins = load_plugins()\nfor name"
         f" in {sorted(PROVIDERS)!r}:\n    model = plugins.make_model(f'{{name}}/some-model',"
         " {'base_url': 'http://127.0.0.1:9/v1'})\n    assert model.provider == name and"
         " model.name == 'some-model' and model.secrets() == ()\n    assert model.settings() is not"

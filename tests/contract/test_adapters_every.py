@@ -22,8 +22,8 @@ from adapter_server import (
     prepared,
 )
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
-from ktdeval.registry.loading import load_plugins
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
+from ktdeval.registry.plugin_registry import load_plugins
 from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from adapter_server import LOOK, Prepared, PreparedServer, ask, failure_of, prepared
-from ktdeval.calls.capability import choose_protocol
+from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ProviderError
-from ktdeval.harness.messages import CallParams
-from ktdeval.registry.loading import load_plugins
+from ktdeval.harness.chat_messages import CallParams
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play
 from stub_provider import KEY, skip_without_sdks

@@ -23,7 +23,7 @@ import pytest
 
 from adapter_server import Prepared, prepared
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams
 from stub_provider import KEY

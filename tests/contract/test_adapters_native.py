@@ -13,7 +13,7 @@ import pytest
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, failure_of, prepared
 from ktdeval.calls.record import routing_of
 from ktdeval.errors import ModelError, ProviderError, UsageError
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     NO_TOOL,
     Message,
     ModelRequest,

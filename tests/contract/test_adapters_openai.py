@@ -14,7 +14,7 @@ import pytest
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, PreparedServer, ask, prepared
 from ktdeval.calls.record import routing_of
 from ktdeval.errors import ConfigError, ModelError, ProviderError
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     NO_TOOL,
     Message,
     ModelRequest,

@@ -12,8 +12,8 @@ import pytest
 
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
 from ktdeval.errors import ModelError
-from ktdeval.harness.messages import Message, Reply, ToolCall
-from ktdeval.registry.loading import load_plugins
+from ktdeval.harness.chat_messages import Message, Reply, ToolCall
+from ktdeval.registry.plugin_registry import load_plugins
 from stub_provider import KEY
 
 FOLDERS = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]

@@ -20,7 +20,7 @@ from ktdeval.cli.main import cli
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.hookspecs import Spec
 from ktdeval.market.assembly import REPAIRS
-from ktdeval.registry.loading import KINDS, load_plugins
+from ktdeval.registry.plugin_registry import KINDS, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.trading.types import TradingConfig
 from loops import not_empty
@@ -49,9 +49,9 @@ MAX_PARAMETERS = 6
 # Where foreign code is called, which may raise anything: a plugin, and an episode; and where a
 # server answers whatever came in.
 BROAD_EXCEPT_ALLOWED = {
-    "ktdeval/registry/plugin_import.py",
-    "ktdeval/runner/execute.py",
-    "tasks/ktdeval_qfinzero/access/dispatch.py",
+    "ktdeval/registry/plugin_boundary.py",
+    "ktdeval/runner/episode_execution.py",
+    "tasks/ktdeval_qfinzero/access/guarded_dispatch.py",
 }
 
 API = """
@@ -191,7 +191,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "plugins/ktdeval_report/command.py",
         "plugins/ktdeval_compare/table_command.py",
         "tasks/ktdeval_deanon/certificate/command.py",
-        "ktdeval/registry/loading.py",
+        "ktdeval/registry/plugin_registry.py",
         "ktdeval/runner/config.py",
         "ktdeval/values/lazy.py",
     }
@@ -376,7 +376,7 @@ def test_git_is_called_in_one_place() -> None:
         for path in (REPOSITORY / folder).rglob("*.py"):
             if re.search(r"""["']git["'],""", path.read_text("utf-8")):
                 callers.append(path.relative_to(REPOSITORY).as_posix())
-    assert callers == ["ktdeval/stores/git.py"]
+    assert callers == ["ktdeval/stores/git_commands.py"]
 
 
 # ---- the public API

@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +75,32 @@ def test_a_name_that_is_not_exported_is_found() -> None:
     assert problem_of("ktdeval.stats", ("order_of_the_phoenix",)) != ""
     with pytest.raises(ModuleNotFoundError):
         problem_of("ktdeval.statistics", ())
+
+
+# ---- modules that pages about the code name
+
+
+#: Pages whose modules are those of the repository, not an author's
+ABOUT_CODE = sorted(
+    {
+        REPOSITORY / "docs" / "architecture.md",
+        REPOSITORY / "docs" / "qfinzero-broker.md",
+        REPOSITORY / "SECURITY.md",
+        *(REPOSITORY / "plugins").glob("ktdeval_*/README.md"),
+        *(REPOSITORY / "tasks").glob("ktdeval_*/README.md"),
+    }
+)
+NAMED = re.compile(r"`(?P<folder>[\w/]*/)?(?P<module>\w+\.py)`")
+MODULES = {
+    path.name
+    for top in ("ktdeval", "tasks", "plugins", "tests")
+    for path in (REPOSITORY / top).rglob("*.py")
+}
+
+
+@pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_page_about_the_code_names_modules_that_exist(page: Path) -> None:
+    found = NAMED.finditer(page.read_text(encoding="utf-8"))
+    own = [match for match in found if not (match["folder"] or "").startswith(("src/", "testbed/"))]
+
+    assert [match[0] for match in own if match["module"] not in MODULES] == []

@@ -16,7 +16,7 @@ from docs_project import folders_of, makefile, upper_bounds
 from docs_prose import links, long_sentences, problem_of_link, word_count
 from docs_reference import all_commands, exit_codes_table
 from docs_tables import with_table
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.yamlio import load_yaml
 from loops import not_empty
 from make_docs import LLMS, generated_pages

@@ -12,7 +12,7 @@ import pytest
 
 from adapter_server import Prepared, prepared
 from format_samples import FOLDER, MOST_BYTES, OPENED_BY, release, sample_path, unpack
-from ktdeval.values.formats import formats
+from ktdeval.values.format_versions import formats
 from terminal import Terminal
 
 RELEASES = sorted(path.name for path in FOLDER.iterdir() if path.name[:1].isdigit())

@@ -12,7 +12,7 @@ from docs_reference import all_commands
 from floors import absent
 from ktdeval.cli.main import cli
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from terminal import Terminal
 
 COMMANDS = dict(all_commands())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.plugin_import import HOOK_NAMES
+from ktdeval.registry.plugin_boundary import HOOK_NAMES
 from ktdeval.testing import check_parts
 from paths import REPOSITORY
 

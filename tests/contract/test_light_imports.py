@@ -11,7 +11,7 @@ HEAVY = {"pandas", "scipy", "pyarrow", "statsmodels"}
 LIST_IMPORTED = "import sys; print(*sys.modules)"
 
 
-@pytest.mark.parametrize("module", ["ktdeval.cards.card", "ktdeval.cards.check"])
+@pytest.mark.parametrize("module", ["ktdeval.cards.card", "ktdeval.cards.card_reading"])
 def test_reading_and_checking_a_card_import_no_heavy_library(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", f"import {module}; {LIST_IMPORTED}"],
@@ -81,5 +81,5 @@ def test_the_public_names_of_cards_import_no_heavy_library() -> None:
     )
     assert done.returncode == 0, done.stderr
     imported = set(done.stdout.split())
-    assert "ktdeval.cards.check" in imported
+    assert "ktdeval.cards.card_reading" in imported
     assert not HEAVY & imported

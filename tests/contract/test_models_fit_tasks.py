@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import UsageError
-from ktdeval.runner.preflight import check_model
+from ktdeval.runner.model_task_fit import check_model
 from ktdeval.runner.rehearsal import rehearse
 from planned_tasks import PLUGINS, TASKS, planned
 

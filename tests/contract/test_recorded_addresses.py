@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ktdeval.values.addresses import AddressText, FreeArguments
+from ktdeval.values.class_fields import kind_of
 from ktdeval.values.kinds import unmarked
-from ktdeval.values.records import kind_of
+from ktdeval.values.secret_free_addresses import AddressText, FreeArguments
 from typed_classes import hints_of, typed_classes
 
 TABLE = Path(__file__).with_suffix(".yaml")
@@ -84,7 +84,7 @@ def test_the_sweep_finds_fields_of_all_kinds() -> None:
         "ktdeval_grid.plan.PlannedModel.base_url",
         "ktdeval.stores.mirror.Place.url",
         "ktdeval.runner.config.RunConfig.base_url",
-        "ktdeval_board.documents.Submitter.url",
+        "ktdeval_board.document_types.Submitter.url",
         "ktdeval_memory.params.MemoryParams.embedding_url",
     } <= guarded
 

@@ -19,9 +19,9 @@ from advertised import advertise
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import discovery
-from ktdeval.registry.loading import KINDS, Plugins, load_plugins
+from ktdeval.registry.plugin_registry import KINDS, Plugins, load_plugins
 from ktdeval.registry.task_files import merge_layers, task_specs
-from ktdeval.values.fields import build_params, option, parse_assignments, parse_scalar
+from ktdeval.values.config_options import build_params, option, parse_assignments, parse_scalar
 from ktdeval.values.strict_json import loads_untrusted
 from ktdeval.values.yamlio import parse_yaml
 from tables import on_each_row

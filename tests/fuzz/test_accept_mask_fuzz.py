@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from accept_leaks import Scanner
-from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
-from ktdeval.harness.session import GuardedSession
-from ktdeval.masking.text import normalise
-from ktdeval.registry.loading import load_plugins
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.harness.step_session import GuardedSession
+from ktdeval.masking.text_normalisation import normalise
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from loops import not_empty

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb import commands as broker_commands
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import thing
 from qfinzero_margin import ids_for
 from qfinzero_world import at, contracts, small_dataset

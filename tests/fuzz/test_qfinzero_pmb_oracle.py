@@ -25,7 +25,7 @@ from ktdeval_qfinzero.data.rows import (
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.broker import Broker
-from ktdeval_qfinzero.pmb.values import Order
+from ktdeval_qfinzero.pmb.broker_types import Order
 from ktdeval_qfinzero.timestamps import MINUTE, Clock, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_broker_play import thing

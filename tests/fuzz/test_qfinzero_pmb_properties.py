@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ktdeval.errors import InvariantError
-from ktdeval_qfinzero.pmb.bar_frames import DayFrame
-from ktdeval_qfinzero.pmb.events import BrokerState
+from ktdeval_qfinzero.pmb.bar_feed import DayFrame
+from ktdeval_qfinzero.pmb.broker_types import Account, Bar, Instrument, Position, Rules
 from ktdeval_qfinzero.pmb.margin import margin_state
-from ktdeval_qfinzero.pmb.ticks import next_look
-from ktdeval_qfinzero.pmb.values import Account, Bar, Instrument, Position, Rules
+from ktdeval_qfinzero.pmb.state_events import BrokerState
+from ktdeval_qfinzero.pmb.tick_execution import next_look
 from ktdeval_qfinzero.timestamps import MINUTE
 from qfinzero_broker_play import FREE, OPEN, Play, Row
 from qfinzero_invariants import check_invariants

@@ -19,7 +19,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.http import openapi_document, server_app
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue

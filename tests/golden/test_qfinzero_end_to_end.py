@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.runner.journal import pack_lines
+from ktdeval.runner.episode_journal import pack_lines
 from ktdeval.runner.remote.run_folder import ANSWERS, RunFolder
 from ktdeval_qfinzero.benchmark.items import BenchmarkItem, open_workspace, resolved
 from ktdeval_qfinzero.catalogue import catalogue

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from ktdeval.values.hashes import sha256_hex
 from ktdeval_qfinzero.access.http import openapi_document
-from ktdeval_qfinzero.access.served_market import served
+from ktdeval_qfinzero.access.server_rules import served
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.operations import Operation
 

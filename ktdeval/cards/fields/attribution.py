@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from ktdeval.cards.fields.basics import Figure, Name
-from ktdeval.cards.fields.facts import DerivationBasis, TradingFacts
+from ktdeval.cards.fields.base_types import Figure, Name
 from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
+from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError
 from ktdeval.values.typed_json import Value, from_plain

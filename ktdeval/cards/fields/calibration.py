@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktdeval.cards.fields.basics import strict_json
-from ktdeval.cards.fields.facts import TradingFacts, rests_on
+from ktdeval.cards.fields.base_types import strict_json
+from ktdeval.cards.fields.card_inputs import TradingSources
+from ktdeval.cards.fields.fact_types import Calibration
 from ktdeval.cards.fields.field import TradingField
-from ktdeval.cards.fields.parts import Calibration
-from ktdeval.cards.fields.sources import TradingSources
+from ktdeval.cards.fields.recorded_facts import TradingFacts, rests_on
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row, count, tally
+from ktdeval.cards.table_types import Row, count, tally
 from ktdeval.errors import CardError
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
 from ktdeval.values.typed_json import from_plain

@@ -13,14 +13,14 @@ from msgspec import field
 from ktdeval.calls.call_counts import EpisodeCalls
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.calls.record import CallRecord, call_figures
-from ktdeval.calls.reply_origin import is_other_model
-from ktdeval.cards.compare import JsonPath
-from ktdeval.cards.fields.basics import Count, Counts, EpisodeId, Name, NonNegative, Problem
+from ktdeval.calls.served_model_name import is_other_model
+from ktdeval.cards.fields.base_types import Count, Counts, EpisodeId, Name, NonNegative, Problem
 from ktdeval.cards.fields.episode_parts import UsageCounts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row, count, dollars
+from ktdeval.cards.recomputation_diff import JsonPath
+from ktdeval.cards.table_types import Row, count, dollars
 from ktdeval.errors import CardError
-from ktdeval.harness.messages import USAGE_FIELDS, Usage
+from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed_json import Value, from_plain
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktdeval.cards.fields.facts import TradingFacts
+from ktdeval.cards.fields.fact_types import Attachment
 from ktdeval.cards.fields.field import TradingField
-from ktdeval.cards.fields.parts import Attachment
+from ktdeval.cards.fields.recorded_facts import TradingFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row
-from ktdeval.registry.loading import load_plugins
+from ktdeval.cards.table_types import Row
+from ktdeval.registry.plugin_registry import load_plugins
 
 ATTACHED = "certificate"  #: The kind that trading cards carry, under the field of that name
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"

@@ -10,16 +10,16 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from ktdeval.calls.prices import FREE, PriceEntry as PriceEntry, is_free_price
-from ktdeval.cards.fields.basics import Figure, Name, NonNegative, Problem, add_up
+from ktdeval.cards.fields.base_types import Figure, Name, NonNegative, Problem, add_up
 from ktdeval.cards.fields.calls import Calls, ModelCalls, batch_problem
 from ktdeval.cards.fields.episode_parts import EpisodeTokens, Finished, UsageCounts
-from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis, Evaluation, ScoringFacts
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
+from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, Evaluation, ScoringFacts
 from ktdeval.cards.fields.tokens import not_counted
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row, dollars
-from ktdeval.harness.messages import USAGE_FIELDS, Usage
+from ktdeval.cards.table_types import Row, dollars
+from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed_json import Value
 
 NO_PRICE = "no price of the model is known; give one with --price or --price-table"

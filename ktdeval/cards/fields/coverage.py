@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktdeval.cards.fields.basics import Count
-from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
+from ktdeval.cards.fields.base_types import Count
 from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.words import FieldWords, counted
-from ktdeval.cards.table import Row, count
+from ktdeval.cards.table_types import Row, count
 from ktdeval.values.typed_json import Value
 
 LEAST_DECIDED_PERCENT = 95

@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ktdeval.calls.reply_origin import bare_model
-from ktdeval.cards.fields.basics import Problem
-from ktdeval.cards.fields.facts import AnyFacts, Evaluation, TradingFacts
-from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.parts import (
+from ktdeval.calls.served_model_name import bare_model
+from ktdeval.cards.fields.base_types import Problem
+from ktdeval.cards.fields.card_inputs import CardSources
+from ktdeval.cards.fields.fact_types import (
     SIDES,
     CutoffEntry,
     KnowledgeCutoff,
@@ -25,9 +24,10 @@ from ktdeval.cards.fields.parts import (
     SideDays,
     WindowPart,
 )
-from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, TradingFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row
+from ktdeval.cards.table_types import Row
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.calendar import parse_day
 from ktdeval.market.snapshot import DayArray, MarketSnapshot

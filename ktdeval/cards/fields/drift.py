@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.fact_types import Drift
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.parts import Drift
+from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row, count
+from ktdeval.cards.table_types import Row, count
 
 
 def drift_rows(drift: Drift, facts: AnyFacts) -> Iterator[Row]:

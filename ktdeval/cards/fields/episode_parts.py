@@ -8,9 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from ktdeval.cards.fields.basics import Count, Counts, Day, EpisodeId, Name
+from ktdeval.cards.fields.base_types import Count, Counts, Day, EpisodeId, Name
 from ktdeval.cards.fields.medians import EpisodeMetric
-from ktdeval.harness.messages import USAGE_FIELDS, Usage
+from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed_json import Value
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ktdeval.cards.fields.basics import Problem, add_counts
-from ktdeval.cards.fields.decisions import gather_decisions
+from ktdeval.cards.fields.base_types import Problem, add_counts
+from ktdeval.cards.fields.card_inputs import ScoringSources, TradingSources, samples_of
+from ktdeval.cards.fields.decision_provenance import gather_decisions
 from ktdeval.cards.fields.episode_parts import (
     Finished,
     MissingEpisode,
@@ -16,16 +17,15 @@ from ktdeval.cards.fields.episode_parts import (
     ScoringEpisode,
     TradingEpisode,
 )
-from ktdeval.cards.fields.facts import AnyFacts, ScoringFacts, TradingFacts
 from ktdeval.cards.fields.field import ScoringField, TradingField
-from ktdeval.cards.fields.makers import WORDS as MAKER_WORDS, maker_problems, maker_rows
 from ktdeval.cards.fields.metrics import gather_metrics
 from ktdeval.cards.fields.orders import gather_orders
-from ktdeval.cards.fields.sources import ScoringSources, TradingSources, samples_of
+from ktdeval.cards.fields.recorded_facts import AnyFacts, ScoringFacts, TradingFacts
+from ktdeval.cards.fields.software_versions import WORDS as MAKER_WORDS, maker_problems, maker_rows
 from ktdeval.cards.fields.tokens import gather_usage
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.task_api.spec import EpisodeSpec, FurtherModel, Window
-from ktdeval.values.fields import near_matches
+from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
+from ktdeval.values.config_options import near_matches
 
 # ---- gathered from the records
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ktdeval.cards.fields.basics import add_counts
-from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
+from ktdeval.cards.fields.base_types import add_counts
 from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row, tally
+from ktdeval.cards.table_types import Row, tally
 
 
 def derive_failures(basis: DerivationBasis[AnyFacts]) -> dict[str, int]:

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from ktdeval.cards.fields.basics import Problem
-from ktdeval.cards.fields.facts import (
+from ktdeval.cards.fields.base_types import Problem
+from ktdeval.cards.fields.card_inputs import CardSources, ScoringSources, TradingSources
+from ktdeval.cards.fields.recorded_facts import (
     AnyFacts,
     DerivationBasis,
     Evaluation,
     ScoringFacts,
     TradingFacts,
 )
-from ktdeval.cards.fields.sources import CardSources, ScoringSources, TradingSources
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row
+from ktdeval.cards.table_types import Row
 
 V = TypeVar("V")
 S = TypeVar("S", bound=CardSources)

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ktdeval.cards.fields.basics import strict_json
-from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.base_types import strict_json
+from ktdeval.cards.fields.card_inputs import CardSources
+from ktdeval.cards.fields.fact_types import SnapshotPart
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.parts import SnapshotPart
-from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row
+from ktdeval.cards.table_types import Row
 from ktdeval.errors import CardError
-from ktdeval.market.scripts import unnamed_scripts
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
+from ktdeval.market.writing_systems import unnamed_scripts
 from ktdeval.values.typed_json import from_plain
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ktdeval.cards.fields.basics import (
+from ktdeval.cards.fields.base_types import (
     Count,
     Counts,
     Figure,

@@ -10,18 +10,18 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
-from ktdeval.cards.fields.basics import Count, Counts, Name, Number, Problem
-from ktdeval.cards.fields.facts import DerivationBasis, TradingFacts
+from ktdeval.cards.fields.base_types import Count, Counts, Name, Number, Problem
+from ktdeval.cards.fields.fact_types import Definition
 from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, OverEpisodes, Quartiles, aggregate
-from ktdeval.cards.fields.parts import Definition
+from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.metric import Metric, MetricValue, RuleSet, range_problem
-from ktdeval.stats.panel import ANNUALISED
+from ktdeval.stats.performance_metrics import ANNUALISED
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.strict_json import dumps_canonical

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ktdeval.calls.prices import FREE, is_free_price
-from ktdeval.cards.fields.basics import Problem, strict_object
-from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.base_types import Problem, strict_object
+from ktdeval.cards.fields.card_inputs import CardSources
+from ktdeval.cards.fields.fact_types import FurtherModelPart, Pluggable
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.parts import FurtherModelPart, Pluggable
-from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row
+from ktdeval.cards.table_types import Row
 
 # ---- gathered from the plan
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from ktdeval.cards.fields.basics import add_counts, add_up
+from ktdeval.cards.fields.base_types import add_counts, add_up
 from ktdeval.cards.fields.episode_parts import Orders
-from ktdeval.cards.fields.facts import DerivationBasis, TradingFacts, rests_on
 from ktdeval.cards.fields.field import TradingField
+from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts, rests_on
 from ktdeval.cards.fields.words import FieldWords, counted
-from ktdeval.cards.table import Row, tally
+from ktdeval.cards.table_types import Row, tally
 from ktdeval.trading.ledger import StepRecord
 
 

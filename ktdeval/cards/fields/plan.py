@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET, UnsetType
 
-from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.card_inputs import CardSources
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.sources import CardSources
+from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row
-from ktdeval.task_api.spec import MaskKey
+from ktdeval.cards.table_types import Row
+from ktdeval.task_api.episode_spec import MaskKey
 
 # ---- gathered from the plan
 

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from ktdeval.cards.fields.basics import Problem
+from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.calls import WORDS as CALL_WORDS, call_count_rows, call_problems
-from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.fact_types import Provenance
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.parts import Provenance
+from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row
+from ktdeval.cards.table_types import Row
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
 """Whose versions every card states."""

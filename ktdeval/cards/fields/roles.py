@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import asdict
 
 from ktdeval.calls.prices import PriceEntry
-from ktdeval.cards.fields.basics import NonNegative, Problem
+from ktdeval.cards.fields.base_types import NonNegative, Problem
 from ktdeval.cards.fields.episode_parts import Finished, RoleUsage
-from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
+from ktdeval.cards.fields.fact_types import FurtherModelPart
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.parts import FurtherModelPart
+from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row, dollars
-from ktdeval.harness.messages import USAGE_FIELDS, Usage
+from ktdeval.cards.table_types import Row, dollars
+from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 
 _SUMMED = ("calls", "failed", "empty", "uncounted", *USAGE_FIELDS)
 

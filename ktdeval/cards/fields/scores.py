@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex
 
-from ktdeval.cards.compare import is_close
-from ktdeval.cards.fields.basics import Problem, strict_json
-from ktdeval.cards.fields.facts import ScoringFacts
+from ktdeval.cards.fields.base_types import Problem, strict_json
+from ktdeval.cards.fields.card_inputs import ScoringSources
+from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.field import ScoringField
-from ktdeval.cards.fields.parts import ScoreLine
-from ktdeval.cards.fields.sources import ScoringSources
+from ktdeval.cards.fields.recorded_facts import ScoringFacts
 from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.recomputation_diff import is_close
 from ktdeval.errors import CardError, PluginError
-from ktdeval.registry.plugin_import import call_foreign
+from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.stats import intervals
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.stats.metric import range_problem

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ktdeval.cards.fields.basics import Problem, strict_json
-from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.base_types import Problem, strict_json
+from ktdeval.cards.fields.card_inputs import CardSources, TradingSources
+from ktdeval.cards.fields.fact_types import TaskPart, TradingTaskPart, WindowPart
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.parts import TaskPart, TradingTaskPart, WindowPart
-from ktdeval.cards.fields.sources import CardSources, TradingSources
+from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row, clean
+from ktdeval.cards.table_types import Row, clean
 from ktdeval.errors import CardError
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.cards.fields.basics import add_up
+from ktdeval.cards.fields.base_types import add_up
 from ktdeval.cards.fields.episode_parts import Finished, UsageCounts
-from ktdeval.cards.fields.facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric
+from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.words import FieldWords, counted
-from ktdeval.cards.table import Row, count
+from ktdeval.cards.table_types import Row, count
 from ktdeval.trading.ledger import CountsRecord
 
 

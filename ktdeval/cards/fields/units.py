@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ktdeval.cards.table import UNDEFINED, clean
+from ktdeval.cards.table_types import UNDEFINED, clean
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ktdeval.cards.fields.basics import Problem
-from ktdeval.cards.fields.facts import AnyFacts
+from ktdeval.cards.fields.base_types import Problem
+from ktdeval.cards.fields.card_inputs import CardSources, days_of
+from ktdeval.cards.fields.fact_types import WindowPart
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.parts import WindowPart
-from ktdeval.cards.fields.sources import CardSources, days_of
+from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table import Row, count
+from ktdeval.cards.table_types import Row, count
 
 
 def gather_windows(sources: CardSources) -> list[WindowPart]:

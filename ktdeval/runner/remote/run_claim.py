@@ -11,7 +11,7 @@ from pathlib import Path
 from ktdeval.calls.remote_call_log import LOG_FILE, LOG_FOLDER
 from ktdeval.errors import ConfigError, FencedError, StoreError, explained
 from ktdeval.runner.remote.url_run import RemoteRun, remote_run
-from ktdeval.runner.run_files import MANIFEST
+from ktdeval.runner.run_file_names import MANIFEST
 from ktdeval.runner.run_manifest import check_head
 from ktdeval.stores.claims import Claim, ClaimBoard
 from ktdeval.stores.mirror import Mirror, open_mirror

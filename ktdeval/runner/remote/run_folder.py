@@ -24,10 +24,10 @@ from typing import Any
 
 from ktdeval.calls.call_counts import EpisodeCalls
 from ktdeval.errors import StoreError, explained
-from ktdeval.harness.session import TranscriptEntry
-from ktdeval.registry.plugin_import import is_file_name
+from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.registry.plugin_boundary import is_file_name
 from ktdeval.runner.completion_marks import EpisodeMark
-from ktdeval.runner.journal import (
+from ktdeval.runner.episode_journal import (
     Entry,
     Journal,
     Record,
@@ -40,7 +40,7 @@ from ktdeval.runner.journal import (
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.remote.run_claim import RunClaim
 from ktdeval.runner.remote.url_run import RemoteRun, remote_run_at
-from ktdeval.runner.run_files import (
+from ktdeval.runner.run_file_names import (
     ANSWERS as ANSWERS,
     CANARY as CANARY,
     CERTIFICATE as CERTIFICATE,
@@ -60,8 +60,8 @@ from ktdeval.runner.run_manifest import (
     manifest_difference,
 )
 from ktdeval.stores.mirror import keep_file
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.hashes import file_sha256, sha256_hex

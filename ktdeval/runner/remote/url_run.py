@@ -17,10 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ktdeval.calls.batch_file import BATCHES
 from ktdeval.calls.remote_call_log import CallParts
+from ktdeval.calls.submitted_batches import BATCHES
 from ktdeval.errors import StoreError
-from ktdeval.runner.run_files import (
+from ktdeval.runner.run_file_names import (
     CANARY,
     CARDS,
     CERTIFICATE,

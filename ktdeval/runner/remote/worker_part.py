@@ -17,14 +17,14 @@ from ktdeval.calls.database import count_calls, read_episode
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
-from ktdeval.harness.messages import ToolProtocol
-from ktdeval.registry.loading import Plugins
+from ktdeval.harness.chat_messages import ToolProtocol
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.plan import in_turn
 from ktdeval.runner.remote.run_folder import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.runner.run import SharedRun, executor, prepare_run
 from ktdeval.runner.score import write_cards
-from ktdeval.task_api.spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.values.files import Closing, read_plain, write_atomic
 
 CANARY_CALLS = "canary"

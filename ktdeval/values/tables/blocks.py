@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values.size_limits import open_unpacked
+from ktdeval.values.decompression_limits import open_unpacked
 from ktdeval.values.tables.rows import (
     BATCH,
     Report,
@@ -32,7 +32,7 @@ from ktdeval.values.tables.rows import (
     open_strict,
     read_rows,
 )
-from ktdeval.values.tables.text_files import (
+from ktdeval.values.tables.text_encoding import (
     LONGEST_LINE,
     UTF8,
     LineGuard,

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ktdeval.errors import DataError
-from ktdeval.values.fields import near_matches
-from ktdeval.values.size_limits import open_parquet, open_unpacked
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.decompression_limits import open_parquet, open_unpacked
 from ktdeval.values.strict_json import (
     MOST_LEVELS,
     JsonValue,
@@ -32,8 +32,8 @@ from ktdeval.values.strict_json import (
     reject_constant,
     unique_fields,
 )
-from ktdeval.values.tables.kinds import Kind, kind_of
-from ktdeval.values.tables.text_files import (
+from ktdeval.values.tables.file_kinds import Kind, kind_of
+from ktdeval.values.tables.text_encoding import (
     HAS_NUL,
     LONGEST_LINE,
     UTF8,

@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ktdeval.errors import DataError
-from ktdeval.values.size_limits import MOST_TIMES_OF_TEXT, most_bytes, too_large
+from ktdeval.values.decompression_limits import MOST_TIMES_OF_TEXT, most_bytes, too_large
 
 Note = Callable[[str], None]
 """Is told in words what of a file is not read."""

@@ -29,7 +29,8 @@ from ktdeval.observation import ObservedDocument, ObservedState
 from ktdeval.trading import DECIDED
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.typed_json import to_plain
-from ktdeval_memory.days import MemoryDay, growth, with_memories
+from ktdeval_memory.agent_state import AgentRecord, Pending
+from ktdeval_memory.day_view import MemoryDay, growth, with_memories
 from ktdeval_memory.memory_layers import LayeredMemory
 from ktdeval_memory.params import MemoryParams
 from ktdeval_memory.prompts import (
@@ -48,8 +49,7 @@ from ktdeval_memory.prompts import (
     with_fills,
     wordings,
 )
-from ktdeval_memory.record import AgentRecord, Pending
-from ktdeval_memory.session import MemorySession
+from ktdeval_memory.session_wrapper import MemorySession
 
 # roles that calls are recorded under, besides the agent's own name
 WARM_UP = "warm_up"

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ktdeval.values.addresses import Address
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
+from ktdeval.values.secret_free_addresses import Address
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ktdeval.api import Spec, hookimpl
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.errors import EpisodeFailure, UsageError
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import (
     RunConfig,
     RunFolder,

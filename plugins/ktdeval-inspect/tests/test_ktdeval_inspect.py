@@ -18,7 +18,7 @@ from inspect_ai.scorer import SampleScore, Score
 from ktdeval_inspect import ktdeval_task
 from ktdeval_inspect.scoring import median_defined
 
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import verify_card
 
 QUESTIONS = "qfinzero_planning"

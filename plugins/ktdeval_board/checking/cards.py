@@ -10,7 +10,7 @@ from functools import cached_property, partial
 
 from ktdeval.cards import NEVER_TRADED, TradingCard, made_at, recorded_cutoff
 from ktdeval.harness import CallParams
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import card_claims
 from ktdeval_board.board_entries import (
     Card,
@@ -22,7 +22,7 @@ from ktdeval_board.board_entries import (
 )
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.checking.registrations import PLAIN_NAME, card_problems, submitter_problems
-from ktdeval_board.documents import RecordFile, Records, Submission
+from ktdeval_board.document_types import RecordFile, Records, Submission
 from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
 from ktdeval_board.market_document import Market, description_problems
 from ktdeval_board.registrations import NONE_FILED, Registrations

@@ -12,16 +12,24 @@ import msgspec
 
 from ktdeval.errors import CardError, DataError, KtdevalError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import describe_any, open_snapshot, unknown_model
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.typed_json import Value, encode_canonical
 from ktdeval_board.board_entries import Candidate
+from ktdeval_board.checking.board_reruns import (
+    OwnRun,
+    load_own_run,
+    matching_run,
+    rerun_baseline,
+    with_rerun,
+)
 from ktdeval_board.checking.content import CheckContext, check_content, check_files
 from ktdeval_board.checking.findings import FileMessage, Finding
 from ktdeval_board.checking.metric_definitions import definition_problems
 from ktdeval_board.checking.pull_request_rules import changes_since
+from ktdeval_board.checking.record_sandbox import CARD
 from ktdeval_board.checking.records import (
     Evidence,
     RecordedCard,
@@ -32,17 +40,9 @@ from ktdeval_board.checking.records import (
     write_findings,
     write_own,
 )
-from ktdeval_board.checking.reruns import (
-    OwnRun,
-    load_own_run,
-    matching_run,
-    rerun_baseline,
-    with_rerun,
-)
 from ktdeval_board.checking.rules import Stage, findings_of
-from ktdeval_board.checking.sandbox import CARD
-from ktdeval_board.daily_series import make_market, windows_of
-from ktdeval_board.documents import Tier, Verdict
+from ktdeval_board.derived_documents import make_market, windows_of
+from ktdeval_board.document_types import Tier, Verdict
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.market_document import Market, description_problems
 from ktdeval_board.read_documents import read_own

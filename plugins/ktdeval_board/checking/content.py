@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ktdeval.cards import ScoringCard, TradingCard, parse_card, signature_path
 from ktdeval.errors import CardError, KtdevalError, SignatureError
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.values.hashes import file_sha256
 from ktdeval.values.strict_json import JsonValue
@@ -32,7 +32,7 @@ from ktdeval_board.checking.registrations import KeyInputs, RegistrationInputs
 from ktdeval_board.checking.rules import FileFaults, Stage, StageInputs, findings_of
 from ktdeval_board.checking.rules_across_cards import SoundCards
 from ktdeval_board.checking.text_rules import ReadDocument
-from ktdeval_board.documents import Imported, Records, Submission, Submitter, Verdict, in_words
+from ktdeval_board.document_types import Imported, Records, Submission, Submitter, Verdict, in_words
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
 from ktdeval_board.read_documents import parse_untrusted, read_own, read_text

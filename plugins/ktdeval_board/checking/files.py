@@ -18,7 +18,7 @@ from ktdeval.errors import StoreError
 from ktdeval.values.hashes import file_sha256
 from ktdeval_board import layout
 from ktdeval_board.checking.findings import FileMessage, Stage, rule
-from ktdeval_board.documents import RECORD_FORM
+from ktdeval_board.document_types import RECORD_FORM
 from ktdeval_board.layout import (
     CARD_ID,
     CARDS,

@@ -24,16 +24,32 @@ from typing import Any, TypeVar
 import msgspec
 
 from ktdeval.errors import CardError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.files import open_plain, write_atomic
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import encode_canonical, to_plain
 from ktdeval_board.board_entries import Card
 from ktdeval_board.checking.findings import FileMessage, Finding
+from ktdeval_board.checking.record_sandbox import (
+    CARD,
+    DECISIONS,
+    RESULT,
+    SERIES,
+    STDERR,
+    Job,
+    Result,
+)
 from ktdeval_board.checking.rules import FileFaults, Stage, findings_of
-from ktdeval_board.checking.sandbox import CARD, DECISIONS, RESULT, SERIES, STDERR, Job, Result
-from ktdeval_board.documents import Decisions, RecordFile, Records, Rerun, Series, Tier, Verdict
+from ktdeval_board.document_types import (
+    Decisions,
+    RecordFile,
+    Records,
+    Rerun,
+    Series,
+    Tier,
+    Verdict,
+)
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.read_documents import parse_untrusted, read_own, read_text, read_untrusted
 from ktdeval_board.rules import Division, Limits, Rules
@@ -334,7 +350,7 @@ def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
     closes its stdin.
     """
     # -P: nothing is imported from the folder in which the check is called.
-    words = [sys.executable, "-P", "-m", "ktdeval_board.checking.sandbox"]
+    words = [sys.executable, "-P", "-m", "ktdeval_board.checking.record_sandbox"]
     server = subprocess.Popen(  # noqa: S603 - our own module, and no word of it is from a submission
         words,
         env={**dict(environment), **_ONE_THREAD},

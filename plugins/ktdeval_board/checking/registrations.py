@@ -14,7 +14,7 @@ from ktdeval.runner import TRANSPORT, DrawnKey, Registration, registered_call
 from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_board.board_entries import Card, seeds_of, spans_of
 from ktdeval_board.checking.findings import Stage, rule
-from ktdeval_board.documents import Submission, Submitter, in_words
+from ktdeval_board.document_types import Submission, Submitter, in_words
 from ktdeval_board.look_alike_names import mark_of_name, pair_of
 from ktdeval_board.registrations import (
     BOARD_SUBMITTER,

@@ -22,7 +22,7 @@ from ktdeval_board.board_entries import (
     identity_words,
 )
 from ktdeval_board.checking.findings import Check, FileMessage, Stage, rule
-from ktdeval_board.documents import TRUST, Submitter
+from ktdeval_board.document_types import TRUST, Submitter
 from ktdeval_board.layout import path_segment
 from ktdeval_board.look_alike_names import Party
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of

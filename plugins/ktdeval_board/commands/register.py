@@ -25,7 +25,6 @@ from ktdeval.runner import Registrant, load_config
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_board.bundle import Redactor
 from ktdeval_board.layout import KEYS, REGISTRATIONS
 from ktdeval_board.options import (
     BoardOptions,
@@ -34,6 +33,7 @@ from ktdeval_board.options import (
     board_argument,
     recorded_day,
 )
+from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import KeyDraw, RegisterRequest, draw_keys, register as register_system
 from ktdeval_board.registrations import FiledRegistration
 

@@ -10,7 +10,7 @@ import click
 from ktdeval.cards import SIGNED_VERDICT, count, read_private_key, sign_file, signature_path
 from ktdeval.cli import example, flag, options_of, passphrase_of_key
 from ktdeval.errors import SignatureError, UsageError
-from ktdeval_board.documents import Verdict
+from ktdeval_board.document_types import Verdict
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.options import KeyOptions, board_argument
 from ktdeval_board.read_documents import read_own

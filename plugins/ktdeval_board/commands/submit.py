@@ -27,8 +27,7 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import from_plain
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_board.bundle import Redactor
-from ktdeval_board.documents import Stored, to_object
+from ktdeval_board.document_types import Stored, to_object
 from ktdeval_board.options import (
     BoardOptions,
     KeyOptions,
@@ -37,6 +36,7 @@ from ktdeval_board.options import (
     moved_market,
     recorded_day,
 )
+from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.submit import Outcome, SubmitRequest, submit_run
 from ktdeval_board.submitter_claims import Claims
 

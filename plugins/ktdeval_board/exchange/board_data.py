@@ -17,7 +17,7 @@ from ktdeval.values.files import csv_rows
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_board.atomic_moves import replacing
 from ktdeval_board.board_entries import Board, Card, Entry, figures_of, load_board
-from ktdeval_board.documents import Series
+from ktdeval_board.document_types import Series
 from ktdeval_board.ranking.column_texts import EXTRA, by_trust, direction
 from ktdeval_board.ranking.table import RankedCards, ranked_cards
 from ktdeval_board.read_documents import read_own

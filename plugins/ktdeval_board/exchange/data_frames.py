@@ -27,7 +27,7 @@ from ktdeval.cards import (
 )
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import Board, Entry, figures_of, settings_of, unset_to_none
-from ktdeval_board.documents import EpisodeSeries, Imported, Series
+from ktdeval_board.document_types import EpisodeSeries, Imported, Series
 from ktdeval_board.exchange.board_data import BoardData, Column, Frame, columns_of, read_board
 from ktdeval_board.read_documents import read_own, read_untrusted
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from ktdeval.errors import UsageError
-from ktdeval.values.spreadsheets import without_formula
+from ktdeval.values.formula_escaping import without_formula
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_board.exchange.board_data import (
     FRAME_SUMMARIES,

@@ -26,8 +26,8 @@ from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.attempts import key_reasons
 from ktdeval_board.board_entries import SUBMITTERS_PRICE, Board, Entry, figures_of
-from ktdeval_board.documents import TRUST
-from ktdeval_board.ranking.daily import Vector
+from ktdeval_board.document_types import TRUST
+from ktdeval_board.ranking.daily_summaries import Vector
 from ktdeval_board.rules import Division, Rules
 
 ALPHA = "selection_alpha"  #: The metric that the α-rank goes by

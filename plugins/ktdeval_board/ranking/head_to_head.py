@@ -16,10 +16,10 @@ import numpy.typing as npt
 from ktdeval import stats
 from ktdeval.values.tie_breaking import first_of
 from ktdeval_board.board_entries import Board, Entry
-from ktdeval_board.documents import DIGITS, rounded_or_none
+from ktdeval_board.document_types import DIGITS, rounded_or_none
 from ktdeval_board.ranking.column_texts import by_trust, division_kind
-from ktdeval_board.ranking.daily import Vector
-from ktdeval_board.ranking.figures import medians, nullable
+from ktdeval_board.ranking.daily_summaries import Vector
+from ktdeval_board.ranking.division_figures import medians, nullable
 from ktdeval_board.ranking.rows import Row
 from ktdeval_board.rules import Division, WindowRule
 

@@ -27,10 +27,10 @@ from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value, to_plain
 from ktdeval_board.board_entries import Board, Card, Entry, settings_of, unset_to_none
-from ktdeval_board.documents import rounded, rounded_or_none, to_object
+from ktdeval_board.document_types import rounded, rounded_or_none, to_object
 from ktdeval_board.look_alike_names import Party, pair_of
 from ktdeval_board.ranking.column_texts import ALPHA, system_labels
-from ktdeval_board.ranking.daily import Cell, Vector
+from ktdeval_board.ranking.daily_summaries import Cell, Vector
 from ktdeval_board.ranking.rows import Row, Standing, Table, Tables
 from ktdeval_board.registrations import FiledRegistration
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from ktdeval.errors import CardError, ConfigError
 from ktdeval.stats import tie_groups
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import Board, Entry
 from ktdeval_board.ranking import column_texts
 from ktdeval_board.ranking.column_texts import ALPHA
-from ktdeval_board.ranking.daily import (
+from ktdeval_board.ranking.daily_summaries import (
     EpisodeDays,
     LoadSeries,
     SeriesFacts,
@@ -30,7 +30,7 @@ from ktdeval_board.ranking.daily import (
     mean_by_day,
     same_days,
 )
-from ktdeval_board.ranking.figures import (
+from ktdeval_board.ranking.division_figures import (
     Benchmark,
     EpisodeSamples,
     ScopeFigures,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from ktdeval.harness import RemoteModel
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.yamlio import load_yaml

@@ -16,9 +16,9 @@ import yaml
 
 from ktdeval.cards import TradingCard
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import Value as TypedValue, to_plain
 from ktdeval_board.board_entries import Entry, load_board, unset_to_none
@@ -27,8 +27,8 @@ from ktdeval_board.rules import RULES_FILE, Rules, load_rules
 from ktdeval_board.selftest import (
     card_forgeries,  # noqa: F401 - they register their kinds
     file_forgeries,  # noqa: F401
-    key_forgeries,  # noqa: F401
     record_forgeries,  # noqa: F401
+    registration_forgeries,  # noqa: F401
 )
 from ktdeval_board.selftest.forgery_kinds import KINDS, ForgeryKind
 from ktdeval_board.selftest.sample_board import (

@@ -25,7 +25,7 @@ from ktdeval.values.typed_json import to_object, to_plain
 from ktdeval_board.atomic_moves import replacing
 from ktdeval_board.attempts import state_of
 from ktdeval_board.board_entries import Board, Entry, load_board
-from ktdeval_board.documents import Decisions, Imported, Series
+from ktdeval_board.document_types import Decisions, Imported, Series
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking.head_to_head import pair_tests, paired_cards, pairs_index, windows_of

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ktdeval.market import FloatArray
 from ktdeval.values.strict_json import JsonValue
-from ktdeval_board.documents import (
+from ktdeval_board.document_types import (
     Decisions,
     DecisionStep,
     EpisodeDecisions,

@@ -22,21 +22,21 @@ import click
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.values.fields import build_params
+from ktdeval.values.config_options import build_params
 from ktdeval.values.files import make_folder, write_atomic
 from ktdeval.values.hashes import content_hash, file_sha256, sha256_hex
 from ktdeval.values.strict_json import JsonValue
-from ktdeval_data.columns import SUFFIXES
+from ktdeval_data.fetch.http_vendors import WebVendor
 from ktdeval_data.fetch.hub_datasets import (
     advice_on,
     known_datasets,
     licence_of,
     with_mapping,
 )
-from ktdeval_data.fetch.vendor import AnswerFolder, VendorAnswer, VendorRequest, vendors
-from ktdeval_data.fetch.web import WebVendor
+from ktdeval_data.fetch.vendor_requests import AnswerFolder, VendorAnswer, VendorRequest, vendors
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import FetchHubParams
+from ktdeval_data.vendor_tables import SUFFIXES
 
 _MOST_BYTES = 2**31  #: of a file
 _ALL = ({"config_name": "default", "data_files": "**"},)  #: configuration if a card names none

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from ktdeval.values.tables.kinds import is_workbook
-from ktdeval.values.tables.text_files import (
+from ktdeval.values.tables.file_kinds import is_workbook
+from ktdeval.values.tables.text_encoding import (
     GB18030,
     LineGuard,
     UnreadableError,
@@ -30,9 +30,9 @@ from ktdeval.values.tables.text_files import (
     open_text,
 )
 from ktdeval.values.tables.workbook import sheet_as_text
-from ktdeval_data.reading.layout import BLANKS, Layout, find_layout, split
 from ktdeval_data.reading.numbers import COMMA, MISSING, to_numbers
 from ktdeval_data.reading.options import ReadingOptions
+from ktdeval_data.reading.text_layout import BLANKS, Layout, find_layout, split
 
 BEYOND = "rows have more cells than the header"
 _OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")

@@ -58,7 +58,7 @@ def rl(options: PolicyOptions, **market: Any) -> None:
     """
     # not at the top, so that help is quick
     from ktdeval_gym.policy import overlap
-    from ktdeval_gym.simulation import TradingSimulation
+    from ktdeval_gym.single_asset_simulation import TradingSimulation
     from ktdeval_gym.training_checks import check_days, check_task
 
     plugins = open_plugins(market["plugin"] or ())

@@ -14,8 +14,8 @@ import torch
 
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_gym.policy import PolicyFile
-from ktdeval_gym.simulation import TradingSimulation
-from ktdeval_gym.trading import TradingEnv
+from ktdeval_gym.single_asset_env import TradingEnv
+from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_gym.training_options import Algorithm
 
 

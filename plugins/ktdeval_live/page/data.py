@@ -11,8 +11,8 @@ from typing import Literal
 from ktdeval.values.typed_json import Value
 from ktdeval_live.card_types import DaysPart, Excess, Label, ResultPart
 from ktdeval_live.chain import GapCause
-from ktdeval_live.evidence import Level
 from ktdeval_live.plan import Kind
+from ktdeval_live.publication_evidence import Level
 from ktdeval_live.time_authorities import TimeAuthority
 
 DayState = Literal["decided", "sealed", "open", "absent"] | GapCause

@@ -47,7 +47,7 @@ from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
 from ktdeval_models.remote.params import RemoteParams, looks_like_key
 from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
 from ktdeval_models.remote.streams.assembly import StreamAssembler
-from ktdeval_models.remote.streams.refusals import refuses_stream
+from ktdeval_models.remote.streams.streaming_support import refuses_stream
 from ktdeval_models.remote.transport import BodyError, HttpAnswer, Transport, http_libraries
 
 T = TypeVar("T")

@@ -22,13 +22,16 @@ from ktdeval.harness import (
     Usage,
     split_thought,
 )
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_models.remote import base, thinking_blocks as earlier
 from ktdeval_models.remote.accepted_forms import EMPTY, FREE, SCHEMA_FORMS, RequestForms
 from ktdeval_models.remote.base import RemoteAdapter, count, part, text_of
 from ktdeval_models.remote.batch.openai import OpenAIBatches
-from ktdeval_models.remote.chat_parts import (
+from ktdeval_models.remote.grammar_schemas import SchemaBounds
+from ktdeval_models.remote.keys import find_key
+from ktdeval_models.remote.message_contents import read_content
+from ktdeval_models.remote.openai_requests import (
     CALLS_CONTENT,
     chat_messages,
     chat_tools,
@@ -38,9 +41,6 @@ from ktdeval_models.remote.chat_parts import (
     responses_items,
     responses_tools,
 )
-from ktdeval_models.remote.held_schemas import SchemaBounds
-from ktdeval_models.remote.keys import find_key
-from ktdeval_models.remote.message_contents import read_content
 from ktdeval_models.remote.params import (
     CompatibleParams,
     OpenAIParams,

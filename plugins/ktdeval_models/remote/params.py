@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.addresses import KEY_PREFIXED, Address, Parameters
-from ktdeval.values.fields import build, option
+from ktdeval.values.config_options import build, option
+from ktdeval.values.secret_free_addresses import KEY_PREFIXED, Address, Parameters
 from ktdeval.values.yamlio import load_yaml
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")

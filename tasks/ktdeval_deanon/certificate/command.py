@@ -23,7 +23,7 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError, VerificationError, explained
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.files import make_folder, write_atomic
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.temporary import filling

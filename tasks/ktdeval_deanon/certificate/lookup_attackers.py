@@ -16,10 +16,10 @@ import numpy.typing as npt
 from ktdeval.errors import DataError
 from ktdeval.market import BoolArray
 from ktdeval.masking import MaskConfig
-from ktdeval.values.fields import near_matches
+from ktdeval.values.config_options import near_matches
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue
-from ktdeval_deanon.certificate.evidence import (
+from ktdeval_deanon.certificate.payload_matching import (
     FIELDS,
     Field,
     PayloadComparisons,

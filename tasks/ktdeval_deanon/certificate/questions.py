@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import StepCounts
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunConfig, choose_windows, make_plan, target_task_of
 from ktdeval.task_api import (
     AnswerRecord,

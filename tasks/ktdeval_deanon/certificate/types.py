@@ -25,8 +25,8 @@ from ktdeval.cards import (
     card_schema,
 )
 from ktdeval.task_api import MaskKey
-from ktdeval.values.addresses import AddressText, Arguments
 from ktdeval.values.files import write_atomic
+from ktdeval.values.secret_free_addresses import AddressText, Arguments
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import Value
 

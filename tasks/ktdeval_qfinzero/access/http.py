@@ -26,7 +26,8 @@ from starlette.routing import Route
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.access import types
-from ktdeval_qfinzero.access.dispatch import (
+from ktdeval_qfinzero.access.endpoints import Endpoint, operation_endpoint, request_arguments
+from ktdeval_qfinzero.access.guarded_dispatch import (
     DEFECT,
     AccessRules,
     BoundedBodyReader,
@@ -35,12 +36,11 @@ from ktdeval_qfinzero.access.dispatch import (
     answer_of,
     error_answer,
 )
-from ktdeval_qfinzero.access.endpoints import Endpoint, operation_endpoint, request_arguments
 from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
+from ktdeval_qfinzero.access.pages.page_settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.pages.playground.routes import Playground
 from ktdeval_qfinzero.access.pages.public import is_public
 from ktdeval_qfinzero.access.pages.routes import page_routes
-from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.terminal.routes import terminal_routes
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found

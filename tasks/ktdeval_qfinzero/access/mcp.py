@@ -27,7 +27,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from ktdeval_qfinzero.access.dispatch import (
+from ktdeval_qfinzero.access.guarded_dispatch import (
     CallAnswer,
     check_json,
     check_size,

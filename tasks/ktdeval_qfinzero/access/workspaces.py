@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 
 from ktdeval.values.hashes import sha256_hex
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.timestamps import DAY, day_start, moment_text, parse_moment
-from ktdeval_qfinzero.workspace import Workspace
 
 HEADER = "Qfinzero-Workspace"
 """Names the workspace that a request acts on."""

@@ -13,15 +13,15 @@ from ktdeval.errors import DataError
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.pmb.events import BrokerState
-from ktdeval_qfinzero.pmb.timeline import last_tick
-from ktdeval_qfinzero.pmb.values import Account, Rules, Session
+from ktdeval_qfinzero.pmb.broker_types import Account, Rules, Session
+from ktdeval_qfinzero.pmb.clock_advance import last_tick
+from ktdeval_qfinzero.pmb.state_events import BrokerState
 from ktdeval_qfinzero.scoring.types import GoldTask
 from ktdeval_qfinzero.scoring.values import Tolerance
 from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.trading_hours import TradingHours
-from ktdeval_qfinzero.workspace import Workspace
 
 Difficulty = Literal["easy", "medium", "hard"]
 

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ktdeval.errors import DataError
-from ktdeval.values.addresses import Arguments
 from ktdeval.values.files import read_plain
 from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.secret_free_addresses import Arguments
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value, decode_json
 from ktdeval_qfinzero.benchmark.items import BenchmarkItem

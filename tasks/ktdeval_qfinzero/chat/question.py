@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from ktdeval.harness import ToolSpec
-from ktdeval_qfinzero.live.config import LiveConfig
-from ktdeval_qfinzero.live.question import LiveAnswer, LiveQuestion
+from ktdeval_qfinzero.live.tool_use_config import LiveConfig
+from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion
 
 _MOST_ANSWER_CHARS: Final = 20_000
 

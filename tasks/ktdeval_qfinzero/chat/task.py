@@ -11,10 +11,10 @@ from ktdeval.task_api import UNANSWERED, AnswerRecord, Score, TaskTraits, unansw
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.chat.question import turn_question
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.folder import open_dataset
-from ktdeval_qfinzero.live.config import ChatHistory, LiveConfig
-from ktdeval_qfinzero.live.scores import mean_of_all, share_score
-from ktdeval_qfinzero.live.task import LiveTask
+from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.live.score_summary import mean_of_all, share_score
+from ktdeval_qfinzero.live.tool_use_config import ChatHistory, LiveConfig
+from ktdeval_qfinzero.live.tool_use_task import LiveTask
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 
 _NO_TURN = "no turn was answered"

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from ktdeval.errors import DataError
 from ktdeval.values.hashes import file_sha256
+from ktdeval_qfinzero.data.append_rows import strays_of
 from ktdeval_qfinzero.data.bar_files import BarBlock, content_of, read_block
-from ktdeval_qfinzero.data.blocks import SHOWN, Reaches, add_reach, block_problems
-from ktdeval_qfinzero.data.folder import file_problem, table_problems
+from ktdeval_qfinzero.data.dataset_storage import file_problem, table_problems
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
     SINGLE_TABLES,
@@ -30,7 +30,7 @@ from ktdeval_qfinzero.data.layout import (
     table_of,
 )
 from ktdeval_qfinzero.data.tables import TABLES
-from ktdeval_qfinzero.data.update import strays_of
+from ktdeval_qfinzero.data.validation_rules import SHOWN, Reaches, add_reach, block_problems
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.timestamps import DAY, day_of, day_start
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours

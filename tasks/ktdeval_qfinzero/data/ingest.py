@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 
 from ktdeval.errors import ConfigError
 from ktdeval.values.tables.rows import TableRow, WrittenNumber, read_exact_json, read_rows
-from ktdeval_qfinzero.data.blocks import ProblemList
-from ktdeval_qfinzero.data.folder import save_dataset
+from ktdeval_qfinzero.data.append_rows import DatasetAddition, UpdateReport, update_dataset
+from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of, price_e4
-from ktdeval_qfinzero.data.ingest_files import (
+from ktdeval_qfinzero.data.ingest_mapping import (
     as_problem,
     files_of,
     plain_json,
@@ -44,7 +44,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
 )
 from ktdeval_qfinzero.data.tables import TABLES
-from ktdeval_qfinzero.data.update import DatasetAddition, UpdateReport, update_dataset
+from ktdeval_qfinzero.data.validation_rules import ProblemList
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.timestamps import parse_day

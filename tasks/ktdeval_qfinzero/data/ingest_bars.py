@@ -20,19 +20,7 @@ import pyarrow as pa
 
 from ktdeval.errors import ConfigError
 from ktdeval.values.tables.blocks import TextBlock, read_blocks
-from ktdeval_qfinzero.data.bar_files import join
-from ktdeval_qfinzero.data.blocks import SHOWN, ProblemList, broken_rules
-from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, shown, table_of
-from ktdeval_qfinzero.data.ingest_spec import BarSource
-from ktdeval_qfinzero.data.rows import (
-    AssetClass,
-    BarKey,
-    Bars,
-    FloatArray,
-    IntArray,
-    Resolution,
-)
-from ktdeval_qfinzero.data.text_columns import (
+from ktdeval_qfinzero.data.arrow_text import (
     BoolArray,
     TextColumn,
     as_e4,
@@ -46,6 +34,18 @@ from ktdeval_qfinzero.data.text_columns import (
     text_at,
     where,
 )
+from ktdeval_qfinzero.data.bar_files import join
+from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, shown, table_of
+from ktdeval_qfinzero.data.ingest_spec import BarSource
+from ktdeval_qfinzero.data.rows import (
+    AssetClass,
+    BarKey,
+    Bars,
+    FloatArray,
+    IntArray,
+    Resolution,
+)
+from ktdeval_qfinzero.data.validation_rules import SHOWN, ProblemList, broken_rules
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, moment_text, parse_moment

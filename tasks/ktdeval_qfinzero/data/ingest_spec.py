@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.fields import build, option
+from ktdeval.values.config_options import build, option
 from ktdeval.values.files import read_plain
 from ktdeval.values.strict_json import loads_untrusted
 from ktdeval.values.yamlio import load_yaml

@@ -31,7 +31,6 @@ from ktdeval_qfinzero.data.bar_files import (
     read_index,
     within_int64,
 )
-from ktdeval_qfinzero.data.blocks import owner_of
 from ktdeval_qfinzero.data.layout import (
     DatasetManifest,
     Part,
@@ -56,6 +55,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
 )
 from ktdeval_qfinzero.data.tables import TABLES
+from ktdeval_qfinzero.data.validation_rules import owner_of
 from ktdeval_qfinzero.errors import ServiceError
 
 CACHE_BYTES = 256 << 20

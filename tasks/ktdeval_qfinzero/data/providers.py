@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.data_form import DataForm
-from ktdeval.values.fields import option
+from ktdeval.registry.plugin_data_formats import DataForm
+from ktdeval.values.config_options import option
 from ktdeval.values.lazy import maker
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 
-_FORM = "ktdeval_qfinzero.data.form"
+_FORM = "ktdeval_qfinzero.data.make_and_check"
 
 DATASET = DataForm(
     name="QFinZero dataset",

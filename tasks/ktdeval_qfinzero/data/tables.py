@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError
+from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.size_limits import open_parquet
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_qfinzero.data.bar_files import decoding
-from ktdeval_qfinzero.data.blocks import FIRST_NS, LARGEST_COUNT, LARGEST_E4, LAST_NS
 from ktdeval_qfinzero.data.layout import SINGLE_TABLES, TableName, contracts_key, table_key
 from ktdeval_qfinzero.data.rows import (
     TENOR_YEARS,
@@ -45,6 +44,7 @@ from ktdeval_qfinzero.data.sqlite_stores import (
     write_calendars,
     write_news,
 )
+from ktdeval_qfinzero.data.validation_rules import FIRST_NS, LARGEST_COUNT, LARGEST_E4, LAST_NS
 from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.timestamps import DAY, day_start
 

@@ -32,7 +32,7 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.esp import answers, arguments
-from ktdeval_qfinzero.esp.reading import (
+from ktdeval_qfinzero.esp.event_stream import (
     BLOCK,
     Key,
     StoreQuery,

@@ -18,11 +18,7 @@ from msgspec import UNSET
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars
 from ktdeval_qfinzero.pmb import answers, arguments
-from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.events import BrokerState, DayClosed, Event
-from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
-from ktdeval_qfinzero.pmb.placement import reserved_e4
-from ktdeval_qfinzero.pmb.values import (
+from ktdeval_qfinzero.pmb.broker_types import (
     Account,
     CashKind,
     Frequency,
@@ -33,6 +29,10 @@ from ktdeval_qfinzero.pmb.values import (
     Session,
     Trade,
 )
+from ktdeval_qfinzero.pmb.engine_state import Engine
+from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
+from ktdeval_qfinzero.pmb.placement import reserved_e4
+from ktdeval_qfinzero.pmb.state_events import BrokerState, DayClosed, Event
 from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import TradingHours
 

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ktdeval_qfinzero.pmb.arguments import Form, ShownRules, TradeSide, Universe
-from ktdeval_qfinzero.pmb.events import EventType
-from ktdeval_qfinzero.pmb.values import (
+from ktdeval_qfinzero.pmb.broker_types import (
     AccountType,
     Frequency,
     NamedInstrument,
@@ -19,6 +18,7 @@ from ktdeval_qfinzero.pmb.values import (
     SessionStatus,
     TimeInForce,
 )
+from ktdeval_qfinzero.pmb.state_events import EventType
 from ktdeval_qfinzero.schemas import Answer, AsOf, Day, Moment, Page, Unknown, described
 
 MarginStatus = Literal["OK", "MARGIN_CALL"]

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, get_args
 from msgspec import Meta
 
 from ktdeval_qfinzero.instruments import MOST_TICKER
-from ktdeval_qfinzero.pmb.values import (
+from ktdeval_qfinzero.pmb.broker_types import (
     AccountType,
     Frequency,
     NamedInstrument,

@@ -9,7 +9,7 @@ import msgspec
 from ktdeval_qfinzero.errors import conflict
 from ktdeval_qfinzero.pmb.arguments import Step
 from ktdeval_qfinzero.pmb.broker import Broker
-from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.engine_state import Engine
 from ktdeval_qfinzero.pmb.log import Payload
 from ktdeval_qfinzero.timestamps import moment_text
 

@@ -14,10 +14,10 @@ from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb import commands
 from ktdeval_qfinzero.pmb.arguments import MoveClock
-from ktdeval_qfinzero.pmb.engine import Engine, Observer
-from ktdeval_qfinzero.pmb.events import BrokerState, CommandRefused, Event
+from ktdeval_qfinzero.pmb.engine_state import Engine, Observer
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, read_lines
-from ktdeval_qfinzero.pmb.reference import BrokerReference
+from ktdeval_qfinzero.pmb.reference_data import BrokerReference
+from ktdeval_qfinzero.pmb.state_events import BrokerState, CommandRefused, Event
 from ktdeval_qfinzero.schemas import Arguments
 from ktdeval_qfinzero.timestamps import Clock
 

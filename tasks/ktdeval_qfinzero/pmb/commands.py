@@ -12,21 +12,21 @@ from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
-from ktdeval_qfinzero.pmb import arguments, events, placement
-from ktdeval_qfinzero.pmb.bar_frames import BarFeed, read_end, require_reach, tick_at, ticks_by
-from ktdeval_qfinzero.pmb.day_events import (
+from ktdeval_qfinzero.pmb import arguments, placement, state_events
+from ktdeval_qfinzero.pmb.bar_feed import BarFeed, read_end, require_reach, tick_at, ticks_by
+from ktdeval_qfinzero.pmb.broker_types import WORKING, Instrument, Order, Rules, Session
+from ktdeval_qfinzero.pmb.clock_advance import advance, end_session, last_tick
+from ktdeval_qfinzero.pmb.engine_state import Engine
+from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
+from ktdeval_qfinzero.pmb.lifecycle_rules import (
     EndingPosition,
     delivery_event,
     exercise_problem,
     settlement_day,
     settlement_session,
 )
-from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.holding_events import OptionInstructed
 from ktdeval_qfinzero.pmb.margin import equity_e4
-from ktdeval_qfinzero.pmb.ticks import review
-from ktdeval_qfinzero.pmb.timeline import advance, end_session, last_tick
-from ktdeval_qfinzero.pmb.values import WORKING, Instrument, Order, Rules, Session
+from ktdeval_qfinzero.pmb.tick_execution import review
 from ktdeval_qfinzero.timestamps import day_of, moment_text, parse_day, parse_moment
 from ktdeval_qfinzero.trading_hours import FIRST, LAST
 
@@ -53,7 +53,7 @@ def create_account(engine: Engine, given: arguments.CreateAccount) -> str:
 
     account_id = f"acct-{len(engine.state.accounts) + 1:06d}"
     engine.emit(
-        events.AccountCreated(
+        state_events.AccountCreated(
             account_id, given.account_type, placement.exact_e4(given.initial_cash, "initial_cash")
         )
     )
@@ -90,7 +90,7 @@ def create_session(engine: Engine, given: arguments.CreateSession) -> str:
         list(options),
         rules,
     )
-    engine.emit(events.SessionCreated(*terms, equity_e4(account, engine.marks())))
+    engine.emit(state_events.SessionCreated(*terms, equity_e4(account, engine.marks())))
     # From here on the session's bars can be read, and the present day's are loaded where it is
     # open.
     session = engine.state.sessions[session_id]
@@ -257,7 +257,9 @@ def place_spread(engine: Engine, given: arguments.PlaceSpread) -> str:
         spread_id,
     )
     engine.emit(
-        events.SpreadPlaced(spread_id, [order.id for order in orders], given.qty, net_limit_e4)
+        state_events.SpreadPlaced(
+            spread_id, [order.id for order in orders], given.qty, net_limit_e4
+        )
     )
     _remember(engine, orders[0], content)
 
@@ -268,7 +270,7 @@ def cancel(engine: Engine, given: arguments.SentOrder) -> str:
     """Cancel a working order; of a spread, all its legs."""
     order = _working(engine, given)
     for leg in engine.legs_of(order):
-        engine.emit(events.OrderCancelled(order_id=leg.id, reason=CANCELLED))
+        engine.emit(state_events.OrderCancelled(order_id=leg.id, reason=CANCELLED))
     return order.id
 
 
@@ -295,11 +297,11 @@ def modify(engine: Engine, given: arguments.ModifyOrder) -> str:
     kept = {"triggered": order.triggered, "expire_ns": order.expire_ns, **group}
     changed = placement.new_order(engine, session, spec, replaces=order.id, **kept)
     engine.emit(
-        events.OrderCancelled(
+        state_events.OrderCancelled(
             order_id=order.id, reason="REPLACED: by a modification", replaced_by=changed.id
         )
     )
-    engine.emit(events.OrderAccepted(events.order_payload(changed), reserve_e4))
+    engine.emit(state_events.OrderAccepted(state_events.order_payload(changed), reserve_e4))
 
     return changed.id
 
@@ -486,7 +488,9 @@ def _earlier_order(
 
 def _remember(engine: Engine, order: Order, content: str) -> None:
     if order.client_order_id:
-        engine.emit(events.ClientIdUsed(order.account_id, order.client_order_id, order.id, content))
+        engine.emit(
+            state_events.ClientIdUsed(order.account_id, order.client_order_id, order.id, content)
+        )
 
 
 def _send(
@@ -520,10 +524,12 @@ def _send(
             engine, session, spec, reason=reason, status="REJECTED" if reason else "ACCEPTED", **ids
         )
         if reason:
-            engine.emit(events.OrderRejected(events.order_payload(order)))
+            engine.emit(state_events.OrderRejected(state_events.order_payload(order)))
         else:
             engine.emit(
-                events.OrderAccepted(events.order_payload(order), 0 if orders else reserve_e4)
+                state_events.OrderAccepted(
+                    state_events.order_payload(order), 0 if orders else reserve_e4
+                )
             )
 
         orders.append(order)

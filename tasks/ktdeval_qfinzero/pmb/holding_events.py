@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import ClassVar, Literal
 
-from ktdeval_qfinzero.pmb.events import BrokerState, EventData
-from ktdeval_qfinzero.pmb.values import CashKind, Instrument
+from ktdeval_qfinzero.pmb.broker_types import CashKind, Instrument
+from ktdeval_qfinzero.pmb.state_events import BrokerState, EventData
 
 EndTerms = Literal["DEAL", "LAST_PRICE", "INTRINSIC"]
 

@@ -15,7 +15,7 @@ from ktdeval.values.typed_json import decode_json
 
 # its kinds of events are read too
 from ktdeval_qfinzero.pmb import holding_events as holding_events
-from ktdeval_qfinzero.pmb.events import EVENT_TYPES, BrokerState, Event, EventData, apply
+from ktdeval_qfinzero.pmb.state_events import EVENT_TYPES, BrokerState, Event, EventData, apply
 
 FORMAT = "qfinzero-broker-log/2"
 _START = "0" * 64

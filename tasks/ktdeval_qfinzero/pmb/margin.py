@@ -18,6 +18,14 @@ from typing import Literal
 
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE
+from ktdeval_qfinzero.pmb.broker_types import (
+    Account,
+    AccountType,
+    Instrument,
+    MarginRules,
+    Rules,
+    Side,
+)
 from ktdeval_qfinzero.pmb.portfolio import (
     Holding,
     MarginGroup,
@@ -30,7 +38,6 @@ from ktdeval_qfinzero.pmb.portfolio import (
     required_e4,
     uncovered_calls,
 )
-from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, MarginRules, Rules, Side
 
 ProblemCode = Literal[
     "INSUFFICIENT_BUYING_POWER",

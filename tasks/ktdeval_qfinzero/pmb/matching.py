@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE
-from ktdeval_qfinzero.pmb.values import Bar, Fill, FillRules, Instrument, Kind, Order, Side
+from ktdeval_qfinzero.pmb.broker_types import Bar, Fill, FillRules, Instrument, Kind, Order, Side
 
 CENT = 100
 DOLLAR = 10_000

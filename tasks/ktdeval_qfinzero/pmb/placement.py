@@ -16,17 +16,8 @@ from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.pmb import arguments
-from ktdeval_qfinzero.pmb.bar_frames import day_order_end, read_end
-from ktdeval_qfinzero.pmb.day_events import settlement_session
-from ktdeval_qfinzero.pmb.engine import Engine
-from ktdeval_qfinzero.pmb.margin import (
-    TradeCircumstances,
-    WantedTrade,
-    order_problem,
-    reservation_e4,
-)
-from ktdeval_qfinzero.pmb.matching import price_step, slipped
-from ktdeval_qfinzero.pmb.values import (
+from ktdeval_qfinzero.pmb.bar_feed import day_order_end, read_end
+from ktdeval_qfinzero.pmb.broker_types import (
     FillRules,
     Instrument,
     Kind,
@@ -37,6 +28,15 @@ from ktdeval_qfinzero.pmb.values import (
     Side,
     TimeInForce,
 )
+from ktdeval_qfinzero.pmb.engine_state import Engine
+from ktdeval_qfinzero.pmb.lifecycle_rules import settlement_session
+from ktdeval_qfinzero.pmb.margin import (
+    TradeCircumstances,
+    WantedTrade,
+    order_problem,
+    reservation_e4,
+)
+from ktdeval_qfinzero.pmb.matching import price_step, slipped
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 NOT_OURS = "don't have it"

@@ -17,7 +17,14 @@ from typing import Literal
 
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract
-from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, Kind, MarginRules, Side
+from ktdeval_qfinzero.pmb.broker_types import (
+    Account,
+    AccountType,
+    Instrument,
+    Kind,
+    MarginRules,
+    Side,
+)
 
 Strategy = Literal["COVERED", "SPREAD", "COMBINATION", "UNCOVERED", "CASH_SECURED"]
 

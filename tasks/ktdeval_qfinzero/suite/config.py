@@ -10,7 +10,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness import HarnessConfig
 from ktdeval.registry.task_files import ITEMS_KEY
 from ktdeval.task_api import QuestionsConfig
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 from ktdeval_qfinzero.scoring.types import Suite
 
 Calls = Literal["native", "text"]

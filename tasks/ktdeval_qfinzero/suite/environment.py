@@ -17,11 +17,11 @@ from ktdeval.values.typed_json import encode_canonical, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.items import end_state
 from ktdeval_qfinzero.catalogue import answered, catalogue, service_tools
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.suite.config import Calls
 from ktdeval_qfinzero.suite.grading import RecordedCall
-from ktdeval_qfinzero.workspace import Workspace
 
 RECORDED: Mapping[str, JsonValue] = {"recorded": True}
 """Answer to every call that is recorded only."""

@@ -23,8 +23,8 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring import paper
-from ktdeval_qfinzero.scoring.reference_calling import score_calling
-from ktdeval_qfinzero.scoring.reference_planning import score_planning
+from ktdeval_qfinzero.scoring.public_code_calling import score_calling
+from ktdeval_qfinzero.scoring.public_code_planning import score_planning
 from ktdeval_qfinzero.scoring.types import REFUSE, AnswerScores, GoldCall, GoldTask, with_run_ids
 from ktdeval_qfinzero.suite.config import Rules
 

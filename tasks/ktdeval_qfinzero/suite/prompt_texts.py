@@ -21,7 +21,7 @@ from ktdeval.errors import DataError
 from ktdeval.values.hashes import content_hash, sha256_hex
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, BenchmarkItem
-from ktdeval_qfinzero.benchmark.wordings import clock_text
+from ktdeval_qfinzero.benchmark.template_slots import clock_text
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.esp.arguments import StreamQuery
 from ktdeval_qfinzero.operations import Operation

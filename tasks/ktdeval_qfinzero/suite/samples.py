@@ -15,10 +15,11 @@ import click
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.masking import UNMASKED
 from ktdeval.task_api import Sample, source_name
-from ktdeval.values.fields import user_path
+from ktdeval.values.config_options import user_path
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import to_plain
+from ktdeval_qfinzero.benchmark.item_generation import make_items
 from ktdeval_qfinzero.benchmark.items import (
     BenchmarkItem,
     EndState,
@@ -33,9 +34,9 @@ from ktdeval_qfinzero.benchmark.reworded import (
     load_wordings,
     reworded,
 )
-from ktdeval_qfinzero.benchmark.templates import make_items
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
+from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, open_embedded
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_of
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
@@ -66,7 +67,6 @@ from ktdeval_qfinzero.suite.prompt_texts import (
 )
 from ktdeval_qfinzero.timestamps import day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.workspace import Workspace
 
 _REACH: Final = timedelta(days=90)
 _SATURDAY: Final = 5

@@ -16,7 +16,7 @@ from ktdeval.task_api import (
     Window,
     source_name,
 )
-from ktdeval.values.fields import to_mapping
+from ktdeval.values.config_options import to_mapping
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import answer_form

@@ -17,7 +17,7 @@ from ktdeval_qfinzero.schemas import (
     text,
     whole,
 )
-from ktdeval_qfinzero.upq.columns import MOST_BARS, MOST_INDICATORS
+from ktdeval_qfinzero.upq.rows_and_indicators import MOST_BARS, MOST_INDICATORS
 
 Mode = Literal["none", "split", "total"]
 PriceField = Literal["close", "open"]

@@ -26,17 +26,17 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
-from ktdeval_qfinzero.upq import answers, arguments, columns
+from ktdeval_qfinzero.upq import answers, arguments, rows_and_indicators
 from ktdeval_qfinzero.upq.adjustments import Adjustment, adjustments, factors
-from ktdeval_qfinzero.upq.arguments import VALUES
-from ktdeval_qfinzero.upq.columns import Rows, indicator_columns, read_indicators
-from ktdeval_qfinzero.upq.reading import (
+from ktdeval_qfinzero.upq.argument_parsing import (
     read_days,
     read_moments,
     read_names,
     read_tickers,
     span_of,
 )
+from ktdeval_qfinzero.upq.arguments import VALUES
+from ktdeval_qfinzero.upq.rows_and_indicators import Rows, indicator_columns, read_indicators
 
 Key = tuple[str, int]
 
@@ -229,7 +229,7 @@ def bar_rows(view: DatasetView, query: BarQuery) -> BarPage:
             events = adjustments(view, ticker, query.adjust)
             first_ns = page.start_ns[0]
             applied += [each for each in events if each.before_ns(query.resolution) > first_ns]
-            rows += columns.to_rows(_bar_columns(view, query, ticker, page, events))
+            rows += rows_and_indicators.to_rows(_bar_columns(view, query, ticker, page, events))
 
         if len(bars) > room and last_key is not None:
             return BarPage(rows, applied, write_cursor(*last_key))
@@ -265,27 +265,27 @@ def _bars(view: DatasetView, query: BarQuery, ticker: str) -> Bars:
 
 def _bar_columns(
     view: DatasetView, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]
-) -> dict[str, columns.Column]:
-    values: dict[str, columns.Column] = {"ticker": [ticker] * len(bars)}
+) -> dict[str, rows_and_indicators.Column]:
+    values: dict[str, rows_and_indicators.Column] = {"ticker": [ticker] * len(bars)}
     if query.resolution == "day":
-        values["date"] = columns.days(bars.start_ns)
+        values["date"] = rows_and_indicators.days(bars.start_ns)
     else:
-        values["window_start"] = columns.moments(bars.start_ns)
+        values["window_start"] = rows_and_indicators.moments(bars.start_ns)
 
     if query.step_ns > MINUTE:
         ends, whole = _interval_ends(view, query.asset_class, bars.start_ns, query.step_ns)
-        values["window_end"] = columns.moments(ends)
+        values["window_end"] = rows_and_indicators.moments(ends)
         values["is_whole"] = whole.tolist()
 
     price = volume = None
     if events:
         price, volume = factors(events, bars.start_ns, query.resolution)
     for name in query.fields:
-        values[name] = columns.bar_value(bars, name, price, volume)
+        values[name] = rows_and_indicators.bar_value(bars, name, price, volume)
 
     if query.indicators:
         for name, series in _indicators(view, query, ticker, bars, events).items():
-            values[name] = columns.numbers(series)
+            values[name] = rows_and_indicators.numbers(series)
 
     return values
 

@@ -17,16 +17,16 @@ from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text, parse_day
-from ktdeval_qfinzero.upq import answers, arguments, columns
+from ktdeval_qfinzero.upq import answers, arguments, rows_and_indicators
+from ktdeval_qfinzero.upq.argument_parsing import read_moments, read_names, span_of
 from ktdeval_qfinzero.upq.arguments import MOST_VALUED, TERMS, VALUES
-from ktdeval_qfinzero.upq.quotes import (
+from ktdeval_qfinzero.upq.option_greeks import (
     OptionQuotes,
     day_moment,
     spots_of_days,
     spots_of_moments,
     value_quotes,
 )
-from ktdeval_qfinzero.upq.reading import read_moments, read_names, span_of
 
 GREEK_DECIMALS = 8
 
@@ -145,26 +145,26 @@ def _option_rows(
     table: OptionTable,
     names: Sequence[str],
     given: arguments.ChainQuery | arguments.ContractQuery,
-) -> columns.Rows:
-    values: dict[str, columns.Column] = {name: _column(table, name) for name in names}
+) -> rows_and_indicators.Rows:
+    values: dict[str, rows_and_indicators.Column] = {name: _column(table, name) for name in names}
     if given.include_greeks:
         values |= _greek_columns(view, table, given.greek_price_field)
-    return columns.to_rows(values)
+    return rows_and_indicators.to_rows(values)
 
 
-def _column(table: OptionTable, name: str) -> columns.Column:
+def _column(table: OptionTable, name: str) -> rows_and_indicators.Column:
     """[n] a field of the rows."""
     if name == "date":
-        return columns.days(table.bars.start_ns)
+        return rows_and_indicators.days(table.bars.start_ns)
     if name == "window_start":
-        return columns.moments(table.bars.start_ns)
+        return rows_and_indicators.moments(table.bars.start_ns)
     if name in VALUES:
-        return columns.bar_value(table.bars, name)
+        return rows_and_indicators.bar_value(table.bars, name)
 
     return [_term(contract, name) for contract in table.contracts]
 
 
-def _term(contract: OptionContract, name: str) -> columns.Cell:
+def _term(contract: OptionContract, name: str) -> rows_and_indicators.Cell:
     if name in ("contract", "ticker"):
         return contract.symbol
     if name == "strike":
@@ -180,7 +180,7 @@ def _term(contract: OptionContract, name: str) -> columns.Cell:
 
 def _greek_columns(
     view: DatasetView, table: OptionTable, field: arguments.PriceField
-) -> dict[str, columns.Column]:
+) -> dict[str, rows_and_indicators.Column]:
     start_ns = table.bars.start_ns
     if len(start_ns) == 0:
         return {}
@@ -197,7 +197,10 @@ def _greek_columns(
     price = table.bars.price_e4(field) / E4
     quotes = OptionQuotes(table.underlying, table.contracts, moments, price, spots)
     values, status = value_quotes(view, quotes)
-    greeks = {name: columns.numbers(of_rows, GREEK_DECIMALS) for name, of_rows in values.items()}
+    greeks = {
+        name: rows_and_indicators.numbers(of_rows, GREEK_DECIMALS)
+        for name, of_rows in values.items()
+    }
 
     return {**greeks, "greek_status": status.tolist()}
 

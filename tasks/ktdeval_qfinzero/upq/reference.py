@@ -25,9 +25,9 @@ from ktdeval_qfinzero.data.rows import (
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.upq import answers, arguments
-from ktdeval_qfinzero.upq.columns import Cell
-from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
-from ktdeval_qfinzero.upq.reading import read_days, read_names, read_tickers
+from ktdeval_qfinzero.upq.argument_parsing import read_days, read_names, read_tickers
+from ktdeval_qfinzero.upq.option_greeks import curves_of_days, day_moment
+from ktdeval_qfinzero.upq.rows_and_indicators import Cell
 
 _LENGTHS = {"M": "month", "Y": "year"}
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply, ToolCall, model_traits
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.seeds import derive_seed
 
 HEARD: list[ModelRequest] = []

@@ -12,13 +12,13 @@ from typing import Any
 
 from ktdeval.cli.main import main
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.messages import ToolSpec
-from ktdeval.harness.session import TranscriptEntry
+from ktdeval.harness.chat_messages import ToolSpec
+from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.strict_json import loads_strict
 from run_support import SAME_MASK

@@ -15,11 +15,11 @@ import yaml
 
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from card_cases import typed
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate, open_snapshot
 from ktdeval.values.strict_json import loads_strict
 from ktdeval.values.typed_json import to_plain
-from ktdeval_board.daily_series import make_decisions, make_series
+from ktdeval_board.derived_documents import make_decisions, make_series
 from ktdeval_board.layout import BoardFolder
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"

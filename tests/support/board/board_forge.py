@@ -23,14 +23,14 @@ from board_arena import Frame, run_frame
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from board_forge_days import Played, forge_decisions
 from card_cases import derived_fields, spec_of
-from ktdeval.cards.scoring import build_scoring_card
+from ktdeval.cards.scoring_card import build_scoring_card
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.task_api import Window
 from ktdeval.values.hashes import content_hash, sha256_hex
 from ktdeval.values.typed_json import to_plain
-from ktdeval_board.daily_series import make_market
+from ktdeval_board.derived_documents import make_market
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.rules import load_rules
 from metric_cases import market as tiny_market

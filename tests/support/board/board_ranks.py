@@ -13,9 +13,9 @@ from card_cases import typed
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.typed_json import from_plain
 from ktdeval_board.board_entries import Board, Entry
-from ktdeval_board.documents import Envelope, EpisodeSeries, Series, Submission, Verdict
+from ktdeval_board.document_types import Envelope, EpisodeSeries, Series, Submission, Verdict
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.ranking.daily import EpisodeDays
+from ktdeval_board.ranking.daily_summaries import EpisodeDays
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import Baseline, Division, Erratum, Rules, SnapshotRule, WindowRule

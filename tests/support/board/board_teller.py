@@ -13,7 +13,7 @@ from typing import Any
 from ktdeval.api import QATask, ToolCall
 from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 
 SAYS = "BOARD_TELLER_SAYS"
 """Name of the variable that holds what it says in its reply, its reasoning and its reasons."""
@@ -30,7 +30,7 @@ class Teller:
     """Trades as momentum does."""
 
     def __init__(self) -> None:
-        from ktdeval_models.catalogue import make_builtin
+        from ktdeval_models.builtin_models import make_builtin
 
         self._momentum = make_builtin("momentum")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ktdeval.cli.table import param_json
+from ktdeval.cli.terminal_tables import param_json
 from ktdeval.values.strict_json import dumps_pretty
 
 MADE = "<!-- Made by `make docs`; change what it describes, not this page. -->"

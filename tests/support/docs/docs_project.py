@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from docs_markdown import code, table
-from ktdeval.values.formats import formats
+from ktdeval.values.format_versions import formats
 from paths import REPOSITORY
 from source_trees import SOURCES
 

@@ -18,15 +18,15 @@ from ktdeval.cli.data_make import MakeCommand, ProviderCommand
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import RunOptionsCommand, grouped, run_options
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 
 #: Configs of tasks, by the title that a reader looks for
 CONFIGS = {
-    "Any scoring task": "ktdeval.task_api.task:QuestionsConfig",
-    "A task on a market": "ktdeval.task_api.task:TaskConfig",
-    "A window of a task": "ktdeval.task_api.task:WindowDates",
-    "A trading task behind a mask": "ktdeval.task_api.task:MaskedConfig",
+    "Any scoring task": "ktdeval.task_api.trading_task:QuestionsConfig",
+    "A task on a market": "ktdeval.task_api.trading_task:TaskConfig",
+    "A window of a task": "ktdeval.task_api.trading_task:WindowDates",
+    "A trading task behind a mask": "ktdeval.task_api.trading_task:MaskedConfig",
     "KTD-Fin's tasks": "ktdeval_ktdfin.task:KtdfinConfig",
     "Tasks on any market": "ktdeval_markets.config:MarketConfig",
     "Stances: BUY, SELL, HOLD": "ktdeval_markets.stance_orders:StanceConfig",

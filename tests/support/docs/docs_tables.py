@@ -16,7 +16,7 @@ from ktdeval.calls.prompt_size import (
 from ktdeval.cards import card_words
 from ktdeval.cli.moved import moved_words
 from ktdeval.harness.traits import AgentTraits, ModelTraits
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.stats.metric import metric_rows
 from ktdeval.task_api.traits import TaskTraits
 from ktdeval.values.yamlio import load_yaml

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from ktdeval.cli.table import params_of
-from ktdeval.registry.loading import Plugins
+from ktdeval.cli.terminal_tables import params_of
+from ktdeval.registry.plugin_registry import Plugins
 
 
 class Offer(NamedTuple):

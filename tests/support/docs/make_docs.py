@@ -32,7 +32,7 @@ from docs_tables import (
     venues_table,
     with_table,
 )
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from paths import REPOSITORY
 
 LLMS = REPOSITORY / "llms.txt"

@@ -9,12 +9,12 @@ from ktdeval.calls.prices import FREE, Price, PriceEntry
 from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
 from ktdeval.cards import derive_card
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.parts import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
-from ktdeval.cards.fields.sources import CardInputs
-from ktdeval.cards.trading import build_card
-from ktdeval.harness.messages import Usage
-from ktdeval.stats.panel import panel_metrics
-from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.cards.fields.card_inputs import CardInputs
+from ktdeval.cards.fields.fact_types import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
+from ktdeval.cards.trading_card import build_card
+from ktdeval.harness.chat_messages import Usage
+from ktdeval.stats.performance_metrics import panel_metrics
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.typed_json import from_plain
 from ktdeval_board.selftest.sample_board import (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
-from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.typed_json import from_plain

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ktdeval.attribution.decompose import Decomposition
-from ktdeval.attribution.fit import Fit
+from ktdeval.attribution.factor_returns import Fit
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import FloatArray
 

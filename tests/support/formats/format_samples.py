@@ -18,7 +18,7 @@ from exchange_calendars import get_calendar
 import ktdeval
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
-from ktdeval.harness.messages import Reply, Usage
+from ktdeval.harness.chat_messages import Reply, Usage
 
 FOLDER = Path(__file__).parent
 MOST_BYTES = 40_000  #: of one packed sample

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fuzz_kit import Parser, in_folder
-from ktdeval.calls.batches import batches_of
+from ktdeval.calls.batch_api import batches_of
 
 
 def batch_parsers() -> dict[str, Parser]:
     """Return the parsers by name."""
-    from ktdeval.calls.batch_file import BATCHES, BatchFile
+    from ktdeval.calls.submitted_batches import BATCHES, BatchFile
     from ktdeval_models.remote.anthropic import AnthropicModel
     from ktdeval_models.remote.google import GoogleModel
     from ktdeval_models.remote.openai import make_openai
@@ -46,7 +46,7 @@ def batch_parsers() -> dict[str, Parser]:
     module = "ktdeval_models/remote/batch/common.py"
     return {
         "file of batches": Parser(
-            in_folder(BATCHES, BatchFile), (own,), ("ktdeval/calls/batch_file.py",)
+            in_folder(BATCHES, BatchFile), (own,), ("ktdeval/calls/submitted_batches.py",)
         ),
         "openai batch": Parser(_given(make_openai("x")), _seeds(openai), (module,)),
         "anthropic batch": Parser(_given(AnthropicModel("x")), _seeds(anthropic), ()),
@@ -72,9 +72,9 @@ def _given(model: Any) -> Any:
     """Return what takes bytes for all that the provider says of a batch: how far it is, whether it
     is in the list, and its results.
     """
-    from ktdeval.calls.batches import BatchTag
+    from ktdeval.calls.batch_api import BatchTag
     from ktdeval.errors import ModelError, ProviderError
-    from ktdeval.harness.messages import Message, ModelRequest
+    from ktdeval.harness.chat_messages import Message, ModelRequest
 
     tag = BatchTag("ktdeval-0", datetime(2026, 1, 1, tzinfo=UTC), 1)
     requests = (ModelRequest((Message("user", "x"),)),)

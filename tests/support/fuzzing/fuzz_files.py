@@ -61,7 +61,7 @@ variants:
                 b"recipe: 1\nmarket: us\nquery: {first: 2024-01-02, codes: [AAPL]}\nsnapshot: abc\n"
                 b"day_fields: [open]\ndays: {2024-01-02: ab}\ncode_fields: [name]\ncodes: {A: b}\n",
             ),
-            ("ktdeval/runner/recipe.py",),
+            ("ktdeval/runner/snapshot_recipe.py",),
         ),
         "grid options": Parser(
             of_file(_grid_options, "grid.yaml"),
@@ -69,7 +69,7 @@ variants:
                 b"models: [builtin/momentum]\ntasks: [blinded_open_research]\ndata_args: {a: 1}\n",
                 b"models: [{name: a/b, args: {x: 1}}]\ntasks: [t]\nseeds: 2\n",
             ),
-            ("ktdeval_grid/plan_options.py",),
+            ("ktdeval_grid/plan_overrides.py",),
         ),
     }
 
@@ -77,7 +77,7 @@ variants:
 def _data_spec(path: Path) -> object:
     """Read the parameters of `ktdeval data make synthetic`."""
     from ktdeval.cli.data_make import MakeOptions, given_params
-    from ktdeval.values.fields import build_params
+    from ktdeval.values.config_options import build_params
 
     spec = _plugins().spec("data", "synthetic")
     args = given_params({}, MakeOptions(spec=path))
@@ -85,20 +85,20 @@ def _data_spec(path: Path) -> object:
 
 
 def _recipe(path: Path) -> object:
-    from ktdeval.runner.recipe import load_recipe
+    from ktdeval.runner.snapshot_recipe import load_recipe
 
     return load_recipe(path, _plugins())
 
 
 def _grid_options(path: Path) -> object:
-    from ktdeval_grid.plan_options import resolved_plan
+    from ktdeval_grid.plan_overrides import resolved_plan
 
     return resolved_plan(str(path), {"max_cost": 3.0, "data_args": {"x": 1}, "tasks": ("a,b",)})
 
 
 @functools.cache
 def _plugins() -> Any:
-    from ktdeval.registry.loading import load_plugins
+    from ktdeval.registry.plugin_registry import load_plugins
 
     return load_plugins()
 
@@ -118,9 +118,9 @@ otherwise: {raw: '{"a":'}
             (script,),
             ("ktdeval_models/script.py",),
         ),
-        "rehearsed reply": Parser(_rehearsed, (answer,), ("ktdeval/calls/capability.py",)),
+        "rehearsed reply": Parser(_rehearsed, (answer,), ("ktdeval/calls/tool_protocol_probe.py",)),
         "reply of a function": Parser(
-            _of_function, (b'{"orders":[]}', b"text"), ("ktdeval/cli/evaluation.py",)
+            _of_function, (b'{"orders":[]}', b"text"), ("ktdeval/cli/python_api.py",)
         ),
         "shown submission": Parser(
             _submitted,
@@ -134,15 +134,15 @@ otherwise: {raw: '{"a":'}
                 b'{"sha256":{"../secret":"0"}}',
                 b'{"sha256":{},"\\ud800":1}',
             ),
-            ("ktdeval_board/bundle.py",),
+            ("ktdeval_board/redacted_records.py",),
         ),
     }
 
 
 def _rehearsed(data: bytes) -> object:
     """Choose a protocol by replies whose call has these arguments."""
-    from ktdeval.calls.capability import choose_protocol
-    from ktdeval.harness.messages import CallParams, ModelRequest, Reply, ToolCall
+    from ktdeval.calls.tool_protocol_probe import choose_protocol
+    from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply, ToolCall
 
     class Both:
         provider, name, protocols = "a", "b", ("native", "text")
@@ -156,8 +156,8 @@ def _rehearsed(data: bytes) -> object:
 
 
 def _of_function(data: bytes) -> object:
-    from ktdeval.cli.evaluation import _FunctionModel
-    from ktdeval.harness.messages import Message, ModelRequest, ToolSpec
+    from ktdeval.cli.python_api import _FunctionModel
+    from ktdeval.harness.chat_messages import Message, ModelRequest, ToolSpec
 
     tool = ToolSpec("submit", "", {"type": "object"})
     request = ModelRequest((Message("user", "x"),), (tool,), "submit", submit_tool="submit")
@@ -165,7 +165,7 @@ def _of_function(data: bytes) -> object:
 
 
 def _submitted(data: bytes) -> object:
-    from ktdeval.harness.session import TranscriptEntry
+    from ktdeval.harness.step_session import TranscriptEntry
     from ktdeval_view.episode_records import submitted_handles
 
     talk = TranscriptEntry(step=0, exchanges=(), submission=text_of(data))
@@ -175,8 +175,8 @@ def _submitted(data: bytes) -> object:
 def _marked(data: bytes) -> object:
     """Renew an episode's mark, as the submission of a run does after a secret was replaced."""
     from ktdeval.errors import explained
-    from ktdeval_board.bundle import _update_mark
     from ktdeval_board.layout import LEDGER, MARK
+    from ktdeval_board.redacted_records import _update_mark
 
     folder = scratch() / "episode"
     folder.mkdir(exist_ok=True)
@@ -190,7 +190,7 @@ def _tables() -> dict[str, Parser]:
     from ktdeval_compare.variance_runs import read_table
 
     def head(path: Path) -> object:
-        from ktdeval.values.tables.text_files import at_line, encodings, first_lines
+        from ktdeval.values.tables.text_encoding import at_line, encodings, first_lines
 
         for encoding in encodings(path):
             try:
@@ -217,7 +217,7 @@ def _tables() -> dict[str, Parser]:
                 bars.decode().encode("utf-16"),
                 "日期;代码\n2024/1/2;600519\n".encode("gb18030"),
             ),
-            ("ktdeval/values/tables/text_files.py", "ktdeval/values/tables/kinds.py"),
+            ("ktdeval/values/tables/text_encoding.py", "ktdeval/values/tables/file_kinds.py"),
             unreadable,
         ),
         "lines of a packed table": Parser(
@@ -233,7 +233,9 @@ def _vendors() -> dict[str, Parser]:
     kept = b'{"vendor":"v","api":"a","params":{},"columns":["x"],"rows":[[1]]}'
     return {
         "vendor answer": Parser(
-            _replied("Tushare", TUSHARE_TOKEN="x" * 20), (tushare,), ("ktdeval_data/fetch/web.py",)
+            _replied("Tushare", TUSHARE_TOKEN="x" * 20),
+            (tushare,),
+            ("ktdeval_data/fetch/http_vendors.py",),
         ),
         "binance answer": Parser(
             _replied("Binance"), (klines.encode(), b'{"symbols":[{"symbol":"A"}]}'), ()
@@ -243,7 +245,7 @@ def _vendors() -> dict[str, Parser]:
             (alpaca, alpaca.replace(b"bars", b"corporate_actions")),
             (),
         ),
-        "kept vendor answer": Parser(_kept, (kept,), ("ktdeval_data/fetch/vendor.py",)),
+        "kept vendor answer": Parser(_kept, (kept,), ("ktdeval_data/fetch/vendor_requests.py",)),
     }
 
 
@@ -251,11 +253,13 @@ def _replied(name: str, **keys: str) -> Callable[[bytes], object]:
     """Return a parser of what a vendor's server answers."""
 
     def parse(data: bytes) -> object:
-        from ktdeval_data.fetch import web
-        from ktdeval_data.fetch.vendor import VendorRequest
+        from ktdeval_data.fetch import http_vendors
+        from ktdeval_data.fetch.vendor_requests import VendorRequest
 
         os.environ.update(keys)
-        made: Any = type(f"Fuzzed{name}", (getattr(web, name),), {"_content": lambda *_: data})
+        made: Any = type(
+            f"Fuzzed{name}", (getattr(http_vendors, name),), {"_content": lambda *_: data}
+        )
         return made("vendor", "https://vendor.example").call(VendorRequest("bars", {}))
 
     return parse
@@ -263,7 +267,7 @@ def _replied(name: str, **keys: str) -> Callable[[bytes], object]:
 
 def _kept(data: bytes) -> object:
     """Read an answer that was kept."""
-    from ktdeval_data.fetch.vendor import AnswerFolder, VendorRequest
+    from ktdeval_data.fetch.vendor_requests import AnswerFolder, VendorRequest
 
     folder = scratch() / "answers"
     answers = AnswerFolder("v", folder, lambda: _unasked(), 60)
@@ -284,7 +288,7 @@ class _Once:
     secrets = ()
 
     def call(self, request: object) -> Any:
-        from ktdeval_data.fetch.vendor import VendorAnswer
+        from ktdeval_data.fetch.vendor_requests import VendorAnswer
 
         return VendorAnswer(("x",), [[1]])
 

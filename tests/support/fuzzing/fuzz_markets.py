@@ -23,7 +23,7 @@ def files_of_markets() -> dict[str, Parser]:
 def _markets() -> dict[str, Parser]:
     from ktdeval_arena.deepfund_database import read_database
     from ktdeval_investorbench.markets import read_files
-    from ktdeval_investorbench.params import FileParams
+    from ktdeval_investorbench.provider_params import FileParams
 
     def files(folder: Path) -> object:
         return read_files(FileParams(folder=str(folder)))
@@ -71,8 +71,8 @@ def _deepfund() -> bytes:
 
 
 def _ingested() -> dict[str, Parser]:
-    from ktdeval_qfinzero.data.form import is_dataset
     from ktdeval_qfinzero.data.ingest_spec import load_spec
+    from ktdeval_qfinzero.data.make_and_check import is_dataset
 
     spec = b"name: x\ndefault_as_of: 2025-01-08\nbars: [{file: a.csv, asset_class: stock, resolution: day}]\n"
     as_json = b'{"name":"x","bars":[{"file":"a.csv","asset_class":"stock","resolution":"day"}]}'
@@ -85,7 +85,7 @@ def _ingested() -> dict[str, Parser]:
         "qfinzero manifest": Parser(
             in_folder("manifest.json", is_dataset),
             (b'{"format":"ktdeval-qfinzero-dataset","version":1}',),
-            ("ktdeval_qfinzero/data/form.py",),
+            ("ktdeval_qfinzero/data/make_and_check.py",),
         ),
         "ingested csv": Parser(
             of_file(_ingested_rows, "day.csv"),
@@ -105,9 +105,9 @@ def _ingested() -> dict[str, Parser]:
 def _ingested_rows(path: Path) -> object:
     from ktdeval.values.tables.blocks import read_blocks
     from ktdeval.values.tables.rows import read_rows
-    from ktdeval_qfinzero.data.blocks import ProblemList
-    from ktdeval_qfinzero.data.ingest_files import as_problem, files_of, plain_json, table_of
+    from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, plain_json, table_of
     from ktdeval_qfinzero.data.ingest_spec import TableSource
+    from ktdeval_qfinzero.data.validation_rules import ProblemList
 
     fields = ("symbol", "time", "open", "high", "low", "close", "volume")
     problems = ProblemList()

@@ -30,7 +30,7 @@ def parsers() -> dict[str, Parser]:
 
 
 def _values() -> dict[str, Parser]:
-    from ktdeval.cards.check import parse_card
+    from ktdeval.cards.card_reading import parse_card
     from ktdeval.cards.signatures import SIGNED_CARD, check_envelope, parse_envelope
     from ktdeval.cards.signing_keys import PrivateKey, read_private_key, read_public_key
     from ktdeval.values.hashes import sha256_hex
@@ -61,7 +61,11 @@ def _values() -> dict[str, Parser]:
         "card": Parser(
             lambda data: parse_card(text_of(data), "card"),
             (first("cards/*/*/*/" + "[0-9a-f]" * 64 + ".json"),),
-            ("ktdeval/cards/check.py", "ktdeval/cards/fields/basics.py", "ktdeval/cards/system.py"),
+            (
+                "ktdeval/cards/card_reading.py",
+                "ktdeval/cards/fields/base_types.py",
+                "ktdeval/cards/system.py",
+            ),
         ),
         "signature": Parser(
             lambda data: check_envelope(data, sha256_hex(b"x"), SIGNED_CARD, trusted, "x.sig"),
@@ -107,15 +111,15 @@ def _envelope(key: Any) -> bytes:
 
 def _records() -> dict[str, Parser]:
     from ktdeval.calls.record import DamagedError, reply_of
+    from ktdeval.runner.leaderboard_registration import load_drawn_key
     from ktdeval.runner.ledger_file import load_ledger
-    from ktdeval.runner.registration import load_drawn_key
     from ktdeval.runner.run_manifest import ManifestFile
     from ktdeval.stores.claims import ClaimRecord
     from ktdeval.stores.heartbeats import Beat
     from ktdeval.stores.shared_sum_log import Entry as SumEntry
-    from ktdeval.values.size_limits import open_unpacked
+    from ktdeval.values.decompression_limits import open_unpacked
     from ktdeval.values.typed_json import decode_json
-    from ktdeval_board.checking.sandbox import table_problem
+    from ktdeval_board.checking.record_sandbox import table_problem
     from ktdeval_board.read_documents import DOCUMENTS, read_untrusted
 
     records = {
@@ -148,7 +152,7 @@ def _records() -> dict[str, Parser]:
         "ledger": Parser(
             of_file(load_ledger, "ledger.parquet"),
             (first("records/*/episodes/*/ledger.parquet"),),
-            ("ktdeval/runner/ledger_file.py", "ktdeval/values/size_limits.py"),
+            ("ktdeval/runner/ledger_file.py", "ktdeval/values/decompression_limits.py"),
         ),
         "board table": Parser(
             of_file(lambda path: table_problem(path, 10**8, 10**6), "board.parquet"),
@@ -163,7 +167,7 @@ def _records() -> dict[str, Parser]:
         "drawn key": Parser(
             of_file(lambda path: load_drawn_key(str(path)), "key.json"),
             (first("keys/*.json"),),
-            ("ktdeval/runner/registration.py",),
+            ("ktdeval/runner/leaderboard_registration.py",),
         ),
     }
     seeds = {"submission": "cards/*/*/*/*.submission.json", "records": "cards/*/*/*/*.records.json"}
@@ -179,7 +183,7 @@ def _records() -> dict[str, Parser]:
 
 def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
     def load(path: Path) -> object:
-        from ktdeval.harness.session import TranscriptEntry
+        from ktdeval.harness.step_session import TranscriptEntry
         from ktdeval.values.typed_json import decode_json
 
         with opened(path) as stream:
@@ -240,7 +244,7 @@ def _plans() -> dict[str, Parser]:
 
 
 def _replies() -> dict[str, Parser]:
-    from ktdeval.calls.refusals import read_refusal, refusal_of
+    from ktdeval.calls.provider_errors import read_refusal, refusal_of
     from ktdeval.harness.reading import json_object
     from ktdeval.harness.written_calls import read_blocks, read_envelope, split_thought
     from ktdeval.observation.state_reading import shown_state
@@ -257,7 +261,7 @@ def _replies() -> dict[str, Parser]:
         "provider error": Parser(
             lambda data: refusal_of(400, data, {"retry-after": "1"}),
             (refusal,),
-            ("ktdeval/calls/http_errors.py", "ktdeval/calls/refusals.py"),
+            ("ktdeval/calls/http_errors.py", "ktdeval/calls/provider_errors.py"),
         ),
         "provider error body": Parser(
             lambda data: read_refusal(429, _json_or_text(data)), (refusal,), ()
@@ -309,7 +313,7 @@ def _tables() -> dict[str, Parser]:
 
     from ktdeval.task_api.sample_files import read_samples
     from ktdeval.values.tables.workbook import sheet_as_text
-    from ktdeval_board.exchange.lm_eval import import_results
+    from ktdeval_board.exchange.lm_eval_import import import_results
     from ktdeval_data.reading.options import ReadingOptions
     from ktdeval_data.reading.text_table import open_table
 
@@ -327,7 +331,7 @@ def _tables() -> dict[str, Parser]:
             (table, "日期;代码;收盘\n2024/1/2;600519;1,5\n".encode("gb18030")),
             (
                 "ktdeval_data/reading/text_table.py",
-                "ktdeval_data/columns.py",
+                "ktdeval_data/vendor_tables.py",
             ),
             (ValueError,),  # `read_table`, which calls it, makes a DataError of it
         ),
@@ -344,7 +348,7 @@ def _tables() -> dict[str, Parser]:
         "lm-eval results": Parser(
             of_file(lambda path: import_results(path, 1_000_000), "results.json"),
             ((REPOSITORY / "tests/support/board/lm_eval_results.json").read_bytes(),),
-            ("ktdeval_board/exchange/lm_eval.py",),
+            ("ktdeval_board/exchange/lm_eval_import.py",),
         ),
     }
 
@@ -353,7 +357,7 @@ def _services() -> dict[str, Parser]:
     from ktdeval_live.plan import Stamping
     from ktdeval_live.time_authorities import load_trust
     from ktdeval_live.time_stamps import _verified_time, certificate_of
-    from ktdeval_qfinzero.access.dispatch import check_json
+    from ktdeval_qfinzero.access.guarded_dispatch import check_json
     from ktdeval_qfinzero.cursors import read_cursor, write_cursor
     from ktdeval_qfinzero.errors import ServiceError
     from ktdeval_qfinzero.pmb.log import read_lines
@@ -366,7 +370,7 @@ def _services() -> dict[str, Parser]:
         "qfinzero body": Parser(
             check_json,
             (b'{"order":{"qty":1}}',),
-            ("ktdeval_qfinzero/access/dispatch.py",),
+            ("ktdeval_qfinzero/access/guarded_dispatch.py",),
             (ServiceError,),
         ),
         "qfinzero cursor": Parser(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from grid_store import HandMade, failure, record_of, small_plan, unit_id
-from ktdeval_grid.bundle import BundleCard, BundlePage
 from ktdeval_grid.output_kinds import CardsOutput
+from ktdeval_grid.static_site import BundleCard, BundlePage
 from ktdeval_grid.status import look, reader_of
 
 TABLE = """\

@@ -28,7 +28,7 @@ class Slow:
 
 
 def _make(name: str) -> Slow:
-    from ktdeval_models.catalogue import make_builtin
+    from ktdeval_models.builtin_models import make_builtin
 
     return Slow(make_builtin("momentum"))
 

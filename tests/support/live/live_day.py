@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.day_sources import StoredDays
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
 from ktdeval_live.past_replay import SetClock
-from ktdeval_live.settle import settle_test, write_cards
+from ktdeval_live.settled_cards import settle_test, write_cards
 from live_plans import plan_of
 from live_week import BEFORE, drop_increment, take_step
 from time_authority import Authority

@@ -16,11 +16,11 @@ import numpy as np
 import yaml
 
 from ktdeval.market import BAR_FIELDS, MarketSnapshot, save_snapshot
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.trading import StepRecord
 from ktdeval_live.clock import FileClock, of_text
-from ktdeval_live.entries import Entry, EntryEpisode, answers
+from ktdeval_live.entrant_episode import Entry, EntryEpisode, answers
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
 from ktdeval_live.market_sessions import Session

@@ -12,20 +12,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.typed_json import decode_json, encode_canonical, from_plain, to_object
 from ktdeval_live.chain import NOTHING_BEFORE, Entry as Link
-from ktdeval_live.coverage import begun_files
-from ktdeval_live.entries import Entry
+from ktdeval_live.chain_coverage import begun_files
+from ktdeval_live.decision_records import DecisionRecord
+from ktdeval_live.entrant_episode import Entry
 from ktdeval_live.folder import LiveFolder, write_plan
 from ktdeval_live.market_increments import Increment
 from ktdeval_live.market_sessions import Schedule
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.publish_chain import Publication, begin_repository, publications
-from ktdeval_live.records import DecisionRecord
-from ktdeval_live.settle import settle_test, write_cards
+from ktdeval_live.settled_cards import settle_test, write_cards
 from ktdeval_live.time_authorities import plan_trust
 from ktdeval_live.time_stamps import stamp_head, stamp_sha256
 from ktdeval_live.verify_test import LiveVerification, verify_test

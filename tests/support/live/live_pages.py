@@ -12,6 +12,7 @@ import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray
 from ktdeval.values.typed_json import to_plain
+from ktdeval_live.card_labels import labels_of
 from ktdeval_live.card_types import (
     DaysPart,
     EvidencePart,
@@ -20,10 +21,8 @@ from ktdeval_live.card_types import (
     MarketPart,
     TestPart,
 )
-from ktdeval_live.entries import Entry
-from ktdeval_live.evidence import PROVES
-from ktdeval_live.labels import labels_of
-from ktdeval_live.page.build import EntryDays, page_entries, page_pairs
+from ktdeval_live.entrant_episode import Entry
+from ktdeval_live.page.build_data import EntryDays, page_entries, page_pairs
 from ktdeval_live.page.data import (
     Costs,
     DayState,
@@ -35,8 +34,9 @@ from ktdeval_live.page.data import (
     PagePublication,
 )
 from ktdeval_live.plan import LivePlan
+from ktdeval_live.publication_evidence import PROVES
 from ktdeval_live.results import EntryResult
-from ktdeval_live.settle import LEVEL, SettledTest, results_part
+from ktdeval_live.settled_cards import LEVEL, SettledTest, results_part
 from ktdeval_live.time_authorities import TimeAuthority
 from live_plans import plan_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.values.typed_json import from_plain
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.past_replay import replay_plan

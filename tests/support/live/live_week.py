@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.typed_json import encode_canonical, to_object
 from ktdeval_live.clock import of_text
 from ktdeval_live.day_sources import StoredDays
@@ -22,7 +22,7 @@ from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
 from ktdeval_live.market_increments import Increment
 from ktdeval_live.past_replay import InlineAsker, SetClock
-from ktdeval_live.settle import settle_test, write_cards
+from ktdeval_live.settled_cards import settle_test, write_cards
 from ktdeval_live.step import LiveStep
 from live_plans import plan_of
 from time_authority import Authority, authority

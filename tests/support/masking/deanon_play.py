@@ -15,12 +15,12 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
 
 from ktdeval.harness.agent import StepCounts
-from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import AnswerRecord, Sample, TargetTask
-from ktdeval.task_api.spec import EpisodeSpec, Window
 from ktdeval.values.strict_json import dumps_canonical, loads_strict
 from ktdfin_market import FIRST, LAST
 

@@ -29,7 +29,7 @@ from ktdeval.keyless import (
     rebalance,
 )
 from ktdeval.values.seeds import derive_seed
-from ktdeval_models.catalogue import RankModel
+from ktdeval_models.builtin_models import RankModel
 from ktdeval_models.params import RankParams
 
 # what a model's own chance depends on: another in each run, as a provider's is

@@ -11,10 +11,10 @@ import numpy as np
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens, MaskConfig
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.trading.types import Account
+from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
-from ktdeval_ktdfin.trading_step import EpisodeStage, ResearchStep
 
 TASK = load_plugins().make_task("blinded_open_research")
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.harness.messages import ModelRequest, Reply
-from ktdeval.keyless.conversation import Conversation
+from ktdeval.harness.chat_messages import ModelRequest, Reply
+from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.draws import round_significant
+from ktdeval.masking.aliases_and_noise import round_significant
 
 
 def scaled_below(market: MarketSnapshot, base_row: int, digits: int) -> MarketSnapshot:

@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 
 from ktdeval.harness import ModelTraits
-from ktdeval.harness.messages import Model, ModelRequest, Reply
-from ktdeval.keyless.conversation import Conversation
+from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
+from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
-from ktdeval.task_api.spec import Window
+from ktdeval.task_api.episode_spec import Window
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent
 from ktdfin_market import spec_of

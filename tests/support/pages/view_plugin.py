@@ -39,7 +39,7 @@ class Talker:
     """Momentum that thinks aloud."""
 
     def __init__(self) -> None:
-        from ktdeval_models.catalogue import make_builtin
+        from ktdeval_models.builtin_models import make_builtin
 
         self._momentum = make_builtin("momentum")
 

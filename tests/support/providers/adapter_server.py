@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from local_server import Answering, running
 from stub_neutral import KEY
 

@@ -15,7 +15,14 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import CallRecord
 from ktdeval.calls.stop_flag import StopSignal
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolProtocol, Usage
+from ktdeval.harness.chat_messages import (
+    CallParams,
+    Message,
+    ModelRequest,
+    Reply,
+    ToolProtocol,
+    Usage,
+)
 from ktdeval.values.strict_json import JsonValue
 
 PRICE = Price(input=2.0, output=10.0)

@@ -29,7 +29,7 @@ class Far(OpenProvider):
     protocols: tuple[ToolProtocol, ...] = ("native", "text")
 
     def __init__(self, name: str) -> None:
-        from ktdeval_models.catalogue import make_builtin
+        from ktdeval_models.builtin_models import make_builtin
 
         self.name = name
         self.price_table = (

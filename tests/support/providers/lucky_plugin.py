@@ -31,7 +31,7 @@ class Lucky(OpenProvider):
     price_table = None
 
     def __init__(self, name: str) -> None:
-        from ktdeval_models.catalogue import make_builtin
+        from ktdeval_models.builtin_models import make_builtin
 
         self.name = name
         self._model = make_builtin(os.environ.get(MOOD, "momentum"))

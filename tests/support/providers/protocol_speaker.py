@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import Any, Literal
 
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     Message,
     Model,
     ModelRequest,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ktdeval.harness.messages import Message, ModelRequest, ToolCall, ToolSpec
+from ktdeval.harness.chat_messages import Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.values.strict_json import dumps_canonical
 from protocol_speaker import writes_maps
 from stub_neutral import (

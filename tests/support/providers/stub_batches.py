@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from ktdeval.harness.messages import Reply, ToolCall
+from ktdeval.harness.chat_messages import Reply, ToolCall
 from stub_neutral import Answer, Asked, Refused, StubOptions
 
 Fate = Literal[

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ktdeval.harness.messages import Reply, ToolCall
+from ktdeval.harness.chat_messages import Reply, ToolCall
 from ktdeval.values.hashes import sha256_hex
 from stub_hostile import HOSTILE, ODD, Spoilt
 from stub_neutral import Asked, Kind, Refused, usage_of

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     CallParams,
     Message,
     ModelRequest,

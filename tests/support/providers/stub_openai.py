@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
 from stub_neutral import (
     FINGERPRINT,
     JSON_OBJECT,

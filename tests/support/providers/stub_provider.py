@@ -25,8 +25,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from ktdeval.harness.messages import Reply
-from ktdeval_models.catalogue import make_builtin
+from ktdeval.harness.chat_messages import Reply
+from ktdeval_models.builtin_models import make_builtin
 from protocol_speaker import write_out
 from stub_anthropic import AnthropicWire
 from stub_batches import BatchDesk

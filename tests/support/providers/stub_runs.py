@@ -21,7 +21,7 @@ import zstandard
 
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
-from ktdeval.harness.messages import USAGE_FIELDS
+from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.market.calendar import sessions
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.values.typed_json import to_plain

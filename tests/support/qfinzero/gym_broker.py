@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ktdeval_gym.broker import BrokerEnv
+from ktdeval_gym.broker_env import BrokerEnv
 from ktdeval_gym.broker_session import TASK, BrokerOptions
 from ktdeval_gym.rewards import RewardConfig
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.live.config import LiveConfig
-from ktdeval_qfinzero.live.question import LiveSamples
-from ktdeval_qfinzero.session.question import session_question
+from ktdeval_qfinzero.live.tool_use_config import LiveConfig
+from ktdeval_qfinzero.live.tool_use_question import LiveSamples
+from ktdeval_qfinzero.session.trading_question import session_question
 
 
 def session_samples(options: BrokerOptions, dataset: Dataset) -> LiveSamples:

@@ -13,16 +13,16 @@ import numpy as np
 
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import dumps_canonical
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
 from ktdeval_qfinzero.instruments import read_contract
-from ktdeval_qfinzero.pmb.engine import Observer
-from ktdeval_qfinzero.pmb.events import BrokerState, Event
+from ktdeval_qfinzero.pmb.broker_types import Account, Instrument, Order
+from ktdeval_qfinzero.pmb.engine_state import Observer
 from ktdeval_qfinzero.pmb.margin import MarginState, margin_state
-from ktdeval_qfinzero.pmb.values import Account, Instrument, Order
+from ktdeval_qfinzero.pmb.state_events import BrokerState, Event
 from ktdeval_qfinzero.timestamps import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_margin import ids_for
 from qfinzero_memory import MemoryPrices
 from qfinzero_world import at, small_dataset

@@ -13,10 +13,10 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.timestamps import moment_text
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_world import at, small_dataset
 
 DATASET = small_dataset()  # immutable, as everything in it

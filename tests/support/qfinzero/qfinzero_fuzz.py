@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.cursors import write_cursor
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError
 from ktdeval_qfinzero.operations import Operation
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import market, minutes
 from qfinzero_calls import ask, validator
 from qfinzero_scenario import CONTRACT, amid_trading, in_process, played

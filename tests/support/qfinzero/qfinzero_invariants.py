@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from ktdeval.errors import InvariantError
 from ktdeval_qfinzero.pmb.broker import Broker
-from ktdeval_qfinzero.pmb.events import BrokerState
+from ktdeval_qfinzero.pmb.broker_types import WORKING, Account, CashEntry, Order, Rules, Trade
 from ktdeval_qfinzero.pmb.holding_events import OptionOver, PositionReplaced
 from ktdeval_qfinzero.pmb.margin import equity_e4
-from ktdeval_qfinzero.pmb.values import WORKING, Account, CashEntry, Order, Rules, Trade
+from ktdeval_qfinzero.pmb.state_events import BrokerState
 
 
 def check_invariants(broker: Broker) -> None:

@@ -6,8 +6,8 @@ from datetime import date
 
 from ktdeval_qfinzero.instruments import OptionContract, Right
 from ktdeval_qfinzero.pmb.broker import TAKES
+from ktdeval_qfinzero.pmb.broker_types import Account, AccountType, Instrument, Position
 from ktdeval_qfinzero.pmb.portfolio import OptionHolding
-from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, Position
 
 EXPIRY = date(2025, 2, 21)
 STOCK = Instrument("STOCK", "AVLN")

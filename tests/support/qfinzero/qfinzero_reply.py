@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ktdeval.values.strict_json import JsonValue, loads_strict
-from ktdeval_qfinzero.scoring.reference_calling import WEIGHTS, score_calling
+from ktdeval_qfinzero.scoring.public_code_calling import WEIGHTS, score_calling
 from ktdeval_qfinzero.scoring.types import AnswerScores, GoldTask
 
 _TRAILING_COMMA = re.compile(r",\s*([}\]])")

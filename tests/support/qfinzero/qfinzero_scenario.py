@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Any
 
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.workspace import Workspace
+from ktdeval_qfinzero.client_workspace import Workspace
 from tables import beside
 
 Call = tuple[str, dict[str, Any]]

@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from ktdeval_qfinzero.access.commands.serve import bind
-from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.http import server_app
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.data.dataset import Dataset

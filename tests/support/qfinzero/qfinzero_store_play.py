@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval_qfinzero.data.folder import save_dataset
+from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.rows import (
     BAR_COLUMNS,
     BarKey,

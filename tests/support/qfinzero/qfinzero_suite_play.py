@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import ktdeval_qfinzero
-from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.registry.task_files import merge_layers
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.task_api.spec import EpisodeSpec
 from ktdeval.values.typed_json import decode_json, encode_canonical
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_builtin.react import ReactAgent
+from ktdeval_qfinzero.benchmark.item_generation import IDS, Template, item_of, opening, order
 from ktdeval_qfinzero.benchmark.items import (
     ACCOUNT,
     SESSION,
@@ -29,7 +30,6 @@ from ktdeval_qfinzero.benchmark.items import (
     resolved,
 )
 from ktdeval_qfinzero.benchmark.market_facts import MomentFacts
-from ktdeval_qfinzero.benchmark.templates import IDS, Template, item_of, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.suite.config import SuiteConfig

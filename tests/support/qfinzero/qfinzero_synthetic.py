@@ -22,9 +22,9 @@ from ktdeval_qfinzero.data.rows import (
     PriceRows,
     SymbolRow,
 )
-from ktdeval_qfinzero.data.synthetic.corporate import STOCKS, live
-from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, session_grid, shift_sessions
+from ktdeval_qfinzero.data.synthetic.companies import STOCKS, live
 from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
+from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, session_grid, shift_sessions
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import CompanyCourse, common_moves, make_stock
 from ktdeval_qfinzero.timestamps import DAY, day_start

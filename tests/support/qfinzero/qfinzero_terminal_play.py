@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ktdeval.values.hashes import sha256_hex
-from ktdeval_qfinzero.access.served_market import served as served_catalogue
+from ktdeval_qfinzero.access.server_rules import served as served_catalogue
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.operations import Catalogue, Operation
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, moment_text
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import thing
 from qfinzero_fuzz import CONTRACTS, STOCKS, Maker
 from qfinzero_server import Reply, Served

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import conflict
 from ktdeval_qfinzero.operations import Catalogue, Operation, typed
 from ktdeval_qfinzero.schemas import Answer, Arguments, described
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
-from ktdeval_qfinzero.workspace import Workspace
 
 HOLD = threading.Event()
 HOLDING = threading.Semaphore(0)

@@ -43,7 +43,7 @@ class Storyteller:
     """
 
     def __init__(self) -> None:
-        from ktdeval_models.catalogue import make_builtin
+        from ktdeval_models.builtin_models import make_builtin
 
         self._momentum = make_builtin("momentum")
 

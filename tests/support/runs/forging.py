@@ -15,11 +15,11 @@ from typing import Any
 from card_cases import renewed_card
 from ktdeval.errors import KtdevalError
 from ktdeval.market.calendar import window_rows
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episode import Bookkeeper, recorded_decision
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values.hashes import file_sha256

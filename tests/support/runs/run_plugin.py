@@ -31,7 +31,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.runner import Event, StepFinished
 from ktdeval.stats import MetricValue, RuleSet
 from ktdeval.trading import Ledger
-from ktdeval.values.fields import option
+from ktdeval.values.config_options import option
 
 SLEEP_MS = "RUN_PLUGIN_SLEEP_MS"  # how long each model call takes
 HOLD = "RUN_PLUGIN_HOLD"  # file: model calls wait for as long as it is there
@@ -48,7 +48,7 @@ class Mixed:
     """
 
     def __init__(self) -> None:
-        from ktdeval_models.catalogue import make_builtin
+        from ktdeval_models.builtin_models import make_builtin
 
         self._models = (make_builtin("momentum"), make_builtin("chaos"))
         self._calls = 0
@@ -79,7 +79,7 @@ class Naming:
     """
 
     def __init__(self) -> None:
-        from ktdeval_models.catalogue import make_builtin
+        from ktdeval_models.builtin_models import make_builtin
 
         self._random = make_builtin("random")
 
@@ -107,7 +107,7 @@ class Member:
     """
 
     def __init__(self) -> None:
-        from ktdeval_models.catalogue import make_builtin
+        from ktdeval_models.builtin_models import make_builtin
 
         self._random = make_builtin("random")
 

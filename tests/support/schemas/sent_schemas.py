@@ -11,12 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls import capability
+from ktdeval.calls import tool_protocol_probe
 from ktdeval.errors import KtdevalError
 from ktdeval.harness.action import SUBMIT_TOOL, action_schema
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.messages import ModelRequest
-from ktdeval.harness.protocols import encode
+from ktdeval.harness.chat_messages import ModelRequest
+from ktdeval.harness.tool_protocols import encode
 from ktdeval.runner.rehearsal import rehearse
 from ktdeval.task_api.qa import QATask
 from ktdeval.values.strict_json import dumps_canonical
@@ -26,7 +26,7 @@ from planned_tasks import PLUGINS, TASKS, planned
 Schema = Mapping[str, Any]
 
 #: the exercise by which a run finds out how a model takes tools
-REHEARSAL = load_yaml(Path(capability.__file__).with_name("rehearsal.yaml"))
+REHEARSAL = load_yaml(Path(tool_protocol_probe.__file__).with_name("rehearsal.yaml"))
 
 AGENTS = ("react", *sorted({*PLUGINS.specs("agents")} - {"react"}))
 

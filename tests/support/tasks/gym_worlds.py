@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.task_api import Window
-from ktdeval_gym.simulation import AssetMarket, TradingSimulation
-from ktdeval_gym.trading import prior_scale
+from ktdeval_gym.single_asset_env import prior_scale
+from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation
 
 LOOKBACK = 5
 

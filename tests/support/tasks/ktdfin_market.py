@@ -9,7 +9,7 @@ import numpy as np
 
 from ktdeval.market.calendar import sessions
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
-from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 
 FIRST, LAST = "2024-03-01", "2024-03-29"
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Observation
-from ktdeval.harness.messages import CallParams, Model, ModelRequest, Reply
-from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.chat_messages import CallParams, Model, ModelRequest, Reply
 from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.step_session import GuardedSession
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.shown_account import SeenBooks
 from ktdeval.trading.ledger import StepRecord

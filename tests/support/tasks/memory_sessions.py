@@ -7,7 +7,7 @@ from typing import Any
 
 from ktdeval.errors import ModelError
 from ktdeval.harness import Lesson, Observation, Submission, ToolSpec
-from ktdeval.harness.messages import ModelRequest, Reply, ToolCall
+from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from shown_states import lesson_of, observation_of

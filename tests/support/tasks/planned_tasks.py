@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.episode_execution import EpisodeFactory
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.task_api import EpisodeSpec
 

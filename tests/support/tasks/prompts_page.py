@@ -14,7 +14,7 @@ from ktdeval.calls.prompt_size import USUAL_TOKENS, prompt_bytes
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import ModelRequest, Reply, ToolSpec
 from ktdeval.values.strict_json import dumps_canonical
-from ktdeval_agents.prompt_prefix import request_text
+from ktdeval_agents.prompt_prefix_reuse import request_text
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
 from obedient_model import ObedientModel

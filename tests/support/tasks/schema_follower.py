@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ktdeval.harness.messages import ModelRequest, Reply, ToolCall
+from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
 
 Schema = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.registry.loading import load_plugins
-from ktdeval.runner.journal import unpack_lines
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.runner.episode_journal import unpack_lines
 from ktdeval_agents import InvestorParams
 from ktdeval_agents.layered_memory import make_investor
 from ktdeval_agents.team import TeamAgent

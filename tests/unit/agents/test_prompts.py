@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ktdeval.harness import NO_TOOL, ROLE_HEADING, SIGNALS, ModelRequest, Reply, ToolCall
-from ktdeval.runner.measure import example
+from ktdeval.runner.conversation_size import example
 from ktdeval_agents import TEAMS
-from ktdeval_agents.planner import CHOOSE
+from ktdeval_agents.analyst_selection import CHOOSE
 from ktdeval_agents.prompts import bounded
 from loops import not_empty
 from planned_tasks import planned

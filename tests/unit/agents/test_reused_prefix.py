@@ -8,7 +8,7 @@ import pytest
 
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry
-from ktdeval_agents.prompt_prefix import (
+from ktdeval_agents.prompt_prefix_reuse import (
     EarlierRequests,
     ReusedPrefix,
     calls_with_prefix,

@@ -33,19 +33,19 @@ from ktdeval.harness import (
     shown_state,
     table_rows,
 )
-from ktdeval.harness.forced_answers import WORDS_ONLY
+from ktdeval.harness.forced_tool_calls import WORDS_ONLY
 from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from ktdeval.observation import ObservedState
 from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
 from ktdeval_agents import TEAMS, TeamParams, VoteParams
+from ktdeval_agents.analyst_selection import CHOOSE
 from ktdeval_agents.command import usage_by_role
-from ktdeval_agents.election import elected
-from ktdeval_agents.planner import CHOOSE
+from ktdeval_agents.majority_rule import elected
 from ktdeval_agents.role_graph import load_team
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
-from ktdeval_agents.vote import VoteAgent
+from ktdeval_agents.team_vote import VoteAgent
 from loops import not_empty
 from paths import REPOSITORY
 from tables import beside, on_each_row

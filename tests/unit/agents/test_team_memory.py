@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 from ktdeval.harness import Decision
 from ktdeval.observation import ObservedState, state_of_values
 from ktdeval.trading import Order
-from ktdeval_agents.memory import MOST_ASSETS, REFLECTION_CHARACTERS, TeamMemory
 from ktdeval_agents.role_graph import MemoryRule, load_team
+from ktdeval_agents.team_memory import MOST_ASSETS, REFLECTION_CHARACTERS, TeamMemory
 from paths import REPOSITORY
 
 RULE = MemoryRule(same=5, cross=3)

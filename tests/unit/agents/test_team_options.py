@@ -20,17 +20,17 @@ from ktdeval.harness import (
     ToolCall,
     ToolSpec,
 )
-from ktdeval.harness.forced_answers import OTHER_TOOL
-from ktdeval.registry.loading import load_plugins
+from ktdeval.harness.forced_tool_calls import OTHER_TOOL
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.runner.additional_models import split_model
 from ktdeval.runner.config import RunConfig
-from ktdeval.runner.models import split_model
 from ktdeval.runner.run import with_model_settings
-from ktdeval.values.fields import parse_assignments
+from ktdeval.values.config_options import parse_assignments
 from ktdeval_agents import TeamParams
-from ktdeval_agents.options import with_options
-from ktdeval_agents.planner import CHOOSE, choose
+from ktdeval_agents.analyst_selection import CHOOSE, choose
 from ktdeval_agents.role_graph import load_team
 from ktdeval_agents.team import TeamAgent
+from ktdeval_agents.team_options import with_options
 from loops import not_empty
 from paths import REPOSITORY
 from tables import on_each_row

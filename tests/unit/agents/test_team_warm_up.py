@@ -11,8 +11,8 @@ import pytest
 from ktdeval.errors import DataError
 from ktdeval.harness import Lesson, ModelRequest, Observation, Reply, ToolCall, ToolSpec
 from ktdeval.observation import ObservedState, state_of_values
-from ktdeval_agents.memory import TeamMemory
 from ktdeval_agents.role_graph import MemoryRule
+from ktdeval_agents.team_memory import TeamMemory
 from ktdeval_agents.warmup import practice_state, warm_up
 from tables import on_each_row
 

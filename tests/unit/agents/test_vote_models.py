@@ -14,7 +14,7 @@ from ktdeval.observation import ObservedState
 from ktdeval.trading import Order
 from ktdeval_agents import ElectedParams, VoteParams
 from ktdeval_agents.recorded_vote import BallotModel, ElectedModel, RecordedVote
-from ktdeval_agents.vote import VoteAgent, make_vote
+from ktdeval_agents.team_vote import VoteAgent, make_vote
 
 TABLE = {"columns": ["stock_id", "close"], "rows": [["a", 10.0], ["b", 20.0]]}
 STATE = ObservedState({"day": '"day_+0"', "candidates": json.dumps(TABLE)})

@@ -18,7 +18,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_rows
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_agents.computed_signals import (
     annual_volatility,
@@ -28,7 +28,7 @@ from ktdeval_agents.computed_signals import (
 )
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
-from ktdeval_gym.simulation import TradingSimulation
+from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_markets.config import MarketConfig
 from tables import on_each_row
 from trading_market import market_scene

@@ -19,11 +19,11 @@ from ktdeval.errors import UsageError
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, Standing
 from ktdeval.market import Fees, Instrument, MarketSnapshot, sessions
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.stats import MetricValue
-from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketTape, Scale
-from ktdeval.trading.account import open_account
+from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import ChargeRecord
 from ktdeval_arena.ama_figures import FIGURES, figure

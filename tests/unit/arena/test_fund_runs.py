@@ -20,12 +20,12 @@ from hypothesis import given, strategies as st
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import SIGNAL_FORM, SIGNALS, TranscriptEntry
-from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.values.typed_json import to_plain
-from ktdeval_arena import deepfund_database, deepfund_runs, signal_consistency
+from ktdeval_arena import deepfund_database, deepfund_runs, signal_decision_consistency
 from ktdeval_arena.deepfund_database import notes, read_database
 from ktdeval_arena.deepfund_runs import EpisodeGroup, read_groups, read_record
-from ktdeval_arena.signal_consistency import (
+from ktdeval_arena.signal_decision_consistency import (
     ACTIONS,
     Action,
     AnalystSignal,
@@ -44,15 +44,15 @@ from trading_market import make_market
 
 
 def summary_rows(record: SignalRecord) -> Any:
-    return to_plain(signal_consistency.summary_rows(record))
+    return to_plain(signal_decision_consistency.summary_rows(record))
 
 
 def analyst_rows(record: SignalRecord) -> Any:
-    return to_plain(signal_consistency.analyst_rows(record))
+    return to_plain(signal_decision_consistency.analyst_rows(record))
 
 
 def decision_rows(record: SignalRecord) -> Any:
-    return to_plain(signal_consistency.decision_rows(record))
+    return to_plain(signal_decision_consistency.decision_rows(record))
 
 
 def result_rows(groups: Any, markets: Any) -> Any:

@@ -15,14 +15,14 @@ from hypothesis import given, settings, strategies as st
 from statsmodels.regression.linear_model import WLS
 from statsmodels.tools import add_constant
 
+from ktdeval.attribution.asset_exposures import NOTE_MEANINGS
 from ktdeval.attribution.decompose import attribute, attribution_problem, linking_coefficients
-from ktdeval.attribution.exposures import NOTE_MEANINGS
-from ktdeval.attribution.fit import Fit, Scheme, close_to_close, fit_factors
+from ktdeval.attribution.factor_returns import Fit, Scheme, close_to_close, fit_factors
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.conformance import check_metric
-from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.strict_json import dumps_canonical

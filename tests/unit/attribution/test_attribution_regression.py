@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from statsmodels.genmod.generalized_linear_model import GLM
 from statsmodels.regression.linear_model import WLS, RegressionResults
 
-from ktdeval.attribution.fit import MINIMUM, Fit, Scheme, fit_factors, pooled_industries
+from ktdeval.attribution.factor_returns import MINIMUM, Fit, Scheme, fit_factors, pooled_industries
 from ktdeval.attribution.regression import robust_errors, weighted_least_squares
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot

@@ -15,8 +15,9 @@ from scipy import stats
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from accept_figures import nine_factors
-from ktdeval.attribution.exposures import exposures, variance_inflation, vif_screen
-from ktdeval.attribution.factors import (
+from ktdeval.attribution.asset_exposures import exposures, variance_inflation, vif_screen
+from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_history, factor_panel
+from ktdeval.attribution.style_factors import (
     FACTORS,
     factor_values,
     filled_forward,
@@ -25,7 +26,6 @@ from ktdeval.attribution.factors import (
     trailing_maximum,
     trailing_sum,
 )
-from ktdeval.attribution.panel import FACTOR_NAMES, factor_history, factor_panel
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 from loops import not_empty
@@ -293,8 +293,8 @@ def test_panel_depends_on_neither_the_size_of_one_pass_nor_the_future(
     whole = factor_panel(snapshot, range(330))
     poisoned = changed(snapshot, slice(301, None), 1e9)
     np.testing.assert_array_equal(factor_panel(poisoned, range(330))[:, :301], whole[:, :301])
-    monkeypatch.setattr("ktdeval.attribution.panel._BLOCK", 7)
-    monkeypatch.setattr("ktdeval.attribution.panel._BLOCK_ASSETS", 5)
+    monkeypatch.setattr("ktdeval.attribution.style_factor_panel._BLOCK", 7)
+    monkeypatch.setattr("ktdeval.attribution.style_factor_panel._BLOCK_ASSETS", 5)
     np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
 
 

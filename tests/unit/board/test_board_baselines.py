@@ -32,7 +32,7 @@ from ktdeval.cards import load_card, load_evaluation
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.market import with_id
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.values.typed_json import to_plain
 from ktdeval_board.baselines import (

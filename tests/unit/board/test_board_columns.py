@@ -26,7 +26,7 @@ from ktdeval_board.ranking.column_texts import (
     division_scopes,
     system_labels,
 )
-from ktdeval_board.ranking.figures import score_figures
+from ktdeval_board.ranking.division_figures import score_figures
 from ktdeval_board.ranking.head_to_head import pairs_index, windows_of
 from ktdeval_board.rules import Erratum, WindowRule
 from scoring_cases import DEFINITIONS, scoring_card

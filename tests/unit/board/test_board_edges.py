@@ -21,7 +21,7 @@ from ktdeval_board.checking.content import check_content
 from ktdeval_board.checking.files import BoardTree
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.exchange.board_data import read_board
-from ktdeval_board.exchange.external_results import write_every_eval_ever
+from ktdeval_board.exchange.eval_results_export import write_every_eval_ever
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.model_pages import model_pages
 from ktdeval_board.rules import load_errata, load_rules

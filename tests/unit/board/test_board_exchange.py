@@ -36,7 +36,7 @@ from board_forge import forge_board
 from board_runs import printed as run
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError
 from ktdeval_board.board_entries import Board, load_board
-from ktdeval_board.documents import Series
+from ktdeval_board.document_types import Series
 from ktdeval_board.exchange import (
     load_daily_frame,
     load_episodes_frame,
@@ -52,7 +52,7 @@ from ktdeval_board.exchange.board_data import (
     write_folder,
 )
 from ktdeval_board.exchange.data_frames import MAKERS
-from ktdeval_board.exchange.external_results import (
+from ktdeval_board.exchange.eval_results_export import (
     SCHEMA_VERSION,
     make_record,
     record_path,
@@ -60,7 +60,7 @@ from ktdeval_board.exchange.external_results import (
 )
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.column_texts import EXTRA
-from ktdeval_board.ranking.daily import facts_of
+from ktdeval_board.ranking.daily_summaries import facts_of
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.read_documents import read_own
 from paths import SUPPORT

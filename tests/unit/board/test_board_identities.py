@@ -42,9 +42,9 @@ from ktdeval.errors import ConfigError, KtdevalError, SignatureError
 from ktdeval.runner import Registrant, Registration
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import load_board
-from ktdeval_board.bundle import Redactor
 from ktdeval_board.command import leaderboard
 from ktdeval_board.layout import BoardFolder
+from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegistrationResult, register
 from ktdeval_board.rules import load_rules
 

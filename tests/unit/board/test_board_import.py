@@ -19,9 +19,9 @@ from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import loads_strict
 from ktdeval.values.typed_json import encode_canonical, from_plain, to_plain
-from ktdeval_board.documents import Imported
-from ktdeval_board.exchange import lm_eval, load_frame, load_imported_frame
-from ktdeval_board.exchange.lm_eval import import_results
+from ktdeval_board.document_types import Imported
+from ktdeval_board.exchange import lm_eval_import, load_frame, load_imported_frame
+from ktdeval_board.exchange.lm_eval_import import import_results
 from ktdeval_board.read_documents import read_untrusted
 from paths import SUPPORT
 from tables import on_each_row
@@ -282,8 +282,8 @@ def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_pat
 def test_more_figures_than_a_document_may_hold_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert lm_eval.MOST_RESULTS == 20_000
-    monkeypatch.setattr(lm_eval, "MOST_RESULTS", 4)
+    assert lm_eval_import.MOST_RESULTS == 20_000
+    monkeypatch.setattr(lm_eval_import, "MOST_RESULTS", 4)
     with pytest.raises(CardError, match="has 5 figures; at most 4 are taken"):
         imported(tmp_path, NEW)
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from board_cards import put_json, verdict_of
 from board_checked import change_card, make_board, make_run, submit
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_board.board_entries import load_board, load_markets
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.content import check_content

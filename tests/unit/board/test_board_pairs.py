@@ -26,7 +26,7 @@ from card_cases import typed
 from compare_cards import make_card
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.typed_json import to_plain
-from ktdeval_board.documents import Rerun
+from ktdeval_board.document_types import Rerun
 from ktdeval_board.ranking.head_to_head import (
     FIELDS,
     MOST_PAIRED,
@@ -39,7 +39,7 @@ from ktdeval_board.ranking.model_pages import history, mask_effects, model_pages
 from ktdeval_board.rules import Erratum, WindowRule
 from ktdeval_compare.compare import CompareOptions, compare
 from ktdeval_compare.compared_cards import Entrant
-from ktdeval_compare.effects import EffectsOptions as EffectOptions, effects
+from ktdeval_compare.mask_effects import EffectsOptions as EffectOptions, effects
 
 # -- pairs of windows
 

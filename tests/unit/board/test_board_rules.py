@@ -21,7 +21,7 @@ from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.rules import MOST_FINDINGS, Stage, findings_of
-from ktdeval_board.documents import RecordFile, Records
+from ktdeval_board.document_types import RecordFile, Records
 from ktdeval_board.read_documents import read_untrusted
 from ktdeval_board.rules import Rules
 

@@ -22,13 +22,13 @@ from ktdeval.attribution import attribute
 from ktdeval.errors import DataError, StoreError
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.market import MarketSnapshot, load_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot
 from ktdeval.stats import random_envelope
 from ktdeval.trading import Ledger
 from ktdeval.trading.ledger import OrderRecord
 from ktdeval.values.typed_json import from_plain, to_plain
-from ktdeval_board.daily_series import (
+from ktdeval_board.derived_documents import (
     asked,
     make_decisions,
     make_market,
@@ -38,7 +38,7 @@ from ktdeval_board.daily_series import (
     signal_counts,
     windows_of,
 )
-from ktdeval_board.documents import Decisions, Series, rounded
+from ktdeval_board.document_types import Decisions, Series, rounded
 from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule, load_rules
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import render_pages

@@ -43,11 +43,11 @@ from ktdeval.values.strict_json import dumps_pretty, loads_strict
 from ktdeval.values.typed_json import to_plain
 from ktdeval_board.atomic_moves import Placement
 from ktdeval_board.board_entries import load_board
-from ktdeval_board.bundle import HOME, REDACTED, Redactor
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.command import leaderboard
-from ktdeval_board.documents import Records
+from ktdeval_board.document_types import Records
 from ktdeval_board.read_documents import read_untrusted
+from ktdeval_board.redacted_records import HOME, REDACTED, Redactor
 from ktdeval_board.rules import load_rules
 from ktdeval_board.submit import SubmitRequest, submit_run
 from tables import on_each_row
@@ -413,7 +413,7 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
 
     task = {"tasks": ("deanon_probe",), "windows": (WINDOW,)}
     begin(tmp_path / "board", market, baselines=(), **task)
-    from ktdeval.registry.loading import load_plugins
+    from ktdeval.registry.plugin_registry import load_plugins
     from ktdeval.runner import evaluate
     from ktdeval.runner.config import RunConfig
 

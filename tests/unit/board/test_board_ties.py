@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from board_ranks import daily, make_board, make_entry, make_series, ranked_tables
 from compare_cards import make_card, save_run
 from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
-from ktdeval_board.ranking.daily import mean_by_day, same_days
+from ktdeval_board.ranking.daily_summaries import mean_by_day, same_days
 from ktdeval_board.ranking.rows import share_ranks
 from ktdeval_board.ranking.table import MOST_TESTED
 from ktdeval_compare.compared_cards import daily_table, load_entrants

@@ -11,7 +11,7 @@ from ktdeval.calls.prices import Price, PriceTier
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Usage
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
 
 ORDINARY = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5, as_of="2026-10-01")
 HALF = ORDINARY.in_batch()

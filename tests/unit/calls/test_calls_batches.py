@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from batch_runs import PRICE, BatchRun
-from ktdeval.calls.batches import BatchTag
+from ktdeval.calls.batch_api import BatchTag
 from ktdeval.errors import BudgetError, ProviderError, StoreError
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.stores.mirror import mirrors_forgotten

@@ -14,7 +14,14 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec, Usage
+from ktdeval.harness.chat_messages import (
+    CallParams,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from loops import not_empty
 from searching import examples
 from threads import Waiter, in_threads

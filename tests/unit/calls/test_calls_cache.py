@@ -26,7 +26,7 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import is_cacheable, pack, request_key
 from ktdeval.errors import StoreError
 from ktdeval.harness import ModelTraits
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     CallParams,
     Message,
     ModelRequest,
@@ -248,7 +248,7 @@ import sys
 from pathlib import Path
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
-from ktdeval.harness.messages import Reply
+from ktdeval.harness.chat_messages import Reply
 from ktdeval.values.hashes import sha256_hex
 sys.stdin.readline()
 cache = CallDatabase(Path(sys.argv[1]))

@@ -19,7 +19,7 @@ from ktdeval.calls.cache_admin import CacheAdmin, CacheFinding
 from ktdeval.calls.database import CACHE, RECORD, CallDatabase, Connection, LogIdentity
 from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow
 from ktdeval.errors import StoreError
-from ktdeval.harness.messages import Reply
+from ktdeval.harness.chat_messages import Reply
 from ktdeval.values.strict_json import dumps_canonical
 
 

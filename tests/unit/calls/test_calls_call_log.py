@@ -26,7 +26,7 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import CACHED, CallRecord, Spent
 from ktdeval.errors import StoreError
-from ktdeval.harness.messages import Reply, ToolCall, Usage
+from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.values.hashes import sha256_hex
 from paths import SUPPORT_FOLDERS
 from threads import in_threads

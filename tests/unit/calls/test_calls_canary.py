@@ -14,8 +14,8 @@ import pytest
 
 from json_places import with_value
 from ktdeval.errors import BudgetError, ModelError, StoreError
-from ktdeval.harness.messages import CallParams, ModelRequest, Reply
-from ktdeval.runner.canary import (
+from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply
+from ktdeval.runner.model_drift import (
     CANARIES,
     LONGEST_ANSWER,
     REPEATS,

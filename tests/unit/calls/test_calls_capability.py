@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from call_clients import OpenProvider
-from ktdeval.calls.capability import ATTEMPTS, choose_protocol
+from ktdeval.calls.tool_protocol_probe import ATTEMPTS, choose_protocol
 from ktdeval.errors import BudgetError, ConfigError, ModelError, PluginError, ProviderError
-from ktdeval.harness.messages import CallParams, ModelRequest, Reply, ToolCall, ToolProtocol
+from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply, ToolCall, ToolProtocol
 from protocol_speaker import spoken, understood
 
 LADDER: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")

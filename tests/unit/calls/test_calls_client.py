@@ -19,9 +19,9 @@ from ktdeval.calls.http_errors import one_line
 from ktdeval.calls.record import request_key
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
-from ktdeval.harness.messages import Opaque, Reply, ToolCall, Usage
+from ktdeval.harness.chat_messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
-from ktdeval.runner.remote.model_access import RemoteAccess, RunSignals
+from ktdeval.runner.remote.model_connection import RemoteAccess, RunSignals
 from ktdeval.task_api.events import CheckDelayed
 from threads import in_threads
 

@@ -14,9 +14,9 @@ import pytest
 
 from adapter_server import Prepared, prepared
 from call_clients import RunClients
-from ktdeval.calls.context import Context, ContextExceeded, ContextWindow, ways_out
+from ktdeval.calls.context_window import Context, ContextExceeded, ContextWindow, ways_out
 from ktdeval.errors import ProviderError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Usage
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
 from stub_provider import skip_without_sdks

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ktdeval.calls.limiter import AimdWindow, ProviderLimiter
+from ktdeval.calls.concurrency_limit import AimdWindow, ProviderLimiter
 from threads import Waiter
 
 

@@ -26,7 +26,7 @@ from ktdeval.calls.prices import (
 )
 from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord, summarise_calls
 from ktdeval.errors import ConfigError
-from ktdeval.harness.messages import Usage
+from ktdeval.harness.chat_messages import Usage
 from searching import examples
 from tables import beside, on_each_row
 

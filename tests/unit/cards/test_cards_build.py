@@ -28,20 +28,20 @@ from card_cases import (
     typed,
 )
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
-from ktdeval.cards.check import parse_card, validate_card
+from ktdeval.cards.card_reading import parse_card, validate_card
 from ktdeval.cards.fields.cost import CardPrices, trading_cost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
-from ktdeval.cards.fields.parts import Pluggable
+from ktdeval.cards.fields.fact_types import Pluggable
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
-from ktdeval.cards.scoring import build_scoring_card
-from ktdeval.cards.trading import build_card
+from ktdeval.cards.scoring_card import build_scoring_card
+from ktdeval.cards.trading_card import build_card
 from ktdeval.errors import CardError, PluginError
-from ktdeval.harness.messages import Usage
+from ktdeval.harness.chat_messages import Usage
 from ktdeval.stats.metric import MetricValue
-from ktdeval.stats.panel import panel_metric, panel_metrics
+from ktdeval.stats.performance_metrics import panel_metric, panel_metrics
+from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import Score
-from ktdeval.task_api.spec import Window
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate

@@ -15,9 +15,14 @@ from hypothesis import given, strategies as st
 from card_cases import PRICE, PROVENANCE, card, episode, paid
 from json_places import leaves, with_value
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.check import load_card, parse_card, validate_card
-from ktdeval.cards.compare import card_difference, first_difference, line_of, steps_difference
-from ktdeval.cards.fields.facts import ScoringFacts, TradingFacts
+from ktdeval.cards.card_reading import load_card, parse_card, validate_card
+from ktdeval.cards.fields.recorded_facts import ScoringFacts, TradingFacts
+from ktdeval.cards.recomputation_diff import (
+    card_difference,
+    first_difference,
+    line_of,
+    steps_difference,
+)
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.strict_json import dumps_pretty

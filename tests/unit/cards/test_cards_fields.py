@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from card_cases import card
+from ktdeval.cards.assembly import card_type
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.derived_fields import card_type
-from ktdeval.cards.fields.order import FIELDS, fields_of
+from ktdeval.cards.fields.all_fields import FIELDS, fields_of
 from paths import REPOSITORY
 from source_trees import imports_in
 
@@ -165,5 +165,9 @@ def test_no_module_of_cards_imports_itself_through_others_not_even_for_a_type() 
         modules[name] = set(imports_in(ast.walk(ast.parse(path.read_text("utf-8"))), names=True))
 
     order = list(TopologicalSorter(modules).static_order())
-    assert order.index("ktdeval.cards.fields.facts") < order.index("ktdeval.cards.fields.order")
-    assert order.index("ktdeval.cards.fields.order") < order.index("ktdeval.cards.check")
+    assert order.index("ktdeval.cards.fields.recorded_facts") < order.index(
+        "ktdeval.cards.fields.all_fields"
+    )
+    assert order.index("ktdeval.cards.fields.all_fields") < order.index(
+        "ktdeval.cards.card_reading"
+    )

@@ -11,7 +11,7 @@ from card_cases import card, typed
 from compare_cards import make_card
 from ktdeval.cards.narrow_tables import column_widths, fitted
 from ktdeval.cards.show import card_lines, plain_text, side_by_side, summary_lines
-from ktdeval.cards.table import Grid
+from ktdeval.cards.table_types import Grid
 
 WIDE = Grid(
     "title",

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ktdeval.cards.check import load_evaluation, validate_card
+from ktdeval.cards.card_reading import load_evaluation, validate_card
 from ktdeval.cards.fields.orders import is_untraded
-from ktdeval.cards.fields.ranking import NEVER_TRADED
+from ktdeval.cards.fields.rank_eligibility import NEVER_TRADED
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from run_support import TASK, WINDOW, store_market
 

@@ -16,9 +16,9 @@ from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards import System, parse_card
 from ktdeval.cards.fields.calls import call_problems
 from ktdeval.cards.fields.cutoff import window_side
-from ktdeval.cards.fields.parts import SideDays
+from ktdeval.cards.fields.fact_types import SideDays
 from ktdeval.cards.system import no_match
-from ktdeval.harness.messages import Usage
+from ktdeval.harness.chat_messages import Usage
 from ktdeval.market import Document, Documents
 from ktdeval.values.strict_json import dumps_pretty
 from metric_cases import market, spec

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
-from ktdeval.cards.fields.rules import costs_row
-from ktdeval.cards.figures import nearest_to_median, number
+from ktdeval.cards.fields.metric_rules import costs_row
+from ktdeval.cards.metric_tables import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import (
     card_lines,
@@ -23,8 +23,8 @@ from ktdeval.cards.show import (
     side_by_side,
     summary_lines,
 )
-from ktdeval.cards.table import dollars
-from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
+from ktdeval.cards.table_types import dollars
+from ktdeval.stats.performance_metrics import DIAGNOSTICS, PANEL_FAMILIES
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import dumps_pretty
 from metric_cases import ledger, spec, step

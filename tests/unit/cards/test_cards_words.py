@@ -9,8 +9,8 @@ import pytest
 
 from ktdeval.cards import card_words
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.labels import LABEL_WORDS, Label, TradingLabel
 from ktdeval.cards.fields.units import figure_text, unit_word
+from ktdeval.cards.fields.warning_labels import LABEL_WORDS, Label, TradingLabel
 from ktdeval.cards.schema import DOCS_PAGE
 from ktdeval.cards.words_file import (
     WORDS_FILE,

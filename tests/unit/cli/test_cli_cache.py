@@ -14,7 +14,7 @@ import pytest
 
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
-from ktdeval.harness.messages import Reply, Usage
+from ktdeval.harness.chat_messages import Reply, Usage
 from ktdeval.values.hashes import sha256_hex
 from terminal import Terminal
 

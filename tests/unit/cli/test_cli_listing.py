@@ -42,7 +42,7 @@ LISTINGS = ("tasks", "models", "agents", "metrics", "plugins")
 
 LIGHT = """
 import sys
-import ktdeval, ktdeval.api, ktdeval.registry.loading, ktdeval.runner.config
+import ktdeval, ktdeval.api, ktdeval.registry.plugin_registry, ktdeval.runner.config
 from ktdeval.cli.main import main
 for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json", "models", "agents", "list metrics", "list plugins"):
     if words:

@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.cli.completion import SHELLS
 from ktdeval.cli.main import COMPLETION, main
-from ktdeval.registry import loading
+from ktdeval.registry import plugin_registry
 from terminal import Terminal
 
 Capture = pytest.CaptureFixture[str]
@@ -48,7 +48,7 @@ def test_options_need_no_run_and_load_no_plugin(
     def refuse(*_: object) -> None:
         pytest.fail("a plugin was loaded")
 
-    monkeypatch.setattr(loading, "find_entry_points", refuse)
+    monkeypatch.setattr(plugin_registry, "find_entry_points", refuse)
     assert typing.words("ktdeval --mo") == ["--model", "--model-args"]
     assert "--model" not in typing.words("ktdeval --model builtin/hold --m")
     assert typing.words("ktdeval --rules ") == ["strict", "paper"]

@@ -11,8 +11,8 @@ import click
 import pytest
 
 from ktdeval.cli.main import cli
-from ktdeval.registry import loading
-from ktdeval.registry.loading import find_entry_points
+from ktdeval.registry import plugin_registry
+from ktdeval.registry.plugin_registry import find_entry_points
 from terminal import Terminal
 
 SMALL = ("--first", "2024-01-02", "--last", "2024-02-08")
@@ -20,8 +20,8 @@ NOTES = '''
 """Data that are notes in a file."""
 from dataclasses import dataclass
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.data_form import DataForm
-from ktdeval.values.fields import option
+from ktdeval.registry.plugin_data_formats import DataForm
+from ktdeval.values.config_options import option
 
 
 def write(params, folder):
@@ -150,7 +150,7 @@ def test_without_the_plugin_of_a_form_the_rest_works(
     def others() -> list[Any]:
         return [each for each in find_entry_points() if "qfinzero" not in each.module]
 
-    monkeypatch.setattr(loading, "find_entry_points", others)
+    monkeypatch.setattr(plugin_registry, "find_entry_points", others)
     assert "unknown data provider 'qfinzero'" in terminal.refusal("data", "make", "qfinzero")
     terminal.out("data", "make", "synthetic", *SMALL, "--out", tmp_path / "m")
     assert "0 kinds of error" in terminal.text("data", "check", tmp_path / "m")

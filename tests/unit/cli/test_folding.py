@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from ktdeval.cards.text_wrapping import folded_text
-from ktdeval.cli.table import grid_lines
+from ktdeval.cli.terminal_tables import grid_lines
 
 HEADS = ("model", "n", "mean", "", "verdict")
 ROWS = (("builtin/momentum", "10", "-1.25", "%", "tied"), ("openai/m", "10", "+0.50", "%", "tied"))

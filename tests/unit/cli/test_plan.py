@@ -14,19 +14,17 @@ import numpy as np
 import pytest
 
 import far_plugin
-from ktdeval.attribution.factors import FACTORS
+from ktdeval.attribution.style_factors import FACTORS
 from ktdeval.calls.prompt_size import USUAL_TOKENS, PromptBytes
 from ktdeval.cli.main import main
 from ktdeval.errors import CardError, ConfigError, PluginError, StoreError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
-from ktdeval.harness.session import TranscriptEntry
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec, Usage
+from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.market.snapshot import NameSpell
-from ktdeval.registry.loading import Plugins, load_plugins
-from ktdeval.runner import RunConfig, measure
-from ktdeval.runner.estimate import RunEstimate, estimate_run
-from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import (
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.runner import RunConfig, conversation_size
+from ktdeval.runner.conversation_size import (
     ASSUMED,
     HIGH,
     LOW,
@@ -36,6 +34,8 @@ from ktdeval.runner.measure import (
     MeasuringModel,
     StepSize,
 )
+from ktdeval.runner.episode_execution import EpisodeFactory
+from ktdeval.runner.estimate import RunEstimate, estimate_run
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.task_api import TaskTraits
 from ktdeval.values.strict_json import loads_strict
@@ -91,7 +91,7 @@ def size(plugins: Plugins, behaviour: AssumedBehaviour, task: str = TASK) -> Ste
     tasks, snapshot = choose_tasks(settings, plugins), replace(small_market(), id="0" * 64)
     spec = make_plan(settings, plugins, tasks, snapshot, None).specs[0]
     factory = EpisodeFactory(tasks, plugins, snapshot)
-    (measured,) = measure.measure_steps(spec, tasks[task], factory, behaviour, [1])
+    (measured,) = conversation_size.measure_steps(spec, tasks[task], factory, behaviour, [1])
     return measured
 
 
@@ -132,7 +132,7 @@ def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
 def test_the_smallest_value_of_a_schema_and_none_where_a_handle_is_needed(
     schema: Any, text: str | None, value: Any
 ) -> None:
-    assert measure.example(schema, text) == value
+    assert conversation_size.example(schema, text) == value
 
 
 def test_a_defect_of_an_agent_is_named(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ SIZES = dict.fromkeys(ASSUMED, StepSize(requests=3, sent=SENT, seconds=0.5, fail
 
 
 def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
-    rates = measure.assumed_rates(SIZES, CallLimits(4096, 120.0))
+    rates = conversation_size.assumed_rates(SIZES, CallLimits(4096, 120.0))
     typical = rates["typical"]
     assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.seconds) == (
         3,
@@ -167,7 +167,7 @@ def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
     )
     assert rates["high"].output_tokens == 3 * 4096
     assert rates["low"].input_tokens < typical.input_tokens < rates["high"].input_tokens
-    short = measure.assumed_rates(SIZES, CallLimits(100, 5.0))["typical"]
+    short = conversation_size.assumed_rates(SIZES, CallLimits(100, 5.0))["typical"]
     assert (short.output_tokens, short.seconds) == (
         300,
         15.5,
@@ -177,7 +177,9 @@ def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
 def test_finished_steps_take_the_place_of_assumptions() -> None:
     steps = [StepCounts(usage=Usage(1000 * number, 50)).record() for number in range(1, 12)]
     transcript = [TranscriptEntry(step=0, exchanges=({},) * 4, submission=None) for _ in steps]
-    rates = measure.observed_rates(steps, transcript, OWN_S, CallLimits(4096, 120.0, [2.0] * 44))
+    rates = conversation_size.observed_rates(
+        steps, transcript, OWN_S, CallLimits(4096, 120.0, [2.0] * 44)
+    )
     assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (
         4.0,
         6000.0,
@@ -187,7 +189,7 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
     assert {rate.output_tokens for rate in rates.values()} == {50.0}
     # A mean beyond the percentiles stays between low and high.
     steps = [StepCounts(usage=Usage(tokens, 1)).record() for tokens in [*[100] * 30, 100_000]]
-    rates = measure.observed_rates(steps, [transcript[0]] * 31, OWN_S, None)
+    rates = conversation_size.observed_rates(steps, [transcript[0]] * 31, OWN_S, None)
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
 
 
@@ -503,7 +505,9 @@ def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() ->
         harness = HarnessConfig(max_tool_calls=24)
         traits = TaskTraits(usual_tool_calls=lambda: 2)
 
-    assert [measure._research_calls(Calls(), behaviour) for behaviour in (LOW, TYPICAL, HIGH)] == [
+    assert [
+        conversation_size._research_calls(Calls(), behaviour) for behaviour in (LOW, TYPICAL, HIGH)
+    ] == [
         0,
         2,
         24,

@@ -10,7 +10,7 @@ import pytest
 
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import WORDS
-from ktdeval.cli.resume import resume_line
+from ktdeval.cli.resume_hint import resume_line
 from run_support import TASK, WINDOW, store_market
 from terminal import Terminal
 

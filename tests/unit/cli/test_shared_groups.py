@@ -7,7 +7,7 @@ import click
 from ktdeval.cli.groups import SharedGroup
 from ktdeval.cli.main import command_groups, shared_group
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.loading import hints
+from ktdeval.registry.plugin_registry import hints
 
 VIEW = hints()["shared_groups"]["view"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import UsageError
-from ktdeval.runner.remote.model_access import cache_path
+from ktdeval.runner.remote.model_connection import cache_path
 from terminal import Terminal
 
 

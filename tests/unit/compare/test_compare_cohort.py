@@ -24,13 +24,13 @@ from card_cases import RUIN, derived_fields, ruined_card
 from compare_cards import CardTerminal, make_card, save_card
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.cli.main import main
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
-from ktdeval.stats.luck import deflated_sharpe_ratio, sharpe_shape
+from ktdeval.stats.sharpe_significance import deflated_sharpe_ratio, sharpe_shape
 from ktdeval.values.strict_json import dumps_pretty
-from ktdeval_compare.exposures import cohort_means, welch_test
 from ktdeval_compare.functions import cohort
 from ktdeval_compare.luck import LuckRow, rank
+from ktdeval_compare.style_exposures import cohort_means, welch_test
 from scoring_cases import scoring_card
 
 _DEFINITION = {

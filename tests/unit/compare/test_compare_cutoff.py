@@ -19,7 +19,7 @@ from ktdeval.cards.fields import cutoff as module
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
 from ktdeval.market.calendar import parse_day
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
 from ktdeval.values.files import csv_rows

@@ -17,8 +17,8 @@ import pytest
 from card_cases import derived_fields
 from compare_cards import CardTerminal, make_card
 from ktdeval.errors import ConfigError
-from ktdeval.registry.loading import load_plugins
-from ktdeval.registry.table_files import PaperTable, Pivot
+from ktdeval.registry.paper_tables import PaperTable, Pivot
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.registry.task_files import table_specs
 from ktdeval.task_api.scoring import Score, ScoreDefinition
 from ktdeval.values.hashes import content_hash

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from compare_cards import CardTerminal
+from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import ScoreDefinition
-from ktdeval.task_api.spec import Window
 from ktdeval.values.hashes import content_hash
-from ktdeval_compare.scores import sample_of
+from ktdeval_compare.score_comparison import sample_of
 from metric_cases import market
 from scoring_cases import DEFINITIONS, TASK, score_spec, scoring_card
 

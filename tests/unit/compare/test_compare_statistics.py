@@ -14,10 +14,10 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from ktdeval.cli.main import main
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.stats.designs import (
+from ktdeval.stats.factorial_effects import (
     MASK_FACTORS,
     MODE_PIECES,
     blocks_of,
@@ -29,7 +29,6 @@ from ktdeval.stats.designs import (
     overlap_correlation,
     shared_days,
 )
-from ktdeval.stats.envelope import EnvelopeSettings, random_envelope
 from ktdeval.stats.paired import (
     EXACT_UP_TO,
     correlated_null,
@@ -39,6 +38,7 @@ from ktdeval.stats.paired import (
     sign_flip,
     signed_rank,
 )
+from ktdeval.stats.random_traders import EnvelopeSettings, random_envelope
 from ktdeval.trading.types import TradingConfig
 
 DIFFERENCES = st.lists(st.integers(-6, 6), min_size=1, max_size=11).map(

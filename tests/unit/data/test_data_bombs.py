@@ -19,7 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ktdeval.values.size_limits import ALWAYS_ALLOWED, check_parquet, open_parquet, open_unpacked
+from ktdeval.values.decompression_limits import (
+    ALWAYS_ALLOWED,
+    check_parquet,
+    open_parquet,
+    open_unpacked,
+)
 from memory import ktdeval_within
 
 ROWS = 40_000_000
@@ -218,7 +223,7 @@ def test_a_real_market_of_25_million_bars_is_within_the_bounds() -> None:
 
 def test_a_transcript_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
     from ktdeval.errors import StoreError
-    from ktdeval.runner.journal import unpack_lines
+    from ktdeval.runner.episode_journal import unpack_lines
 
     packed = zstandard.ZstdCompressor().compress(bytes(1 << 30))
     path = tmp_path / "transcript.jsonl.zst"

@@ -23,10 +23,10 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
+from ktdeval_data.fetch.assemble_market import _with_factor
 from ktdeval_data.fetch.libraries import _BaostockSocket
-from ktdeval_data.fetch.market import _with_factor
-from ktdeval_data.fetch.tables import _typed
-from ktdeval_data.fetch.vendor import plan, vendors
+from ktdeval_data.fetch.vendor_requests import plan, vendors
+from ktdeval_data.fetch.vendor_tables import _typed
 from paths import SUPPORT
 from run_support import start
 from tables import on_each_row

@@ -19,7 +19,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot
-from ktdeval_data.fetch.vendor import plan, vendors
+from ktdeval_data.fetch.vendor_requests import plan, vendors
 from paths import SUPPORT
 from terminal import Terminal
 from vendor_answers import COIN_DAYS, DAYS, FIRST, LAST, VendorHandler, VendorServer, vendor_server

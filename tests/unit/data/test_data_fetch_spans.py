@@ -21,8 +21,8 @@ from ktdeval.errors import DataError
 from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.bar_timestamps import days_of_ends, days_of_midnights
 from ktdeval_data.fetch.coverage import missing_of, problems_of
-from ktdeval_data.fetch.currencies import in_whole_units
 from ktdeval_data.fetch.libraries import _plain_cell
+from ktdeval_data.fetch.quote_currencies import in_whole_units
 from paths import SUPPORT
 from terminal import Terminal
 from vendor_answers import (

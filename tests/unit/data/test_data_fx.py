@@ -17,14 +17,14 @@ from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.testing import check_task
 from ktdeval.trading import AccountConfig, MarketTape
-from ktdeval.trading.account import open_account
+from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
 from ktdeval.trading.types import Order
-from ktdeval_data.exchange_rates import convert
+from ktdeval_data.currency_conversion import convert
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from tables import changed, on_each_row

@@ -20,8 +20,8 @@ from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.quality import check
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.values.fields import build
-from ktdeval_data import columns
+from ktdeval.values.config_options import build
+from ktdeval_data import vendor_tables
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from raw_market import changed as changed_bar, market
@@ -323,7 +323,7 @@ def test_parquet_gzip_and_folders_are_the_same_market(
             tmp_path / name / f"600000.SH.{suffix}"
         )
     expected = assemble(read_long(LongParams(**paths)))
-    monkeypatch.setattr(columns, "_ROWS", 3)  # text files are read in two parts
+    monkeypatch.setattr(vendor_tables, "_ROWS", 3)  # text files are read in two parts
     for name in ("bars.csv.gz", "bars.parquet", "years", "codes", "kinds"):
         actual = assemble(read_long(LongParams(**{**paths, "bars": str(tmp_path / name)})))
         assert np.array_equal(actual.close, expected.close), name
@@ -707,23 +707,23 @@ def test_a_code_is_taken_from_file_names_of_a_folder_only(tmp_path: Path) -> Non
     folder.mkdir()
     for code in ("600519.SH", "000001.SZ"):
         (folder / f"{code}.csv").write_text("date,close\n2024-01-02,10\n")
-    table = columns.read_table(folder, ["code", "date", "close"], [], {}, repeated=["code"])
+    table = vendor_tables.read_table(folder, ["code", "date", "close"], [], {}, repeated=["code"])
     assert dict(zip(table["code"], table["close"], strict=True)) == {
         "000001.SZ": 10.0,
         "600519.SH": 10.0,
     }
     assert isinstance(table["code"].dtype, pd.CategoricalDtype)
-    as_text = columns.read_table(folder, ["code", "date", "close"], [], {})
+    as_text = vendor_tables.read_table(folder, ["code", "date", "close"], [], {})
     assert as_text["code"].tolist() == ["000001.SZ", "600519.SH"]
 
     with pytest.raises(
         DataError,
         match=r"no column for 'code' \(tried code, .*\(date, close\) holds codes; .*--code CODE",
     ):
-        columns.read_table(folder / "600519.SH.csv", ["code", "date", "close"], [], {})
+        vendor_tables.read_table(folder / "600519.SH.csv", ["code", "date", "close"], [], {})
     # A folder whose files lack another column too names that one.
     with pytest.raises(DataError, match=r"no column for '(code|open)'"):
-        columns.read_table(folder, ["code", "date", "open"], [], {})
+        vendor_tables.read_table(folder, ["code", "date", "open"], [], {})
 
 
 def test_changed_texts_keep_their_kind_of_column() -> None:
@@ -731,12 +731,12 @@ def test_changed_texts_keep_their_kind_of_column() -> None:
         return {"a": "A", "b": "B"}.get(text, text)
 
     texts = ["a", None, "b", "a"]
-    plain = columns.with_texts(pd.Series(texts), capital)
+    plain = vendor_tables.with_texts(pd.Series(texts), capital)
     assert (plain.tolist(), plain.map(type).tolist()) == (["A", "no code", "B", "A"], [str] * 4)
-    labelled = columns.with_texts(pd.Series(texts, dtype="category"), capital)
+    labelled = vendor_tables.with_texts(pd.Series(texts, dtype="category"), capital)
     assert isinstance(labelled.dtype, pd.CategoricalDtype)
     assert labelled.astype(str).tolist() == ["A", "no code", "B", "A"]
     # Two texts that become one are one category.
     assert list(
-        columns.with_texts(pd.Series(["a", "A"], dtype="category"), capital).cat.categories
+        vendor_tables.with_texts(pd.Series(["a", "A"], dtype="category"), capital).cat.categories
     ) == ["A"]

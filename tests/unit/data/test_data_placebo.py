@@ -16,14 +16,14 @@ import pytest
 from placebo_check import DESCRIPTION, LIKENESS, books, describe, false_alpha, likeness, selection
 
 from accept_runs import card, evaluate, import_real, silently, verify
-from ktdeval.attribution.fit import Fit, fit_factors
+from ktdeval.attribution.factor_returns import Fit, fit_factors
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market.documents import Documents, Entity
 from ktdeval.market.manifest import snapshot_id, with_id
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.bootstrap import Resampling
 from ktdeval.stats.series import newey_west_mean

@@ -16,14 +16,14 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.fields import build
+from ktdeval.values.config_options import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import code_in_name, code_in_title, lost_zeros, plain_code
 from ktdeval_data.reading.days import DayForm, parse_days
-from ktdeval_data.reading.layout import find_layout
 from ktdeval_data.reading.names import squeezed, unit_in
 from ktdeval_data.reading.numbers import decimal_mark, to_numbers
+from ktdeval_data.reading.text_layout import find_layout
 from loops import not_empty
 
 ROWS = """日期,代码,开盘,最高,最低,收盘,成交量

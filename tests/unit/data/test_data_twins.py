@@ -20,7 +20,7 @@ from ktdeval.errors import DataError
 from ktdeval.market import FloatArray, MarketSnapshot, sessions
 from ktdeval.market.manifest import snapshot_id
 from ktdeval.market.quality import check
-from ktdeval.market.raw import raw_from_snapshot
+from ktdeval.market.raw_tables import raw_from_snapshot
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import GROUPS, NEWS, make_twin, make_with_files
 from loops import not_empty

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.attribution.factors import FACTORS, factor_values
+from ktdeval.attribution.style_factors import FACTORS, factor_values
 from ktdeval.errors import DataError
 from ktdeval.market.calendar import sessions, window_rows
 from ktdeval.market.manifest import snapshot_id
@@ -22,7 +22,7 @@ from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
-from ktdeval_data.synthetic_shocks import CONTROL_POINTS, REGIMES, target_levels
+from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, target_levels
 from loops import not_empty
 from searching import examples
 

@@ -24,28 +24,28 @@ from statsmodels.stats.proportion import proportion_confint
 from forging import change_transcript, edit_json
 from json_places import with_value
 from ktdeval import errors
-from ktdeval.cards.check import (
+from ktdeval.cards.card_reading import (
     attached_block,
     load_card,
     load_evaluation,
     validate_card,
 )
 from ktdeval.cards.fields.certificate import NOTHING_HIDDEN
-from ktdeval.cards.fields.parts import NOT_GIVEN
+from ktdeval.cards.fields.fact_types import NOT_GIVEN
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
+from ktdeval.runner.episode_journal import pack_lines
 from ktdeval.runner.estimate import estimate_run
-from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.remote.run_folder import ANSWERS, TRANSCRIPT, RunFolder
-from ktdeval.task_api.task import describe_task
+from ktdeval.task_api.trading_task import describe_task
 from ktdeval.values.hashes import file_sha256, sha256_hex
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.commands.adding import import_file as on_board
+from ktdeval_board.commands.import_external import import_file as on_board
 from ktdeval_board.init import NewBoard, init_board
 from ktdeval_deanon.certificate import certificate_tables
 from ktdeval_deanon.certificate.card import (
@@ -59,7 +59,6 @@ from ktdeval_deanon.certificate.card import (
 from ktdeval_deanon.certificate.certificate_tables import certificate_rows
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from ktdeval_deanon.certificate.command import certify as command
-from ktdeval_deanon.certificate.control import control_tally
 from ktdeval_deanon.certificate.positive_control import control_share
 from ktdeval_deanon.certificate.questions import (
     ProbeChoice,
@@ -68,6 +67,7 @@ from ktdeval_deanon.certificate.questions import (
     open_questions,
 )
 from ktdeval_deanon.certificate.types import Certificate
+from ktdeval_deanon.certificate.unmasked_probes import control_tally
 from ktdfin_market import small_market
 from paths import SUPPORT
 from tables import on_each_row

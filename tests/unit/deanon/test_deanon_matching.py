@@ -24,21 +24,21 @@ from json_places import with_value
 from ktdeval.errors import DataError
 from ktdeval.market.storage import load_snapshot
 from ktdeval.masking import figure
-from ktdeval.masking.draws import round_significant
+from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.masking.lens import MASK_KINDS, MaskConfig
-from ktdeval.masking.payload import render_number
-from ktdeval_deanon.certificate.evidence import (
-    FIELDS,
-    PayloadComparisons,
-    figure_span,
-    read_payload,
-    stands_for,
-)
+from ktdeval.masking.payload_types import render_number
 from ktdeval_deanon.certificate.lookup_attackers import (
     AttackerGuess,
     RandomAttacker,
     field_sets,
     weigh,
+)
+from ktdeval_deanon.certificate.payload_matching import (
+    FIELDS,
+    PayloadComparisons,
+    figure_span,
+    read_payload,
+    stands_for,
 )
 from ktdeval_deanon.certificate.public_history import PARTS, PublicHistory
 from ktdfin_market import small_market

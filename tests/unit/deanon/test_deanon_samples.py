@@ -28,13 +28,13 @@ from deanon_play import (
 )
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.messages import CallParams, ToolCall
-from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.chat_messages import CallParams, ToolCall
 from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.step_session import GuardedSession
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import TargetTask, is_scoring
-from ktdeval.task_api.spec import Window
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
 from ktdeval.values.seeds import derive_seed

@@ -31,7 +31,7 @@ from deanon_play import (
 )
 from ktdeval.market.snapshot import MarketSnapshot, NameSpell
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_binomial, wilson
 from ktdeval.task_api.scoring import AnswerRecord, Score

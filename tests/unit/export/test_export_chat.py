@@ -28,8 +28,8 @@ from export_runs import (
 from forging import change_transcript, rehash
 from ktdeval.harness import Reply
 from ktdeval.market import save_snapshot
-from ktdeval.registry.loading import load_plugins
-from ktdeval_export.evaluation_data import evaluation_use
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval_export.held_out_episodes import evaluation_use
 from ktdeval_export.replayed_steps import traced_episodes
 from ktdeval_export.training_rows import exclusion
 from ktdfin_market import small_market

@@ -13,7 +13,7 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Usage
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
 from ktdeval.stores import ClaimBoard, SharedSum
 from ktdeval_grid.layout import open_place
 from ktdeval_grid.plan import GridPlan, PlannedModel

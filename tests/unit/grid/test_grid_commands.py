@@ -10,13 +10,13 @@ import pytest
 
 import ktdeval.runner
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
-from ktdeval.registry import loading
+from ktdeval.registry import plugin_registry
 from ktdeval.registry.discovery import find_entry_points
+from ktdeval_grid.command_group import COMMANDS, grid as group
 from ktdeval_grid.ctl_command import _ACTIONS
 from ktdeval_grid.estimate_types import SCENARIOS
 from ktdeval_grid.grid_control import read_control
-from ktdeval_grid.group import COMMANDS, grid as group
-from ktdeval_grid.plan_options import RUN_NAMES
+from ktdeval_grid.plan_overrides import RUN_NAMES
 from terminal import Terminal
 
 
@@ -199,7 +199,7 @@ def test_without_the_plugin_of_grids_a_plan_is_refused(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = [each for each in find_entry_points() if each.value != "ktdeval_grid"]
-    monkeypatch.setattr(loading, "find_entry_points", lambda: entries)
+    monkeypatch.setattr(plugin_registry, "find_entry_points", lambda: entries)
     assert "no installed plugin has grids" in terminal.refusal("plan", "ktd-fin")
     assert "No such option '--workers'" in terminal.refusal("plan", "--workers", "2")
     assert "no kind 'plans'" in terminal.refusal("list", "plans")

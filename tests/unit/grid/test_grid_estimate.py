@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_grid.estimate import _added, estimate_grid
 from ktdeval_grid.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.plan import plan_of

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from grid_pages import TABLE, bundle_page
-from ktdeval_grid.bundle import BundlePage, index_html, parse_table
 from ktdeval_grid.output_kinds import CardFacts, Conditions, output_specs
+from ktdeval_grid.static_site import BundlePage, index_html, parse_table
 
 
 def facts(**counts: int) -> CardFacts:

@@ -10,9 +10,9 @@ import pytest
 
 from grid_store import small_plan
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_grid.plan import PlannedModel, load_plan, plan_of, systems
-from ktdeval_grid.plan_options import resolved_plan
+from ktdeval_grid.plan_overrides import resolved_plan
 from ktdeval_grid.shipped_plans import plan_path, shipped_plans
 from tables import on_each_row
 

@@ -13,7 +13,7 @@ from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
 from ktdeval.values.typed_json import encode_canonical
 from ktdeval_grid.grid_control import DropModel, Pause, change_control
-from ktdeval_grid.json_lines import UnitEvents
+from ktdeval_grid.json_events import UnitEvents
 from ktdeval_grid.printed_status import duration, failure_lines, headline, status_lines
 from ktdeval_grid.records import WorkerPaid, paid_key
 from ktdeval_grid.status import GridStatus, look, reader_of, seconds_left, summarise

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import UsageError
 from ktdeval_grid.plan import GridPlan, PlannedModel
 from ktdeval_grid.records import GRID_VERSION, GridRecord, GridSystem, GridUnit
-from ktdeval_grid.units import (
+from ktdeval_grid.unit_order import (
     Shard,
     first_place_of,
     parse_shard,

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ktdeval_grid.plan import plan_of
-from ktdeval_grid.units import parse_shard
+from ktdeval_grid.unit_order import parse_shard
 from paths import REPOSITORY
 
 RECIPES = REPOSITORY / "examples" / "grid"

@@ -21,7 +21,7 @@ from gym_broker import broker_env, rewarded_by, session_samples  # noqa: E402
 from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, InvariantError, UsageError  # noqa: E402
-from ktdeval_gym.actions import RecordedCall  # noqa: E402
+from ktdeval_gym.action_submissions import RecordedCall  # noqa: E402
 from ktdeval_gym.broker_session import BrokerOptions  # noqa: E402
 from ktdeval_gym.rewards import RewardName  # noqa: E402
 from ktdeval_qfinzero.timestamps import parse_moment  # noqa: E402

@@ -25,13 +25,13 @@ from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import Instrument  # noqa: E402
-from ktdeval.registry.loading import load_plugins  # noqa: E402
+from ktdeval.registry.plugin_registry import load_plugins  # noqa: E402
 from ktdeval.runner import load_ledger  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
-from ktdeval_gym.simulation import AssetMarket, TradingSimulation  # noqa: E402
-from ktdeval_gym.trading import TradingEnv, TradingVectorEnv  # noqa: E402
+from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv  # noqa: E402
+from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation  # noqa: E402
 from ktdeval_gym.wrappers import Masked  # noqa: E402
 from ktdeval_markets.task import MarketTask  # noqa: E402
 from trading_market import make_market  # noqa: E402

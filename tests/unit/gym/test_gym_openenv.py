@@ -15,7 +15,7 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, ToolCall
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_gym.openenv_command import write_folder
 from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource

@@ -20,7 +20,7 @@ import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
 from gym_worlds import as_bytes  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
-from ktdeval_gym.actions import bounded  # noqa: E402
+from ktdeval_gym.action_submissions import bounded  # noqa: E402
 from ktdeval_gym.arrays import TaskForm  # noqa: E402
 from ktdeval_gym.open_task import OpenedTask, TaskChoice  # noqa: E402
 from ktdeval_gym.portfolio_vector import PortfolioVectorEnv, make_task_vector  # noqa: E402

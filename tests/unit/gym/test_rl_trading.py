@@ -19,15 +19,15 @@ from ktdeval import errors
 from ktdeval.errors import DataError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval.task_api import Window
 from ktdeval_gym import policy as module
 from ktdeval_gym.policy import DECISIONS, features, overlap, read_policy
-from ktdeval_gym.simulation import TradingSimulation
+from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
-from ktdeval_investorbench.params import TwinParams
+from ktdeval_investorbench.provider_params import TwinParams
 from tables import on_each_row
 from terminal import Terminal
 

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema, read_valid
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.plain_schema import plainly_follows
+from ktdeval.harness.schema_check import plainly_follows
 from ktdeval.trading.types import Order
 from masking_market import BASE_ROW, MARKET, guard_of, lens_of
 from searching import examples

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     NO_TOOL,
     CallParams,
     FinishReason,
@@ -24,9 +24,9 @@ from ktdeval.harness.messages import (
     ToolSpec,
     Usage,
 )
-from ktdeval.harness.protocols import ProtocolModel, decode, encode
+from ktdeval.harness.tool_protocols import ProtocolModel, decode, encode
 from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.strict_json import dumps_canonical, loads_strict
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted

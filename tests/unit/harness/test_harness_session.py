@@ -7,7 +7,7 @@ from ktdeval.errors import BudgetError, LeakError, ModelError, PluginError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Decision, HarnessConfig, Observation, StepSession
 from ktdeval.harness.arguments import AssetArg
-from ktdeval.harness.messages import (
+from ktdeval.harness.chat_messages import (
     MAX_REPLY_CHARS,
     CallParams,
     Message,
@@ -18,10 +18,10 @@ from ktdeval.harness.messages import (
     ToolSpec,
     Usage,
 )
-from ktdeval.harness.session import GuardedSession
 from ktdeval.harness.session_parts import NamedModel, SessionParts
-from ktdeval.harness.tools import tool
-from ktdeval.masking.payload import AssetRef, DayRef
+from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.tool_definition import tool
+from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdfin_play import Scripted
 from masking_market import BASE_ROW, CODES, guard_of, lens_of
 

@@ -22,7 +22,7 @@ from ktdeval.harness import (
 from ktdeval.market import Instrument
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.trading import AccountConfig, MarketTape, Position
-from ktdeval.trading.account import open_account
+from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
 from loops import not_empty
 from searching import examples

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness.action import action_schema
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.messages import ToolSpec
+from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.harness.stance_form import stance_schema
 from ktdeval.harness.step_schema import (
     MOST_LABELS,

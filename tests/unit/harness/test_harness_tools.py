@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import PluginError
 from ktdeval.harness.arguments import AssetArg, Bounds, DayArg, Length, ToolArgumentError
-from ktdeval.harness.tools import Refusal, Tool, call, json_tool, tool
-from ktdeval.masking.payload import AssetRef, DayRef
+from ktdeval.harness.tool_definition import Refusal, Tool, call, json_tool, tool
+from ktdeval.masking.payload_types import AssetRef, DayRef
 from masking_market import BASE_ROW, CODES, MARKET, lens_of
 from searching import examples
 from tables import beside, on_each_row

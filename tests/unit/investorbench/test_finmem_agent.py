@@ -14,11 +14,11 @@ import pytest
 
 from ktdeval.errors import ConfigError, ModelError, StoreError
 from ktdeval.harness import Lesson, Observation, Submission
-from ktdeval.harness.forced_answers import WORDS_ONLY
-from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.harness.forced_tool_calls import WORDS_ONLY
 from ktdeval.keyless import Conversation
 from ktdeval.observation import state_of_values
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.trading import Order
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ktdeval.runner.journal import unpack_lines
+from ktdeval.runner.episode_journal import unpack_lines
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval
 from tables import on_each_row
 

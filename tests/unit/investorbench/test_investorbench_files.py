@@ -19,16 +19,16 @@ from hypothesis import given, strategies as st
 import investorbench_texts
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, with_id
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.stats import MetricValue
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import random_snapshot
-from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import Ledger
-from ktdeval_investorbench.epochs import FIGURES
+from ktdeval_investorbench.epochs_from_cards import FIGURES
 from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.markets import make_market, make_twin
-from ktdeval_investorbench.params import FileParams, TwinParams
+from ktdeval_investorbench.provider_params import FileParams, TwinParams
 from ktdeval_investorbench.tables import SIZES, class_rows, classify, read_classes
 from searching import examples
 from tables import on_each_row

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from forging import change_transcript, read_transcript
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
-from ktdeval.attribution.panel import factor_history
+from ktdeval.attribution.style_factor_panel import factor_history
 from ktdeval.keyless import replaced
 from ktdeval.market.storage import load_snapshot
 from ktdeval.runner.ledger_file import load_ledger

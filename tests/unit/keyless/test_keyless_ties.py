@@ -15,14 +15,14 @@ import pytest
 
 from alias_play import MODELS, PLUGINS, cut, ledger, model_of, played, twins
 from board_ranks import entry, make_board, ranked_tables
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.keyless import replaced, standing
 from ktdeval.values.tie_breaking import first_of, grouped, places
 from ktdeval_agents.by_asset import ByAssetAgent
 from ktdeval_board.ranking.head_to_head import MOST_PAIRED, paired_cards
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.task import MarketTask
-from ktdeval_models.catalogue import make_builtin
+from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.params import RankParams
 from ktdeval_models.technical import RULES
 from ktdfin_market import small_market

@@ -14,9 +14,9 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import Observation
-from ktdeval.harness.messages import Reply, ToolCall
-from ktdeval.registry.loading import load_plugins
-from ktdeval.stats.panel import parse_failure_rate
+from ktdeval.harness.chat_messages import Reply, ToolCall
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.stats.performance_metrics import parse_failure_rate
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import Account, Position

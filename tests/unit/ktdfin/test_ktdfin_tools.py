@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.attribution.factors import factor_values
-from ktdeval.harness.tools import call
+from ktdeval.attribution.style_factors import factor_values
+from ktdeval.harness.tool_definition import call
 from ktdeval.market import Documents, Entity
 from ktdeval.market.snapshot import NameSpell
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.payload import AssetRef, DocumentRef
-from ktdeval.registry.loading import load_plugins
+from ktdeval.masking.payload_types import AssetRef, DocumentRef
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES
+from ktdeval_ktdfin.step_view import ResearchStep
 from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
-from ktdeval_ktdfin.trading_step import ResearchStep
 from ktdfin_market import rows, small_market, spec_of
 from news_items import poisoned_news, with_news
 from searching import examples

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
 from ktdeval_live.past_replay import SetClock
-from ktdeval_live.settle import settle_test, write_cards
+from ktdeval_live.settled_cards import settle_test, write_cards
 from ktdeval_live.verify_test import verify_test
 from live_plans import plan_of
 from live_week import BEFORE, take_step

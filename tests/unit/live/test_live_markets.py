@@ -11,8 +11,8 @@ import pytest
 from ktdeval.errors import ConfigError
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_live.clock import of_text
-from ktdeval_live.entries import Entry, EntryEpisode
-from ktdeval_live.settle import settle_test
+from ktdeval_live.entrant_episode import Entry, EntryEpisode
+from ktdeval_live.settled_cards import settle_test
 from ktdeval_live.verify_test import verify_test
 from live_drops import plugins
 from live_plans import rehearsed

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ktdeval.calls import ANSWERED, CACHED, read_calls
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.page.build import live_page
+from ktdeval_live.page.build_data import live_page
 from ktdeval_live.page.data import LivePage
 from live_plans import rehearsed
 from stub_provider import KEY, FaultPlan, running_stub, skip_without_sdks

@@ -13,22 +13,22 @@ from click.testing import CliRunner, Result
 from call_runs import call_of
 from ktdeval.calls.record import CallRecord
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.harness.messages import Usage
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.harness.chat_messages import Usage
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.values.strict_json import loads_strict
 from ktdeval.values.typed_json import encode_canonical
 from ktdeval_live.clock import of_text
 from ktdeval_live.commands import live
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin, join
-from ktdeval_live.page.build import live_page
-from ktdeval_live.page.costs import costs_of
+from ktdeval_live.page.build_data import live_page
 from ktdeval_live.page.data import LivePage
+from ktdeval_live.page.model_costs import costs_of
 from ktdeval_live.page.write import page_html, site_folder, write_page
 from ktdeval_live.past_replay import InlineAsker, SetClock
 from ktdeval_live.plan import Entrant
 from ktdeval_live.publish_chain import publications
-from ktdeval_live.settle import differences, settle_test
+from ktdeval_live.settled_cards import differences, settle_test
 from ktdeval_live.step import LiveStep
 from live_pages import Shape, generated_page
 from live_plans import entrants, plan_of, rehearsed

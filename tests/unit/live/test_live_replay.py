@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cards import load_card
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_live.clock import of_text
-from ktdeval_live.entries import Entry, EntryEpisode
+from ktdeval_live.entrant_episode import Entry, EntryEpisode
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.settle import settle_test, write_cards
+from ktdeval_live.settled_cards import settle_test, write_cards
 from ktdeval_live.verify_test import verify_test
 from live_plans import entrants, rehearsed
 

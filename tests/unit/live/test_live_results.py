@@ -13,12 +13,12 @@ from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.testing.markets import Rows, SnapshotDetails, tiny_snapshot
 from ktdeval_live.card_kind import can_be_ranked
 from ktdeval_live.clock import of_text
-from ktdeval_live.entries import Entry
+from ktdeval_live.entrant_episode import Entry
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
 from ktdeval_live.past_replay import InlineAsker, SetClock
 from ktdeval_live.results import EntryResult, buy_and_hold, entry_result
-from ktdeval_live.settle import (
+from ktdeval_live.settled_cards import (
     difference,
     excess_over,
     results_part,

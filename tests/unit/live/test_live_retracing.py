@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval_live.chain import Chain, Decided, Frozen
 from ktdeval_live.clock import of_text
+from ktdeval_live.decision_records import DecisionRecord
 from ktdeval_live.decision_replay import KnownMarkets, Retracer
-from ktdeval_live.entries import DayAnswer, Entry, answers
+from ktdeval_live.entrant_episode import DayAnswer, Entry, answers
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.past_replay import SetClock
-from ktdeval_live.records import DecisionRecord
 from ktdeval_live.test_under_check import CheckedFolder
 from ktdeval_live.verify_test import verify_test
 from live_plans import rehearsed

@@ -14,15 +14,15 @@ from click.testing import CliRunner, Result
 
 from ktdeval.cards import load_card
 from ktdeval.errors import ConfigError
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval_live.card_types import LiveCard
 from ktdeval_live.clock import of_text
 from ktdeval_live.commands import live
-from ktdeval_live.evidence import PROVES
 from ktdeval_live.folder import LiveFolder
-from ktdeval_live.page.build import live_page
+from ktdeval_live.page.build_data import live_page
 from ktdeval_live.past_replay import SetClock
 from ktdeval_live.plan import Stamping
+from ktdeval_live.publication_evidence import PROVES
 from ktdeval_live.time_authorities import NOBODY, authority_of, load_trust
 from ktdeval_live.verify_test import verify_test
 from live_day import kept_day

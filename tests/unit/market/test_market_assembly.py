@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import DataError, LookAheadError, UsageError
-from ktdeval.market import raw as tables
+from ktdeval.market import raw_tables as tables
 from ktdeval.market.assembly import assemble
 from ktdeval.market.calendar import parse_day, sessions, window_rows
 from ktdeval.market.quality import check

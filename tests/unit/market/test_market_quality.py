@@ -18,7 +18,7 @@ from ktdeval.market.quality import (
     check,
     raw_from_snapshot,
 )
-from ktdeval.market.raw import (
+from ktdeval.market.raw_tables import (
     SILENT_DAYS,
     UNTIL_SILENT,
     member_intervals,

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from ktdeval.market.quality import check
-from ktdeval.market.raw import RawMarket
+from ktdeval.market.raw_tables import RawMarket
 from ktdeval.market.renumbering import renumberings
-from ktdeval.market.securities import kind_of_security
+from ktdeval.market.security_kinds import kind_of_security
 from raw_market import DAYS, bars, market
 
 

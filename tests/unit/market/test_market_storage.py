@@ -29,7 +29,7 @@ from ktdeval.market.snapshot import BAR_FIELDS, Instrument, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
-from ktdeval.masking.payload import AssetName, AssetRef
+from ktdeval.masking.payload_types import AssetName, AssetRef
 from raw_market import DAYS, bars, market, same, without
 from searching import examples
 

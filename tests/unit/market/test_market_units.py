@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import apply_repairs, assemble
-from ktdeval.market.conventions import AMOUNT_UNITS, VOLUME_UNITS, Conventions, Unit, UnitScope
+from ktdeval.market.column_units import AMOUNT_UNITS, VOLUME_UNITS, Conventions, Unit, UnitScope
 from ktdeval.market.quality import Finding, RawMarket, check
-from ktdeval.market.units import stored_volume
+from ktdeval.market.unit_inference import stored_volume
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from raw_market import CODES, DAYS, bars, changed, market

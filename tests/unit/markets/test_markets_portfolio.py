@@ -20,13 +20,13 @@ from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, shown_state, table_rows
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.trading import AccountConfig, MarketRules, MarketTape
-from ktdeval.trading.account import open_account
+from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
 from ktdeval_markets.config import MarketConfig
-from ktdeval_markets.portfolio import (
+from ktdeval_markets.mean_variance_weights import (
     PortfolioRebuild,
     WeightRule,
     box_optimum,

@@ -19,10 +19,10 @@ from ktdeval.task_api.events import EpisodeStarted, StepFinished
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading import TradingConfig
 from ktdeval.values.typed_json import to_plain
-from ktdeval_board.daily_series import make_decisions
+from ktdeval_board.derived_documents import make_decisions
 from ktdeval_compare.episode_distance import course_of, distances
 from ktdeval_report.card_figures import WindowStudy
-from ktdeval_report.plots import weights_plot
+from ktdeval_report.card_plots import weights_plot
 from ledger_cases import short_ledger
 from metric_cases import spec as make_spec
 

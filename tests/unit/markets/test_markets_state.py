@@ -20,13 +20,13 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
-from ktdeval.market.close import Close
+from ktdeval.market.close_times import Close
 from ktdeval.market.documents import Entity
 from ktdeval.task_api import Window
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import ChargeRecord
 from ktdeval.values.yamlio import load_yaml
-from ktdeval_markets import prices, state, task as task_module
+from ktdeval_markets import price_tables, shown_state, task as task_module
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.task import MarketTask
 from metric_cases import order
@@ -204,7 +204,11 @@ def test_of_too_many_assets_the_most_traded_and_the_held_are_shown() -> None:
 
 
 def test_the_most_traded_assets_are_those_of_twenty_days() -> None:
-    assert (prices.LOOKBACK_DAYS, state.LIQUIDITY_DAYS, prices.VOLATILITY_DAYS) == (60, 20, 20)
+    assert (
+        price_tables.LOOKBACK_DAYS,
+        shown_state.LIQUIDITY_DAYS,
+        price_tables.VOLATILITY_DAYS,
+    ) == (60, 20, 20)
     # a day of the last twenty, and the one before them
     for row, shown in ((ROW - 19, "AAA"), (ROW - 20, "GGG")):
         base = market()
@@ -223,7 +227,7 @@ def test_the_most_traded_assets_are_those_of_twenty_days() -> None:
 def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() -> None:
     snapshot = market()
     stage = scene_of(snapshot)._stage
-    assert set(state.standings(stage, None, range(7)).values()) == {
+    assert set(shown_state.standings(stage, None, range(7)).values()) == {
         Standing(StanceRule.invested(find_venue("us_equity").fees, 0.0))
     }
     last = step_record(
@@ -243,7 +247,7 @@ def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() 
         ],
         nav_minor=120_000,
     )
-    standings = state.standings(stage, last, range(5))
+    standings = shown_state.standings(stage, last, range(5))
     assert [(one.weight, one.closed) for one in standings.values()] == [
         (0.3, 0.25),  # a quarter of the holding was sold
         (0.3, 0.4),  # of the short bought back
@@ -258,7 +262,7 @@ def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() 
     ruined = step_record(
         snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)], nav_minor=0
     )
-    assert state.standings(stage, ruined, [0])[0].weight == 0.0
+    assert shown_state.standings(stage, ruined, [0])[0].weight == 0.0
 
 
 # ---- orders and charges of the last step
@@ -300,7 +304,7 @@ def test_orders_of_the_last_step_are_shown_with_what_became_of_them() -> None:
     )
     shown = state_of(scene, snapshot, last)["last_step"]
     assert (shown["decided_by"], shown["failures"]) == ("model_after_retry", {"schema": 1})
-    assert shown["orders"]["columns"] == list(state.ORDER_COLUMNS)
+    assert shown["orders"]["columns"] == list(shown_state.ORDER_COLUMNS)
     assert shown["orders"]["rows"] == [
         ["BBB", "BUY", None, 2.0, "partially_filled", "volume", 1.5, 119.0, 1.0],
         ["CCC", "SELL", 0.25, None, "rejected", "cash", 0.0, None, 0.0],

@@ -30,22 +30,22 @@ from ktdeval.market import (
     duties_id,
     find_venue,
 )
-from ktdeval.market.close import Close
+from ktdeval.market.close_times import Close
 from ktdeval.market.documents import Entity
 from ktdeval.masking import identities_of
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_investorbench.markets import make_twin
-from ktdeval_investorbench.params import TwinParams
+from ktdeval_investorbench.provider_params import TwinParams
 from ktdeval_markets import task as task_module
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.prompt_texts import board_lines, venue_line
 from ktdeval_markets.task import MarketTask
-from ktdeval_models.catalogue import make_builtin
+from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.params import EqualWeightParams, RankParams
 from trading_market import make_market, market_scene
 

@@ -17,10 +17,10 @@ from scipy import stats
 from ktdeval.errors import ConfigError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.masking.draws import WICK_SD, WICK_SHIFT, Noise, round_significant
+from ktdeval.masking.aliases_and_noise import WICK_SD, WICK_SHIFT, Noise, round_significant
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
-from ktdeval.masking.payload import (
+from ktdeval.masking.payload_types import (
     AssetRef,
     DayRef,
     IndexLevel,
@@ -30,9 +30,10 @@ from ktdeval.masking.payload import (
     Shares,
 )
 from ktdeval.trading.types import Account, Position
-from ktdeval.values.fields import build, to_mapping
+from ktdeval.values.config_options import build, to_mapping
 from ktdeval.values.seeds import derive_seed
 from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES
+from ktdeval_ktdfin.step_view import EpisodeStage
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import (
     compare_candidates,
@@ -41,7 +42,6 @@ from ktdeval_ktdfin.tools import (
     portfolio_state,
     screen_candidates,
 )
-from ktdeval_ktdfin.trading_step import EpisodeStage
 from ktdfin_market import poisoned, small_market
 from ktdfin_play import PLUGINS, Play, trades
 from loops import not_empty

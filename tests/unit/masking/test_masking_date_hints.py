@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.masking import free_dates
 from ktdeval.masking.free_dates import _HINTS, _PATTERNS
-from ktdeval.masking.text import TextViews, normalise
+from ktdeval.masking.text_normalisation import TextViews, normalise
 from searching import examples
 
 # `from_regex` knows no look-arounds, and needs none: what they forbid is drawn and does not match.

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
-from ktdeval.masking.date_names import latin_names
+from ktdeval.masking.foreign_date_names import latin_names
 from masking_market import BASE_ROW, MARKET
 from tables import beside, on_each_row
 

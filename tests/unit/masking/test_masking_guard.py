@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
-from ktdeval.masking.identities import IdentifyingNames, IdentityIndex
+from ktdeval.masking.identity_index import IdentifyingNames, IdentityIndex
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.ordinary_words import COMMON_WORDS
-from ktdeval.masking.payload import AssetRef
-from ktdeval.masking.text import normalise, normalise_with_places
-from ktdeval.registry.loading import load_plugins
-from ktdeval_ktdfin import tables
-from ktdeval_markets import prices, state
+from ktdeval.masking.payload_types import AssetRef
+from ktdeval.masking.text_normalisation import normalise, normalise_with_places
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval_ktdfin import payloads
+from ktdeval_markets import price_tables, shown_state
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of
 from paths import REPOSITORY
 from searching import examples
@@ -166,7 +166,7 @@ keys = st.sampled_from(
     ["bars", "close_cny", "MOM_12_1", "stock_id", "shares", "day_+3", "asset_0042"]
 )
 keys |= st.builds(AssetRef, st.integers(0, len(CODES) - 1))
-payloads = st.recursive(
+any_payload = st.recursive(
     fields() | numbers | st.sampled_from(["trading", "limit_up", "main", "bse"]),
     lambda part: (
         st.lists(part, max_size=5) | st.tuples(part, part) | st.dictionaries(keys, part, max_size=4)
@@ -179,7 +179,7 @@ kinds = st.sampled_from(MASK_KINDS)
 
 
 @examples(100, search=250)
-@given(kind=kinds, rebase=st.booleans(), payload=payloads)
+@given(kind=kinds, rebase=st.booleans(), payload=any_payload)
 def test_no_rendered_payload_holds_what_its_mask_hides(kind, rebase, payload):
     lens = lens_of(kind, rebase_prices=rebase)
     text = lens.render_text(payload)
@@ -319,7 +319,7 @@ def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
     texts += [f"{tool.spec.description} {dict(tool.spec.parameters)}" for tool in tools]
     texts += [
         " ".join(names)
-        for of in (tables, state, prices)
+        for of in (payloads, shown_state, price_tables)
         for name, names in vars(of).items()
         if name.endswith("_COLUMNS")
     ]

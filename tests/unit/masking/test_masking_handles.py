@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.masking.dates import find_dates
-from ktdeval.masking.draws import AliasMap, DocumentAlias
+from ktdeval.masking.aliases_and_noise import AliasMap, DocumentAlias
+from ktdeval.masking.date_detection import find_dates
 from ktdeval.masking.lens import Lens, MaskConfig
-from ktdeval.masking.payload import (
+from ktdeval.masking.payload_types import (
     AssetRef,
     DayRef,
     MarketFigure,
 )
-from ktdeval.masking.text import TextViews
+from ktdeval.masking.text_normalisation import TextViews
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.values.seeds import derive_seed
 from masking_market import BASE_ROW, MARKET

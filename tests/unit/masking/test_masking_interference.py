@@ -17,9 +17,9 @@ from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply, call
 from ktdeval.market import MarketSnapshot
 from ktdeval.market.calendar import window_rows
 from ktdeval.masking import Lens
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
-from ktdeval.runner.window_notes import first_day_of_warm_up
+from ktdeval.runner.warm_up_notes import first_day_of_warm_up
 from ktdeval.task_api import EpisodeSpec, TargetTask
 from ktdeval.trading import Account, Position
 from ktdeval.trading.market_tape import MarketTape

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import DataError, PluginError
 from ktdeval.market.snapshot import BAR_FIELDS, Board
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
-from ktdeval.masking.payload import (
+from ktdeval.masking.payload_types import (
     AssetName,
     AssetRef,
     DayRef,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.masking.draws import cut_significant, round_significant
+from ktdeval.masking.aliases_and_noise import cut_significant, round_significant
 from ktdeval.masking.lens import Lens, MaskConfig
-from ktdeval.masking.payload import Price, Shares
+from ktdeval.masking.payload_types import Price, Shares
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order

@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 import investorbench_texts
 from ktdeval.market import Document, Documents
 from ktdeval.masking import IdentityIndex, Lens, MaskConfig, Prose, TextMask, identities_of, shorten
-from ktdeval.masking.payload import AssetRef, DayRef
-from ktdeval.masking.shortening import BOTH_ENDS_FROM, CUT_MARK, beginning, cut_of
+from ktdeval.masking.payload_types import AssetRef, DayRef
+from ktdeval.masking.text_truncation import BOTH_ENDS_FROM, CUT_MARK, beginning, cut_of
 from masking_market import BASE_ROW, CODES, MARKET, NAMES
 from searching import examples, is_searching
 from tables import beside, on_each_row

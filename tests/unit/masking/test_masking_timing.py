@@ -12,7 +12,7 @@ import pytest
 from accept_runs import import_real, synthetic
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from timing_attack import Evidence, IndexTimer, total_return
 
 PLUGINS = load_plugins()

@@ -16,10 +16,10 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, UsageError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.keyless import Conversation, Ranking, Sizing, buyable, rebalance
-from ktdeval.registry.loading import load_plugins
-from ktdeval_models.catalogue import make_builtin
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.params import (
     ChaosParams,

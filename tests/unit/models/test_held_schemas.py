@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.messages import ModelRequest, ToolSpec
-from ktdeval_models.remote.held_schemas import SchemaBounds
+from ktdeval.harness.chat_messages import ModelRequest, ToolSpec
+from ktdeval_models.remote.grammar_schemas import SchemaBounds
 from loops import not_empty
 from schema_documents import followers
 from schema_engines import Outlines, installed

@@ -11,9 +11,9 @@ import pytest
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import save_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.trading.ledger import StepRecord
-from ktdeval_models.memory import MemoryModel
+from ktdeval_models.memorizing_model import MemoryModel
 from ktdeval_models.params import MemoryParams
 from ktdfin_market import small_market
 from ktdfin_play import Play

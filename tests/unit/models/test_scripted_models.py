@@ -14,7 +14,7 @@ import ktdeval
 from ktdeval.api import Message, ModelError, ModelRequest, QATask, ToolSpec
 from ktdeval.errors import ConfigError
 from ktdeval.harness import smallest_value
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.values.strict_json import loads_strict
 from tables import on_each_row
 

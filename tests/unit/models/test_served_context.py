@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import Context
-from ktdeval.calls.context import stated_context
+from ktdeval.calls.context_window import stated_context
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
 from local_server import Answering, running

@@ -15,8 +15,8 @@ import pytest
 
 from ktdeval import errors
 from ktdeval.errors import UsageError
-from ktdeval.harness.messages import Message, ModelRequest, ToolSpec
-from ktdeval.registry.loading import load_plugins
+from ktdeval.harness.chat_messages import Message, ModelRequest, ToolSpec
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_models import technical
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smoothed, turn_of_month

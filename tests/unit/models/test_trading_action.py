@@ -11,9 +11,9 @@ import pytest
 
 from adapter_server import Prepared, prepared
 from ktdeval.errors import ConfigError, ModelError, ProviderError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
+from ktdeval_models.remote.external_agent import TradingActionModel
 from ktdeval_models.remote.params import RemoteParams
-from ktdeval_models.remote.trading_action import TradingActionModel
 from shown_states import with_state
 from stub_provider import skip_without_sdks
 from tables import on_each_row

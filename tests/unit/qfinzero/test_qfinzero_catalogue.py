@@ -22,11 +22,11 @@ from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.access.http import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.catalogue import catalogue, service_tools
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation, plain_json
 from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS
 from ktdeval_qfinzero.suite.prompt_texts import tool_hashes
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import Played, day, in_process, played, trading
 from qfinzero_server import Served, serving
 from qfinzero_world import small_dataset

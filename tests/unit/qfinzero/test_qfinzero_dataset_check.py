@@ -22,7 +22,7 @@ from msgspec import structs
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import BarBlock
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.folder import PartWriter, open_dataset
+from ktdeval_qfinzero.data.dataset_storage import PartWriter, open_dataset
 from ktdeval_qfinzero.data.layout import BarFile, described, load_manifest, manifest_text
 from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, EventRelease, SplitRow
 from ktdeval_qfinzero.timestamps import DAY, day_start

@@ -23,9 +23,9 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.errors import DataError, StoreError
 from ktdeval.values.folder_lock import locked
 from ktdeval.values.hashes import file_sha256
-from ktdeval_qfinzero.data.blocks import DatasetRefused
+from ktdeval_qfinzero.data.append_rows import DatasetAddition, update_dataset
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, manifest_text
 from ktdeval_qfinzero.data.rows import (
     DealRow,
@@ -35,7 +35,7 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     TagFilters,
 )
-from ktdeval_qfinzero.data.update import DatasetAddition, update_dataset
+from ktdeval_qfinzero.data.validation_rules import DatasetRefused
 from ktdeval_qfinzero.errors import ServiceError
 from loops import not_empty
 from qfinzero_memory import MemoryPrices

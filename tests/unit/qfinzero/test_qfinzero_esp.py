@@ -15,7 +15,7 @@ from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, row_key
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.esp.reading import SNIPPET_CHARACTERS, StoreQuery, event_rows, payload_of
+from ktdeval_qfinzero.esp.event_stream import SNIPPET_CHARACTERS, StoreQuery, event_rows, payload_of
 from ktdeval_qfinzero.timestamps import MINUTE
 from loops import not_empty
 from qfinzero_calls import DATASET, ask, ids, pages, refused, workspace

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
+from ktdeval_qfinzero.access.pages.health.calendar_export import to_csv, to_ics
 from ktdeval_qfinzero.access.pages.health.coverage import coverage_of
-from ktdeval_qfinzero.access.pages.health.export import to_csv, to_ics
 from ktdeval_qfinzero.access.pages.health.file_days import DayCache, read_days
 from ktdeval_qfinzero.access.pages.health.folders import folder_state
 from ktdeval_qfinzero.data.layout import load_manifest

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
 from qfinzero_server import Served, serving
 from qfinzero_toy import HOLD, HOLDING, TOYS

@@ -19,6 +19,15 @@ from ktdeval.errors import DataError
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.typed_json import from_plain
+from ktdeval_qfinzero.benchmark.item_generation import (
+    CallPattern,
+    Chosen,
+    SetupPattern,
+    Template,
+    TemplateFile,
+    load_templates,
+    make_items,
+)
 from ktdeval_qfinzero.benchmark.items import (
     BenchmarkItem,
     ItemCall,
@@ -28,16 +37,7 @@ from ktdeval_qfinzero.benchmark.items import (
     resolved,
 )
 from ktdeval_qfinzero.benchmark.market_facts import DayRange, MomentFacts
-from ktdeval_qfinzero.benchmark.templates import (
-    CallPattern,
-    Chosen,
-    SetupPattern,
-    Template,
-    TemplateFile,
-    load_templates,
-    make_items,
-)
-from ktdeval_qfinzero.benchmark.wordings import SlotWording
+from ktdeval_qfinzero.benchmark.template_slots import SlotWording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import TagFilters
 from ktdeval_qfinzero.scoring.paper import score

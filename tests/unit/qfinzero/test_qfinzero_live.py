@@ -12,10 +12,10 @@ from ktdeval.errors import ConfigError, InvariantError, StoreError
 from ktdeval.task_api import Sample
 from ktdeval_qfinzero.chat.question import turn_question
 from ktdeval_qfinzero.chat.task import ChatTask
-from ktdeval_qfinzero.live.config import LiveConfig
-from ktdeval_qfinzero.live.question import LiveSamples
-from ktdeval_qfinzero.session.question import session_question
-from ktdeval_qfinzero.session.task import SessionTask
+from ktdeval_qfinzero.live.tool_use_config import LiveConfig
+from ktdeval_qfinzero.live.tool_use_question import LiveSamples
+from ktdeval_qfinzero.session.trading_question import session_question
+from ktdeval_qfinzero.session.trading_task import SessionTask
 from qfinzero_calls import DATASET
 
 AS_OF = "2025-01-06T21:00:00Z"

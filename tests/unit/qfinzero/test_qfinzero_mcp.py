@@ -22,14 +22,14 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from ktdeval.cli.main import main
-from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.mcp import serve_stdio
-from ktdeval_qfinzero.access.served_market import served as served_catalogue
+from ktdeval_qfinzero.access.server_rules import served as served_catalogue
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.folder import open_dataset
+from ktdeval_qfinzero.client_workspace import Workspace
+from ktdeval_qfinzero.data.dataset_storage import open_dataset
 from ktdeval_qfinzero.pmb.broker import verify
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_scenario import Played, day, in_process, played
 from qfinzero_server import Served, serving
 from qfinzero_toy import TOYS

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval_qfinzero.access.pages.playground.chat_samples import add_sample, gold_calls, gold_task
 from ktdeval_qfinzero.access.pages.playground.chat_store import ChatHead, ChatStore, new_id
 from ktdeval_qfinzero.access.pages.playground.models import check_choice, offered_models
-from ktdeval_qfinzero.access.pages.playground.sample_rows import add_sample, gold_calls, gold_task
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, tasks_of
 from ktdeval_qfinzero.suite.grading import RecordedCall
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_server import Served, serving
 from qfinzero_world import small_dataset
 

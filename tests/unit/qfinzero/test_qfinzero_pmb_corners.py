@@ -17,9 +17,9 @@ from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow, SplitRow, SymbolR
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.account_views import summary_shown
 from ktdeval_qfinzero.pmb.broker import Broker, verify
+from ktdeval_qfinzero.pmb.broker_types import Instrument
 from ktdeval_qfinzero.pmb.margin import equity_e4
-from ktdeval_qfinzero.pmb.reference import BrokerReference
-from ktdeval_qfinzero.pmb.values import Instrument
+from ktdeval_qfinzero.pmb.reference_data import BrokerReference
 from ktdeval_qfinzero.timestamps import MINUTE, Clock
 from qfinzero_broker_play import EARLY, FLAT, FREE, OPEN, Play, by_days, market, minutes, table
 from qfinzero_calls import refused

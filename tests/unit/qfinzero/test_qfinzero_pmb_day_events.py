@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
-from ktdeval_qfinzero.pmb import day_events as days
-from ktdeval_qfinzero.pmb.values import FeeRules, Instrument, Position
+from ktdeval_qfinzero.pmb import lifecycle_rules as days
+from ktdeval_qfinzero.pmb.broker_types import FeeRules, Instrument, Position
 from qfinzero_calls import refused
 from qfinzero_margin import STOCK, account, contract, e4, marks, option
 from tables import on_each_row

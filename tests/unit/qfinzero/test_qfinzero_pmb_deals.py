@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
 from ktdeval_qfinzero.data.rows import BorrowRow, DealRow, DividendRow, SplitRow
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.holding_events import PositionEnded

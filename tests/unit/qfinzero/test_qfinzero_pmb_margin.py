@@ -9,7 +9,16 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.pmb.day_events import (
+from ktdeval_qfinzero.pmb.broker_types import (
+    Account,
+    AccountType,
+    Instrument,
+    MarginRules,
+    Position,
+    Rules,
+    Side,
+)
+from ktdeval_qfinzero.pmb.lifecycle_rules import (
     daily_charges,
     debit_e4,
     debit_interest_e4,
@@ -27,15 +36,6 @@ from ktdeval_qfinzero.pmb.margin import (
     reservation_e4,
 )
 from ktdeval_qfinzero.pmb.portfolio import portfolio_of
-from ktdeval_qfinzero.pmb.values import (
-    Account,
-    AccountType,
-    Instrument,
-    MarginRules,
-    Position,
-    Rules,
-    Side,
-)
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_calls import refused
 from qfinzero_margin import STOCK, account, e4, marks, option

@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.pmb.values import Instrument
+from ktdeval_qfinzero.pmb.broker_types import Instrument
 from ktdeval_qfinzero.timestamps import MINUTE
 from qfinzero_broker_play import FLAT, Play, Price, begun, by_days
 from qfinzero_calls import ask, refused

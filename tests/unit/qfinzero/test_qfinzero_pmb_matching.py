@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.pmb.bar_frames import NEVER, DayFrame
+from ktdeval_qfinzero.pmb.bar_feed import NEVER, DayFrame
+from ktdeval_qfinzero.pmb.broker_types import Bar, Fill, FillRules, Instrument, Order
 from ktdeval_qfinzero.pmb.matching import (
     BarMatch,
     SpreadLeg,
@@ -19,8 +20,7 @@ from ktdeval_qfinzero.pmb.matching import (
     price_step,
     slipped,
 )
-from ktdeval_qfinzero.pmb.ticks import next_tick
-from ktdeval_qfinzero.pmb.values import Bar, Fill, FillRules, Instrument, Order
+from ktdeval_qfinzero.pmb.tick_execution import next_tick
 from ktdeval_qfinzero.timestamps import MINUTE
 from qfinzero_broker_play import OPEN
 from tables import on_each_row

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.instruments import OptionContract
+from ktdeval_qfinzero.pmb.broker_types import MarginRules
 from ktdeval_qfinzero.pmb.portfolio import (
     OptionHolding,
     cash_account_groups,
@@ -20,7 +21,6 @@ from ktdeval_qfinzero.pmb.portfolio import (
     uncovered_calls,
     uncovered_e4,
 )
-from ktdeval_qfinzero.pmb.values import MarginRules
 from qfinzero_margin import contract, e4, held
 from tables import on_each_row
 

@@ -20,13 +20,13 @@ from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.broker_operations import OPERATIONS
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.pmb.account_views import SessionFacts, summarise
-from ktdeval_qfinzero.pmb.bar_frames import bar_times, day_order_end, tick_at, ticks_by
+from ktdeval_qfinzero.pmb.bar_feed import bar_times, day_order_end, tick_at, ticks_by
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import FLAT, Play, Row, market, minutes, thing, types
 from qfinzero_calls import ask, pages, refused
 from qfinzero_margin import e4

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from ktdeval.errors import DataError
-from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
+from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, path_name
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
 from ktdeval_qfinzero.data.rows import (

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from qfinzero_server import Served, serving
 from qfinzero_toy import TOYS
 from raw_requests import ambiguous_requests, answer_to, statuses

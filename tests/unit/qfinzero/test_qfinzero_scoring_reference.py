@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.scoring.reference_calling import score_calling
-from ktdeval_qfinzero.scoring.reference_planning import score_planning
+from ktdeval_qfinzero.scoring.public_code_calling import score_calling
+from ktdeval_qfinzero.scoring.public_code_planning import score_planning
 from ktdeval_qfinzero.scoring.types import (
     PLANNING_ENDPOINTS,
     REGISTRY,

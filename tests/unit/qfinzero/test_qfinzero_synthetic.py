@@ -17,10 +17,14 @@ import pytest
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.folder import save_dataset
+from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.rows import E4, MomentSpan, PageBounds, TagFilters
-from ktdeval_qfinzero.data.synthetic.corporate import COINS, STOCKS, Stock, live, log_factor
-from ktdeval_qfinzero.data.synthetic.embedded import cache_root, generated_folder, open_generated
+from ktdeval_qfinzero.data.synthetic.cached_dataset import (
+    cache_root,
+    generated_folder,
+    open_generated,
+)
+from ktdeval_qfinzero.data.synthetic.companies import COINS, STOCKS, Stock, live, log_factor
 from ktdeval_qfinzero.data.synthetic.engine import (
     PriceShock,
     RiskMoves,
@@ -28,9 +32,9 @@ from ktdeval_qfinzero.data.synthetic.engine import (
     make_tape,
     with_shocks,
 )
-from ktdeval_qfinzero.data.synthetic.grid import new_york, session_grid
 from ktdeval_qfinzero.data.synthetic.macro import draw_readings, market_shocks
 from ktdeval_qfinzero.data.synthetic.market import generate
+from ktdeval_qfinzero.data.synthetic.minute_grid import new_york, session_grid
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import common_moves
 from ktdeval_qfinzero.instruments import TICKER

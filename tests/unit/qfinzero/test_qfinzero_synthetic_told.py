@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, Bars, ContractRow, EventRow
-from ktdeval_qfinzero.data.synthetic.corporate import STOCKS, live
+from ktdeval_qfinzero.data.synthetic.companies import STOCKS, live
 from ktdeval_qfinzero.data.synthetic.earnings import draw_reports, report_events
-from ktdeval_qfinzero.data.synthetic.grid import new_york
 from ktdeval_qfinzero.data.synthetic.macro import FOMC, SERIES
+from ktdeval_qfinzero.data.synthetic.minute_grid import new_york
 from ktdeval_qfinzero.data.synthetic.option_prices import OptionTerms, value
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import draw_course

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from ktdeval_qfinzero.access.dispatch import AccessRules
+from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, log_name
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.pmb.broker import verify
-from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_fuzz import state
 from qfinzero_poison import poison, small_world
 from qfinzero_server import Reply, Served, serving

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from ktdeval_qfinzero.access.terminal.zone import closed_days, market_zone
+from ktdeval_qfinzero.access.terminal.market_calendar import closed_days, market_zone
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 

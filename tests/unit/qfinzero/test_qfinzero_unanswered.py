@@ -11,8 +11,8 @@ import pytest
 
 from ktdeval.task_api import AnswerRecord, Score
 from ktdeval_qfinzero.chat.task import ChatTask
-from ktdeval_qfinzero.live.config import LiveConfig
-from ktdeval_qfinzero.session.task import SessionTask
+from ktdeval_qfinzero.live.tool_use_config import LiveConfig
+from ktdeval_qfinzero.session.trading_task import SessionTask
 from loops import not_empty
 from scoring_cases import record
 

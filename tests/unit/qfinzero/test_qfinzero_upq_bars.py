@@ -17,7 +17,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.cursors import MAX_LENGTH, read_cursor, write_cursor
 from ktdeval_qfinzero.data.rows import DividendRow, RateRow, SplitRow
 from ktdeval_qfinzero.timestamps import MINUTE
-from ktdeval_qfinzero.upq.columns import indicator_columns
+from ktdeval_qfinzero.upq.rows_and_indicators import indicator_columns
 from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
 from qfinzero_world import at, bars_of, small_dataset, stock_days, with_prices
 

@@ -18,6 +18,7 @@ from ktdeval_qfinzero.data.rows import ContractRow, RateRow
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract
 from ktdeval_qfinzero.timestamps import MINUTE, SECOND
 from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.upq.option_greeks import interpolate
 from ktdeval_qfinzero.upq.pricing import (
     GREEK_NAMES,
     EuropeanOptions,
@@ -25,7 +26,6 @@ from ktdeval_qfinzero.upq.pricing import (
     implied_volatility,
     price,
 )
-from ktdeval_qfinzero.upq.quotes import interpolate
 from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
 from qfinzero_world import RATES, at, bars_of, minute_starts, stock_days, with_prices
 

@@ -13,15 +13,15 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.folder import open_dataset
+from ktdeval_qfinzero.data.dataset_storage import open_dataset
 from ktdeval_qfinzero.data.ingest import ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
 from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
-from ktdeval_qfinzero.workspace import Workspace
 from paths import REPOSITORY
 from qfinzero_calls import ask, refused
 from terminal import Terminal

@@ -21,7 +21,7 @@ from accept_runs import evaluate
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market.storage import save_snapshot
-from ktdeval.masking.identities import WITHHELD
+from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.testing import check_plugin
 from ktdeval.trading.ledger import CountsRecord

@@ -20,12 +20,17 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshot import FloatArray
-from ktdeval.masking.identities import WITHHELD
+from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval.values.yamlio import load_yaml
+from ktdeval_rationale.leak_linter import (
+    LEAK_CATEGORIES,
+    LEAKS_REMOVED_BY,
+    Mention,
+    RationaleLinter,
+)
 from ktdeval_rationale.lexicon import KINDS, LEXICON_FILE, Lexicon, shipped_lexicon
-from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
-from ktdeval_rationale.similarity import (
+from ktdeval_rationale.paraphrased_leaks import (
     FALSE_ALARMS,
     HARMLESS as NO_LEAK,
     NgramEncoder,

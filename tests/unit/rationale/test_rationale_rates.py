@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from ktdeval.task_api.spec import Window
+from ktdeval.task_api.episode_spec import Window
 from ktdeval_rationale.category_counts import (
     ROWS,
     CategoryCounter,
@@ -32,7 +32,7 @@ from ktdeval_rationale.category_rates import (
     newcombe,
     share,
 )
-from ktdeval_rationale.linter import RationaleLinter
+from ktdeval_rationale.leak_linter import RationaleLinter
 from ktdfin_market import spec_of
 from masking_market import MARKET
 

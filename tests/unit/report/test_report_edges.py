@@ -16,11 +16,12 @@ from msgspec.structs import replace
 import card_cases
 from compare_cards import APART, make_card, save_card, save_run
 from ktdeval.errors import CardError, UsageError
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.stats.intervals import Interval
 from ktdeval_report import page
 from ktdeval_report.canvas import inline_svg
 from ktdeval_report.card_figures import CardStudy, ReliabilityBin, WindowStudy
+from ktdeval_report.card_plots import reliability_plot
 from ktdeval_report.card_tables import (
     attribution_notes,
     coverage_notes,
@@ -29,7 +30,6 @@ from ktdeval_report.card_tables import (
 )
 from ktdeval_report.inputs import Evaluation, Sources, _ledger, load_evaluations
 from ktdeval_report.page import ReportPageOptions, make_report
-from ktdeval_report.plots import reliability_plot
 from ktdeval_report.score_tables import score_views
 from metric_cases import nav_ledger
 from scoring_cases import scoring_card

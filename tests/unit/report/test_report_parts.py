@@ -22,11 +22,11 @@ import card_cases
 from card_cases import CALLS, card, remote_card, typed
 from compare_cards import APART, make_card, save_card
 from ktdeval.cards import figure_notes
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.stats import Interval
 from ktdeval.trading.ledger import Ledger
 from ktdeval_compare.compared_cards import load_entrants
-from ktdeval_compare.effects import EffectsOptions as EffectOptions, effects as compared
+from ktdeval_compare.mask_effects import EffectsOptions as EffectOptions, effects as compared
 from ktdeval_report.canvas import PALETTE, Plot, colour, inline_svg, plot_file
 from ktdeval_report.card_figures import (
     CardStudy,
@@ -35,14 +35,14 @@ from ktdeval_report.card_figures import (
     over_episodes,
     representative,
 )
+from ktdeval_report.card_plots import drawdown_plot, equity_plot, held_to, weights_plot, x_positions
 from ktdeval_report.card_tables import panel, panel_notes
 from ktdeval_report.command import draw_report
-from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.forest_plot import ForestPoint, forest_plot
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
+from ktdeval_report.mask_effects import EFFECT_NAMES, find_effects
 from ktdeval_report.page import ReportPageOptions, make_report
-from ktdeval_report.plots import drawdown_plot, equity_plot, held_to, weights_plot, x_positions
-from ktdeval_report.render import (
+from ktdeval_report.value_formatting import (
     UNDEFINED,
     Table,
     figure,

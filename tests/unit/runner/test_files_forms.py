@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
 from ktdeval.errors import StoreError
-from ktdeval.runner.journal import JournalEntry
+from ktdeval.runner.episode_journal import JournalEntry
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.schemas import schema_files
 from ktdeval.values.strict_json import (

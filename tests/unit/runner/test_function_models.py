@@ -9,7 +9,7 @@ import pytest
 
 import ktdeval
 from ktdeval.errors import UsageError
-from ktdeval.harness.messages import ModelRequest
+from ktdeval.harness.chat_messages import ModelRequest
 
 DECISION = {"orders": [], "overall_reason": "nothing to do today"}
 CALL = {"tool": "submit_action", "arguments": DECISION}

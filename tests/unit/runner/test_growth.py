@@ -12,7 +12,7 @@ import pytest
 from ktdeval.runner.plan_growth import growth_problem, united
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run_manifest import Growth, RunManifest
-from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 
 SPEC = EpisodeSpec(
     task="one",

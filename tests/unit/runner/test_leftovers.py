@@ -170,7 +170,7 @@ def test_an_import_that_was_killed_leaves_nothing_once_it_is_made_again(
 VIEW = f"""
 import os
 from pathlib import Path
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval_view.command import RunView
 from ktdeval_view.document import Redactor

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 import ktdeval
 from ktdeval.cards.card import TradingCard
-from ktdeval.cards.check import load_evaluation, validate_card
+from ktdeval.cards.card_reading import load_evaluation, validate_card
 from ktdeval.cards.fields.episode_parts import StepMaker
-from ktdeval.cards.fields.makers import is_of_mixed_code
+from ktdeval.cards.fields.software_versions import is_of_mixed_code
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError
 from ktdeval.registry.code import code_hash
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore
 from ktdeval.runner.remote.run_folder import MARK
 from ktdeval.runner.verify import verify_card

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from card_cases import card, remote_card, ruined_card
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.check import parse_card
+from ktdeval.cards.card_reading import parse_card
 from ktdeval.errors import KtdevalError
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.run_manifest import ManifestFile
-from ktdeval.task_api.spec import EpisodeSpec
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.checking.findings import Stage

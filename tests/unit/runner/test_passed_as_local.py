@@ -19,9 +19,9 @@ from ktdeval.cards import load_evaluation
 from ktdeval.errors import CardError, PluginError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.keyless import KeylessModel
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
-from ktdeval.runner.model_checks import card_claims, unknown_model
+from ktdeval.runner.model_identity_checks import card_claims, unknown_model
 from ktdeval.values.strict_json import dumps_pretty
 from lucky_plugin import Lucky
 from nulled_runs import Subject, subject
@@ -166,7 +166,7 @@ def test_an_object_from_python_verifies_and_verification_says_what_is_not_known(
     class Offers:
         @hookimpl
         def ktdeval_models(self) -> list[Spec]:
-            from ktdeval_models.catalogue import make_builtin
+            from ktdeval_models.builtin_models import make_builtin
 
             return [Spec("python/Mine", lambda _name: make_builtin("hold"), "given")]
 

@@ -13,15 +13,15 @@ import pytest
 
 from ktdeval.errors import ConfigError, PluginError, StoreError
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
-from ktdeval.harness.tools import Tool, json_tool
+from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.harness.tool_definition import Tool, json_tool
 from ktdeval.masking.lens import Lens, MaskConfig
-from ktdeval.masking.payload import Exact
+from ktdeval.masking.payload_types import Exact
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
+from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.qa import QATask
 from ktdeval.task_api.scoring import Sample, Score, ScoreDefinition
-from ktdeval.task_api.spec import Window
 from ktdeval.testing import ConformanceError, check_scoring_task, random_snapshot
 from ktdeval.values.typed_json import from_plain
 from ktdeval_builtin.react import ReactAgent

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.context import Context
-from ktdeval.harness.messages import Model
+from ktdeval.calls.context_window import Context
+from ktdeval.harness.chat_messages import Model
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.runner.context_check import check_context
-from ktdeval.runner.execute import Episode, EpisodeFactory
-from ktdeval.runner.measure import ASSUMED, CallLimits
-from ktdeval.runner.measured_task import measure_task
-from ktdeval.runner.preflight import check_model
+from ktdeval.runner.conversation_size import ASSUMED, CallLimits
+from ktdeval.runner.episode_execution import Episode, EpisodeFactory
+from ktdeval.runner.model_task_fit import check_model
 from ktdeval.runner.rehearsal import FirstStep, by_task, by_window, rehearse
-from ktdeval.runner.warm_ups import warm_up_rates
+from ktdeval.runner.step_costs import measure_task
+from ktdeval.runner.warm_up_calls import warm_up_rates
 from ktdeval.task_api import EpisodeSpec
 from planned_tasks import PLUGINS, planned
 

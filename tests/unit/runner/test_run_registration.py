@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import (
     DrawnKey,
     RegisteredSystem,

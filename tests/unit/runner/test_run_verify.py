@@ -29,7 +29,7 @@ from forging import (
 from json_places import with_value
 from ktdeval.errors import CardError
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import score
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.remote.run_folder import RunFolder

@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.calls.prompt_size import MOST_TOKENS, prompt_bytes
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.harness.messages import ModelRequest
+from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner import RunConfig
 from ktdeval.runner.rehearsal import rehearse
 from ktdeval.values.strict_json import dumps_canonical

@@ -16,15 +16,15 @@ from hypothesis import given, settings, strategies as st
 import counting_plugin
 from ktdeval.cli.main import main
 from ktdeval.market.documents import NO_DOCUMENTS
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
+from ktdeval.runner.conversation_size import CallLimits
+from ktdeval.runner.episode_execution import EpisodeFactory
 from ktdeval.runner.estimate import SCENARIOS, RunEstimate, estimate_run
-from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import CallLimits
-from ktdeval.runner.measured_task import measure_task
+from ktdeval.runner.estimate_sampling import SampledDays, spread_over
 from ktdeval.runner.rehearsal import rehearse
 from ktdeval.runner.run import evaluate
-from ktdeval.runner.sampled_days import SampledDays, spread_over
+from ktdeval.runner.step_costs import measure_task
 from loops import not_empty
 from planned_tasks import PLUGINS, TASKS, planned
 

@@ -11,8 +11,8 @@ import pytest
 
 from ktdeval.harness.action import action_schema
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.protocols import ProtocolModel
 from ktdeval.harness.stance_form import stance_schema
+from ktdeval.harness.tool_protocols import ProtocolModel
 from ktdeval.trading.ledger import StepRecord
 from loops import not_empty
 from planned_tasks import planned

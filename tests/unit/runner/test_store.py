@@ -23,16 +23,16 @@ from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
-from ktdeval.harness.session import TranscriptEntry
-from ktdeval.runner.execute import EpisodeContext, run_episode
-from ktdeval.runner.journal import Entry, Journal, JournalEntry, pack_lines, read_journal
+from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.runner.episode_execution import EpisodeContext, run_episode
+from ktdeval.runner.episode_journal import Entry, Journal, JournalEntry, pack_lines, read_journal
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.remote.run_claim import claim_folder
 from ktdeval.runner.remote.run_folder import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
 from ktdeval.runner.run_manifest import RunManifest
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.task_api.spec import EpisodeSpec, Window
 from ktdeval.testing import step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord

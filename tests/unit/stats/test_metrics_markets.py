@@ -15,8 +15,8 @@ import pytest
 
 from card_cases import inputs
 from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_factors
-from ktdeval.cards.check import validate_card
-from ktdeval.cards.trading import build_card
+from ktdeval.cards.card_reading import validate_card
+from ktdeval.cards.trading_card import build_card
 from ktdeval.errors import CardError
 from ktdeval.market import (
     Document,
@@ -27,13 +27,13 @@ from ktdeval.market import (
     assemble,
     with_id,
 )
-from ktdeval.market.close import Close
+from ktdeval.market.close_times import Close
 from ktdeval.market.documents import Entity
 from ktdeval.stats import episode_intervals, panel_metric
 from ktdeval.stats.calibration import judged_orders
-from ktdeval.task_api.spec import Window
+from ktdeval.task_api.episode_spec import Window
 from ktdeval.testing import tiny_snapshot
-from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import Scale
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric

@@ -25,12 +25,12 @@ from ktdeval.cards.card import TradingCard
 from ktdeval.cards.schema import card_schema
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.loading import load_plugins
-from ktdeval.stats import episode_intervals, panel, series
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.stats import episode_intervals, performance_metrics, series
 from ktdeval.stats.metric import RuleSet, range_problem
-from ktdeval.stats.panel import panel_metrics
+from ktdeval.stats.performance_metrics import panel_metrics
 from ktdeval.testing import check_metric
-from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.testing.markets import SnapshotDetails, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.typed_json import from_plain, to_plain
@@ -44,7 +44,7 @@ NAVS = [1010, 1000, 900, 990, 1100]
 
 
 def compute(name: str, of: Ledger, rules: RuleSet = "strict") -> MetricValue:
-    return panel.panel_metric(name).compute(of, MARKET, rules)
+    return performance_metrics.panel_metric(name).compute(of, MARKET, rules)
 
 
 def value(name: str, of: Ledger, rules: RuleSet = "strict") -> float:
@@ -130,7 +130,7 @@ def test_what_does_not_vary_has_no_ratio() -> None:
     assert compute("information_ratio", tracker).reason == "excess returns have no variance"
     gap = market(benchmark=[100.0, 101.0, math.nan, 99.0, 102.0, 103.0])
     assert (
-        panel.information_ratio.compute(nav_ledger(NAVS), gap, "strict").reason
+        performance_metrics.information_ratio.compute(nav_ledger(NAVS), gap, "strict").reason
         == "benchmark: a level is missing"
     )
     # 10 % every day: rounding leaves a deviation of about 1e-17, which is no risk estimate.
@@ -163,7 +163,7 @@ def test_a_spread_below_one_minor_unit_of_the_nav_is_no_variance(name: str) -> N
     assert 0 < np.std(steady.returns, ddof=1) < steady.return_resolution
     assert steady.return_resolution == pytest.approx(1 / min(navs))
     assert (
-        panel.panel_metric(name).compute(steady, snapshot, "strict").reason
+        performance_metrics.panel_metric(name).compute(steady, snapshot, "strict").reason
         == "returns have no variance"
     )
     assert episode_intervals(steady, snapshot)["sharpe"].reason == "the series has no variance"
@@ -173,7 +173,7 @@ def test_a_spread_of_a_few_minor_units_is_variance() -> None:
     # One fee of CNY 5 on one of 43 days: mean -500 / 43 fen a day, deviation 500 / sqrt(43) fen of
     # 100,000,000.
     once, snapshot = ledger_of_navs([100_000_000] * 20 + [99_999_500] * 23)
-    assert panel.sharpe.compute(once, snapshot, "strict").value == pytest.approx(
+    assert performance_metrics.sharpe.compute(once, snapshot, "strict").value == pytest.approx(
         -math.sqrt(252 / 43), rel=1e-5
     )
 
@@ -185,7 +185,7 @@ def test_a_nav_equal_to_its_benchmark_up_to_rounding_has_no_information_ratio() 
         [round(1_000_000 * level) for level in levels[1:]], levels.tolist()
     )
     assert (
-        panel.information_ratio.compute(tracker, snapshot, "strict").reason
+        performance_metrics.information_ratio.compute(tracker, snapshot, "strict").reason
         == "excess returns have no variance"
     )
     intervals = episode_intervals(tracker, snapshot)
@@ -210,7 +210,7 @@ NO_TEXTS = {"documents_withheld"}  # the market has none
 UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
     "no step": (
         ledger([]),
-        {metric.name for metric in panel.panel_metrics()} - {"unmask_attempts"},
+        {metric.name for metric in performance_metrics.panel_metrics()} - {"unmask_attempts"},
     ),
     "one day": (
         nav_ledger([1100]),
@@ -261,7 +261,8 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
 def test_exactly_undefined_values_are_none_with_a_reason(why: str) -> None:
     of, expected = UNDEFINED[why]
     results = {
-        metric.name: metric.compute(of, MARKET, "strict") for metric in panel.panel_metrics()
+        metric.name: metric.compute(of, MARKET, "strict")
+        for metric in performance_metrics.panel_metrics()
     }
     assert {name for name, result in results.items() if result.value is None} == expected | NO_TEXTS
     assert all(result.reason for result in results.values() if result.value is None)
@@ -277,7 +278,7 @@ def test_a_constant_nav_has_returns_and_risk_of_zero(rules: RuleSet) -> None:
 
 @pytest.mark.parametrize("rules", RULE_SETS)
 @pytest.mark.parametrize("provenance", ["error", "fallback"])
-@pytest.mark.parametrize("name", panel.PANEL_FAMILIES["behaviour"])
+@pytest.mark.parametrize("name", performance_metrics.PANEL_FAMILIES["behaviour"])
 def test_a_model_that_never_decided_has_no_behaviour(
     name: str, provenance: str, rules: RuleSet
 ) -> None:
@@ -353,7 +354,7 @@ def scaled(of: Ledger, factor: int) -> Ledger:
 def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(
     of: Ledger, factor: int, rules: RuleSet
 ) -> None:
-    for one in panel.panel_metrics():
+    for one in performance_metrics.panel_metrics():
         before, after = (
             one.compute(of, MARKET, rules),
             one.compute(scaled(of, factor), MARKET, rules),
@@ -392,11 +393,15 @@ def test_series_formulas_equal_their_plain_numpy_forms(changes: list[float]) -> 
 
 
 def test_the_table_of_metrics_is_whole() -> None:
-    metrics = panel.panel_metrics()
+    metrics = performance_metrics.panel_metrics()
     headline = [metric.name for metric in metrics if metric.headline]
-    assert headline == [name for names in panel.PANEL_FAMILIES.values() for name in names]
+    assert headline == [
+        name for names in performance_metrics.PANEL_FAMILIES.values() for name in names
+    ]
     assert len(headline) == 10
-    assert [metric.name for metric in metrics if not metric.headline] == list(panel.DIAGNOSTICS)
+    assert [metric.name for metric in metrics if not metric.headline] == list(
+        performance_metrics.DIAGNOSTICS
+    )
     for one in metrics:
         assert re.match(rf"{one.name}/[1-9]: ", one.formula)
         assert one.unit
@@ -407,7 +412,7 @@ def test_the_table_of_metrics_is_whole() -> None:
         "information_ratio",
     }, "only ratios"
     with pytest.raises(UsageError, match="no panel metric 'sharp'; did you mean 'sharpe'"):
-        panel.panel_metric("sharp")
+        performance_metrics.panel_metric("sharp")
 
 
 def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() -> None:
@@ -423,9 +428,11 @@ def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() 
     market = tiny_snapshot(
         closes, SnapshotDetails(factors=factors, members={"609003.SH": [False] * 5})
     )
-    assert panel.dividend_growth(market, np.arange(1, 5)) == pytest.approx(0.02 / 2 / 4 * 252)
+    assert performance_metrics.dividend_growth(market, np.arange(1, 5)) == pytest.approx(
+        0.02 / 2 / 4 * 252
+    )
     without = dataclasses.replace(market, meta=dataclasses.replace(market.meta, has_factor=False))
-    assert panel.dividend_growth(without, np.arange(1, 5)) is None
+    assert performance_metrics.dividend_growth(without, np.arange(1, 5)) is None
 
 
 def test_dividends_of_a_market_of_splits_alone_are_not_known_to_be_none() -> None:
@@ -439,10 +446,12 @@ def test_dividends_of_a_market_of_splits_alone_are_not_known_to_be_none() -> Non
         closes, SnapshotDetails(factors={"609001.SH": split, "609002.SH": [1.0] * 5 + [1.03]})
     )
     days = np.arange(1, 5)
-    assert panel.dividend_growth(splits, days) is None
-    assert panel.dividend_growth(paying, days) == 0.0
-    ratio = panel.information_ratio.compute(nav_ledger(NAVS), market(synthetic=False), "strict")
-    assert ratio.detail == {"dividend_growth": None, "reason": panel.NO_DIVIDENDS}
+    assert performance_metrics.dividend_growth(splits, days) is None
+    assert performance_metrics.dividend_growth(paying, days) == 0.0
+    ratio = performance_metrics.information_ratio.compute(
+        nav_ledger(NAVS), market(synthetic=False), "strict"
+    )
+    assert ratio.detail == {"dividend_growth": None, "reason": performance_metrics.NO_DIVIDENDS}
 
 
 # ---- metrics made of functions

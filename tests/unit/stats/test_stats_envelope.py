@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats.envelope import (
+from ktdeval.stats.performance_metrics import panel_metric
+from ktdeval.stats.random_traders import (
     Envelope,
     EnvelopeSettings,
     StepMoves,
@@ -17,7 +18,6 @@ from ktdeval.stats.envelope import (
     moves_of,
     random_envelope,
 )
-from ktdeval.stats.panel import panel_metric
 from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape

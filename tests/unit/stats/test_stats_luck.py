@@ -19,7 +19,7 @@ from ktdeval.runner.remote.run_claim import claim_folder
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.runner.trial_count import count_trials
-from ktdeval.stats.luck import (
+from ktdeval.stats.sharpe_significance import (
     SharpeMoments,
     deflated_sharpe_ratio,
     expected_best_sharpe,
@@ -29,7 +29,7 @@ from ktdeval.stats.luck import (
     psr,
     shape_of,
 )
-from ktdeval.task_api.spec import EpisodeSpec, Window
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from metric_cases import ledger, market, nav_ledger, spec, step
 
 MARKET = market()

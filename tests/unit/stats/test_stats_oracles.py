@@ -19,9 +19,9 @@ from ktdeval.market import Document, Documents
 from ktdeval.market.documents import Entity
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.calibration import judged_orders
-from ktdeval.stats.designs import estimate_mean
+from ktdeval.stats.factorial_effects import estimate_mean
 from ktdeval.stats.paired import signed_rank
-from ktdeval.stats.panel import panel_metric, panel_metrics
+from ktdeval.stats.performance_metrics import panel_metric, panel_metrics
 from ktdeval.stats.series import automatic_lags, newey_west_mean
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.ledger import Ledger

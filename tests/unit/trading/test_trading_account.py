@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ktdeval.errors import DataError, InvariantError
 from ktdeval.market.snapshot import Board
 from ktdeval.market.venue import find_venue
-from ktdeval.trading.account import (
+from ktdeval.trading.daily_settlement import (
     Settlement,
     check_step,
     holdings_minor,
@@ -36,8 +36,8 @@ from ktdeval.trading.market_tape import (
     ex_price_ticks,
     limit_ppm,
 )
-from ktdeval.trading.terms import PPB, limits_of, scaled_int, terms_of
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
+from ktdeval.trading.venue_terms import PPB, limits_of, scaled_int, terms_of
 from searching import examples
 from trading_market import CODES, make_market
 

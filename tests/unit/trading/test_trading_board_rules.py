@@ -27,10 +27,10 @@ from ktdeval.market.board_rules import (
     rounds_inward,
 )
 from ktdeval.market.manifest import snapshot_id
-from ktdeval.market.price_limits import PriceLimits
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.snapshot import Board
 from ktdeval.market.storage import save_snapshot
+from ktdeval.market.vendor_price_limits import PriceLimits
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order, TradingConfig
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position

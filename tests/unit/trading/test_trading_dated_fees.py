@@ -18,7 +18,7 @@ from ktdeval.harness import Decision
 from ktdeval.market import Board, Fees, Instrument, MarketSnapshot, duty_rows, find_venue
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger, load_table
-from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import (
     Account,
     AccountConfig,
@@ -29,8 +29,8 @@ from ktdeval.trading import (
     TradingConfig,
 )
 from ktdeval.trading.executor import execute
-from ktdeval.trading.terms import cost
 from ktdeval.trading.types import Position
+from ktdeval.trading.venue_terms import cost
 from loops import not_empty
 from trading_market import make_market
 

@@ -18,11 +18,10 @@ from ktdeval.errors import DataError, InvariantError
 from ktdeval.market.calendar import sessions
 from ktdeval.market.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
-from ktdeval.trading.account import Settlement, check_step, open_account
-from ktdeval.trading.constraints import known_breaches
+from ktdeval.trading.daily_settlement import Settlement, check_step, open_account
 from ktdeval.trading.executor import REJECTIONS, execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay
-from ktdeval.trading.terms import Terms, limits_of, terms_of
+from ktdeval.trading.rule_breaches import known_breaches
 from ktdeval.trading.types import (
     Account,
     Action,
@@ -33,7 +32,8 @@ from ktdeval.trading.types import (
     Position,
     TradingConfig,
 )
-from ktdeval.values.fields import to_mapping
+from ktdeval.trading.venue_terms import Terms, limits_of, terms_of
+from ktdeval.values.config_options import to_mapping
 from searching import examples
 from tables import on_each_row
 from trading_market import CODES, make_market

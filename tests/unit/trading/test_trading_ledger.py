@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ktdeval.market import Instrument
-from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketRules, Scale, TradingConfig
 from ktdeval.trading.executor import _REJECTED, REJECTIONS
 from ledger_cases import short_ledger

@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 import reference_broker as slow
 from ktdeval.market.snapshot import Board, Instrument, MarketSnapshot, board_of
 from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
-from ktdeval.trading.account import nav_minor, open_day
+from ktdeval.trading.daily_settlement import nav_minor, open_day
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig

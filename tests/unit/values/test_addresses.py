@@ -9,8 +9,14 @@ import msgspec
 import pytest
 
 from ktdeval.errors import ConfigError, StoreError
-from ktdeval.values.addresses import Address, Arguments, GitAddress, Parameters, secret_in
-from ktdeval.values.fields import build, parse_assignments
+from ktdeval.values.config_options import build, parse_assignments
+from ktdeval.values.secret_free_addresses import (
+    Address,
+    Arguments,
+    GitAddress,
+    Parameters,
+    secret_in,
+)
 from ktdeval.values.typed_json import Value, decode_json, from_plain
 
 TOKEN = "abcdefghijklmnopqrst"

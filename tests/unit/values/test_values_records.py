@@ -10,10 +10,10 @@ import pytest
 
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval.registry.contracts import CONTRACTS, contract_of
-from ktdeval.values.fields import build, option
+from ktdeval.values.class_fields import Record, fields_of, kind_of
+from ktdeval.values.config_options import build, option
 from ktdeval.values.kinds import Bounds, Length, NoSchemaError, Reading
 from ktdeval.values.misfit import Misfit
-from ktdeval.values.records import Record, fields_of, kind_of
 from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.typed_json import Value, from_plain
 

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.market import load_snapshot
-from ktdeval.registry.loading import load_plugins
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder, pack_lines
 from ktdeval.stats import judged_orders
 from ktdeval.trading import Ledger

@@ -21,18 +21,18 @@ from ktdeval_qfinzero.access.commands.options import (
     open_data,
     start_at,
 )
-from ktdeval_qfinzero.access.served_market import check_rules, load_rules
+from ktdeval_qfinzero.access.server_rules import check_rules, load_rules
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits
+from ktdeval_qfinzero.benchmark.item_generation import make_items
 from ktdeval_qfinzero.benchmark.items import prove
-from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.log import EventLog, read_lines, state_of_log
 from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_to_row
 from ktdeval_qfinzero.scoring.types import Suite
-from ktdeval_qfinzero.workspace import Workspace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ import click
 
 from ktdeval.cli import FilePath, Number, flag
 from ktdeval.errors import UsageError
-from ktdeval_qfinzero.access.pages.settings import DEFAULT_PAGES, PageSettings
+from ktdeval_qfinzero.access.pages.page_settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, first_moment
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.folder import open_dataset
-from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
+from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, open_embedded
 from ktdeval_qfinzero.errors import ServiceError
 
 

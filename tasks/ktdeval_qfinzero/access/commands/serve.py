@@ -25,7 +25,7 @@ import uvicorn
 from ktdeval.cli import FilePath, Number, example, flag, options_of
 from ktdeval.errors import UsageError
 from ktdeval.values.files import make_folder
-from ktdeval_qfinzero.access.commands.connection import Form, connection_text
+from ktdeval_qfinzero.access.commands.client_config import Form, connection_text
 from ktdeval_qfinzero.access.commands.options import (
     ClockOptions,
     DatasetSource,
@@ -33,10 +33,10 @@ from ktdeval_qfinzero.access.commands.options import (
     open_data,
     start_at,
 )
-from ktdeval_qfinzero.access.dispatch import LOOPBACK_NAMES, AccessRules
+from ktdeval_qfinzero.access.guarded_dispatch import LOOPBACK_NAMES, AccessRules
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
 from ktdeval_qfinzero.access.mcp import serve_stdio
-from ktdeval_qfinzero.access.served_market import MarketRules, load_rules, served
+from ktdeval_qfinzero.access.server_rules import MarketRules, load_rules, served
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 

@@ -8,8 +8,8 @@ from itertools import count
 from threading import Lock
 from weakref import WeakKeyDictionary
 
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.pmb.branching import opened_ns
-from ktdeval_qfinzero.workspace import Workspace
 
 MAIN = "main"
 

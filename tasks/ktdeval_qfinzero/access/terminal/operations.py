@@ -13,11 +13,11 @@ from ktdeval_qfinzero.access.terminal import types
 from ktdeval_qfinzero.access.terminal.lineage import Lineages
 from ktdeval_qfinzero.access.terminal.previewing import preview
 from ktdeval_qfinzero.access.workspaces import Workspaces
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.operations import Operation, summary_of, typed
 from ktdeval_qfinzero.pmb.arguments import PlaceOrder
 from ktdeval_qfinzero.pmb.branching import check_moment, opened_ns, repeat_until
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from ktdeval_qfinzero.workspace import Workspace
 
 
 def terminal_operations(workspaces: Workspaces) -> list[tuple[Operation, HTTPStatus]]:

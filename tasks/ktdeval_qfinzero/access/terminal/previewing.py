@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from ktdeval_qfinzero.access.terminal import types
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.operations import Plain
 from ktdeval_qfinzero.pmb.account_views import account_shown, dollars, maybe_dollars
 from ktdeval_qfinzero.pmb.arguments import PlaceOrder
-from ktdeval_qfinzero.pmb.engine import Engine
+from ktdeval_qfinzero.pmb.broker_types import Bar, Fill, Order
+from ktdeval_qfinzero.pmb.engine_state import Engine
 from ktdeval_qfinzero.pmb.placement import expected_price, read_spec
-from ktdeval_qfinzero.pmb.ticks import PendingExecution, execute
-from ktdeval_qfinzero.pmb.values import Bar, Fill, Order
+from ktdeval_qfinzero.pmb.tick_execution import PendingExecution, execute
 from ktdeval_qfinzero.timestamps import moment_text
-from ktdeval_qfinzero.workspace import Workspace
 
 
 def preview(workspace: Workspace, given: Plain) -> types.Preview:

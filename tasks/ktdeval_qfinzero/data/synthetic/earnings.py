@@ -13,9 +13,9 @@ import numpy as np
 
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, Importance
-from ktdeval_qfinzero.data.synthetic.corporate import CompanyLife, Size
+from ktdeval_qfinzero.data.synthetic.companies import CompanyLife, Size
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock
-from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, new_york, shift_sessions, stream
+from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, new_york, shift_sessions, stream
 from ktdeval_qfinzero.timestamps import moment_text
 
 IMPORTANCE_OF: dict[Size, Importance] = {

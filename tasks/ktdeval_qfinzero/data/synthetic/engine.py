@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval_qfinzero.data.rows import Bars, FloatArray, IntArray, grouped
-from ktdeval_qfinzero.data.synthetic.grid import (
+from ktdeval_qfinzero.data.synthetic.minute_grid import (
     SESSION_MINUTES,
     MinuteGrid,
     stream,

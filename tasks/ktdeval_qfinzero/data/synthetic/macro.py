@@ -17,7 +17,7 @@ from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, FloatArray, Importance, Market
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock
-from ktdeval_qfinzero.data.synthetic.grid import (
+from ktdeval_qfinzero.data.synthetic.minute_grid import (
     MinuteGrid,
     new_york,
     session_before,

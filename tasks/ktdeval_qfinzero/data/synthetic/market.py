@@ -27,16 +27,16 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
     row_key,
 )
-from ktdeval_qfinzero.data.synthetic.corporate import COINS, STOCKS, Coin, symbol_row
+from ktdeval_qfinzero.data.synthetic.companies import COINS, STOCKS, Coin, symbol_row
 from ktdeval_qfinzero.data.synthetic.earnings import report_events
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
-from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, calendar_grid, session_grid
 from ktdeval_qfinzero.data.synthetic.macro import (
     SeriesRelease,
     draw_readings,
     macro_event,
     market_shocks,
 )
+from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, calendar_grid, session_grid
 from ktdeval_qfinzero.data.synthetic.news import NewsFacts, make_news
 from ktdeval_qfinzero.data.synthetic.option_bars import OptionFlow, OptionMarket, make_options
 from ktdeval_qfinzero.data.synthetic.params import DayRanges, SyntheticParams, ranges_of

@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import E4, Bars, NewsRow
-from ktdeval_qfinzero.data.synthetic.corporate import Coin, Stock
-from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid
+from ktdeval_qfinzero.data.synthetic.companies import Coin, Stock
 from ktdeval_qfinzero.data.synthetic.macro import SeriesRelease
+from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid
 from ktdeval_qfinzero.data.synthetic.news_company import (
     company_news_article,
     life_articles,

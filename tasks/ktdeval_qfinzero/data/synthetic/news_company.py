@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import NewsRow
-from ktdeval_qfinzero.data.synthetic.corporate import BID_PREMIUM, CompanyLife, Size, Stock
+from ktdeval_qfinzero.data.synthetic.companies import BID_PREMIUM, CompanyLife, Size, Stock
 from ktdeval_qfinzero.data.synthetic.earnings import IMPORTANCE_OF, QuarterlyReport
-from ktdeval_qfinzero.data.synthetic.grid import new_york, shift_sessions
+from ktdeval_qfinzero.data.synthetic.minute_grid import new_york, shift_sessions
 from ktdeval_qfinzero.data.synthetic.prices import ACTIONS, CompanyNews, StockCloses
 from ktdeval_qfinzero.data.synthetic.wordings import (
     Newsroom,

@@ -19,9 +19,9 @@ from ktdeval_qfinzero.data.rows import (
     Resolution,
     grouped,
 )
-from ktdeval_qfinzero.data.synthetic.corporate import Size
+from ktdeval_qfinzero.data.synthetic.companies import Size
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
-from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, stream, volume_shape
+from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, stream, volume_shape
 from ktdeval_qfinzero.data.synthetic.option_prices import (
     OptionContracts,
     OptionTerms,

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from ktdeval_qfinzero.data.rows import ContractRow, DividendRow, FloatArray, IntArray
 from ktdeval_qfinzero.data.synthetic.engine import volatility_path
-from ktdeval_qfinzero.data.synthetic.grid import (
+from ktdeval_qfinzero.data.synthetic.minute_grid import (
     MinuteGrid,
     new_york,
     session_before,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import TENOR_YEARS, BorrowRow, FloatArray, RateRow, SymbolRow
-from ktdeval_qfinzero.data.synthetic.corporate import (
+from ktdeval_qfinzero.data.synthetic.companies import (
     SECTORS,
     Coin,
     CompanyLife,
@@ -31,8 +31,8 @@ from ktdeval_qfinzero.data.synthetic.engine import (
     make_tape,
     with_shocks,
 )
-from ktdeval_qfinzero.data.synthetic.grid import MinuteGrid, new_york, stream
 from ktdeval_qfinzero.data.synthetic.macro import SeriesRelease, policy_rate, rate_changes
+from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, new_york, stream
 from ktdeval_qfinzero.data.synthetic.wordings import wordings
 from ktdeval_qfinzero.timestamps import DAY, day_start
 

@@ -19,8 +19,8 @@ from ktdeval.values.seeds import derive_seed
 from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market, NewsRow
-from ktdeval_qfinzero.data.synthetic.grid import stream
 from ktdeval_qfinzero.data.synthetic.macro import MONTHS
+from ktdeval_qfinzero.data.synthetic.minute_grid import stream
 from ktdeval_qfinzero.timestamps import day_of
 
 Slots = dict[str, object]  #: Values that fill the slots of a text, by name

@@ -13,7 +13,7 @@ from ktdeval.errors import DataError
 from ktdeval.values.typed_json import Value
 from ktdeval_qfinzero.access.pages.health.coverage import Coverage, Days, coverage_of
 from ktdeval_qfinzero.access.pages.health.file_days import SUFFIXES, DayCache
-from ktdeval_qfinzero.data.folder import file_problem
+from ktdeval_qfinzero.data.dataset_storage import file_problem
 from ktdeval_qfinzero.data.layout import (
     MANIFEST,
     BarFile,

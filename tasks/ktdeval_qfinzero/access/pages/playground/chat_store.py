@@ -21,14 +21,14 @@ import yaml
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunConfig, RunFolder, split_model
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
-from ktdeval.values.addresses import Address
 from ktdeval.values.files import make_folder, read_plain, write_atomic
+from ktdeval.values.secret_free_addresses import Address
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.chat.question import ChatAnswer
 from ktdeval_qfinzero.errors import ServiceError, conflict, not_found
-from ktdeval_qfinzero.live.config import MOST_TURNS, ChatCall, ChatTurn
+from ktdeval_qfinzero.live.tool_use_config import MOST_TURNS, ChatCall, ChatTurn
 
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 _CHAT: Final = "chat.json"

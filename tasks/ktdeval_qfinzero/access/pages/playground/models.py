@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Final, Literal
 
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.loading import Plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import split_model
 from ktdeval.values.typed_json import Value
 from ktdeval_qfinzero.errors import invalid

@@ -13,10 +13,18 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.loading import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.values.typed_json import Value
 from ktdeval_qfinzero.access.pages.answers import body_of, json_answer, page, text_in
+from ktdeval_qfinzero.access.pages.page_settings import PageSettings
+from ktdeval_qfinzero.access.pages.playground.chat_samples import (
+    SUITES,
+    add_sample,
+    check_name,
+    gold_calls,
+    gold_task,
+)
 from ktdeval_qfinzero.access.pages.playground.chat_store import (
     ChatHead,
     ChatStore,
@@ -29,22 +37,14 @@ from ktdeval_qfinzero.access.pages.playground.chat_view import listed_chats, sho
 from ktdeval_qfinzero.access.pages.playground.event_stream import run_events
 from ktdeval_qfinzero.access.pages.playground.models import check_choice, offered_models
 from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
-from ktdeval_qfinzero.access.pages.playground.sample_rows import (
-    SUITES,
-    add_sample,
-    check_name,
-    gold_calls,
-    gold_task,
-)
-from ktdeval_qfinzero.access.pages.settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces, first_moment
+from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
-from ktdeval_qfinzero.live.config import MOST_INSTRUCTION_CHARS
+from ktdeval_qfinzero.live.tool_use_config import MOST_INSTRUCTION_CHARS
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from ktdeval_qfinzero.workspace import Workspace
 
 _SAMPLES: Final = "samples"
 T = TypeVar("T")

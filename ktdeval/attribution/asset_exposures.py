@@ -1,0 +1,315 @@
+"""Regressors of each day's cross-section: standardised exposures known at the close of the day
+before, weights, notes on what is missing, and the screen for collinear factors.
+
+VIF of factor k is 1 / (1 - R^2) of its regression on an intercept and the others, over all
+name-days of the window pooled (exposures are standardised day by day, so pooling mixes no levels).
+The screen drops the factor with the largest VIF until none exceeds the limit. Source: KTD-Fin §4.5
+(screened on a pre-evaluation calibration window); the limit of 10 is ktdeval's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, check_rows, factor_panel
+from ktdeval.attribution.style_factors import MONTH, standardise, trailing_count, trailing_sum
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.files import csv_rows
+from ktdeval.values.strict_json import JsonValue
+
+NoteKind = Literal[
+    "missing_exposure",
+    "no_exposures",
+    "default_weight",
+    "equal_weights",
+    "constant_factor",
+    "collinear_factor",
+    "too_few_names",
+    "no_names",
+    "held_outside_index",
+    "held_without_exposures",
+    "held_without_return",
+    "market_model",
+    "beta_assumed",
+]
+
+NOTE_MEANINGS: dict[str, str] = {
+    row["kind"]: row["meaning"] for row in csv_rows(Path(__file__).with_name("notes.csv"))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExposureNote:
+    """One kind of shortfall."""
+
+    kind: NoteKind  #: a key of `NOTE_MEANINGS`
+    subject: str  #: the factor or industry it is about; empty where it is about all
+    count: int  #: how many entries (name-days or days, as its meaning says)
+    days: int  #: on how many days
+
+    @property
+    def meaning(self) -> str:
+        """What was counted, in words."""
+        return NOTE_MEANINGS[self.kind]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the note with its meaning."""
+        return {**asdict(self), "meaning": self.meaning}
+
+
+def daily_notes(
+    kind: NoteKind,
+    counts: npt.NDArray[np.intp] | npt.NDArray[np.bool_],
+    subjects: tuple[str, ...] = ("",),
+) -> list[ExposureNote]:
+    """Notes of one kind from [D] or [D, subjects] counts, one for each subject that has any."""
+    table = counts.reshape(len(counts), -1)
+    totals = table.sum(axis=0)
+    days = np.count_nonzero(table, axis=0)
+
+    return [
+        ExposureNote(kind, subject, int(totals[index]), int(days[index]))
+        for index, subject in enumerate(subjects)
+        if days[index]
+    ]
+
+
+_BLOCK = 256  #: Days standardised at a time: bounds the memory besides the result
+
+
+@dataclass(frozen=True, slots=True)
+class Exposures:
+    """Exposures of D return days; those of day `rows[d]` are known at the close of the day
+    before.
+    """
+
+    rows: range  #: rows of the snapshot whose returns they explain
+    names: tuple[str, ...]  #: the K factors
+    #: [D, 1 + K, N] the regression's columns: ones, then the exposures in standard deviations of
+    #: the investable names, winsorised at 1 % and 99 %; 0 where undefined
+    design: FloatArray
+    #: [D, N] regression weights: square root of the mean amount of the 20 days before, over the
+    #: day's median
+    weights: FloatArray
+    investable: BoolArray  #: [D, N] index members at the close of the day before
+    known: BoolArray  #: [D, K, N] which exposures have a value; the others are 0 in `design`
+    notes: tuple[ExposureNote, ...]  #: undefined exposures and weights among the investable names
+
+    @property
+    def defined(self) -> BoolArray:
+        """[D, N] names with at least one exposure."""
+        return np.asarray(self.known.any(axis=1))
+
+    @property
+    def z(self) -> FloatArray:
+        """[D, N, K] exposures, a view of `design`."""
+        return self.design[:, 1:].transpose(0, 2, 1)
+
+
+def exposures(
+    snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | None = None
+) -> Exposures:
+    """Return exposures and regression weights for the returns of `rows`, of the named factors or of
+    all nine.
+
+    Assets outside the index are scaled by the index's figures. Raises DataError unless `rows` are
+    consecutive and have a day before them, and the factors are known and distinct.
+    """
+    check_rows(snapshot, rows, 1)
+    names = FACTOR_NAMES if factors is None else factors
+    columns = _factor_columns(names)
+    design = np.ones((len(rows), 1 + len(names), len(snapshot.codes)))
+    missing = np.zeros((len(rows), len(names)), dtype=np.intp)
+    known = np.zeros((len(rows), len(names), len(snapshot.codes)), dtype=np.bool_)
+    investable = snapshot.member[rows.start - 1 : rows.stop - 1]
+
+    for start in range(0, len(rows), _BLOCK):
+        days = slice(start, min(start + _BLOCK, len(rows)))
+        values = factor_panel(
+            snapshot, range(rows.start - 1 + days.start, rows.start - 1 + days.stop)
+        )
+        z = standardise(values.transpose(1, 0, 2)[:, columns], investable[days, None, :])
+        known[days] = np.isfinite(z)
+        unknown = ~known[days]
+        missing[days] = np.count_nonzero(unknown & investable[days, None, :], axis=2)
+        np.copyto(z, 0.0, where=unknown)
+        design[days, 1:] = z
+
+    weights, notes = _amount_weights(snapshot, rows, investable)
+    all_notes = (*daily_notes("missing_exposure", missing, names), *notes)
+    return Exposures(rows, names, design, weights, investable, known, all_notes)
+
+
+def _factor_columns(names: tuple[str, ...]) -> list[int]:
+    for index, name in enumerate(names):
+        if name not in FACTOR_NAMES:
+            raise DataError(
+                f"no style factor {name!r}{near_matches(name, FACTOR_NAMES)}; there are"
+                f" {', '.join(FACTOR_NAMES)}"
+            )
+        if name in names[:index]:
+            raise DataError(f"style factor {name} is named twice")
+
+    return [FACTOR_NAMES.index(name) for name in names]
+
+
+def _amount_weights(
+    snapshot: MarketSnapshot, rows: range, investable: BoolArray
+) -> tuple[FloatArray, list[ExposureNote]]:
+    """[D, N] square root of the trailing mean amount, over the investable names' median, which
+    replaces an absent one.
+    """
+    first = rows.start - MONTH
+    amount = snapshot.amount[max(0, first) : rows.stop - 1]
+    if first < 0:
+        amount = np.concatenate([np.full((-first, amount.shape[1]), np.nan), amount])
+
+    traded = amount > 0.0
+    count = trailing_count(traded, MONTH)
+    weights = np.sqrt(trailing_sum(np.where(traded, amount, 0.0), MONTH) / np.maximum(count, 1.0))
+    known = investable & (count > 0.0)
+    median = _row_medians(weights, known)
+    weights = np.where(count > 0.0, weights / median[:, None], 1.0)
+    none: BoolArray = np.logical_and(investable.any(axis=1), ~known.any(axis=1))
+    weights[none] = 1.0
+    absent: BoolArray = investable & ~known & known.any(axis=1, keepdims=True)
+
+    return weights, [
+        *daily_notes("default_weight", absent.sum(axis=1, dtype=np.intp)),
+        *daily_notes("equal_weights", none),
+    ]
+
+
+def _row_medians(values: FloatArray, used: BoolArray) -> FloatArray:
+    """[D] medians of the used entries of [D, N]; 1 where none is used."""
+    ordered = np.sort(np.where(used, values, np.inf), axis=1)
+    count = np.count_nonzero(used, axis=1)
+    low = np.maximum(count - 1, 0) // 2
+    high = np.minimum(count // 2, values.shape[1] - 1)
+    days = np.arange(len(values))
+
+    return np.where(count > 0, 0.5 * (ordered[days, low] + ordered[days, high]), 1.0)
+
+
+VIF_LIMIT = 10.0
+_SINGULAR = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class VifScreen:
+    """Outcome of a screen."""
+
+    kept: tuple[str, ...]  #: factors to use, in order
+    #: factor -> VIF among all factors; None where it is not finite (constant, or explained whole by
+    #: the others)
+    vif: dict[str, float | None]
+    #: factors taken out, in the order taken out, with the VIF at that point (None where not finite)
+    #: and the reason
+    dropped: tuple[tuple[str, float | None, str], ...]
+    final: dict[str, float | None]  #: factor -> VIF among those kept
+    name_days: int  #: rows of the pooled table
+
+
+def variance_inflation(table: FloatArray) -> FloatArray:
+    """[K] variance inflation factors of the columns of [n, K]; infinite where the others explain
+    one whole, NaN for constant ones, which take no part. Raises DataError on too few rows or a
+    value that is not finite.
+    """
+    rows, columns = table.shape
+    if rows <= columns + 1 or not np.isfinite(table).all():
+        raise DataError(
+            f"variance inflation: needs finite values and more than {columns + 1} rows, got {rows}"
+            f" × {columns}"
+        )
+
+    centred = table - table.mean(axis=0)
+    norm = np.sqrt((centred * centred).sum(axis=0))
+    varies = norm > _SINGULAR * np.sqrt((table * table).sum(axis=0))
+    result = np.full(columns, np.nan)
+    # All regressions are on columns of one table. Its triangular factor has the same lengths and
+    # angles as the table, in as many rows as columns.
+    unit: FloatArray = np.asarray(np.linalg.qr(centred[:, varies] / norm[varies], mode="r"))
+
+    for index, column in enumerate(np.flatnonzero(varies)):
+        others = np.delete(unit, index, axis=1)
+        own = unit[:, index]
+        coefficients = np.linalg.lstsq(others, own, rcond=_SINGULAR)[0]
+        residuals = own - others @ coefficients
+        unexplained = float(residuals @ residuals)
+        result[column] = np.inf if unexplained < _SINGULAR else 1.0 / unexplained
+
+    return result
+
+
+def vif_screen(
+    snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit: float = VIF_LIMIT
+) -> VifScreen:
+    """Screen the nine factors on the return days `rows` (exposures of the days before), all before
+    `evaluation_row`. Raises DataError if the window reaches into the evaluation, is not in the
+    snapshot, or holds too few names.
+    """
+    if rows.stop > evaluation_row:
+        raise DataError(
+            f"VIF screen: the calibration window ends on row {rows.stop - 1}, not before the"
+            f" evaluation at {evaluation_row}"
+        )
+
+    exposed = exposures(snapshot, rows)
+    table = exposed.z[exposed.investable & exposed.defined]
+    names = list(exposed.names)
+    everything = variance_inflation(table)
+    dropped: list[tuple[str, float | None, str]] = []
+    current = everything
+
+    # One factor at a time: without it, the inflation of the others is smaller.
+    worst = _worst(current, limit)
+    while worst is not None:
+        value = float(current[worst])
+        if np.isnan(value):
+            reason = "does not vary"
+        elif np.isinf(value):
+            reason = "explained whole by the others"
+        else:
+            reason = f"VIF above {limit:g}"
+
+        dropped.append((names.pop(worst), _finite(value), reason))
+        table = np.delete(table, worst, axis=1)
+        current = variance_inflation(table)
+        worst = _worst(current, limit)
+
+    return VifScreen(
+        kept=tuple(names),
+        vif={name: _finite(value) for name, value in zip(exposed.names, everything, strict=True)},
+        dropped=tuple(dropped),
+        final={name: _finite(value) for name, value in zip(names, current, strict=True)},
+        name_days=len(table),
+    )
+
+
+def _worst(values: FloatArray, limit: float) -> int | None:
+    """Return the index of the factor to drop, or None. Constant factors come first, then the one
+    with the largest VIF; of equal factors, the last one.
+    """
+    if len(values) == 0:
+        return None
+    if np.isnan(values).any():
+        return int(np.flatnonzero(np.isnan(values))[-1])
+
+    worst = len(values) - 1 - int(np.argmax(values[::-1]))
+    if values[worst] > limit:
+        return worst
+    return None
+
+
+def _finite(value: float) -> float | None:
+    """Return a value, or None if it is infinite or undefined, which JSON can't express."""
+    if np.isfinite(value):
+        return float(value)
+    return None

@@ -1,0 +1,503 @@
+"""Factor returns of a range of days: one cross-sectional regression a day, shared by every
+portfolio held on these days.
+
+Industries of each day's cross-section: small ones are pooled, and all are taken out of returns and
+styles before the regression.
+
+As in Barra's models, industry returns g are identified by a constraint, so that the intercept is
+the market of the regression:
+
+    minimise  sum_i w_i (r_i - f_0 - X_i' f - g_ind(i))^2   subject to   sum_i w_i g_ind(i) = 0
+
+(Menchero, Orr and Wang, "The Barra US Equity Model (USE4)", 2011, weigh the constraint by
+capitalisation; a snapshot has none, so here the regression's weights do). By Frisch, Waugh and
+Lovell, f is the regression of what is left of returns and styles after taking out their weighted
+industry means; `f_0 + g` of an industry is its mean return less its mean exposures times f.
+
+An industry with too few names on a day would explain its names by themselves: their selection would
+be 0 whatever they did. Industries with fewer than `MINIMUM[scheme]` names in the day's regression
+are one, `other`. Where these are too few themselves, the smallest of the others (the first by name
+of equals) joins them. Names of an unknown industry are always of `other`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.attribution.asset_exposures import ExposureNote, Exposures, daily_notes, exposures
+from ktdeval.attribution.regression import (
+    RANK_TOLERANCE,
+    CountArray,
+    CrossSections,
+    Robust,
+    robust_errors,
+    weighted_least_squares,
+)
+from ktdeval.attribution.style_factor_panel import check_rows
+from ktdeval.attribution.style_factors import filled_forward, last_known
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
+
+IndexArray = npt.NDArray[np.intp]
+Scheme = Literal["strict", "paper", "coarse", "fine"]
+"""Industries of a fit: `strict` pools small ones; `paper` (KTD-Fin eq. 1) has none; `coarse` and
+`fine` show what pooling does.
+"""
+
+MINIMUM: Mapping[Scheme, int] = {"strict": 5, "coarse": 15, "fine": 1}
+"""Fewest names in a day's regression of an industry with a return of its own."""
+OTHER = "other"
+_UNKNOWN = "unknown"
+
+#: A market of other assets than A-shares with fewer is too small for cross-sections
+MINIMUM_NAMES = 30
+FEW_ASSETS = (
+    f"fewer than {MINIMUM_NAMES} assets: the return is split into market (beta) and the rest"
+)
+#: Returns before a day that its betas rest on, at most and at least
+YEAR = 252
+MINIMUM_RETURNS = 20
+_BLOCK = 48  #: Days that one pass works on, so that its arrays fit the cache
+_FLAT = 1e-9  #: Share of a column's sum of squares that must vary for it not to count as constant
+
+
+@dataclass(frozen=True, slots=True)
+class Goodness:
+    """How well a fit explains returns, over all its days: weighted within a day, each day of equal
+    weight.
+    """
+
+    #: share of the cross-sectional variance explained; None where nothing varies
+    r_squared: float | None
+    #: the same corrected for the parameters (Theil 1961: mean squares over their degrees of
+    #: freedom); None without one
+    adjusted_r_squared: float | None
+    names: float  #: mean number of names in a day's regression
+    parameters: float  #: mean number of parameters of a day: intercept, industries less one, styles
+    degrees_of_freedom: float  #: mean of names less parameters
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Exposures and factor returns of D days, in fractions a day."""
+
+    rows: range  #: rows of the snapshot; `days` are their dates
+    days: DayArray
+    codes: tuple[str, ...]  #: the N assets
+    exposures: Exposures  #: what was regressed on, K factors
+    #: [D, N] adjusted close-to-close returns, after a suspension since the last close; 0 without a
+    #: bar that day
+    returns: FloatArray
+    has_return: BoolArray  #: [D, N] names with a bar that day and a close before it
+    weights: FloatArray  #: [D, N] regression weights; 0 for names that took no part
+    #: [D] the intercept: the return of a name with no tilt; with industries that of their weighted
+    #: mean
+    common: FloatArray
+    style: FloatArray  #: [D, K] returns a unit of exposure; 0 where dropped
+    #: [D, I] returns of the industries on top of the common return, weighted mean 0; I is 0 in
+    #: `paper`
+    industry: FloatArray
+    industry_names: tuple[str, ...]  #: the I industries, `other` the last
+    #: [D, N] column of `industry`; pooled ones are of `other`. 0 where I is 0
+    industry_of: IndexArray
+    #: ranks and counts of the regressions on intercept, industries and styles
+    cross_sections: CrossSections
+    scheme: Scheme  #: which industries there are
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """K style factors."""
+        return self.exposures.names
+
+    @property
+    def has_industries(self) -> bool:
+        """Whether an industry has a return of its own on a day: it is known, and not pooled."""
+        if not self.industry_names:
+            return False
+
+        other = len(self.industry_names) - 1
+        is_own = (self.industry_of != other) & (self.weights > 0.0)
+        is_fitted = ~self.cross_sections.too_few
+        return bool(is_own[is_fitted].any())
+
+    def style_days(self, days: slice) -> CountArray:
+        """[K] number of days, of those chosen, on which each style took part in the regression."""
+        dropped = self.cross_sections.dropped[days, 1 : 1 + len(self.factor_names)]
+        return np.asarray((~dropped).sum(axis=0), dtype=np.int64)
+
+    @cached_property
+    def residuals(self) -> FloatArray:
+        """[D, N] return less common, style and industry parts, for every asset, in the regression
+        or not.
+        """
+        return self.returns - self.explained
+
+    @cached_property
+    def explained(self) -> FloatArray:
+        """[D, N] common, style and industry parts of every asset's return."""
+        coefficients = np.concatenate([self.common[:, None], self.style], axis=1)
+        explained: FloatArray = (coefficients[:, None, :] @ self.exposures.design)[:, 0, :]
+        if not self.industry_names:
+            return explained
+
+        by_industry = of_names(self.industry[:, None], self.industry_of)[:, 0]
+        return explained + by_industry
+
+    @cached_property
+    def goodness(self) -> Goodness:
+        """How well the regressions of all days together explain the returns of the names in
+        them.
+        """
+        weights = self.weights / np.maximum(
+            self.weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny
+        )
+        spread = self.returns - (weights * self.returns).sum(axis=1, keepdims=True)
+        left = float((weights * self.residuals**2).sum())
+        total = float((weights * spread**2).sum())
+        names = int(self.cross_sections.count.sum())
+        parameters = int(self.cross_sections.parameters.sum())
+        free = names - parameters
+        days = max(1, int(np.count_nonzero(self.cross_sections.count)))
+        r_squared = None
+        adjusted = None
+        if total > 0.0:
+            r_squared = 1.0 - left / total
+            if free > 0:
+                adjusted = 1.0 - left / free / (total / (names - days))
+
+        return Goodness(r_squared, adjusted, names / days, parameters / days, free / days)
+
+    def standard_errors(self, kind: Robust = "HC3") -> FloatArray:
+        """[D, 1 + K] robust standard errors of `common` and `style`, NaN where dropped; with
+        industries none of `common` (NaN).
+        """
+        sections = self.cross_sections
+        count = len(self.industry_names)
+        if not count:
+            return robust_errors(self.exposures.design, self.returns, self.weights, sections, kind)
+
+        styles, _, total = _within(
+            self.exposures.design[:, 1:], self.weights, self.industry_of, count
+        )
+        own = of_names(total[:, None], self.industry_of)[:, 0]
+        leverage = self.weights / np.where(own > 0.0, own, 1.0)
+        fitted = replace(
+            sections, coefficients=np.zeros_like(self.style), dropped=sections.dropped[:, 1:]
+        )
+        errors = robust_errors(styles, self.residuals, self.weights, fitted, kind, leverage)
+
+        return np.concatenate([np.full((len(errors), 1), np.nan), errors], axis=1)
+
+    @cached_property
+    def notes(self) -> tuple[ExposureNote, ...]:
+        """Notes on what was missing in the fit."""
+        sections = self.cross_sections
+        left_out = np.count_nonzero(
+            self.exposures.investable & self.has_return & ~self.exposures.defined, axis=1
+        )
+        left_out = np.where(self.exposures.defined.any(axis=1), left_out, 0)
+        fitted = ~sections.too_few & (sections.count > 0)
+        styles = sections.dropped[:, 1 : 1 + len(self.factor_names)] & fitted[:, None]
+        constant = self._constant_styles() if styles.any() else styles
+
+        return (
+            *self.exposures.notes,
+            *daily_notes("no_exposures", left_out),
+            *daily_notes("constant_factor", styles & constant, self.factor_names),
+            *daily_notes("collinear_factor", styles & ~constant, self.factor_names),
+            *daily_notes("too_few_names", sections.too_few),
+            *daily_notes("no_names", sections.count == 0),
+        )
+
+    def _constant_styles(self) -> BoolArray:
+        """[D, K] whether the exposures of the names in the regression do not differ."""
+        z = self.exposures.design[:, 1:]
+        weights = self.weights[:, None, :]
+        total = np.maximum(self.weights.sum(axis=1), np.finfo(np.float64).tiny)[:, None]
+        squares = (weights * z * z).sum(axis=2)
+        spread = squares - (weights * z).sum(axis=2) ** 2 / total
+
+        return np.asarray(spread <= _FLAT * squares)
+
+
+def fit_factors(
+    snapshot: MarketSnapshot,
+    first_row: int,
+    last_row: int,
+    scheme: Scheme = "strict",
+    factors: tuple[str, ...] | None = None,
+    known: Exposures | None = None,
+) -> Fit:
+    """Regress each day's returns on an intercept, the scheme's industries and the style exposures
+    known the day before (weighted least squares). In it are the names that were in the index the
+    day before, have a bar on both days and at least one exposure; on days on which nobody has one,
+    all of them, for the common return and industries alone. With no more names than parameters only
+    the common return is fitted. `known`: exposures of these rows, to share between schemes. A
+    market of other assets than A-shares with fewer than `MINIMUM_NAMES` gets the `market_model`.
+    Raises DataError if rows or factors are unknown, or `known` is of other rows.
+    """
+    rows = range(first_row, last_row + 1)
+    if has_few_assets(snapshot):
+        return market_model(snapshot, rows, scheme)
+
+    if known is None:
+        known = exposures(snapshot, rows, factors)
+    if known.rows != rows or known.weights.shape[1] != len(snapshot.codes):
+        raise DataError(
+            f"exposures are of rows {known.rows.start}…{known.rows.stop - 1}, the fit of"
+            f" {first_row}…{last_row}"
+        )
+
+    returns, has_return, one_day = close_to_close(snapshot, rows)
+    takes_part = (
+        known.investable & one_day & (known.defined | ~known.defined.any(axis=1, keepdims=True))
+    )
+    weights = np.where(takes_part, known.weights, 0.0)
+    names: tuple[str, ...] = ()
+    industry_of = np.zeros(weights.shape, dtype=np.intp)
+    industry = np.empty((len(rows), 0))
+
+    if scheme == "paper":
+        sections = weighted_least_squares(known.design, returns, weights)
+    else:
+        names, industry_of = pooled_industries(snapshot.industries, weights > 0.0, MINIMUM[scheme])
+        sections, industry = _with_industries(
+            known.design, returns, weights, industry_of, len(names)
+        )
+
+    return Fit(
+        rows=rows,
+        days=snapshot.days[first_row : last_row + 1],
+        codes=snapshot.codes,
+        exposures=known,
+        returns=returns,
+        has_return=has_return,
+        weights=weights,
+        common=sections.coefficients[:, 0],
+        style=sections.coefficients[:, 1:],
+        industry=industry,
+        industry_names=names,
+        industry_of=industry_of,
+        cross_sections=sections,
+        scheme=scheme,
+    )
+
+
+def has_few_assets(snapshot: MarketSnapshot) -> bool:
+    """Whether a market is attributed by the `market_model`."""
+    return bool(snapshot.instruments) and len(snapshot.codes) < MINIMUM_NAMES
+
+
+def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict") -> Fit:
+    """Explain each return of `rows` by the market's times the asset's beta; the rest is its
+    residual. The market is the index, or without one the members of the day before at equal
+    weights, rebalanced each day (0 of one whose exchange is closed). A beta is the slope of the
+    least squares of the last `YEAR` daily returns before the day, on days with a bar of the asset;
+    1 with fewer than `MINIMUM_RETURNS`. Raises DataError unless `rows` are rows of the snapshot
+    that follow a day.
+    """
+    check_rows(snapshot, rows, 1)
+    history = range(1, rows.stop)
+    returns, has_return, _ = close_to_close(snapshot, history)
+    market = _market_returns(snapshot, returns)
+    betas = np.ones((len(rows), len(snapshot.codes)))
+    known = np.zeros((len(rows), len(snapshot.codes)), dtype=np.bool_)
+
+    for day, row in enumerate(rows):
+        before = slice(max(0, row - 1 - YEAR), row - 1)
+        used = has_return[before]
+        count = np.maximum(used.sum(axis=0), 1)
+        x = np.where(
+            used, market[before, None] - (used * market[before, None]).sum(axis=0) / count, 0.0
+        )
+        squares = (x * x).sum(axis=0)
+        known[day] = (used.sum(axis=0) >= MINIMUM_RETURNS) & (squares > 0.0)
+        betas[day] = np.where(
+            known[day],
+            (x * returns[before]).sum(axis=0) / np.where(squares > 0.0, squares, 1.0),
+            1.0,
+        )
+
+    own = slice(rows.start - 1, rows.stop - 1)
+    investable = snapshot.member[own]
+    takes_part = investable & has_return[own]
+    nothing: FloatArray = np.empty((len(rows), 0))
+    count = np.count_nonzero(takes_part, axis=1)
+    notes = (
+        *daily_notes(
+            "market_model",
+            np.ones(len(rows), dtype=np.bool_),
+            (snapshot.meta.benchmark or "equal weights",),
+        ),
+        *daily_notes("beta_assumed", np.count_nonzero(takes_part & ~known, axis=1)),
+    )
+    design = np.where(has_return[own], betas, 0.0)[:, None, :]
+    weights = takes_part.astype(np.float64)
+    nobody = np.zeros((len(rows), 1), dtype=np.bool_)
+    has_beta = known | ~has_return[own]
+
+    return Fit(
+        rows=rows,
+        days=snapshot.days[rows.start : rows.stop],
+        codes=snapshot.codes,
+        exposures=Exposures(rows, (), design, weights, investable, has_beta[:, None, :], notes),
+        returns=returns[own],
+        has_return=has_return[own],
+        weights=weights,
+        common=market[own],
+        style=nothing,
+        industry=nothing,
+        industry_names=(),
+        industry_of=np.zeros(weights.shape, dtype=np.intp),
+        cross_sections=CrossSections(
+            market[own, None], nobody, nobody[:, 0], count, np.minimum(count, 1)
+        ),
+        scheme=scheme,
+    )
+
+
+def _market_returns(snapshot: MarketSnapshot, returns: FloatArray) -> FloatArray:
+    """[T - 1] returns of the index from row 1 on (0 where a level is missing), or of equal
+    weights.
+    """
+    if snapshot.meta.benchmark:
+        change = snapshot.benchmark[1:] / snapshot.benchmark[:-1] - 1.0
+        return np.asarray(np.where(np.isfinite(change), change, 0.0))[: len(returns)]
+    held = snapshot.member[: len(returns)] & (
+        np.cumsum(np.isfinite(snapshot.close), axis=0)[: len(returns)] > 0
+    )
+    return np.asarray(np.where(held, returns, 0.0).sum(axis=1) / np.maximum(held.sum(axis=1), 1))
+
+
+def close_to_close(
+    snapshot: MarketSnapshot, rows: range
+) -> tuple[FloatArray, BoolArray, BoolArray]:
+    """[D, N] adjusted returns of `rows` (0 without one), whether there is one, and whether it is of
+    one day.
+    """
+    close = snapshot.adjusted_close
+    before = filled_forward(
+        close[rows.start - 1 : rows.stop - 1], last_known(close, rows.start - 1)
+    )
+    returns = close[rows.start : rows.stop] / before - 1.0
+    has_return = np.isfinite(returns)
+
+    return (
+        np.where(has_return, returns, 0.0),
+        has_return,
+        has_return & np.isfinite(close[rows.start - 1 : rows.stop - 1]),
+    )
+
+
+def _within(
+    styles: FloatArray, weights: FloatArray, industry_of: IndexArray, count: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """[D, K, N] values less the mean of their industry, 0 where industries explain them whole; [D,
+    K, I] means; [D, I] weights.
+    """
+    means, total = industry_means(styles, weights, industry_of, count)
+    left = np.empty(styles.shape)
+
+    for start in range(0, len(styles), _BLOCK):
+        days = slice(start, start + _BLOCK)
+        block = left[days]
+        np.subtract(styles[days], of_names(means[days], industry_of[days]), out=block)
+        squares = _weighted_squares(block, weights[days])
+        all_squares = _weighted_squares(styles[days], weights[days])
+        block[squares <= RANK_TOLERANCE * all_squares] = 0.0
+
+    return left, means, total
+
+
+def _weighted_squares(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """[D, K] weighted sums of squares of [D, K, N] values, by [D, N] weights."""
+    sums: FloatArray = ((values * values) @ weights[:, :, None])[:, :, 0]
+    return sums
+
+
+def _with_industries(
+    design: FloatArray,
+    returns: FloatArray,
+    weights: FloatArray,
+    industry_of: IndexArray,
+    count: int,
+) -> tuple[CrossSections, FloatArray]:
+    """Fit common, styles and [D, I] industries of weighted mean 0; on days with too few names the
+    common return alone.
+    """
+    styles, means, total = _within(design[:, 1:], weights, industry_of, count)
+    mean_return, _ = industry_means(returns[:, None], weights, industry_of, count)
+    left = returns - of_names(mean_return, industry_of)[:, 0]
+    groups: CountArray = np.count_nonzero(total, axis=1)
+    sections = weighted_least_squares(styles, left, weights, groups)
+    effects = mean_return[:, 0] - (sections.coefficients[:, None, :] @ means)[:, 0]
+    everything = total.sum(axis=1, keepdims=True)
+    common = (effects * total).sum(axis=1, keepdims=True) / np.where(
+        everything > 0.0, everything, 1.0
+    )
+    industry = np.where((total > 0.0) & ~sections.too_few[:, None], effects - common, 0.0)
+    parameters = np.where(sections.too_few, 1, sections.parameters)
+    coefficients = np.concatenate([common, sections.coefficients], axis=1)
+    dropped = np.concatenate([sections.count[:, None] == 0, sections.dropped], axis=1)
+
+    return (
+        replace(sections, coefficients=coefficients, dropped=dropped, parameters=parameters),
+        industry,
+    )
+
+
+def pooled_industries(
+    industries: tuple[str, ...], used: BoolArray, minimum: int
+) -> tuple[tuple[str, ...], IndexArray]:
+    """I industry names, `other` the last, and the [D, N] columns of N assets on days on which [D,
+    N] `used` are regressed.
+    """
+    known = sorted(set(industries) - {_UNKNOWN, OTHER})
+    columns = {name: index for index, name in enumerate(known)}
+    column = np.array([columns.get(name, len(known)) for name in industries], dtype=np.intp)
+    count = used.astype(np.float64) @ (column[:, None] == np.arange(len(known) + 1))
+    pooled = count < minimum
+    pooled[:, -1] = True
+    size = np.where(pooled, count, 0.0).sum(axis=1)
+    short = np.flatnonzero((size > 0) & (size < minimum) & ~pooled.all(axis=1))
+    pooled[short, np.where(pooled, np.inf, count)[short].argmin(axis=1)] = True
+
+    return (*known, OTHER), np.where(pooled[:, column], len(known), column)
+
+
+def industry_means(
+    values: FloatArray, weights: FloatArray, column: IndexArray, count: int
+) -> tuple[FloatArray, FloatArray]:
+    """[D, K, I] weighted means of [D, K, N] values over the names of each of `count` industries, 0
+    for one without names, and the [D, I] weights of the industries.
+    """
+    days = len(values)
+    cells = (np.arange(days)[:, None] * count + column).ravel()
+    total = np.bincount(cells, weights.ravel(), days * count).astype(np.float64)
+    share = weights / np.where(total > 0.0, total, 1.0)[cells].reshape(weights.shape)
+    means = np.empty((days, values.shape[1], count))
+
+    for row in range(values.shape[1]):
+        means[:, row] = np.bincount(cells, (share * values[:, row]).ravel(), days * count).reshape(
+            days, count
+        )
+
+    return means, total.reshape(days, count)
+
+
+def of_names(figures: FloatArray, column: IndexArray) -> FloatArray:
+    """[D, K, N] figure of each name's industry, from [D, K, I]."""
+    days, rows, count = figures.shape
+    cells = np.arange(days)[:, None] * count + column
+    taken = np.empty((days, rows, column.shape[1]))
+
+    for row in range(rows):
+        taken[:, row] = figures[:, row].ravel()[cells]
+
+    return taken

@@ -1,0 +1,378 @@
+"""Nine style factors of many days at once: the definitions of `factors`, as trailing sums over
+[days x assets].
+
+The kernels of `factors` stay the definition; this is the same arithmetic arranged for a range of
+days, tested equal to them. Where a one-pass variance would cancel (a window whose values hardly
+differ from their mean), the kernel itself computes those entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.attribution.style_factors import (
+    FACTORS,
+    MONTH,
+    MONTH_MINIMUM,
+    MONTH_SKIPPED,
+    QUARTER,
+    QUARTER_MINIMUM,
+    TRADING_DAYS_PER_YEAR,
+    YEAR,
+    YEAR_MINIMUM,
+    TrailingWindow,
+    price_window,
+    trailing_count,
+    trailing_maximum,
+    trailing_sum,
+)
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
+
+IndexArray = npt.NDArray[np.intp]
+FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
+#: Days and assets that one pass works on: its arrays fit the cache, however many assets there are
+_BLOCK = 256
+_BLOCK_ASSETS = 320
+_CANCELLATION = 1e-3
+"""Below this share of the raw second moment, a central one is left to the kernel: one-pass sums
+keep thirteen digits above it.
+"""
+_GATHERED = 1024  #: Windows that the kernel gets at a time
+
+
+def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray:
+    """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to
+    `factor_values(snapshot.as_of(row))`; a day's are the same bits in whatever range, and of a
+    snapshot or a view of it. Days come first in memory. Raises DataError unless `rows` are
+    consecutive rows of the snapshot, or of what the view shows.
+    """
+    check_rows(prices, rows, 0)
+    values = np.empty((len(rows), len(FACTORS), len(prices.codes)))
+    first = max(0, rows.start - YEAR)
+
+    with np.errstate(all="ignore"):
+        market = price_window(prices, slice(first, rows.stop))
+        for first_asset in range(0, len(prices.codes), _BLOCK_ASSETS):
+            assets = slice(first_asset, first_asset + _BLOCK_ASSETS)
+            part = _of_assets(market, assets)
+            for start in range(0, len(rows), _BLOCK):
+                block = _DayBlock(part, rows.start - first + start, min(_BLOCK, len(rows) - start))
+                for factor, kernel in enumerate(_BATCHED):
+                    values[start : start + block.days, factor, assets] = kernel(block)
+
+    return values.transpose(1, 0, 2)
+
+
+def _of_assets(market: TrailingWindow, assets: slice) -> TrailingWindow:
+    """Return some columns of a price history, each array in one piece of memory."""
+    columns = (getattr(market, part.name)[:, assets] for part in fields(TrailingWindow))
+    return TrailingWindow(*(np.ascontiguousarray(values) for values in columns))
+
+
+def factor_history(view: MarketView, days: int) -> FloatArray:
+    """[days, N, K] raw values of `FACTORS` of the latest days up to the close of `view.day`, oldest
+    first; NaN before the data.
+    """
+    first = max(0, view.day + 1 - days)
+    known = factor_panel(view, range(first, view.day + 1)).transpose(1, 2, 0)
+    absent = np.full((days - len(known), *known.shape[1:]), np.nan)
+
+    return np.concatenate([absent, known])
+
+
+def check_rows(prices: MarketSnapshot | MarketView, rows: range, earliest: int) -> None:
+    """Refuse rows that are not a run of the snapshot's rows from `earliest` on. Raises DataError:
+    they are not.
+    """
+    if rows.step != 1 or len(rows) == 0 or rows.start < earliest or rows.stop > len(prices.days):
+        name = f"snapshot {prices.meta.name}" if isinstance(prices, MarketSnapshot) else "a view"
+        raise DataError(
+            f"rows {rows.start}…{rows.stop - 1} of {name}: expected consecutive rows within"
+            f" {earliest}…{len(prices.days) - 1}"
+        )
+
+
+@dataclass(frozen=True)
+class _DayBlock:
+    """Some consecutive days of a market, and what several factors read of them."""
+
+    market: TrailingWindow  #: rows asked for and up to `YEAR` rows before them
+    start: int  #: first of the days, a row of `market`
+    days: int  #: how many
+
+    def trailing(self, values: FloatArray, width: int, lag: int = 0) -> FloatArray:
+        """[width - 1 + days, N] rows that windows of `width` touch, ended `lag` days ago; NaN
+        before the data.
+        """
+        end = self.start - lag + self.days
+        first = end - self.days - width + 1
+        if first >= 0:
+            return values[first:end]
+
+        absent = np.full((min(-first, end - first), values.shape[1]), np.nan)
+        return np.concatenate([absent, values[: max(end, 0)]])
+
+    @cached_property
+    def returns(self) -> FloatArray:
+        """[QUARTER - 1 + days, N] simple close-to-close returns, NaN on days without a bar."""
+        market = self.market
+        return np.asarray(
+            self.trailing(market.close, QUARTER) / self.trailing(market.last_close, QUARTER, 1)
+            - 1.0
+        )
+
+    @cached_property
+    def has_return(self) -> BoolArray:
+        """[QUARTER - 1 + days, N]."""
+        return np.isfinite(self.returns)
+
+    @cached_property
+    def known_returns(self) -> FloatArray:
+        """[QUARTER - 1 + days, N] returns, 0 where there is none."""
+        return _zeroed(self.returns.copy(), ~self.has_return)
+
+    @cached_property
+    def quarter_count(self) -> FloatArray:
+        """[days, N] returns in the last `QUARTER` days, NaN below the minimum."""
+        return _at_least(trailing_count(self.has_return, QUARTER), QUARTER_MINIMUM)
+
+    @cached_property
+    def has_bar(self) -> BoolArray:
+        """[YEAR - 1 + days, N]."""
+        return np.isfinite(self.trailing(self.market.close, YEAR))
+
+    def from_kernel(self, factor: int, entries: BoolArray, values: FloatArray) -> FloatArray:
+        """`values` [days, N] with the flagged `entries` from the kernel of factor number
+        `factor`.
+        """
+        # Almost always empty; numpy finds nothing ten times faster in a flat array than in two
+        # dimensions.
+        days, assets = np.divmod(np.flatnonzero(entries), entries.shape[1])
+        for start in range(0, len(days), _GATHERED):
+            part_days = days[start : start + _GATHERED]
+            part_assets = assets[start : start + _GATHERED]
+            # numpy adds up a lone column in another order than one among several: a lone window
+            # goes in twice.
+            size = max(2, len(part_days))
+            at = (
+                np.arange(YEAR)[:, None] + np.resize(part_days, size),
+                np.resize(part_assets, size),
+            )
+            values[part_days, part_assets] = FACTORS[factor].kernel(self._windows(at))[
+                : len(part_days)
+            ]
+
+        return values
+
+    def _windows(self, at: tuple[IndexArray, IndexArray]) -> TrailingWindow:
+        return TrailingWindow(
+            *(
+                self.trailing(getattr(self.market, part.name), YEAR)[at]
+                for part in fields(TrailingWindow)
+            )
+        )
+
+
+def _at_least(count: FloatArray, minimum: int) -> FloatArray:
+    """`count` itself, changed in place: NaN below the minimum."""
+    np.copyto(count, np.nan, where=count < minimum)
+    return count
+
+
+def _zeroed(values: FloatArray, unknown: BoolArray) -> FloatArray:
+    """`values` itself, changed in place: 0 where `unknown`. Where little is missing this is cheaper
+    than a new array.
+    """
+    np.copyto(values, 0.0, where=unknown)
+    return values
+
+
+def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
+    """[days, N] means of the finite values, NaN where fewer than `minimum`; `values` is used up."""
+    finite = np.isfinite(values)
+    count = _at_least(trailing_count(finite, width), minimum)
+    mean = trailing_sum(_zeroed(values, np.logical_not(finite, out=finite)), width)
+    mean /= count
+    return mean
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowMoments:
+    """Window figures of a series, [days, N] each: NaN where there are too few values. `count,
+    mean`: of the values.
+    """
+
+    count: FloatArray
+    mean: FloatArray
+    raw_squares: FloatArray  #: their sum of squares
+    squares: FloatArray  #: sum of squared deviations from the mean
+
+    @classmethod
+    def of(
+        cls, values: FloatArray, count: FloatArray, width: int, squared: FloatArray | None = None
+    ) -> _WindowMoments:
+        """Of [width - 1 + days, N] values that are 0 where there is none; `squared`: their squares,
+        if the caller has them.
+        """
+        if squared is None:
+            squared = values * values
+
+        mean = trailing_sum(values, width)
+        mean /= count
+        raw = trailing_sum(squared, width)
+        squares = count * mean
+        squares *= mean
+        np.subtract(raw, squares, out=squares)
+
+        return cls(count, mean, raw, squares)
+
+    def sample_deviation(self) -> FloatArray:
+        """[days, N] root of the squared deviations over the number of values less one."""
+        deviation = self.count - 1.0
+        np.divide(self.squares, deviation, out=deviation)
+        return np.sqrt(deviation, out=deviation)
+
+    @property
+    def cancels(self) -> BoolArray:
+        """[days, N] where the sum of squared deviations has lost digits, or is no number although
+        there are enough values.
+        """
+        keeps_digits = self.squares > _CANCELLATION * self.raw_squares
+        cancels: BoolArray = np.logical_not(keeps_digits, out=keeps_digits)
+        if cancels.any():
+            cancels &= self.count > 0
+        return cancels
+
+
+def _momentum(block: _DayBlock) -> FloatArray:
+    closes = block.market.last_close
+    recent = block.trailing(closes, 1, MONTH_SKIPPED - 1)
+    distant = block.trailing(closes, 1, YEAR - 1)
+
+    return np.where(
+        trailing_count(block.has_bar, YEAR) >= YEAR_MINIMUM, recent / distant - 1.0, np.nan
+    )
+
+
+def _realised_volatility(block: _DayBlock) -> FloatArray:
+    moments = _WindowMoments.of(np.log1p(block.known_returns), block.quarter_count, QUARTER)
+    values = moments.sample_deviation()
+    values *= math.sqrt(TRADING_DAYS_PER_YEAR)
+    return block.from_kernel(1, moments.cancels, values)
+
+
+def _illiquidity(block: _DayBlock) -> FloatArray:
+    amount = block.trailing(block.market.amount, MONTH)
+    ratio = np.abs(block.returns[QUARTER - MONTH :])
+    ratio /= amount
+    np.copyto(ratio, np.nan, where=~(amount > 0))
+    mean = _trailing_means(ratio, MONTH_MINIMUM, MONTH)
+    np.copyto(mean, np.nan, where=~(mean > 0))
+
+    return np.log(mean, out=mean)
+
+
+def _overnight_return(block: _DayBlock) -> FloatArray:
+    market = block.market
+    returns = block.trailing(market.open, MONTH) / block.trailing(market.last_close, MONTH, 1)
+    returns -= 1.0
+    return _trailing_means(returns, MONTH_MINIMUM, MONTH)
+
+
+def _intraday_return(block: _DayBlock) -> FloatArray:
+    market = block.market
+    returns = block.trailing(market.close, MONTH) / block.trailing(market.open, MONTH)
+    returns -= 1.0
+    return _trailing_means(returns, MONTH_MINIMUM, MONTH)
+
+
+def _negative_skewness(block: _DayBlock) -> FloatArray:
+    returns = block.known_returns
+    count = block.quarter_count
+    squared = returns * returns
+    moments = _WindowMoments.of(returns, count, QUARTER, squared)
+    squared *= returns
+    cubes = trailing_sum(squared, QUARTER)
+    # Expanded around zero, not the mean: sum (x - m)^3 = sum x^3 - m (3 sum x^2 - 2 n m^2).
+    mean = moments.mean
+    expansion = 2.0 * count
+    expansion *= mean
+    expansion *= mean
+    np.subtract(3.0 * moments.raw_squares, expansion, out=expansion)
+    expansion *= mean
+    cubes -= expansion
+    cubes /= count
+    variance = moments.squares / count
+    variance *= np.sqrt(variance)
+    cubes /= variance
+    # 0 - x rather than -x: a symmetric sample has skewness 0.0, not -0.0.
+    values = np.subtract(0.0, cubes, out=cubes)
+
+    return block.from_kernel(5, moments.cancels, values)
+
+
+def _price_volume_correlation(block: _DayBlock) -> FloatArray:
+    # The logarithm of no volume is no finite number, nor is a change from or to it.
+    volume = np.log(block.trailing(block.market.volume, MONTH + 1))
+    y = volume[1:] - volume[:-1]
+    both = np.isfinite(y)
+    both &= block.has_return[QUARTER - MONTH :]
+    count = _at_least(trailing_count(both, MONTH), MONTH_MINIMUM)
+    neither = np.logical_not(both, out=both)
+    x = _zeroed(block.known_returns[QUARTER - MONTH :].copy(), neither)
+    y = _zeroed(y, neither)
+    of_x = _WindowMoments.of(x, count, MONTH)
+    of_y = _WindowMoments.of(y, count, MONTH)
+    x *= y
+    values = trailing_sum(x, MONTH)
+    of_means = count * of_x.mean
+    of_means *= of_y.mean
+    values -= of_means
+    scale = of_x.squares * of_y.squares
+    values /= np.sqrt(scale, out=scale)
+
+    return block.from_kernel(6, of_x.cancels | of_y.cancels, values)
+
+
+def _year_high(block: _DayBlock) -> FloatArray:
+    market = block.market
+    high = block.trailing(market.high, YEAR).copy()
+    finite = np.isfinite(high)
+    too_few = trailing_count(finite, YEAR) < YEAR_MINIMUM
+    np.copyto(high, -np.inf, where=~finite)
+    values = block.trailing(market.last_close, 1) / trailing_maximum(high, YEAR)
+    np.copyto(values, np.nan, where=too_few)
+
+    return values
+
+
+def _amount_variation(block: _DayBlock) -> FloatArray:
+    amount = block.trailing(block.market.amount, MONTH)
+    usable = block.has_bar[YEAR - MONTH :] & (amount > 0)
+    count = _at_least(trailing_count(usable, MONTH), MONTH_MINIMUM)
+    moments = _WindowMoments.of(_zeroed(amount.copy(), ~usable), count, MONTH)
+    values = moments.sample_deviation()
+    values /= moments.mean
+
+    return block.from_kernel(8, moments.cancels, values)
+
+
+_BATCHED: tuple[Callable[[_DayBlock], FloatArray], ...] = (
+    _momentum,
+    _realised_volatility,
+    _illiquidity,
+    _overnight_return,
+    _intraday_return,
+    _negative_skewness,
+    _price_volume_correlation,
+    _year_high,
+    _amount_variation,
+)
+"""One for each of `FACTORS`, in its order."""

@@ -1,0 +1,320 @@
+"""Context of a model: which prompts fit it, as far as that is known before they are paid for."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ktdeval.calls.prompt_size import (
+    FEWEST_TOKENS,
+    USUAL_TOKENS,
+    PromptBytes,
+    prompt_bytes,
+    reply_room,
+)
+from ktdeval.errors import ModelError
+from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Usage
+from ktdeval.harness.traits import model_traits
+from ktdeval.registry.plugin_boundary import call_through
+from ktdeval.values.yamlio import load_yaml
+
+KIND = "context_exceeded"  #: Kind of failure of a prompt that does not fit
+
+_NUMBER = r"([0-9][0-9,]*)"
+LEAST_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
+_PATIENCE_S = 5.0  #: Longest wait for what a server states of a model
+_LEAST_COUNTED = 100
+"""Tokens of a prompt from which on its count says how many bytes a token has: shorter ones are
+mostly what the provider writes around them."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """A model's context as somebody states it."""
+
+    tokens: int  #: that it takes
+    source: str  #: who says so, in words that follow "the context is N tokens"
+    holds_reply: bool = True  #: whether the reply must fit beside the prompt; else only the prompt
+    cuts_prompts: bool = False  #: whether a longer prompt is cut, and its tokens counted after that
+
+    def room(self, request: ModelRequest) -> int:
+        """Return the tokens that it leaves to the prompt of a request."""
+        return self.tokens - (reply_room(request) if self.holds_reply else 0)
+
+
+class ContextExceeded(ModelError):
+    """A prompt does not fit the context, by its server's word or by what was known before."""
+
+    def __init__(
+        self,
+        message: str,
+        context: Context | None = None,
+        prompt_tokens: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(KIND, message, retry_after_s)
+        self.context = context  #: what the server said of the context; None where it gave no number
+        self.prompt_tokens = prompt_tokens  #: what it counted in the prompt; None: it did not say
+
+
+def given_context(tokens: int | None) -> Context | None:
+    """Return the context that the user gives; None where none is given."""
+    return None if tokens is None else Context(tokens, "(--context-tokens)")
+
+
+# ---- what a server states
+
+
+def stated_context(model: RemoteModel) -> Context | None:
+    """Return the context that a model's server states; None where it states none."""
+    ask_server = model_traits(model).served_context
+    if ask_server is None:
+        return None
+
+    where = f"model {model.provider}/{model.name}: served_context()"
+    stated = call_through(ask_server, where, _PATIENCE_S)
+    return stated if isinstance(stated, Context) else None
+
+
+# ---- what a server's refusal says
+
+
+@dataclass(frozen=True)
+class ContextRefusal:
+    """Numbers in a refusal of a prompt that is too long."""
+
+    context: Context | None = None
+    prompt_tokens: int | None = None
+
+
+def read_context_refusal(
+    codes: Collection[str],
+    message: str,
+    numbers: Mapping[str, int],
+) -> ContextRefusal | None:
+    """Return what a refusal says of the context; None where it is about something else.
+
+    codes: its code and type, in lower case; message: its words; numbers: further fields of the
+    error, such as llama.cpp's `n_ctx`.
+    """
+    words = _read_context_words()
+    is_named = bool(words["codes"] & set(codes))
+    if not is_named and not any(pattern.search(message) for pattern in words["words"]):
+        return None
+
+    source = "as the server says in its refusal"
+    context = None
+    if (n_ctx := numbers.get("n_ctx")) is not None:
+        context = Context(n_ctx, source, holds_reply=False)
+    elif (tokens := _last_number(words["prompt"], message)) is not None:
+        context = Context(tokens, source, holds_reply=False)
+    elif (tokens := _last_number(words["whole"], message)) is not None:
+        context = Context(tokens, source)
+
+    counted = numbers.get("n_prompt_tokens")
+    if counted is None:
+        counted = _first_number(words["counted"], message)
+
+    return ContextRefusal(context, counted)
+
+
+@cache
+def _read_context_words() -> Mapping[str, Any]:
+    content = load_yaml(Path(__file__).with_name("context_words.yaml"))
+    read: dict[str, Any] = {"codes": frozenset(content.pop("codes"))}
+    for name, patterns in content.items():
+        read[name] = list(map(_compiled, patterns))
+    return read
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return a pattern of the table, in which N stands for a number."""
+    with_numbers = re.sub(r"\bN\b", lambda _: _NUMBER, pattern)
+    return re.compile(with_numbers, re.IGNORECASE)
+
+
+def _first_number(patterns: list[re.Pattern[str]], message: str) -> int | None:
+    return _matched_number(patterns, message, 0)
+
+
+def _last_number(patterns: list[re.Pattern[str]], message: str) -> int | None:
+    """Return the last number of the first pattern that fits: in a comparison, that is the limit."""
+    return _matched_number(patterns, message, -1)
+
+
+def _matched_number(patterns: list[re.Pattern[str]], message: str, which: int) -> int | None:
+    for pattern in patterns:
+        if match := pattern.search(message):
+            digits = match.groups()[which].replace(",", "")
+            number = int(digits[:12])
+            if number > 0:
+                return number
+
+    return None
+
+
+# ---- what is known during a run
+
+
+class ContextWindow:
+    """What is known of the context of a run's model and of the tokens of its prompts. Thread-safe.
+
+    A prompt's tokens are estimated from its bytes. Until the provider has counted one, they are the
+    fewest that so many bytes are likely to be, so that no prompt is held back that might fit; then
+    the rate is that of the largest prompt that was counted. A prompt that is at least as large as
+    one that the server refused does not fit either; one that is no larger than one that it answered
+    does. A refusal of such a prompt has another reason, whatever it says, and teaches nothing.
+    """
+
+    def __init__(self, context: Context | None = None) -> None:
+        self._lock = threading.Lock()
+        self._context = context
+        self._is_given = context is not None  # by the user, whose word stands
+        self._largest_answered = 0.0  # usual tokens of the largest prompt that was answered
+        self._largest_counted = 0.0  # usual tokens of the largest prompt that was counted
+        self._rate: float | None = None  # counted tokens for each usual token of that prompt
+        self._refused_from: float | None = None  # usual tokens of the smallest prompt refused
+
+    @property
+    def context(self) -> Context | None:
+        """Return what is known of the context."""
+        return self._context
+
+    @property
+    def cuts_prompts(self) -> bool:
+        """Whether the server is known to cut prompts in silence."""
+        return self._context is not None and self._context.cuts_prompts
+
+    def learn(self, context: Context | None) -> None:
+        """Take over what the server says; the user's word counts more, unless it takes less."""
+        if context is None:
+            return
+
+        with self._lock:
+            known = self._context
+            if known is None or not self._is_given or context.tokens < known.tokens:
+                self._context = context
+
+    def check(self, request: ModelRequest, size: PromptBytes | None = None) -> None:
+        """Raise ContextExceeded where a request is known not to fit. `size`: that of its prompt, if
+        the caller has it.
+        """
+        size = size or prompt_bytes(request)
+        usual = size.tokens(USUAL_TOKENS)
+        with self._lock:
+            context = self._context
+            rate = self._rate
+            refused_from = self._refused_from
+            was_answered = usual <= self._largest_answered
+
+        if was_answered and not self._is_given and not self.cuts_prompts:
+            return
+
+        if refused_from is not None and usual >= refused_from:
+            tokens = round(usual if rate is None else usual * rate)
+            problem = (
+                f"a prompt of about {tokens:,} tokens is at least as long as one that the server"
+                f" refused as too long, {_stated(context)}"
+            )
+            advice = ways_out(tokens, context, reply_room(request))
+            raise ContextExceeded(f"{problem}; it was not sent; {advice}")
+
+        if context is None:
+            return
+
+        fewest = size.tokens(FEWEST_TOKENS)
+        estimate = fewest if rate is None else usual * rate
+        if context.cuts_prompts:
+            estimate = max(estimate, fewest)
+
+        if estimate > context.room(request):
+            tokens = round(estimate)
+            problem = does_not_fit(tokens, context, reply_room(request))
+            advice = ways_out(tokens, context, reply_room(request))
+            raise ContextExceeded(f"{problem}; it was not sent; {advice}")
+
+    def explained(self, request: ModelRequest, error: ContextExceeded) -> ContextExceeded:
+        """Return a server's refusal with both numbers, as it states them or else as they are known
+        or estimated here, and what to do.
+        """
+        with self._lock:
+            context = error.context or self._context
+            rate = self._rate or 1.0
+
+        tokens = error.prompt_tokens
+        about = ""
+        if tokens is None:
+            tokens = round(prompt_bytes(request).tokens(USUAL_TOKENS) * rate)
+            about = "about "
+
+        advice = ways_out(tokens, context, reply_room(request))
+        words = f"{error}; the prompt has {about}{tokens:,} tokens, {_stated(context)}; {advice}"
+        return ContextExceeded(words, error.context, error.prompt_tokens, error.retry_after_s)
+
+    def counted(self, request: ModelRequest, usage: Usage, size: PromptBytes | None = None) -> None:
+        """Note what the provider counted in a prompt that it answered; `size` as of `check`."""
+        usual = (size or prompt_bytes(request)).tokens(USUAL_TOKENS)
+        with self._lock:
+            self._largest_answered = max(usual, self._largest_answered)
+        self._count(usual, usage.input_tokens)
+
+    def refused(self, request: ModelRequest, error: ContextExceeded) -> None:
+        """Note a prompt that the server refused, with what it said."""
+        usual = prompt_bytes(request).tokens(USUAL_TOKENS)
+        with self._lock:
+            if usual <= self._largest_answered:
+                return
+
+            self._refused_from = min(usual, self._refused_from or usual)
+
+        if error.prompt_tokens is not None:
+            self._count(usual, error.prompt_tokens)
+
+        self.learn(error.context)
+
+    def _count(self, usual: float, tokens: int) -> None:
+        if tokens < _LEAST_COUNTED or usual <= 0:
+            return
+
+        with self._lock:
+            if usual >= self._largest_counted:
+                self._largest_counted = usual
+                self._rate = tokens / usual
+
+
+def does_not_fit(prompt_tokens: int, context: Context, room: int) -> str:
+    """Say that a prompt does not fit a context, beside a reply of at most `room` tokens."""
+    needed = f"a prompt of about {prompt_tokens:,} tokens"
+    if context.holds_reply:
+        needed += f" and a reply of up to {room:,} (--max-output-tokens)"
+    return f"{needed} does not fit: {_stated(context)}"
+
+
+def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
+    """Return what to do about a prompt that does not fit: a longer context, or a shorter prompt;
+    where it leaves some room, also a shorter reply.
+    """
+    longer = "give the model a longer context"
+    shorter = ""
+    if context is not None:
+        holds_reply = context.holds_reply
+        needed = prompt_tokens + (room if holds_reply else 0)
+        if needed > context.tokens:  # the estimate agrees with the server
+            longer = f"give the model a context of at least {needed:,} tokens"
+
+        left = context.tokens - prompt_tokens
+        if holds_reply and LEAST_ROOM <= left < room:
+            shorter = f", lower --max-output-tokens to {left:,}"
+
+    return f"{longer}{shorter}, or take a task and an agent that show less"
+
+
+def _stated(context: Context | None) -> str:
+    if context is None:
+        return "the context is not stated"
+    return f"the context is {context.tokens:,} tokens {context.source}"

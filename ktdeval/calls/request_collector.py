@@ -1,0 +1,90 @@
+"""Requests of a run that have no reply yet, collected by playing its steps before they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ktdeval.calls.call_log import CallPosition
+from ktdeval.calls.record import KEY_DIGITS
+from ktdeval.errors import KtdevalError
+from ktdeval.harness.chat_messages import ModelRequest, Reply
+
+
+class NotAsked(KtdevalError):
+    """A request has no reply yet; the step that makes it can't go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedReply:
+    """A request without a reply, and who makes it."""
+
+    episode: str
+    step: int
+    key: str  #: of the request
+    request: ModelRequest
+
+    @property
+    def position(self) -> CallPosition:
+        """Position in the record of calls."""
+        return self.episode, self.key[:KEY_DIGITS]
+
+
+class KnowsReplies(Protocol):
+    """Client that knows which requests have a reply (`ktdeval.calls.batch_client.BatchClient`)."""
+
+    def wanted(self, episode: str, step: int, request: ModelRequest) -> WantedReply:
+        """Return a request with its key."""
+
+    def known(self, wanted: WantedReply) -> Reply | None:
+        """Return the reply to a request; None where there is none."""
+
+    def awaits(self, position: CallPosition) -> bool:
+        """Whether the reply to a request is on its way."""
+
+    def can_ask(self, wanted: WantedReply) -> bool:
+        """Whether a request can be asked."""
+
+
+class WantedRequests:
+    """Requests without a reply that the steps of a run make; equal ones are asked once."""
+
+    def __init__(self, client: KnowsReplies) -> None:
+        self._client = client
+        self._keys: set[str] = set()
+        self.found: list[WantedReply] = []
+
+    def of(self, episode: str) -> WantingModel:
+        """Return the model that collects those of an episode."""
+        return WantingModel(self._client, self, episode)
+
+    def add(self, wanted: WantedReply) -> None:
+        """Add a request that can be asked."""
+        is_awaited = self._client.awaits(wanted.position)
+        if not self._client.can_ask(wanted) or (wanted.key in self._keys and not is_awaited):
+            return
+
+        self._keys.add(wanted.key)
+        self.found.append(wanted)
+
+
+class WantingModel:
+    """Model of one episode that answers what has a reply, and adds the first request of a step that
+    has none to those that are wanted. `step`: the step that asks.
+    """
+
+    def __init__(self, client: KnowsReplies, requests: WantedRequests, episode: str) -> None:
+        self._client = client
+        self._requests = requests
+        self._episode = episode
+        self.step = 0
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Return the reply that is known. Raises NotAsked."""
+        wanted = self._client.wanted(self._episode, self.step, request)
+        reply = self._client.known(wanted)
+        if reply is not None:
+            return reply
+
+        self._requests.add(wanted)
+        raise NotAsked("a request that has no reply yet")

@@ -1,0 +1,104 @@
+"""Batches of a run (`batches.json`): each is written down before it is submitted, and again with
+what the provider calls it. A run has the file exactly if it asks in batches.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from ktdeval.calls.batch_api import BatchTag
+from ktdeval.calls.call_log import CallPosition
+from ktdeval.calls.record import KEY_DIGITS
+from ktdeval.errors import explained
+from ktdeval.stores.mirror import keep_file
+from ktdeval.values.files import read_plain
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import Value, decode_json, to_plain
+
+BATCHES = "batches.json"  #: Name of the file in a run's folder
+
+BatchId = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
+"""What a provider calls a batch; it becomes a part of addresses."""
+
+_TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
+
+
+class BatchedRequest(Value, frozen=True):
+    """A request in a batch, by who asks."""
+
+    episode: Annotated[str, Meta(pattern="^[0-9a-f]+$", max_length=64)]
+    step: Annotated[int, Meta(ge=0)]
+    key: Annotated[str, Meta(pattern=f"^[0-9a-f]{{{KEY_DIGITS}}}$")]  #: first digits of its key
+    #: kind of its failure once the batch is over; null where it was answered, or is not yet
+    failed: str | None = None
+
+    @property
+    def position(self) -> CallPosition:
+        """Position in the record of calls."""
+        return self.episode, self.key
+
+
+class BatchEntry(Value, frozen=True):
+    """One batch."""
+
+    tag: Annotated[str, Meta(pattern="^[a-z0-9-]{1,40}$")]
+    begun_at: Annotated[str, Meta(pattern=_TIME)]  #: when it was to be submitted, in UTC
+    requests: Annotated[tuple[BatchedRequest, ...], Meta(min_length=1)]
+    #: what the provider calls it; null until that is known
+    id: BatchId | None = None
+    #: batches that were taken for this one, and were not
+    others: tuple[BatchId, ...] = ()
+    is_over: bool = False  #: whether all its results are recorded
+
+    def __post_init__(self) -> None:
+        datetime.fromisoformat(self.begun_at)  # a ValueError where there is no such day
+
+    @property
+    def name(self) -> BatchTag:
+        """Return its tag, as a provider is told it."""
+        return BatchTag(self.tag, datetime.fromisoformat(self.begun_at), len(self.requests))
+
+
+class _BatchFile(Value):
+    version: Literal[1]
+    batches: tuple[BatchEntry, ...]
+
+
+class BatchFile:
+    """File of a run's batches, written anew whole with each change."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the file; make it where there is none. Raises StoreError."""
+        self.path = folder / BATCHES
+        self.entries: list[BatchEntry] = []
+        if not self.path.exists():
+            self._keep()
+            return
+
+        where = f"{self.path}: not a readable file of batches"
+        with explained(where):
+            data = read_plain(self.path)
+
+        self.entries += decode_json(data, _BatchFile, where).batches
+
+    def add(self, entry: BatchEntry) -> int:
+        """Write a batch down and return its number."""
+        self.entries.append(entry)
+        self._keep()
+        return len(self.entries) - 1
+
+    def change(self, number: int, **changes: object) -> BatchEntry:
+        """Write changes of a batch down and return it. Raises StoreError."""
+        entry = replace(self.entries[number], **changes)
+        self.entries[number] = entry
+        self._keep()
+        return entry
+
+    def _keep(self) -> None:
+        file = _BatchFile(version=1, batches=tuple(self.entries))
+        keep_file(self.path, dumps_pretty(to_plain(file)))

@@ -1,0 +1,159 @@
+"""Choice of the tool protocol that a model supports, before a run, by the smallest possible step.
+
+Servers claim more than they support. Some accept tools and ignore them, some accept a forced tool
+but refuse an optional one (vLLM without a tool-call parser), some have models without a template
+for tools (Ollama). So a protocol counts as supported only when both halves of a step work in it: a
+look-up by an optional tool, and a forced call after its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
+from ktdeval.harness.chat_messages import (
+    CallParams,
+    Message,
+    ModelRequest,
+    RemoteModel,
+    Reply,
+    ToolProtocol,
+    ToolSpec,
+)
+from ktdeval.harness.tool_protocols import decode, encode
+from ktdeval.masking.text_truncation import shorten
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.yamlio import load_yaml
+
+#: Makes one model call, with retries, and raises ModelError where it failed for good
+Ask = Callable[[ModelRequest], Reply]
+
+#: Attempts of a protocol before the next one is tried: at some temperature every model slips now
+#: and then
+ATTEMPTS = 2
+
+_PLACE = "north"
+_LEVEL = 41
+_TEXTS = load_yaml(Path(__file__).with_name("rehearsal.yaml"))
+_SYSTEM, _LOOK_UP, _RECORD = (
+    _TEXTS[name].format(place=_PLACE, level=_LEVEL) for name in ("system", "look_up", "record")
+)
+_LOOK_UP_TOOL, _RECORD_TOOL = (ToolSpec(**spec) for spec in _TEXTS["tools"])
+
+# Failures by which a server may refuse tools in this protocol; all others say nothing about tools.
+_TELLING = frozenset({"bad_request", "bad_response", "server"})
+_LONGEST_PROBLEM = 160
+
+
+class _UnfitProtocol(Exception):
+    """Raised where a protocol did not work; says why."""
+
+
+def choose_protocol(
+    model: RemoteModel,
+    requested: Literal["auto"] | ToolProtocol,
+    ask: Ask,
+    params: CallParams,
+    first_seed: int = 0,
+) -> ToolProtocol:
+    """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a
+    resumed run. An explicit request, and a model with one protocol only, cost no call. Otherwise
+    the model's protocols are tried in their order, and the first that works is taken: one that
+    works costs two small calls, one that doesn't at most four. Raises ConfigError where the
+    requested protocol is not offered, ProviderError where none works, PluginError where there is
+    none.
+    """
+    offered = model.protocols
+    name = f"{model.provider}/{model.name}"
+    if not offered:
+        raise PluginError(
+            f"model {name}: `protocols` is empty; name at least one of native, json_schema, text"
+        )
+
+    if requested != "auto":
+        if requested not in offered:
+            raise ConfigError(
+                f"--tool-protocol {requested}: {name} takes only {', '.join(offered)}; name one of"
+                " these, or auto"
+            )
+
+        return requested
+
+    if len(offered) == 1:
+        return offered[0]
+
+    problems = []
+    for protocol in offered:
+        problem = _problem_with(protocol, ask, replace(params, seed=first_seed), name)
+        if problem is None:
+            return protocol
+
+        problems.append(f"{protocol}: {problem}")
+
+    raise ProviderError(
+        f"{name} calls no tools, however it is asked ({'; '.join(problems)}); choose another model,"
+        " insist with --tool-protocol, or fix the server and run it again: it is asked anew, past"
+        " the cache (`ktdeval files prune` empties that)"
+    )
+
+
+def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: str) -> str | None:
+    problem = ""
+    for attempt in range(ATTEMPTS):
+        try:
+            _rehearse(ask, replace(params, seed=params.seed + attempt, tool_protocol=protocol))
+        except _UnfitProtocol as error:
+            problem = str(error)
+        except ModelError as error:
+            if error.kind not in _TELLING:
+                raise ProviderError(
+                    f"{name}: no answer to the question how it takes tools ({error.kind}: {error});"
+                    " run the same command again, or name the protocol with --tool-protocol"
+                ) from error
+
+            return f"{error.kind}, {shorten(' '.join(str(error).split()), _LONGEST_PROBLEM)}"
+        else:
+            return None
+
+    return problem
+
+
+def _rehearse(ask: Ask, params: CallParams) -> None:
+    """Run a step of one look-up and one forced call. Raises _Unfit or ModelError where it fails."""
+    messages = [Message("system", _SYSTEM), Message("user", _LOOK_UP)]
+    reply = _asked(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
+    _check_tool_call(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
+    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    result = dumps_canonical({"place": _PLACE, "level": _LEVEL})
+    messages += [Message("tool", result, tool_call_id=call.id) for call in reply.tool_calls]
+    messages.append(Message("user", _RECORD))
+    reply = _asked(ask, ModelRequest(tuple(messages), (_RECORD_TOOL,), _RECORD_TOOL.name, params))
+    _check_tool_call(reply, _RECORD_TOOL.name, {"place": _PLACE, "level": _LEVEL})
+
+
+def _asked(ask: Ask, request: ModelRequest) -> Reply:
+    return decode(ask(encode(request)), request)
+
+
+def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> None:
+    if not reply.tool_calls:
+        outcomes = {
+            "length": "the reply was cut at --max-output-tokens",
+            "stop": "a reply without a call",
+        }
+        raise _UnfitProtocol(outcomes.get(reply.finish_reason, reply.finish_reason))
+
+    call = reply.tool_calls[0]
+    if call.name != name:
+        raise _UnfitProtocol("a call of another tool")
+
+    try:
+        arguments = loads_strict(call.arguments)
+    except ValueError:
+        raise _UnfitProtocol("a call whose arguments are no JSON") from None
+
+    if arguments != expected:
+        raise _UnfitProtocol("a call with other arguments than asked for")

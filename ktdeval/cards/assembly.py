@@ -1,0 +1,98 @@
+"""Cards from their fields: built, derived again, checked and shown as rows, field by field.
+
+Building a card derives fields from its facts, and checking one does so again: a reader can trust a
+headline without the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Literal, TypeVar, cast
+
+from msgspec import defstruct
+from msgspec.structs import replace
+
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.fields.all_fields import AnyField, fields_of
+from ktdeval.cards.fields.base_types import Problem
+from ktdeval.cards.fields.card_inputs import CardSources
+from ktdeval.cards.fields.fact_types import Definition
+from ktdeval.cards.fields.recorded_facts import DerivationBasis, ScoringFacts, TradingFacts
+from ktdeval.cards.table_types import Row
+
+AnyCard = TradingCard | ScoringCard
+
+C = TypeVar("C", TradingCard, ScoringCard)
+
+
+def card_type(declared: type[C]) -> type[C]:
+    """Return the type of cards of a kind: the class that declares its fields, with those of
+    `FIELDS` besides that it does not declare.
+    """
+    kind = "trading" if issubclass(declared, TradingCard) else "scoring"
+    further = [one for one in fields_of(kind) if one.name not in declared.__struct_fields__]
+    return _extended(declared, tuple(further)) if further else declared
+
+
+@cache  # cards of one kind are of one type
+def _extended(declared: type[C], further: tuple[AnyField, ...]) -> type[C]:
+    names = [(one.name, one.type) for one in further]
+    extended = defstruct(
+        declared.__name__,
+        names,
+        bases=(declared,),
+        module=declared.__module__,
+        frozen=True,
+        kw_only=True,
+    )
+    return cast("type[C]", extended)
+
+
+def assemble_card(
+    declared: type[C],
+    facts_type: type[TradingFacts] | type[ScoringFacts],
+    sources: CardSources,
+    definitions: Mapping[str, Definition] | None = None,
+) -> C:
+    """Return a card: its facts gathered from the records of a run, its other fields derived from
+    these. `definitions`: meaning of the metrics. Errors as of `build_card`.
+    """
+    fields = fields_of(sources.KIND)
+    gathered: dict[str, Any] = {}
+    for field in fields:
+        if field.gather is not None:
+            gathered[field.name] = field.gather(sources)
+
+    facts = facts_type(**{name: gathered[name] for name in facts_type.__struct_fields__})
+    basis = DerivationBasis(facts, sources.inputs.price, definitions or {})
+    return card_type(declared)(**gathered, **_derived(fields, basis))
+
+
+def derive_fields(card: C) -> C:
+    """Recompute the fields of a card that follow from its facts, the definitions of its metrics and
+    its price.
+    """
+    definitions: Mapping[str, Definition] = {}
+    if isinstance(card, TradingCard):
+        definitions = card.metrics
+
+    basis = DerivationBasis(card, card.cost.price or None, definitions)
+    return replace(card, **_derived(fields_of(card.kind), basis))
+
+
+def _derived(fields: list[AnyField], basis: DerivationBasis[Any]) -> dict[str, Any]:
+    return {field.name: field.derive(basis) for field in fields if field.derive is not None}
+
+
+def card_problems(card: AnyCard) -> Iterator[Problem]:
+    """Yield contradictions of a card with itself, in the order in which they rest on each other."""
+    for field in fields_of(card.kind):
+        yield from field.problems(getattr(card, field.name), card)
+
+
+def card_rows(card: AnyCard, table: Literal["run", "activity"]) -> Iterator[Row]:
+    """Yield the rows of one table of a printed card."""
+    for field in fields_of(card.kind):
+        if field.table == table:
+            yield from field.rows(getattr(card, field.name), card)

@@ -1,0 +1,111 @@
+"""Basic types of a card's fields, and sums over its episodes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ktdeval.cards.recomputation_diff import JsonPath
+from ktdeval.errors import CardError
+from ktdeval.values.strict_json import dumps_canonical, plain
+from ktdeval.values.typed_json import Value, from_plain
+
+# An integer and a float are different JSON: a card keeps which of the two it was written with.
+Number = int | float
+NonNegative = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0)]
+Counts = dict[str, Count]
+Name = Annotated[str, Meta(min_length=1)]
+Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+Time = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}")]
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+EpisodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
+Limit = Annotated[int, Meta(ge=1)]
+Range = Annotated[list[Number | None], Meta(min_length=2, max_length=2)]
+
+Problem = tuple[JsonPath, str]  #: Where a card contradicts itself, and how
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Value)
+
+
+class Figure:
+    """Base of figures: each has a value, or null and the `reason`; checked when one is made."""
+
+    __slots__ = ()
+    KEY: ClassVar[str] = "value"
+    """Field that is null if there is a reason."""
+    NEEDED: ClassVar[tuple[str, ...]] = ()
+    """Further fields that a figure with a value must have."""
+    reason: str | UnsetType
+
+    def __post_init__(self) -> None:
+        if getattr(self, self.KEY) is None:
+            if self.reason is UNSET:
+                raise ValueError("field 'reason' is missing")
+
+            return
+
+        if self.reason is not UNSET:
+            raise ValueError("has a reason though it has a value")
+
+        for name in self.NEEDED:
+            if getattr(self, name) is UNSET:
+                raise ValueError(f"field {name!r} is missing")
+
+
+# ---- foreign values
+
+
+def strict_json(name: str, value: object) -> Any:
+    """Return a foreign value after a trip through strict JSON, so that a card in memory equals the
+    card in its file. `name` is its field. Raises CardError: it is not strict JSON.
+    """
+    try:
+        return json.loads(dumps_canonical(plain(value)))
+    except (TypeError, ValueError) as error:
+        raise CardError(
+            f"card field {name!r} is not strict JSON ({error}); metrics, scores and args must"
+            " give finite plain values"
+        ) from error
+
+
+def strict_object(name: str, value: Mapping[str, object]) -> dict[str, Any]:
+    """Return a foreign JSON object after a trip through strict JSON; errors as of `strict_json`."""
+    fields: dict[str, Any] = strict_json(name, value)
+    return fields
+
+
+def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
+    """Decode a part of a card after a trip through strict JSON. Raises CardError: a value is not
+    strict JSON, or not what the part holds.
+    """
+    parts = {name: strict_json(name, value) for name, value in sorted(fields.items())}
+    return from_plain(parts, type_, "card", CardError)
+
+
+# ---- sums
+
+
+def add_up(kind: type[P], counts: Iterable[P], **others: Any) -> P:
+    """Return the sum of counts, field by field except for `others`."""
+    records = list(counts)
+    sums = {}
+    for name in kind.__struct_fields__:
+        if name not in others:
+            sums[name] = sum(getattr(record, name) for record in records)
+
+    return kind(**sums, **others)
+
+
+def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums by name, of every name that occurs."""
+    totals: Counter[str] = Counter()
+    for each in counts:
+        totals.update(each)
+    return dict(sorted(totals.items()))

@@ -1,0 +1,377 @@
+"""Sources of a card: what its fields are gathered from. The inputs are the plan, the market and facts
+about the run; a source is these in order, checked against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from ktdeval.calls.prices import PriceEntry
+from ktdeval.cards.fields.episode_parts import RoleUsage, StepMaker
+from ktdeval.cards.fields.fact_types import (
+    NO_ATTACHMENT,
+    NOT_ASKED,
+    Attachment,
+    CutoffEntry,
+    Drift,
+    FurtherModelPart,
+    NoCutoff,
+    Provenance,
+)
+from ktdeval.errors import CardError
+from ktdeval.market.snapshot import DayArray, MarketSnapshot
+from ktdeval.stats.factorial_effects import left_out_windows
+from ktdeval.stats.metric import Metric, RuleSet
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
+from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
+from ktdeval.trading.ledger import Ledger
+from ktdeval.trading.types import DECIDED
+from ktdeval.values.config_options import build
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, plain
+
+WindowDays = Mapping[Window, DayArray]  #: Trading days of windows
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationInputs:
+    """Inputs of every card, whatever its task. No clock, no folder, no run: equal inputs give equal
+    cards.
+    """
+
+    #: the task's `describe()`: its resolved config with data card and sources
+    task: Mapping[str, JsonValue]
+    #: the market the episodes ran on, with its id; None where the task asks about none
+    snapshot: MarketSnapshot | None
+    #: every episode of the plan, finished or not, in any order: of one task, model and agent, with
+    #: one set of call parameters
+    specs: Sequence[EpisodeSpec]
+    artefacts: Mapping[str, str]  #: path relative to the run folder -> SHA-256 of the file
+    missing_episodes: Mapping[str, str]  #: id of each spec without a record -> its error
+    provenance: Provenance  #: the only part that may differ between two equal runs
+    price: PriceEntry | None = None  #: of the tokens; None where none is known, or none is due
+    #: `RemoteModel.settings()`; None for a model of this machine
+    request_settings: Mapping[str, JsonValue] | None = None
+    #: end of the model's training data; `none`: nothing was trained; `unknown`: it is not known
+    knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
+    #: id of the registration with a leaderboard that the run was made under; None for a run under a
+    #: key of its own
+    registration: str | None = None
+    drift: Drift = NOT_ASKED  #: how far the model's answers moved during the run
+    #: replies without counts of tokens, by the id of their episode
+    uncounted: Mapping[str, int] = field(default_factory=dict)
+    #: models besides the run's own that its agent asked
+    further_models: Sequence[FurtherModelPart] = ()
+    #: calls by role and model, by the id of their episode
+    roles: Mapping[str, Sequence[RoleUsage]] = field(default_factory=dict)
+    #: what made the steps of each episode, by its id
+    makers: Mapping[str, Sequence[StepMaker]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardInputs(EvaluationInputs):
+    """Inputs of the card of a trading task."""
+
+    snapshot: MarketSnapshot
+    rules: RuleSet  #: rule set of the metrics
+    #: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`
+    ledgers: Sequence[Ledger]
+    metrics: Sequence[Metric]  #: metric objects to apply; names are unique
+    #: plugin of each metric by its name, for messages
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    certificate: Attachment = NO_ATTACHMENT  #: statement of the attached card
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringInputs(EvaluationInputs):
+    """Inputs of the card of a scoring task."""
+
+    #: the finished episodes, with all records in order of samples
+    answers: Sequence[tuple[EpisodeSpec, Sequence[AnswerRecord]]]
+    #: spec.id -> samples of the episode (of its sample set, or its limit where less), for every
+    #: spec
+    samples: Mapping[str, int]
+    #: what the task's `summarise` gives over the records of all finished episodes together
+    scores: Mapping[str, Score]
+    #: what each score means (`ScoringTask.scores`), in the order shown
+    definitions: Mapping[str, ScoreDefinition]
+
+
+# ---- sources
+
+
+@dataclass(frozen=True)
+class CardSources:
+    """What the fields of any card are gathered from."""
+
+    KIND: ClassVar[str]
+    """Kind of the card."""
+
+    inputs: EvaluationInputs
+    planned: Sequence[EpisodeSpec]  #: by day, then seed
+    days: WindowDays  #: trading days of each window
+    finished: Sequence[EpisodeSpec]  #: of the planned ones
+    #: the others, each with its error on one line
+    missing: Sequence[tuple[EpisodeSpec, str]]
+
+
+@dataclass(frozen=True)
+class TradingSources(CardSources):
+    """What the fields of a trading card are gathered from."""
+
+    KIND = "trading"
+
+    inputs: CardInputs
+    ledgers: Mapping[str, Ledger]  #: of each finished episode, by its id
+    tell: Tell = tell_nobody  #: is told of each episode before its metrics are computed
+
+    @property
+    def by_window(self) -> dict[str, Ledger]:
+        """A ledger of each window with a finished episode: every one covers the same days."""
+        return {spec.span.name: self.ledgers[spec.id] for spec in self.finished}
+
+    @property
+    def years(self) -> list[int]:
+        """Numbers of days that annualised figures of the windows count with, ascending."""
+        units = [self.inputs.snapshot.units_of(own) for own in self.days.values()]
+        return sorted({each["days_a_year"] for each in units})
+
+    @property
+    def pooled(self) -> list[Ledger]:
+        """Ledgers of the episodes that figures over episodes rest on."""
+        spans = {}
+        for window, ledger in self.by_window.items():
+            spans[window] = (ledger.steps[0].filled_on, ledger.steps[-1].filled_on)
+
+        excluded = left_out_windows(spans, self.years[-1])
+        return [self.ledgers[one.id] for one in self.finished if one.span.name not in excluded]
+
+
+@dataclass(frozen=True)
+class ScoringSources(CardSources):
+    """What the fields of a scoring card are gathered from."""
+
+    KIND = "scoring"
+
+    inputs: ScoringInputs
+    answers: Mapping[str, Sequence[AnswerRecord]]  #: of each finished episode, by its id
+
+
+def trading_sources(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingSources:
+    """Return the sources of a trading card. `tell` is told of each episode before its metrics are
+    computed. Raises CardError: the inputs contradict each other.
+    """
+    planned = _ordered_plan(inputs)
+    days = planned_days(planned, inputs.snapshot, planned[0].limit)
+    ledgers = _ledgers_by_id(inputs, planned, days)
+    finished = [spec for spec in planned if spec.id in ledgers]
+    missing = _missing_specs(planned, ledgers.keys(), inputs.missing_episodes, "a ledger")
+    return TradingSources(inputs, planned, days, finished, missing, ledgers, tell)
+
+
+def scoring_sources(inputs: ScoringInputs) -> ScoringSources:
+    """Return the sources of a scoring card. Raises CardError: the inputs contradict each other."""
+    planned = _ordered_plan(inputs)
+    answers = _answers_by_id(inputs, planned)
+    days = planned_days(planned, inputs.snapshot)
+    finished = [spec for spec in planned if spec.id in answers]
+    missing = _missing_specs(planned, answers.keys(), inputs.missing_episodes, "answers")
+    return ScoringSources(inputs, planned, days, finished, missing, answers)
+
+
+def planned_days(
+    planned: Sequence[EpisodeSpec], snapshot: MarketSnapshot | None, limit: int | None = None
+) -> WindowDays:
+    """Return the trading days of each window of a plan, both ends included, up to the first
+    `limit`.
+    """
+    windows = dict.fromkeys(spec.window for spec in planned if spec.window is not None)
+    return {window: days_of(window, snapshot)[:limit] for window in windows}
+
+
+def days_of(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
+    """Return the trading days of a window, both ends included."""
+    assert snapshot is not None, "a window needs a market"
+    days = snapshot.days
+    first = np.datetime64(window.first, "D")
+    last = np.datetime64(window.last, "D")
+    return np.asarray(days[(days >= first) & (days <= last)])
+
+
+# ---- checked
+
+
+_SHARED = (
+    "task_hash",
+    "snapshot",
+    "model",
+    "model_args",
+    "agent",
+    "agent_args",
+    "call",
+    "task",
+    "task_version",
+    "mask",
+    "mode",
+    "limit",
+    "mask_key",
+)
+"""Fields that the specs of a card have in common."""
+
+
+def _ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
+    """Return planned episodes by day, then seed. Raises CardError: they differ in more than window
+    and seed, or from the inputs.
+    """
+    if not inputs.specs:
+        raise CardError("a card needs at least one planned episode")
+
+    first = inputs.specs[0]
+    if content_hash(plain(inputs.task)) != first.task_hash:
+        raise CardError(
+            f"task_hash {first.task_hash[:12]}… is not the content hash of the task's config"
+        )
+
+    expected = {name: getattr(first, name) for name in _SHARED}
+    expected["snapshot"] = inputs.snapshot and inputs.snapshot.id
+    windows: dict[str | None, Window | None] = {}
+    for spec in inputs.specs:
+        for name, value in expected.items():
+            if dumps_canonical(plain(getattr(spec, name))) != dumps_canonical(plain(value)):
+                raise CardError(
+                    f"episode {spec.id}: its {name} is not the card's; one card holds one task,"
+                    " model, agent and snapshot"
+                )
+
+        if spec.further_models != first.further_models:
+            raise CardError(
+                f"episode {spec.id}: its further_models are not the card's; one card holds the"
+                " models of one system"
+            )
+
+        if windows.setdefault(spec.window_name, spec.window) != spec.window:
+            raise CardError(
+                f"window {spec.window_name!r} has two date ranges; give each window a name of"
+                " its own"
+            )
+
+    if len({spec.id for spec in inputs.specs}) != len(inputs.specs):
+        raise CardError("an episode is planned twice; each window and seed belongs on a card once")
+
+    return sorted(inputs.specs, key=_plan_order)
+
+
+def _plan_order(spec: EpisodeSpec) -> tuple[str, str, str, int, str]:
+    return (*spec.ends, spec.window_name or "", spec.seed, spec.id)
+
+
+def _missing_specs(
+    planned: Sequence[EpisodeSpec],
+    finished: Collection[str],
+    errors: Mapping[str, str],
+    record: str,
+) -> list[tuple[EpisodeSpec, str]]:
+    """Return the planned episodes that did not finish, each with its error on one line.
+    `finished`: ids; `errors`: by id; `record`: what an unfinished episode lacks, such as `a
+    ledger`. Raises CardError: an unfinished episode has no error, or a finished or foreign one has.
+    """
+    unfinished = [spec for spec in planned if spec.id not in finished]
+    for spec in unfinished:
+        if spec.id not in errors:
+            raise CardError(
+                f"episode {spec.id} ({spec.label}) has neither {record} nor an error; finish"
+                " the run"
+            )
+
+    surplus = sorted(set(errors) - {spec.id for spec in unfinished})
+    if surplus:
+        raise CardError(
+            f"episode {surplus[0]} is listed as missing but is finished or was never planned"
+        )
+
+    return [(spec, " ".join(errors[spec.id].split())) for spec in unfinished]
+
+
+def _ledgers_by_id(
+    inputs: CardInputs,
+    planned: Sequence[EpisodeSpec],
+    days: WindowDays,
+) -> dict[str, Ledger]:
+    """Return ledgers by the id of their episode. Raises CardError: one does not cover its days,
+    since a part must not pass for the whole.
+    """
+    specs = {spec.id: spec for spec in planned}
+    ledgers: dict[str, Ledger] = {}
+    for ledger in inputs.ledgers:
+        identity = build(EpisodeSpec, ledger.spec, "ledger spec").id
+        if identity not in specs:
+            raise CardError(f"a ledger belongs to episode {identity}, which the plan does not have")
+        if identity in ledgers:
+            raise CardError(f"episode {identity} has two ledgers")
+
+        spec = specs[identity]
+        market_units = inputs.snapshot.units_of(days[spec.span])
+        own_units = {name: getattr(ledger, name) for name in market_units}
+        if own_units != market_units:
+            raise CardError(
+                f"the ledger of episode {identity} has the units {own_units}, its market"
+                f" {market_units}"
+            )
+
+        expected = days[spec.span]
+        if not np.array_equal(ledger.days, expected):
+            raise CardError(
+                f"episode {spec.id} ({spec.label}): the ledger has {len(ledger.steps)} steps that"
+                f" are not the {len(expected)} trading days of its window; resume the run, or list"
+                " the episode as missing"
+            )
+
+        ledgers[identity] = ledger
+
+    return ledgers
+
+
+def _answers_by_id(
+    inputs: ScoringInputs, planned: Sequence[EpisodeSpec]
+) -> dict[str, Sequence[AnswerRecord]]:
+    """Return answers by the id of their episode. Raises CardError: a sample has no answer, since a
+    part must not pass for the whole.
+    """
+    planned_ids = {spec.id for spec in planned}
+    answers: dict[str, Sequence[AnswerRecord]] = {}
+    for spec, records in inputs.answers:
+        if spec.id not in planned_ids:
+            raise CardError(f"answers belong to episode {spec.id}, which the plan does not have")
+        if spec.id in answers:
+            raise CardError(f"episode {spec.id} has two sets of answers")
+
+        where = f"episode {spec.id} ({spec.label})"
+        samples = samples_of(inputs, spec.id)
+        for record in records:
+            if record.answer is not None and record.provenance not in DECIDED:
+                raise CardError(
+                    f"{where}: step {record.step} has an answer though the model gave none"
+                    f" ({record.provenance})"
+                )
+
+        if [record.step for record in records] != list(range(samples)):
+            raise CardError(
+                f"{where}: the {len(records)} answers are not those of its {samples} samples in"
+                " order; resume the run, or list the episode as missing"
+            )
+
+        answers[spec.id] = records
+
+    return answers
+
+
+def samples_of(inputs: ScoringInputs, identity: str) -> int:
+    """Return the samples of an episode. Raises CardError: their number is not given."""
+    if identity not in inputs.samples:
+        raise CardError(f"episode {identity}: how many samples it has is not given")
+    return inputs.samples[identity]

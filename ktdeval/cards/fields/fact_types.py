@@ -1,0 +1,328 @@
+"""Parts of a card that hold what a run records: the types of its facts, but those of episodes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from ktdeval.calls.prices import PriceEntry
+from ktdeval.cards.fields.base_types import (
+    Count,
+    Day,
+    Figure,
+    Name,
+    NonNegative,
+    Number,
+    Range,
+    Sha256,
+    Share,
+    Time,
+)
+from ktdeval.cards.fields.calls import Calls
+from ktdeval.cards.fields.medians import EpisodeMetric, Interval
+from ktdeval.market.writing_systems import Script
+from ktdeval.masking.lens import MaskKind
+from ktdeval.task_api.scoring import worst_figure
+from ktdeval.values.secret_free_addresses import Arguments
+from ktdeval.values.typed_json import Value
+
+
+class TaskPart(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """Task that ran.
+
+    mask, mode: absent where the task has none.
+    """
+
+    name: Name
+    version: Name
+    mask: MaskKind | None = None
+    mode: Name | None = None
+    hash: Sha256  #: SHA-256 of the canonical JSON of config
+    #: the resolved task config, with data card and sources; prompts enter by their hashes, a target
+    #: task with its whole config as subject_config
+    config: dict[str, Any]
+
+
+class TradingTaskPart(TaskPart, frozen=True):
+    """A trading task that ran."""
+
+    mask: MaskKind
+    mode: Name
+
+
+class Pluggable(Value, frozen=True):
+    """A model or agent with its parameters."""
+
+    name: Name
+    args: Arguments
+
+
+class SnapshotPart(Value, frozen=True, kw_only=True):
+    """Market."""
+
+    id: Sha256  #: SHA-256 over the snapshot's canonical content
+    name: Name
+    source: str
+    synthetic: bool
+    has_factor: bool
+    repairs: list[str]
+    benchmark: Name  #: code of the index; `none` where the market has none
+    benchmark_name: Name
+    assets: Count
+    first_day: Day
+    last_day: Day
+    #: where the market was made from another one, without anything to select
+    placebo: Literal[True] | UnsetType = UNSET
+    #: where texts have no list of words that give assets away
+    documents: Literal["no entity list"] | UnsetType = UNSET
+    #: where texts are in scripts in which most assets have no name
+    unnamed_scripts: list[Script] | UnsetType = UNSET
+    venues: list[Name]  #: names of the rules that its assets trade under
+    currency: Name
+    minor_per_unit: Count  #: minor units, in which money is counted, in a unit of the currency
+    days_a_year: Count  #: days that annualised figures count with
+
+    @property
+    def is_placebo(self) -> bool:
+        """Whether the market was made from another one so that true selection is zero by
+        construction.
+        """
+        return self.placebo is True
+
+    @property
+    def has_plain_texts(self) -> bool:
+        """Whether its documents come without a list of words that give assets away."""
+        return self.documents == "no entity list"
+
+    @property
+    def has_unnamed_scripts(self) -> bool:
+        """Whether its documents hold a script in which most assets have no name."""
+        return self.unnamed_scripts is not UNSET
+
+
+class WindowPart(Value, frozen=True):
+    """A window."""
+
+    name: Name
+    first: Day
+    last: Day
+    days: Count  #: trading days in it
+
+
+Side = Literal["before", "across", "after"]
+
+
+SIDES: tuple[Side, ...] = ("before", "across", "after")
+
+
+class SideDays(Value, frozen=True):
+    """Trading days of a window by where their returns lie to a cutoff: before, across (it lies
+    within, or may) and after.
+    """
+
+    before: Count
+    across: Count
+    after: Count
+
+    @property
+    def total(self) -> int:
+        """All trading days."""
+        return self.before + self.across + self.after
+
+    @property
+    def side(self) -> Side:
+        """Side of the whole window: that of all its days, or across."""
+        for side in SIDES:
+            if getattr(self, side) == self.total:
+                return side
+        return "across"
+
+
+class CutoffEntry(Value, frozen=True):
+    """End of a model's training data, as a run records it."""
+
+    #: a day, or the month of which the day is not public
+    date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}(-\d{2})?$")]
+    #: vendor: read in the vendor's documentation; reported: by others; given: by the user;
+    #: recorded: by who trained the policy
+    confidence: Literal["vendor", "reported", "given", "recorded"]
+    source: Name
+
+
+NoCutoff = Literal["none", "unknown"]
+"""A model without an end of training data: nothing was trained, or the end is not known. Two
+states, never one null.
+"""
+
+
+class KnowledgeCutoff(CutoffEntry, frozen=True):
+    """End of the model's training data, and where the card's days lie to it. The date is the word
+    of who ran it.
+    """
+
+    windows: dict[Name, SideDays]  #: of each window, as far as its episodes go
+
+
+class FurtherModelPart(Value, frozen=True):
+    """A model besides the card's own, which the agent asked by name."""
+
+    asked_as: Name  #: how the agent names it
+    name: Name  #: its full name
+    args: Arguments  #: its parameters
+    tool_protocol: Name | None  #: how tools were offered to it; null for a model of this machine
+    #: how calls were put to its provider; null for a model of this machine
+    request_settings: dict[str, Any] | None = field(name="sent_as")
+    price: PriceEntry | None  #: of its tokens; null where none is known
+    knowledge_cutoff: CutoffEntry | NoCutoff  #: end of its training data, as listed
+
+
+class Drift(Figure, Value, frozen=True, kw_only=True):
+    """How far the answers to fixed questions moved between the start and the end of the run; null
+    where that is not known.
+    """
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("excess", "noise", "prompts", "served_by_changed")
+
+    #: mean distance of an answer at the start from one at the end, 0 equal to 1 wholly different
+    value: Share | None
+    noise: Share | UnsetType = UNSET  #: mean distance of two answers at one time
+    #: value less noise
+    excess: Annotated[int, Meta(ge=-1, le=1)] | Annotated[float, Meta(ge=-1, le=1)] | UnsetType = (
+        UNSET
+    )
+    prompts: Count | UnsetType = UNSET  #: questions that were answered at both times
+    #: whether the provider named another model at the end than at the start
+    served_by_changed: bool | UnsetType = UNSET
+    reason: Name | UnsetType = UNSET
+
+
+NOT_ASKED = Drift(value=None, reason="no fixed questions were asked")
+
+WEAK = frozenset({"limited", "control incomplete", "few answers", "few guesses"})
+"""Labels of an attached card whose bounds rest on too little to call a mask certified."""
+
+
+class Attachment(Figure, Value, frozen=True, kw_only=True):
+    """Statement of an attached card of another kind about this one: null with a reason where there
+    is none.
+    """
+
+    value: dict[str, Any] | None
+    reason: Name | UnsetType = UNSET
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the attached card."""
+        return tuple((self.value or {}).get("labels", ()))
+
+    def certifies(self, mask: MaskKind) -> bool:
+        """Whether a card under this mask is certified, as it claims: holders of the attacks' runs
+        can verify it.
+
+        A mask is certified if it was attacked by a whole probe set, with answers that name
+        something. A mask that hides nothing needs no certificate.
+        """
+        if mask == "bright":
+            return True
+        return self.value is not None and WEAK.isdisjoint(self.labels)
+
+
+NOT_GIVEN = "no certificate was given"
+NO_ATTACHMENT = Attachment(value=None, reason=NOT_GIVEN)
+
+
+class CalibrationBin(Value, frozen=True):
+    """A bin of confidences."""
+
+    low: Number
+    high: Number
+    n: Annotated[int, Meta(ge=1)]
+    mean_confidence: Share
+    accuracy: Share
+
+
+class Calibration(Value, frozen=True):
+    """Reliability of confidences, over all episodes."""
+
+    bins: list[CalibrationBin]  #: non-empty bins of ten equal ones
+    n: Count  #: orders with an outcome
+    no_fill: Count  #: orders left out because nothing was filled
+    no_next_open: Count  #: filled orders left out because no next open is known
+
+
+class ReferenceMetrics(Value, frozen=True):
+    """Metrics of a reference policy."""
+
+    total_return: EpisodeMetric
+    sharpe: EpisodeMetric
+    max_drawdown: EpisodeMetric
+    #: annualised standard deviation of the daily returns; cards from before this field lack it
+    volatility: EpisodeMetric | UnsetType = UNSET
+
+    @property
+    def panel(self) -> dict[str, EpisodeMetric]:
+        """Metrics that every card has, by name."""
+        return {
+            "total_return": self.total_return,
+            "sharpe": self.sharpe,
+            "max_drawdown": self.max_drawdown,
+        }
+
+
+class ReferencePolicy(Value, frozen=True):
+    """A reference policy over the days of one window."""
+
+    base_day: Day  #: the close that returns start from
+    last_day: Day
+    metrics: ReferenceMetrics
+
+
+class References(Value, frozen=True):
+    """Reference policies."""
+
+    #: by window: the benchmark index, bought at the close of base_day and held, without costs
+    benchmark_buy_and_hold: dict[str, ReferencePolicy]
+
+
+class Definition(Value, frozen=True):
+    """Meaning of a metric or score."""
+
+    better: Literal["higher", "lower", "neither"]
+    formula: Name  #: identifier with version, and formula
+    headline: bool
+    range: Range  #: least and greatest value that it can take; null where it is unbounded
+    source: Name
+    unit: Name
+
+
+class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
+    """A figure over all answered samples, with what it means."""
+
+    value: Number | None
+    n: Count  #: samples that the value is made of
+    interval: Interval | None  #: where the value may lie; null where there is none
+    #: what chance alone gives on these very samples; null where that is not defined
+    baseline: Number | None
+    #: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 %
+    #: upper bound.
+    detail: dict[str, Any]
+    reason: Name | UnsetType = UNSET
+    #: where samples without a valid answer don't count as the worst figure
+    unanswered: Literal["left_out"] | UnsetType = UNSET
+
+    @property
+    def worst(self) -> float | None:
+        """Figure that a sample without a valid answer counts as; None where there is none."""
+        return worst_figure(self.better, self.range, self.unanswered or "worst")
+
+
+class Provenance(Value, frozen=True):
+    """Only part that may differ between two runs of the same plan."""
+
+    created_at: Time
+    suite_version: Name
+    source_revision: str | None  #: revision of the source; null where it is not known
+    wall_time_s: NonNegative | None  #: null where it was not measured
+    environment: dict[str, Any]
+    calls: Calls | None  #: what was asked of the provider, and paid; null where nothing was

@@ -1,0 +1,73 @@
+"""Ranking: whether a card may be ranked, and every reason against it."""
+
+from __future__ import annotations
+
+from ktdeval.cards.fields.base_types import Name
+from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, derive_coverage
+from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
+from ktdeval.cards.fields.task import never_ranked
+from ktdeval.cards.fields.warning_labels import derive_labels
+from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.table_types import count
+from ktdeval.values.typed_json import Value
+
+NEVER_TRADED = "the model never traded: none of its orders was filled in any episode"
+"""Reason against ranking a card whose account never held anything: its return of 0 % is not a
+decision that can be compared.
+"""
+
+
+class Rankable(Value, frozen=True):
+    """Whether the card may stand in a ranking, and every reason why not."""
+
+    value: bool
+    reasons: list[Name]
+
+    @property
+    def words(self) -> str:
+        """One line for readers."""
+        return "rankable" if self.value else f"not rankable: {'; '.join(self.reasons)}"
+
+
+def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
+    """Return whether a card is rankable, with every reason against it. Cards of synthetic markets
+    are ranked on their own.
+    """
+    facts = basis.facts
+    coverage = derive_coverage(basis)
+    reasons = []
+    reason = never_ranked(facts.task.config)
+    if reason:
+        reasons.append(reason)
+
+    if facts.snapshot is not None and facts.snapshot.is_placebo:
+        reasons.append("the market is a placebo, on which there is nothing to select")
+
+    if facts.limit is not None:
+        reasons.append(f"every episode was cut after {count(facts.limit, facts.STEP)}")
+
+    if coverage.missing > 0:
+        planned = coverage.episodes_planned
+        reasons.append(f"{coverage.missing:,} of {planned:,} episodes did not finish")
+
+    if coverage.is_low:
+        share = f"{coverage.decided_percent} % of {coverage.steps_planned:,} {facts.STEP}s"
+        reasons.append(f"the model decided {share}; {LEAST_DECIDED_PERCENT} % are needed")
+
+    if "never traded" in derive_labels(basis):
+        reasons.append(NEVER_TRADED)
+
+    return Rankable(value=not reasons, reasons=reasons)
+
+
+WORDS = {
+    "rankable": FieldWords(
+        "rankable",
+        "",
+        "whether the card may be ranked, with every reason why not",
+        "cards.md#what-may-be-ranked",
+    ),
+}
+
+RANKABLE = SharedField("rankable", derive=derive_rankable, words=WORDS)

@@ -1,0 +1,199 @@
+"""Facts of a card: what a run records, which its other fields follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field as with_default
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
+
+from ktdeval.calls.prices import PriceEntry
+from ktdeval.cards.fields.base_types import Limit, Name, Sha256
+from ktdeval.cards.fields.episode_parts import (
+    MissingScoringEpisode,
+    MissingTradingEpisode,
+    ScoringEpisode,
+    TradingEpisode,
+)
+from ktdeval.cards.fields.fact_types import (
+    Attachment,
+    Calibration,
+    Definition,
+    Drift,
+    FurtherModelPart,
+    KnowledgeCutoff,
+    NoCutoff,
+    Pluggable,
+    Provenance,
+    References,
+    ScoreLine,
+    SnapshotPart,
+    TaskPart,
+    TradingTaskPart,
+    WindowPart,
+)
+from ktdeval.errors import CardError
+from ktdeval.stats.factorial_effects import left_out_windows
+from ktdeval.task_api.episode_spec import MaskKey
+from ktdeval.values.typed_json import Value
+
+
+class Card(Value, frozen=True):
+    """A card of any kind."""
+
+    kind: str  #: name of the kind; each has a schema
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Dicts, lists and numbers: the JSON of the card's file."""
+        return cast("dict[str, Any]", msgspec.to_builtins(self))
+
+
+class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts of every evaluation: one task, model and agent over windows and seeds."""
+
+    schema_version: Literal[1]
+    task: TaskPart
+    model: Pluggable
+    agent: Pluggable
+    #: models besides `model` that the agent asked; absent where there are none
+    further_models: list[FurtherModelPart] = field(default_factory=list)
+    call: dict[str, Any]  #: sampling and transport parameters of model calls
+    #: how calls were put to a provider where that is not what call says: fields that it does not
+    #: take, how a tool was forced; null for a model of this machine
+    request_settings: dict[str, Any] | None = field(name="sent_as")
+    #: the market; it and windows are absent where the task asks about none
+    snapshot: SnapshotPart | None = None
+    windows: list[WindowPart] = field(default_factory=list)
+    seeds: Annotated[list[int], Meta(min_length=1)]
+    limit: Limit | None  #: steps after which every episode was cut; null: none was
+    #: what handles, orders, noise and seeds of calls were drawn from; absent where a task needs no
+    #: market
+    mask_key: MaskKey | UnsetType = UNSET
+    #: id of the registration with a leaderboard that drew the key, before the run; absent where the
+    #: run had a key of its own
+    registration: Sha256 | UnsetType = UNSET
+    drift: Drift
+    #: end of the model's training data that the run records; none: nothing was trained; unknown, or
+    #: absent: it is not known
+    knowledge_cutoff: KnowledgeCutoff | NoCutoff = "unknown"
+    artefacts: dict[str, Sha256]  #: path in the run folder -> SHA-256 of the file
+    provenance: Provenance
+
+    @property
+    def aliases(self) -> str:
+        """Which handles its episodes had: their key; empty where there was none."""
+        return self.mask_key or ""
+
+
+class TradingFacts(Evaluation, frozen=True):
+    """Fields that the rest of a trading card follows from."""
+
+    kind: Literal["trading"]
+    task: TradingTaskPart
+    snapshot: SnapshotPart
+    windows: Annotated[list[WindowPart], Meta(min_length=1)]
+    rules: Literal["strict", "paper"]  #: rule set of the metrics
+    episodes: list[TradingEpisode]
+    missing_episodes: list[MissingTradingEpisode]
+    reference: References
+    calibration: Calibration
+    certificate: Attachment
+
+    STEP: ClassVar[str] = "step"
+    """Name of a step of its episodes."""
+
+    @property
+    def planned_steps(self) -> int:
+        """Steps of the whole plan, missing episodes included."""
+        finished = [episode.window for episode in self.episodes]
+        missing = [episode.window for episode in self.missing_episodes]
+        return sum(map(self.steps_of, (*finished, *missing)))
+
+    @property
+    def decided_steps(self) -> int:
+        """Steps of the finished episodes that the model decided."""
+        return sum(episode.decisions.by_model for episode in self.episodes)
+
+    def steps_of(self, window: str) -> int:
+        """Return the steps of an episode of a window: its days, or the limit where that is less."""
+        days = next(one.days for one in self.windows if one.name == window)
+        return min(days, self.limit or days)
+
+    @property
+    def excluded(self) -> dict[str, str]:
+        """Finished windows that are excluded from figures over episodes, and why. Raises CardError:
+        a day of theirs does not exist.
+        """
+        spans = {one.window: (one.first_day, one.last_day) for one in self.episodes}
+        try:
+            return left_out_windows(spans, self.snapshot.days_a_year)
+        except ValueError as error:
+            raise CardError(f"episodes have days that do not exist: {error}") from error
+
+    @property
+    def pooled(self) -> list[TradingEpisode]:
+        """Episodes that figures over episodes rest on."""
+        excluded = self.excluded
+        return [episode for episode in self.episodes if episode.window not in excluded]
+
+
+class ScoringFacts(Evaluation, frozen=True):
+    """Fields that the rest of a scoring card follows from."""
+
+    kind: Literal["scoring"]
+    episodes: list[ScoringEpisode]
+    missing_episodes: list[MissingScoringEpisode]
+    scores: dict[str, ScoreLine]  #: what the task makes of all answers together
+    score_order: list[Name]  #: names of the scores in the order in which they are shown
+
+    STEP: ClassVar[str] = "sample"
+    """Name of a step of its episodes."""
+
+    @property
+    def planned_steps(self) -> int:
+        """Samples of the whole plan, missing episodes included."""
+        finished = sum(episode.steps for episode in self.episodes)
+        return finished + sum(episode.steps for episode in self.missing_episodes)
+
+    @property
+    def decided_steps(self) -> int:
+        """Samples of the finished episodes with a valid answer of the model."""
+        return sum(episode.answered for episode in self.episodes)
+
+    @property
+    def pooled(self) -> list[ScoringEpisode]:
+        """Episodes that figures over episodes rest on: all that are finished."""
+        return self.episodes
+
+
+AnyFacts = TradingFacts | ScoringFacts  #: Facts of a card of either kind
+
+
+def rests_on(facts: TradingFacts) -> tuple[str, str]:
+    """Return of how many episodes counts are, and figures over episodes: empty where they are of
+    the same ones.
+    """
+    finished = len(facts.episodes)
+    pooled = len(facts.pooled)
+    if finished == pooled:
+        return "", ""
+    return (
+        f", in all {finished} episodes",
+        f", in the {pooled} of {finished} episodes that figures rest on",
+    )
+
+
+F_co = TypeVar("F_co", bound=Evaluation, covariant=True)
+
+
+@dataclass(frozen=True)
+class DerivationBasis(Generic[F_co]):
+    """What the derived fields of a card follow from."""
+
+    facts: F_co  #: of the card
+    price: PriceEntry | None  #: of the tokens of its own model; None where none is known
+    #: meaning of the metrics of its episodes, by name
+    definitions: Mapping[str, Definition] = with_default(default_factory=dict)

@@ -1,0 +1,90 @@
+"""Reference policies over the days of each window: the benchmark, bought and held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from ktdeval.cards.fields.base_types import Problem
+from ktdeval.cards.fields.card_inputs import TradingSources
+from ktdeval.cards.fields.fact_types import ReferenceMetrics, ReferencePolicy, References
+from ktdeval.cards.fields.field import TradingField
+from ktdeval.cards.fields.medians import EpisodeMetric
+from ktdeval.cards.fields.recorded_facts import TradingFacts
+from ktdeval.cards.fields.words import FieldWords
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.stats import series
+from ktdeval.stats.performance_metrics import benchmark_levels, benchmark_problem
+from ktdeval.trading.ledger import Ledger
+
+
+def gather_references(sources: TradingSources) -> References:
+    """Return the references of each window, from one of its ledgers."""
+    snapshot = sources.inputs.snapshot
+    held = {window: _benchmark(ledger, snapshot) for window, ledger in sources.by_window.items()}
+    return References(benchmark_buy_and_hold=held)
+
+
+def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
+    """Return the buy and hold of the benchmark from the close before an episode's first day to its
+    last, without costs.
+    """
+    levels = benchmark_levels(ledger, snapshot)
+    problem = benchmark_problem(snapshot, levels)
+    if problem:
+        undefined = EpisodeMetric.of(series.undefined(problem, len(ledger.steps)))
+        metrics = ReferenceMetrics(
+            total_return=undefined, sharpe=undefined, max_drawdown=undefined, volatility=undefined
+        )
+    else:
+        returns = series.simple_returns(levels)
+        metrics = ReferenceMetrics(
+            total_return=EpisodeMetric.of(series.total_return(levels)),
+            sharpe=EpisodeMetric.of(series.sharpe(returns, ledger.days_a_year)),
+            max_drawdown=EpisodeMetric.of(series.max_drawdown(levels)),
+            volatility=EpisodeMetric.of(series.volatility(returns, ledger.days_a_year)),
+        )
+
+    return ReferencePolicy(
+        base_day=str(ledger.base_day), last_day=ledger.steps[-1].filled_on, metrics=metrics
+    )
+
+
+def reference_problems(reference: References, facts: TradingFacts) -> Iterator[Problem]:
+    """Yield the windows of finished episodes that the reference lacks, or has besides, and figures
+    with an interval: there is one path of the benchmark, whose figures are known.
+    """
+    windows = {episode.window for episode in facts.episodes}
+    if set(reference.benchmark_buy_and_hold) != windows:
+        yield (
+            ("reference", "benchmark_buy_and_hold"),
+            "must have each window of a finished episode, and no other",
+        )
+
+    for window, policy in reference.benchmark_buy_and_hold.items():
+        for name, figure in _reference_figures(policy.metrics):
+            if figure.interval is not UNSET:
+                where = ("reference", "benchmark_buy_and_hold", window, "metrics", name, "interval")
+                yield where, "is given; figures of the benchmark have no interval"
+
+
+def _reference_figures(metrics: ReferenceMetrics) -> Iterator[tuple[str, EpisodeMetric]]:
+    """Yield the figures of a reference that the card has, by name."""
+    yield from metrics.panel.items()
+    if metrics.volatility is not UNSET:
+        yield "volatility", metrics.volatility
+
+
+WORDS = {
+    "reference": FieldWords(
+        "benchmark buy and hold",
+        "",
+        "by window the index bought at the close before the first day and held, without costs:"
+        " total return, Sharpe ratio, maximum drawdown, volatility",
+    ),
+}
+
+REFERENCE = TradingField(
+    "reference", gather=gather_references, problems=reference_problems, words=WORDS
+)

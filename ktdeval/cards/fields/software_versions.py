@@ -1,0 +1,75 @@
+"""Makers of a card's episodes: which ktdeval, which code of it and of its plugins, and which Python
+made how many steps of each. An episode that was resumed after an upgrade has several.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from ktdeval.cards.fields.base_types import Problem
+from ktdeval.cards.fields.episode_parts import Finished, Maker, StepMaker
+from ktdeval.cards.fields.provenance import is_version
+from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.table_types import Row
+
+# ---- derived and checked
+
+
+def is_of_mixed_code(episodes: Iterable[tuple[int, Sequence[StepMaker]]]) -> bool:
+    """Whether more than one maker made a card's episodes, or one made a part and what made the rest
+    is not recorded. `episodes`: the steps of each, and its makers.
+    """
+    makers: set[Maker | None] = set()
+    for steps, made_by in episodes:
+        makers.update(made.maker for made in made_by)
+        if sum(made.steps for made in made_by) != steps:
+            makers.add(None)
+
+    return len(makers) > 1
+
+
+def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iterator[Problem]:
+    """Yield makers of an episode that stand twice or are of no version, and more steps than it
+    has.
+    """
+    where = ("episodes", index, "made_by")
+    for number, made in enumerate(made_by):
+        if not is_version(made.ktdeval):
+            yield (*where, number, "ktdeval"), "is no version, such as 0.1.0"
+
+        if made.maker in [other.maker for other in made_by[:number]]:
+            yield (*where, number), "stands twice"
+
+    listed = sum(made.steps for made in made_by)
+    if listed > steps:
+        yield where, f"the episode has {steps} steps, {listed} are listed"
+
+
+# ---- words
+
+
+def maker_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[Row]:
+    """Yield a row for each maker of a card that has several, with its number of steps."""
+    steps: Counter[Maker] = Counter()
+    for episode in episodes:
+        for made in episode.made_by:
+            steps[made.maker] += made.steps
+
+    if len(steps) < 2:
+        return
+
+    for maker, count in steps.items():
+        code = f"ktdeval {maker.ktdeval}, code {maker.code}, Python {maker.python}"
+        yield WORDS["episodes.made_by"].label, f"{code}: {count} steps"
+
+
+WORDS = {
+    "episodes.made_by": FieldWords(
+        "made by",
+        "",
+        "what made its steps: version of ktdeval, hash of its code and that of all plugins, Python;"
+        " several where the episode went on with other code; absent in records without it",
+        "cards.md#labels",
+    ),
+}

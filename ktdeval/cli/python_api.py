@@ -1,0 +1,444 @@
+"""ktdeval from Python: `evaluate` does what `ktdeval run` does; records and cards are data frames."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.card_list import Cards
+from ktdeval.cards.card_reading import load_card
+from ktdeval.cards.fields.medians import spread_of
+from ktdeval.cli.run import check_finished, run_shown
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.harness.chat_messages import Model, ModelRequest, Reply, ToolCall
+from ktdeval.harness.tool_protocols import decode
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.runner.config import load_config, names_in
+from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.run import DEFAULT_RUNS_FOLDER
+from ktdeval.runner.run_locator import local_run_path
+from ktdeval.runner.score import open_recorded_snapshot, open_run
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.trading.ledger import Ledger, OrderRecord
+from ktdeval.values.config_options import near_matches, shown_path
+from ktdeval.values.strict_json import loads_strict
+
+#: A model as a function: the whole conversation in, a reply or its text out
+Replies = Callable[[ModelRequest], Reply | str]
+_EPISODE = ["task", "window", "seed"]
+_ORDER_FIELDS = (
+    "code",
+    "side",
+    "confidence",
+    "target_weight",
+    "shares",
+    "status",
+    "rule",
+    "filled_shares",
+    "reason",
+)
+#: What an object of a kind must have, and how to say so
+_EXPECTED = {
+    "tasks": ("spec", "a name or a task with spec(), as a QATask"),
+    "metrics": ("compute", "a name or a decorated metric"),
+}
+
+
+def evaluate(
+    model: str | Model | Replies, tasks: str | object | Sequence[str | object], **options: Any
+) -> Evaluation:
+    """Evaluate a model on tasks and return the run, once all its episodes are finished.
+
+    `model`: a name as on the command line, an object with `reply(request)`, or a function of a
+    `ModelRequest` that returns a `Reply` or its text; the latter two are called `python/NAME`.
+    `tasks`: names, groups, globs, YAML files, or objects such as a `QATask`. `options`: fields of
+    `RunConfig`, such as `windows="W1,W4"`, `seeds=3`, `out="runs/first"`, `quiet=True`; `metrics`
+    takes `@metric` functions too. A model given as an object has a new folder each time unless
+    `out` names one, because nothing shows whether it is the same as before. Raises KtdevalError: a
+    bad option (UsageError, ConfigError), an episode that did not finish (EpisodeFailure; all that
+    did is in the run folder, see `load_run`).
+    """
+    objects = _ObjectPlugin()
+    name = objects.model_name(model)
+    given = {option: _as_text(value) for option, value in options.items() if value is not None}
+    given["model"] = name
+    given["tasks"] = objects.names_of("tasks", tasks)
+    if "metrics" in given:
+        given["metrics"] = objects.names_of("metrics", given["metrics"])
+
+    if not isinstance(model, str) and "out" not in given:
+        folder_name = f"{name.replace('/', '-')}-{secrets.token_hex(4)}"
+        given["out"] = str(Path(DEFAULT_RUNS_FOLDER) / folder_name)
+
+    for option in ("windows", "plugin"):
+        if option in given:
+            given[option] = tuple(_option_values(given[option], option))
+
+    config = load_config(None, given)
+    plugins = load_plugins(config.plugin)
+    plugins.add(objects, "evaluate")
+    result = run_shown(config, plugins)
+    check_finished(result)
+
+    return Evaluation(result.folder, plugins)
+
+
+def load_run(folder: str | Path) -> Evaluation:
+    """Open a run folder, complete or not, at a path or a URL.
+
+    Raises StoreError: there is no run; UsageError: `folder` is not a path.
+    """
+    plugins = load_plugins()
+    return Evaluation(open_run(local_run_path(folder).absolute(), plugins).path, plugins)
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """Run with its decisions, their outcomes and its cards. Records are only read.
+
+    Frames name episodes by `task`, `window` and `seed`; money is in units of the ledger's currency.
+    """
+
+    folder: Path
+    _plugins: Plugins = field(repr=False)
+
+    def __repr__(self) -> str:
+        cards = ", ".join(f"{card.task.name} by {card.model.name}" for card in self.cards)
+        return f"<Evaluation {shown_path(self.folder)}: {cards}>"
+
+    @cached_property
+    def cards(self) -> Cards:
+        """The cards, typed; `card.plain` is the JSON. A notebook shows them as a table."""
+        files = sorted((self.folder / "cards").glob("*.json"))
+        if not files:
+            raise StoreError(
+                f"{self.folder}: no episode is finished yet, so there are no cards; run it again to"
+                " resume"
+            )
+        cards = [load_card(file) for file in files]
+        return Cards(card for card in cards if isinstance(card, (TradingCard, ScoringCard)))
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """One row for each task and metric (or score): value over all episodes, ends, n, unit.
+
+        `bounds` names what `low` and `high` are: `interquartile` means quartiles over episodes, and
+        anything else a 95 % interval. `reason` says why there is no value.
+        """
+        rows: list[dict[str, Any]] = []
+        for card in self.cards:
+            rows.extend(_metric_rows(card))
+
+        columns = ["task", "metric", "value", "low", "high", "bounds", "n", "unit", "better"]
+        frame = pd.DataFrame(rows, columns=[*columns, "reason"])
+        return frame.set_index(["task", "metric"])
+
+    @cached_property
+    def episodes(self) -> pd.DataFrame:
+        """One row for each finished episode of a trading task, one column for each metric."""
+        rows = []
+        for card in self.cards:
+            if not isinstance(card, TradingCard):
+                continue
+
+            for episode in card.episodes:
+                row: dict[str, Any] = {
+                    "task": card.task.name,
+                    "window": episode.window,
+                    "seed": episode.seed,
+                }
+                for name, metric in episode.metrics.items():
+                    row[name] = metric.value
+
+                rows.append(row)
+
+        if not rows:
+            return pd.DataFrame(columns=_EPISODE).set_index(_EPISODE)
+        return pd.DataFrame(rows).set_index(_EPISODE)
+
+    def ledger(self, **episode: str | int) -> pd.DataFrame:
+        """One row for each step, of all episodes or of those that `task=`, `window=`, `seed=` pick.
+
+        Columns: days, provenance of the decision, NAV, cash, holdings, counts of orders,
+        rejections, positions, tool calls and tokens.
+        """
+        rows = []
+        for spec, ledger in self._ledgers(episode):
+            for step in ledger.steps:
+                row = _episode_columns(spec)
+                row["step"] = step.step
+                row["decided_on"] = step.decided_on
+                row["filled_on"] = step.filled_on
+                row["provenance"] = step.provenance
+                row["nav"] = step.nav_minor / ledger.minor_per_unit
+                row["cash"] = step.cash_minor / ledger.minor_per_unit
+                row["holdings"] = step.holdings_minor / ledger.minor_per_unit
+                row["orders"] = len(step.orders)
+                row["rejected"] = sum(order.status == "rejected" for order in step.orders)
+                row["positions"] = len(step.positions)
+                row["tool_calls"] = step.tool_calls
+                row["input_tokens"] = step.input_tokens
+                row["output_tokens"] = step.output_tokens
+                rows.append(row)
+
+        return _dated(pd.DataFrame(rows), "decided_on", "filled_on")
+
+    def orders(self, **episode: str | int) -> pd.DataFrame:
+        """One row for each order, with true identities: what was ordered, and the outcome.
+
+        Of all episodes or of those that `task=`, `window=`, `seed=` pick.
+        """
+        rows = []
+        for spec, ledger in self._ledgers(episode):
+            for step in ledger.steps:
+                for order in step.orders:
+                    row = _episode_columns(spec)
+                    row["filled_on"] = step.filled_on
+                    row |= _order_row(order, ledger)
+                    rows.append(row)
+
+        return _dated(pd.DataFrame(rows), "filled_on")
+
+    def equity(self, *, benchmark: bool = False, **episode: str | int) -> pd.DataFrame:
+        """[days x episodes] NAV divided by the initial cash, from the base day on.
+
+        Columns are (task, window, seed). `benchmark` opens the market and adds, for each window,
+        the same cash invested in the benchmark index (seed `benchmark`). Raises UsageError: the
+        market has no index.
+        """
+        series: dict[tuple[str, str, int | str], pd.Series[float]] = {}
+        market = self._market if benchmark else None
+        if market is not None and not market.meta.benchmark:
+            raise UsageError(
+                f"{self.folder}: market {market.meta.name} has no index to compare the NAV with;"
+                " leave out benchmark=True"
+            )
+
+        for spec, ledger in self._ledgers(episode):
+            days = [ledger.base_day, *ledger.days]
+            index = pd.DatetimeIndex(days)
+            growth = ledger.nav / ledger.nav[0]
+            series[spec.task, spec.span.name, spec.seed] = pd.Series(growth, index=index)
+            if market is not None:
+                levels = market.benchmark[[market.day_index(day) for day in days]]
+                growth = levels / levels[0]
+                series[spec.task, spec.span.name, "benchmark"] = pd.Series(growth, index=index)
+
+        frame = pd.DataFrame(series).sort_index()
+        frame.columns = pd.MultiIndex.from_tuples(series, names=_EPISODE)
+        return frame.rename_axis("day")
+
+    @cached_property
+    def _market(self) -> MarketSnapshot:
+        return open_recorded_snapshot(RunFolder.load(self.folder), self._plugins, {})
+
+    def _ledgers(self, chosen: dict[str, str | int]) -> Iterator[tuple[EpisodeSpec, Ledger]]:
+        """Yield the finished episodes of trading tasks that were chosen, with their ledgers."""
+        for name in chosen:
+            if name not in _EPISODE:
+                raise UsageError(f"an episode is chosen by {', '.join(_EPISODE)}, not by {name!r}")
+
+        run = RunFolder.load(self.folder)
+        trading = {card.task.name for card in self.cards if isinstance(card, TradingCard)}
+        any_match = False
+        for spec in run.manifest.specs:
+            if spec.task not in trading or not run.is_complete(spec):
+                continue
+
+            if chosen.items() <= _episode_columns(spec).items():
+                any_match = True
+                yield spec, run.load_ledger(spec)
+
+        if not any_match:
+            selection = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+            raise UsageError(
+                f"{self.folder}: no finished episode with {selection or 'a trading task'}"
+            )
+
+
+def _metric_rows(card: TradingCard | ScoringCard) -> Iterator[dict[str, Any]]:
+    """Yield a row for each metric or score of a card: first in the task's order, then the rest."""
+    lines: Mapping[str, Any]
+    if isinstance(card, TradingCard):
+        lines = card.metrics
+        order = card.task.config.get("metrics", [])
+    else:
+        lines = card.scores
+        order = card.score_order
+
+    ordered = [name for name in order if name in lines]
+    for name in dict.fromkeys([*ordered, *lines]):
+        line = lines[name]
+        spread = spread_of(line)
+        yield {
+            "task": card.task.name,
+            "metric": name,
+            "value": line.value,
+            "low": getattr(spread, "low", None),
+            "high": getattr(spread, "high", None),
+            "bounds": getattr(spread, "kind", None),
+            "n": line.n,
+            "unit": line.unit,
+            "better": line.better,
+            "reason": line.reason if line.value is None else None,
+        }
+
+
+def _order_row(order: OrderRecord, ledger: Ledger) -> dict[str, Any]:
+    """Return the columns of an order, in units and money instead of quantity steps and minors."""
+    row = {name: getattr(order, name) for name in _ORDER_FIELDS}
+    steps_per_unit = ledger.scale(order.code).steps_per_unit
+    if steps_per_unit > 1:
+        for name in ("shares", "filled_shares"):
+            if row[name] is not None:
+                row[name] /= steps_per_unit
+
+    row["notional"] = order.notional_minor / ledger.minor_per_unit
+    row["fee"] = order.fee_minor / ledger.minor_per_unit
+    return row
+
+
+def _episode_columns(spec: EpisodeSpec) -> dict[str, Any]:
+    """Return the columns that name an episode."""
+    return {"task": spec.task, "window": spec.window_name, "seed": spec.seed}
+
+
+def _dated(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Return the frame with these columns as timestamps, where it has them."""
+    dated = {}
+    for column in columns:
+        if column in frame:
+            dated[column] = pd.to_datetime(frame[column])
+
+    return frame.assign(**dated)
+
+
+def _option_values(values: Any, where: str) -> list[Any]:
+    """Return a list from one value, several, or names separated by commas."""
+    if isinstance(values, str):
+        return list(names_in([values], where))
+    if isinstance(values, (list, tuple)):
+        return [_as_text(value) for value in values]
+    return [values]
+
+
+def _as_text(value: Any) -> Any:
+    """Return a path as text, any other value as it is."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value
+
+
+class _ObjectPlugin:
+    """Plugin that offers the objects of one call of `evaluate`."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, list[Any]] = {"models": [], "tasks": [], "metrics": []}
+
+    def model_name(self, model: str | Model | Replies) -> str:
+        """Return the name of a model; an object is offered under it."""
+        if isinstance(model, str):
+            return model
+        if not hasattr(model, "reply") and not callable(model):
+            raise UsageError(
+                "evaluate: a model is a name, an object with reply(request) or a function, not"
+                f" {type(model).__name__}"
+            )
+
+        own_name = getattr(model, "__name__", type(model).__name__)
+        name = f"python/{own_name.replace('<lambda>', 'function')}"
+        instance = model if hasattr(model, "reply") else _FunctionModel(model)
+        self._specs["models"].append(Spec(name, lambda _name: instance, "given to evaluate"))
+        return name
+
+    def names_of(self, kind: str, values: Any) -> tuple[str, ...]:
+        """Return the names of tasks or metrics; objects are offered under them."""
+        method, expected = _EXPECTED[kind]
+        names = []
+        for value in _option_values(values, kind):
+            if isinstance(value, str):
+                names.append(value)
+                continue
+
+            if not hasattr(value, method):
+                found = type(value).__name__
+                raise UsageError(f"evaluate: {kind}: each is {expected}, not {found}")
+
+            self._specs[kind].append(value.spec() if kind == "tasks" else value)
+            names.append(value.name)
+
+        return tuple(names)
+
+    @hookimpl
+    def ktdeval_models(self) -> list[Spec]:
+        """Return the model, if it was an object."""
+        return self._specs["models"]
+
+    @hookimpl
+    def ktdeval_tasks(self) -> list[Spec]:
+        """Return the tasks given as objects."""
+        return self._specs["tasks"]
+
+    @hookimpl
+    def ktdeval_metrics(self) -> list[Any]:
+        """Return the metrics given as objects."""
+        return self._specs["metrics"]
+
+
+class _FunctionModel:
+    """Model whose replies a Python function returns, as a `Reply` or as text."""
+
+    def __init__(self, function: Replies) -> None:
+        self._function = function
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Ask the function. Tool calls in a text are read as for models without tool calling."""
+        reply = self._function(request)
+        if not isinstance(reply, str):
+            return reply
+
+        as_text = replace(request, params=replace(request.params, tool_protocol="text"))
+        read = decode(Reply(reply), as_text)
+        forced = request.tool_choice
+        if not forced or read.tool_calls or not _is_json_object(reply):
+            return read
+
+        # The only tool that it may call: a bare JSON object can only be that tool's arguments.
+        return Reply(tool_calls=(ToolCall("", forced, reply),), finish_reason="tool_calls")
+
+
+def _is_json_object(text: str) -> bool:
+    """Whether a whole text is one JSON object."""
+    try:
+        return isinstance(loads_strict(text), dict)
+    except ValueError:
+        return False
+
+
+def command_function(name: str) -> Callable[..., Any]:
+    """Return the Python function of a command, such as `ktdeval.compare`.
+
+    `extra["function"]` of the command's `Spec` makes it; `extra["function_name"]` is its name, where
+    it isn't the command's. Raises AttributeError: no command has a function of this name.
+    """
+    makers: dict[str, Callable[[], Callable[..., Any]]] = {}
+    for command, spec in load_plugins().specs("commands").items():
+        if "function" in spec.extra:
+            own = spec.extra.get("function_name", command)
+            makers[own] = spec.extra["function"]
+
+    if name not in makers:
+        near = near_matches(name, [*makers, "evaluate", "load_run", "Evaluation"])
+        raise AttributeError(f"ktdeval has no name {name!r}{near}")
+
+    return makers[name]()

@@ -1,0 +1,474 @@
+"""Conversation between the suite and a model, which adapters translate to wire formats and back;
+protocols of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
+
+from ktdeval.errors import ModelError, PluginError
+from ktdeval.harness.streaming import Listener
+from ktdeval.market.snapshot import FloatArray
+from ktdeval.masking.text_truncation import shorten
+from ktdeval.observation.state import ObservedState
+from ktdeval.values.strict_json import MAX_DEPTH, JsonValue, is_nested_within
+
+MAX_REPLY_CHARS = 1 << 20
+MAX_REPLY_CALLS = 256
+MAX_ARGUMENTS_CHARS = 1 << 16  # of one call: some twenty orders have 10,000
+_SHOWN_CHARS = 200
+MAX_TOKEN_COUNT = 10**9
+
+
+def encodable(text: str) -> str:
+    r"""Return the text with lone surrogates (JSON may spell them, `"\ud800"`) replaced by `?`: then
+    UTF-8 can write it.
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+Role = Literal["system", "user", "assistant", "tool"]
+FinishReason = Literal["stop", "tool_calls", "length", "refusal", "content_filter"]
+_FINISH_REASONS = get_args(FinishReason)
+ToolProtocol = Literal["native", "json_schema", "text"]
+"""How tools reach a model: the provider's own tool calling, a reply that must follow a JSON Schema,
+or plain text.
+"""
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """What a provider wants back with a call: text that only it can read, such as the signature of
+    a model's thoughts, or the thoughts themselves.
+    """
+
+    provider: str  #: whose it is; nobody else is sent it
+    data: str  #: sent back untouched where nobody else can read it: it does not pass the leak guard
+    #: whether `data` is JSON with words of the model: it then passes the leak guard as arguments do
+    has_words: bool = False
+
+    def to_json(self) -> JsonValue:
+        """Return a JSON object."""
+        value: dict[str, JsonValue] = {"provider": self.provider, "data": self.data}
+        if self.has_words:
+            value["has_words"] = True
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call that a model asks for."""
+
+    id: str  #: given by the provider; the answer repeats it
+    name: str  #: of the tool
+    arguments: str  #: the raw text that the model wrote: JSON if it behaved
+    opaque: Opaque | None = None  #: what the provider wants back with the call
+
+    def opaque_of(self, provider: str) -> str | None:
+        """Return the data that this provider wants back; None where there are none, or they are
+        another's.
+        """
+        if self.opaque is None or self.opaque.provider != provider:
+            return None
+
+        return self.opaque.data
+
+    def to_json(self) -> JsonValue:
+        """Return a JSON object, without the opaque field where there is none."""
+        value: dict[str, JsonValue] = {
+            "id": self.id,
+            "name": self.name,
+            "arguments": self.arguments,
+        }
+        if self.opaque is None:
+            return value
+        return {**value, "opaque": self.opaque.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn. `tool_calls` belongs to assistant turns, `tool_call_id` to tool turns."""
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    #: lengths of beginnings of `content` with which other requests of the step begin, too,
+    #: ascending: for providers that are told what to keep in their prompt caches. Part of no
+    #: record, no key and no comparison.
+    shared: tuple[int, ...] = field(default=(), compare=False, repr=False)
+
+    def to_json(self) -> JsonValue:
+        """Return a JSON object without empty fields."""
+        value: dict[str, JsonValue] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            value["tool_calls"] = [call.to_json() for call in self.tool_calls]
+
+        if self.tool_call_id is not None:
+            value["tool_call_id"] = self.tool_call_id
+
+        return value
+
+
+NO_TOOL = ""
+"""Choice of no tool: the reply is text. The tools of such a request are on offer only so that it
+begins as requests that call them: providers count tools among what their prompt caches reuse.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as offered to a model. `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class CallParams:
+    """Sampling and transport parameters of a model call (defaults of KTD-Fin Appendix I). `seed` is
+    derived per call by the harness, so that a keyless model may use chance and still be a pure
+    function of its request.
+    """
+
+    temperature: float = 0.7  #: sampling temperature
+    #: most tokens of a reply, reasoning included where the provider counts it so
+    max_output_tokens: int = 4096
+    timeout_s: float = 120.0  #: longest time from sending a request to its last byte
+    seed: int = 0  #: for providers that take one
+    #: how hard a reasoning model should think; None leaves it to the provider
+    reasoning_effort: ReasoningEffort | None = None
+    #: most tokens of reasoning, for providers that take such a budget; None leaves it to the
+    #: provider
+    reasoning_tokens: int | None = None
+    tool_protocol: ToolProtocol = "native"  #: how tools are offered to the model
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Everything that can change a reply, and for the record who asks."""
+
+    messages: tuple[Message, ...]  #: the conversation
+    tools: tuple[ToolSpec, ...] = ()  #: tools on offer
+    #: None lets the model choose; a name forces that tool; `NO_TOOL` allows none of them
+    tool_choice: str | None = None
+    params: CallParams = CallParams()  #: sampling and transport
+    #: a JSON Schema (an object) that the reply's content must follow; None where it is free
+    response_schema: Mapping[str, JsonValue] | None = None
+    #: which of `tools` submits, by the session; for models of this process, and sent to nobody
+    submit_tool: str = ""
+    #: number of the step or sample from 0, by the session; for models of this process, and sent to
+    #: nobody
+    step: int | None = None
+    #: who of an agent's team asks; recorded with the call, and sent to nobody
+    role: str | None = None
+    #: which model is asked, of those that the agent declares (`AgentTraits`); None: the run's own.
+    #: Recorded with the call; a model need not look at it
+    model: str | None = None
+    #: handle -> what the model itself predicts of each name today; None of a model that predicts
+    #: nothing
+    predictions: Mapping[str, float] | None = None
+    #: handle -> place of each of these names from 0, the best, by prediction, then by today's style
+    #: factors; equal names share one
+    places: Mapping[str, int] | None = None
+    #: state of the day that the latest message with one shows, for models of this process; set by
+    #: the session, sent to nobody. An agent that shows less than its observation gives its own.
+    state: ObservedState | None = None
+    #: seed for a model of this process that draws (`draws_chance`), the same under every mask: it
+    #: must not leave; None for others
+    chance: int | None = None
+    #: is told pieces of the reply as they come; None where nobody watches. It changes neither the
+    #: reply nor its record.
+    listener: Listener | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def chance_seed(self) -> int:
+        """Seed for a model that draws: `chance`, or that of the call where there is none."""
+        return self.params.seed if self.chance is None else self.chance
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more calls, as the provider counted them; keyless models count none."""
+
+    #: all of the prompt, tokens read from and written to a provider's prompt cache included
+    input_tokens: int = 0
+    output_tokens: int = 0  #: all of the reply, reasoning included
+    reasoning_tokens: int = 0  #: of the output, tokens of reasoning
+    cache_read_tokens: int = 0  #: of the input, tokens read from the provider's prompt cache
+    cache_write_tokens: int = 0  #: of the input, tokens written to it
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in USAGE_FIELDS))
+
+    def minus(self, part: Usage) -> Usage:
+        """Return the tokens without those of some of the calls."""
+        return Usage(*(getattr(self, name) - getattr(part, name) for name in USAGE_FIELDS))
+
+    def to_json(self) -> dict[str, int]:
+        """Return all five counts by name."""
+        return {name: getattr(self, name) for name in USAGE_FIELDS}
+
+
+USAGE_FIELDS = (
+    "input_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+)
+"""The counts of `Usage`, in its order; step records and cards have them under the same names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's answer. `reasoning` is its separate reasoning channel and is never parsed for a
+    decision.
+
+    `served_by` is what the provider says it answered with (`ktdeval.calls.served_text`). `notes`
+    say what a reader of the card should know of how the reply came about, a short phrase each: a
+    field that the server refused and what was sent instead, or a word for the reply's end that is
+    not known.
+    """
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: FinishReason = "stop"
+    usage: Usage = field(default_factory=Usage)
+    reasoning: str = ""
+    served_by: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonValue:
+        """Return a JSON object without empty fields."""
+        value: dict[str, JsonValue] = {"content": self.content, "finish_reason": self.finish_reason}
+        if self.tool_calls:
+            value["tool_calls"] = [call.to_json() for call in self.tool_calls]
+
+        if self.reasoning:
+            value["reasoning"] = self.reasoning
+
+        if self.usage != Usage():
+            value["usage"] = self.usage.to_json()
+
+        if self.served_by:
+            value["served_by"] = self.served_by
+
+        if self.notes:
+            value["notes"] = list(self.notes)
+
+        return value
+
+
+def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
+    """Return a reply with `change` made to each text of it. Raises ModelError `bad_response`: over
+    1,048,576 characters or 256 calls, or counts of tokens that no call has. Without bounds, one
+    reply could hold up or end an episode. Raises PluginError: a plugin's model returned no Reply,
+    or one with values that are no text or an unknown finish reason.
+    """
+    problem = _type_problem(reply)
+    if problem:
+        raise PluginError(problem)
+
+    texts = _texts_of(reply)
+    for text in texts:
+        if not isinstance(text, str):
+            raise PluginError(
+                f"the model's reply has {text!r:.80} as a text; arguments of a ToolCall are JSON"
+                " text"
+            )
+
+    problem = _size_problem(reply, texts)
+    if problem:
+        raise ModelError("bad_response", f"the reply {problem}")
+
+    if [change(text) for text in texts] == texts:
+        return reply
+
+    return replace(
+        reply,
+        content=change(reply.content),
+        reasoning=change(reply.reasoning),
+        served_by=change(reply.served_by),
+        notes=tuple(change(note) for note in reply.notes),
+        tool_calls=tuple(_changed_call(call, change) for call in reply.tool_calls),
+    )
+
+
+def _type_problem(reply: Any) -> str:
+    """Return what is no part of a Reply; empty where its parts have their types."""
+    if not isinstance(reply, Reply):
+        return f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply"
+
+    calls: Any = reply.tool_calls
+    is_sequence = isinstance(calls, tuple | list)
+    if not is_sequence or not all(isinstance(call, ToolCall) for call in calls):
+        return f"the model's reply has tool calls that are no tuple of ToolCall: {calls!r:.80}"
+    if not isinstance(reply.usage, Usage):
+        return (
+            f"the model's reply has a usage that is no ktdeval.harness.Usage: {reply.usage!r:.80}"
+        )
+    if reply.finish_reason not in _FINISH_REASONS:
+        known = ", ".join(_FINISH_REASONS)
+        return f"the model's reply ended with {reply.finish_reason!r:.80}, expected one of {known}"
+
+    return ""
+
+
+def _texts_of(reply: Reply) -> list[str]:
+    texts = [reply.content, reply.reasoning, reply.served_by, *reply.notes]
+    for call in reply.tool_calls:
+        texts += (call.id, call.name, call.arguments)
+        if call.opaque is not None:
+            texts.append(call.opaque.data)
+
+    return texts
+
+
+def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
+    """Return how a reply is larger than any that can be read; empty where it is not."""
+    for name, count in reply.usage.to_json().items():
+        if type(count) is not int or not 0 <= count <= MAX_TOKEN_COUNT:
+            return f"counts {name} that no call has"
+
+    if sum(map(len, texts)) > MAX_REPLY_CHARS or len(reply.tool_calls) > MAX_REPLY_CALLS:
+        return "is larger than 1,048,576 characters or 256 tool calls"
+
+    return ""
+
+
+def _changed_call(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
+    opaque = call.opaque
+    if opaque is not None:
+        opaque = replace(opaque, data=change(opaque.data))
+
+    return ToolCall(change(call.id), change(call.name), change(call.arguments), opaque)
+
+
+def with_distinct_ids(reply: Reply, earlier: Iterable[str] = ()) -> Reply:
+    """Return a reply whose calls have ids of their own, so that each can be answered.
+
+    Some servers give none, or one to several calls. Such a call is numbered through the
+    conversation; `earlier` are the ids of its calls so far.
+    """
+    taken = set(earlier)
+    number = len(taken)
+    calls: list[ToolCall] = []
+
+    for call in reply.tool_calls:
+        number += 1
+        call_id = call.id
+        if not call_id or call_id in taken:
+            call_id = _free_id(number, taken)
+
+        taken.add(call_id)
+        calls.append(replace(call, id=call_id))
+
+    if calls == list(reply.tool_calls):
+        return reply
+
+    return replace(reply, tool_calls=tuple(calls))
+
+
+def _free_id(number: int, taken: Container[str]) -> str:
+    while f"call_{number}" in taken:
+        number += 1
+    return f"call_{number}"
+
+
+def readable(call_: ToolCall) -> ToolCall:
+    """Return the call, cut where its arguments are too long or too deep to be read: they then count
+    as malformed JSON.
+    """
+    text = call_.arguments
+    if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
+        return call_
+    limits = f"(cut: over {MAX_ARGUMENTS_CHARS:,} characters or {MAX_DEPTH} levels)"
+    return replace(call_, arguments=f"{shorten(text, _SHOWN_CHARS)} {limits}")
+
+
+class Model(Protocol):
+    """Turns messages and tools into a reply; raises `ModelError` when the call itself failed.
+
+    A model that asks a network is a `RemoteModel`, one that ranks a market a `Predictor`, too.
+    Its `traits`, if it has any, are `ModelTraits`.
+    """
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request. Must not keep state between calls: the request holds the whole
+        conversation.
+        """
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """Model trained on style factors. It sees figures only, in an order of these, so that they
+    reveal no code or day and no mask changes a score; names of one history have one score. Its
+    predictions are recorded with the step, and each request of the step has them by handle
+    (`predictions`), with the place of each name (`places`).
+    """
+
+    history_days: int  #: trading days of factors that it looks back on, 1 or more
+
+    def predict(self, history: FloatArray) -> FloatArray:
+        """Return [N] scores, higher is better, NaN where unknown; from [history_days, N, K] raw
+        factors (`FACTOR_NAMES`), oldest first, NaN where unknown. Each name's score must depend on
+        its own history and the day's alone.
+        """
+
+
+class RemoteModel(Protocol):
+    """A `Model` whose calls cost money and can fail for reasons of the network. The suite puts a
+    cache, budgets, a concurrency limit and retries in front of one, so an adapter makes exactly one
+    attempt per `reply` and switches off whatever its SDK would retry by itself. Making the object
+    needs no key, no SDK and no network.
+    """
+
+    #: whose limits its calls share, such as `openai`; also the provider of the price table
+    provider: str
+    name: str  #: the model's name at the provider
+    endpoint: str  #: base URL without credentials
+    #: tool protocols it can be asked in, the best first; with more than one, which of them works is
+    #: found out before a run
+    protocols: tuple[ToolProtocol, ...]
+    price_table: Path | None  #: dated price table of its plugin; None when it has none
+
+    def connect(self) -> None:
+        """Import the SDK, find the key, build the client; safe to call again, asks no network.
+        Raises ProviderError, with what to fix.
+        """
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Make one attempt. Thread-safe. Raises ModelError where this attempt failed, ProviderError
+        where every attempt would.
+        """
+
+    def settings(self) -> JsonValue:
+        """Return its other parameters that can change a reply; part of the cache's key. No
+        secrets.
+        """
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return texts that no message may show, such as its key; empty before `connect`."""
+
+
+_MEMBERS = (
+    "provider",
+    "name",
+    "endpoint",
+    "protocols",
+    "price_table",
+    "connect",
+    "settings",
+    "secrets",
+)
+
+
+def as_remote(model: Model) -> RemoteModel | None:
+    """Return the model as a `RemoteModel` where it is one; None for a model of this machine."""
+    return cast(RemoteModel, model) if all(hasattr(model, name) for name in _MEMBERS) else None

@@ -1,0 +1,98 @@
+"""Answers outside the submission: one forced tool call, for agents that need a fixed form, or words
+where no tool may be called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jsonschema import Draft202012Validator
+
+from ktdeval.harness.action import read_valid
+from ktdeval.harness.agent import StepSession
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolSpec
+from ktdeval.harness.feedback import with_cut
+from ktdeval.values.strict_json import JsonObject
+
+TEXT_ONLY = (
+    "That reply was text, and only a call of the tool {tool} counts. Call {tool} exactly once."
+)
+CALL_AGAIN = "That reply was empty. Call {tool} exactly once."
+ONE_CALL = "Refused: that reply held more than one call. Call {tool} exactly once."
+OTHER_TOOL = "Refused: no tool but {tool} is run now. Call {tool} exactly once."
+WORDS_ONLY = "Refused: no tool may be called now, and none was run. Reply in words, without a call."
+
+
+def ask_forced(
+    messages: list[Message], session: StepSession, tool: ToolSpec, failure: str
+) -> JsonObject | None:
+    """Return the arguments of a forced call of `tool`, which follow its schema (an object); None if
+    no attempt gave them. The conversation is appended to `messages`.
+
+    The model is asked as often as for a submission, each time with what was wrong, and each failed
+    attempt counts as `failure`. `tool` is none that the session runs. Raises ModelError: the model
+    call failed.
+    """
+    validator = Draft202012Validator(dict(tool.parameters))
+    for _ in range(session.submission_attempts):
+        reply = session.ask(ModelRequest(tuple(messages), tools=(tool,), tool_choice=tool.name))
+        calls = reply.tool_calls
+        if len(calls) == 1 and calls[0].name == tool.name:
+            value, problem = read_valid(calls[0].arguments, validator)
+            if problem is None:
+                answer: JsonObject = value
+                return answer
+
+            feedback = problem.feedback
+        else:
+            feedback = _unfit(reply, tool).replace("{tool}", tool.name)
+
+        session.count_failure(failure)
+        _answer(messages, reply, with_cut(reply, feedback))
+
+    return None
+
+
+def ask_in_words(messages: list[Message], session: StepSession, request: ModelRequest) -> str:
+    """Return the model's reply to a request with the choice of no tool, which is made on the
+    conversation `messages`; empty if there is none.
+
+    Not every provider is told that choice, and not every one heeds it. So a call is refused, which
+    counts as `wrong_tool`, and the model is asked again, as often as for a submission; the refused
+    turns are appended to `messages`. Of the last attempt the words count. Raises ModelError: the
+    model call failed.
+    """
+    words = ""
+    for _ in range(session.submission_attempts):
+        reply = session.ask(replace(request, messages=tuple(messages)))
+        words = reply.content
+        if not reply.tool_calls:
+            break
+
+        session.count_failure("wrong_tool")
+        _answer(messages, reply, with_cut(reply, WORDS_ONLY))
+
+    return words
+
+
+def _unfit(reply: Reply, tool: ToolSpec) -> str:
+    """Return what is wrong with a reply that is not one call of `tool`."""
+    if any(call.name != tool.name for call in reply.tool_calls):
+        return OTHER_TOOL
+    if reply.tool_calls:
+        return ONE_CALL
+    return TEXT_ONLY if reply.content.strip() else CALL_AGAIN
+
+
+def _answer(messages: list[Message], reply: Reply, feedback: str) -> None:
+    """Append a reply and what was wrong with it; every call is answered, as providers require."""
+    if not reply.tool_calls:
+        if reply.content.strip():  # several providers refuse an empty turn
+            messages.append(Message("assistant", reply.content))
+
+        messages.append(Message("user", feedback))
+        return
+
+    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    for call in reply.tool_calls:
+        messages.append(Message("tool", feedback, tool_call_id=call.id))

@@ -1,0 +1,92 @@
+"""Predictions of a step: scores of a `Predictor` for each name today, and the place of each name,
+which ties share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ktdeval.errors import PluginError
+from ktdeval.harness.chat_messages import Model, ModelRequest, Predictor
+from ktdeval.harness.traits import model_traits
+from ktdeval.market.snapshot import FloatArray
+from ktdeval.values.tie_breaking import places
+
+
+class FactorHistory(NamedTuple):
+    """Style factors of some names over some days."""
+
+    assets: Sequence[int]  #: N columns of the market
+    values: FloatArray  #: [days, N, K] raw values, oldest first
+
+
+class Predictions(NamedTuple):
+    """Predictions of a step, by handle; names without one are left out."""
+
+    scores: Mapping[str, float]
+    #: from 0, the best, by score and then by today's factors; names that are equal in all of them
+    #: share the first of their places
+    places: Mapping[str, int]
+
+
+def predictions_of(
+    model: Model,
+    first: ModelRequest,
+    history: Callable[[int], FactorHistory],
+    handle_of: Callable[[int], str],
+) -> Predictions | None:
+    """Return the model's predictions, which a replay has recorded; None for a model that predicts
+    nothing. `first`: the step's first request; `history`: style factors of so many latest days.
+    Raises PluginError: not a number for each name.
+    """
+    recall = model_traits(model).recorded_predictions
+    if recall is not None:
+        recorded = recall(first)
+        if recorded is None:
+            return None
+
+        # Today's factors are enough: the scores are known, and ties fall to these.
+        names, factors = history(1)
+        handles = [handle_of(name) for name in names]
+        scores = np.array([recorded.get(handle, np.nan) for handle in handles], dtype=float)
+        return _placed(handles, scores, factors)
+
+    if not isinstance(model, Predictor):
+        return None
+
+    names, factors = history(model.history_days)
+    handles = [handle_of(name) for name in names]
+    return _placed(handles, _predicted(model, factors), factors)
+
+
+def _placed(handles: Sequence[str], scores: FloatArray, factors: FloatArray) -> Predictions:
+    """Return scores ([N]) by handle with their places; `factors`: [days, N, K]."""
+    known = np.flatnonzero(np.isfinite(scores))
+    placed = places([scores[known], *factors[-1, known].T])
+    shown = [handles[index] for index in known.tolist()]
+
+    return Predictions(
+        scores=dict(zip(shown, scores[known].tolist(), strict=True)),
+        places=dict(zip(shown, placed, strict=True)),
+    )
+
+
+def _predicted(model: Predictor, history: FloatArray) -> FloatArray:
+    """Return [N] predictions. The model gets the names in an order of their figures, and equal
+    histories one score: so no order that a mask changes reaches a prediction, not even by rounding.
+    """
+    latest_first = history[::-1].transpose(0, 2, 1).reshape(-1, history.shape[1])
+    placed = np.array(places(list(latest_first)), dtype=np.int64)
+    order = np.argsort(placed, kind="stable")
+    scores = np.asarray(model.predict(history[:, order]), dtype=float)
+    if scores.shape != placed.shape:
+        raise PluginError(
+            f"{type(model).__name__}.predict gave an array of shape {scores.shape} for"
+            f" {len(placed)} names"
+        )
+
+    by_name: FloatArray = scores[placed]  # a group's place is the rank of its first
+    return by_name

@@ -1,0 +1,295 @@
+"""A tool is one typed function: its JSON Schema comes from the signature, and bad arguments are
+data, not exceptions.
+
+    @tool def get_stock_snapshot(context: Scene, stock_id: AssetArg, lookback: Annotated[int,
+    Bounds(1, 250)] = 20) -> Payload:
+        "Daily bars and factor values of one stock." (and an `Args:` section with a line for each
+        argument)
+
+The model writes handles; the function gets asset columns and day rows. It returns a payload of
+field types, which the mask renders. What the model wrote is never quoted back to it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from types import SimpleNamespace
+from typing import Any, get_type_hints
+
+from ktdeval.errors import PluginError
+from ktdeval.harness.arguments import (
+    ToolArgumentError,
+    argument_kind,
+    holds_handle,
+    read_argument,
+)
+from ktdeval.harness.chat_messages import ToolSpec
+from ktdeval.harness.reading import is_no_arguments
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload_types import Payload
+from ktdeval.values.class_fields import object_schema
+from ktdeval.values.kinds import Kind
+from ktdeval.values.misfit import near_matches
+from ktdeval.values.strict_json import DoubledFieldError, JsonValue, loads_unique
+from ktdeval.values.typed_json import joined_lines
+
+
+@dataclass(frozen=True, slots=True)
+class ToolArgument:
+    """One argument of a tool, compiled from its annotation."""
+
+    name: str
+    kind: Kind
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Research tool: its description for the model, and the function behind it."""
+
+    name: str  #: the function's name
+    description: str  #: the docstring without its `Args:` section
+    parameters: Mapping[str, JsonValue]  #: JSON Schema of the arguments
+    #: called as `function(context, **arguments)`, that of a `json_tool` as `function(context,
+    #: arguments)`; returns a payload, or a Refusal
+    function: Callable[..., Payload | Refusal]
+    #: the compiled arguments; None where the function reads the JSON object itself
+    arguments: tuple[ToolArgument, ...] | None
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Return the tool as offered to a model."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Refusal of a call in a tool's own words, returned by its function."""
+
+    payload: Payload  #: the feedback
+    failure: str  #: the kind that is counted, such as `bad_arguments`
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentFault:
+    """What is wrong with the arguments of a call. It quotes nothing of what the model wrote."""
+
+    kind: str
+    argument: str  #: with its path, such as `stock_ids[2]`
+    expected: str
+
+    @property
+    def payload(self) -> Payload:
+        """Feedback to the model."""
+        return {"error": asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """Outcome of a call."""
+
+    #: the function's result, or the feedback that says what was wrong with the call. Not yet
+    #: masked.
+    payload: Payload
+    #: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None when the function ran
+    failure: str | None = None
+    unmask_attempts: int = 0  #: hidden identities found among the arguments
+    complaint: ArgumentFault | None = (
+        None  #: what is wrong with the arguments; None for other outcomes
+    )
+
+
+def tool(function: Callable[..., Payload | Refusal]) -> Tool:
+    """Make a tool of a typed function. The first parameter is the context; the model never sees it.
+    Annotations may be str, int, float, bool, Literal of texts, AssetArg, DayArg, list[...] and
+    dict[AssetArg | str, ...] of these, `... | None`, and Annotated with `Bounds` or `Length`.
+    Defaults must be of the function's side (columns, rows). Raises PluginError: the signature can't
+    be turned into a schema; names the function and the parameter.
+    """
+    name = function.__name__
+    description, lines = _split_docstring(function.__doc__ or "")
+    if not description:
+        raise PluginError(f"tool {name}: a docstring is missing; its text is what the model reads")
+
+    properties: dict[str, JsonValue] = {}
+    arguments = []
+    for parameter, hint in _parameters(function):
+        kind = argument_kind(hint, f"tool {name}: parameter {parameter.name}")
+        schema = kind.schema()
+        if parameter.name in lines:
+            schema["description"] = lines[parameter.name]
+
+        # A default of the function's side, a column or a row, means nothing to a model.
+        if isinstance(parameter.default, (str, int, float)) and not holds_handle(hint):
+            schema["default"] = parameter.default
+
+        properties[parameter.name] = schema
+        is_required = parameter.default is parameter.empty
+        arguments.append(ToolArgument(parameter.name, kind, is_required))
+
+    for described in lines:
+        if described not in properties:
+            raise PluginError(
+                f"tool {name}: its docstring describes {described!r}, which is no"
+                f" parameter{near_matches(described, properties)}"
+            )
+
+    required = [argument.name for argument in arguments if argument.required]
+    parameters = object_schema(properties, required)
+    return Tool(name, description, parameters, function, tuple(arguments))
+
+
+def json_tool(
+    name: str,
+    description: str,
+    parameters: Mapping[str, JsonValue],
+    function: Callable[..., Payload | Refusal],
+) -> Tool:
+    """Return a tool with a JSON Schema of its own, for arguments that no signature can describe,
+    such as a service's. `name`: letters, digits, `_` and `-`; `description`: what the model reads;
+    `parameters`: JSON Schema of the arguments; `function`: called as `function(context, arguments)`
+    with the JSON object as the model wrote it, which it must check; returns a payload or a Refusal.
+    Raises PluginError: a name that providers refuse, or no description.
+    """
+    if not _PLAIN_NAME.fullmatch(name):
+        raise PluginError(f"tool {name[:64]!r}: a name has up to 64 letters, digits, _ and -")
+    if not description:
+        raise PluginError(
+            f"tool {name}: a description is missing; its text is what the model reads"
+        )
+    return Tool(name, description, parameters, function, None)
+
+
+def _parameters(function: Callable[..., Payload | Refusal]) -> list[tuple[inspect.Parameter, Any]]:
+    name = function.__name__
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise PluginError(f"tool {name}: the first parameter must be the context")
+
+    for parameter in parameters[1:]:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise PluginError(f"tool {name}: parameter {parameter.name}: must be a named parameter")
+        if parameter.annotation is parameter.empty:
+            raise PluginError(f"tool {name}: parameter {parameter.name}: an annotation is missing")
+
+    # The context's annotation is left out: its type may be imported for type checkers only.
+    annotations = {parameter.name: parameter.annotation for parameter in parameters[1:]}
+    holder = SimpleNamespace(__annotations__=annotations)
+    names = getattr(function, "__globals__", {})
+    try:
+        hints = get_type_hints(holder, globalns=names, include_extras=True)
+    except NameError as error:
+        raise PluginError(
+            f"tool {name}: an annotation can't be resolved: {error}; import it outside"
+            " TYPE_CHECKING"
+        ) from error
+
+    return [(parameter, hints[parameter.name]) for parameter in parameters[1:]]
+
+
+def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutcome:
+    """Run a tool with arguments as a model wrote them; any text of theirs gives an outcome. `tool`:
+    the tool; `context`: passed to its function; `arguments_text`: raw JSON text, `{}` where
+    it holds none (`is_no_arguments`); `lens`: translates handles.
+    """
+    try:
+        arguments = {} if is_no_arguments(arguments_text) else loads_unique(arguments_text)
+    except DoubledFieldError:
+        return _refused(ArgumentFault("bad_json", "arguments", "each field once in an object"))
+    except ValueError:
+        rule = "one JSON object, without NaN or Infinity"
+        return _refused(ArgumentFault("bad_json", "arguments", rule))
+
+    if not isinstance(arguments, dict):
+        return _refused(ArgumentFault("bad_arguments", "arguments", "one JSON object"))
+
+    attempts = sum(lens.is_hidden_identity(text) for text in _nested_texts(arguments))
+    try:
+        if tool.arguments is None:
+            result = tool.function(context, arguments)
+        else:
+            result = tool.function(context, **_convert_all(tool.arguments, arguments, lens))
+    except ToolArgumentError as error:
+        return _refused(ArgumentFault(error.kind, error.argument, error.expected), attempts)
+
+    if isinstance(result, Refusal):
+        return ToolOutcome(result.payload, result.failure, attempts)
+
+    return ToolOutcome(result, None, attempts)
+
+
+def _refused(complaint: ArgumentFault, unmask_attempts: int = 0) -> ToolOutcome:
+    return ToolOutcome(complaint.payload, complaint.kind, unmask_attempts, complaint)
+
+
+def _convert_all(
+    declared: tuple[ToolArgument, ...], values: Mapping[str, JsonValue], lens: Lens
+) -> dict[str, Any]:
+    by_name = {argument.name: argument for argument in declared}
+    for name in values:
+        if name not in by_name:
+            names = ", ".join(by_name) or "none"
+            raise ToolArgumentError(
+                "(unknown)", f"only these arguments: {names}{near_matches(name[:100], by_name)}"
+            )
+
+    arguments: dict[str, Any] = {}
+    for argument in declared:
+        if argument.name in values:
+            value = values[argument.name]
+            arguments[argument.name] = read_argument(argument.kind, value, lens, argument.name)
+        elif argument.required:
+            raise ToolArgumentError(argument.name, "a value: this argument is required")
+
+    return arguments
+
+
+def _nested_texts(value: JsonValue) -> Iterator[str]:
+    """Yield every text inside a JSON value, keys included: where a hidden identity may be
+    offered.
+    """
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            yield from item
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ARGUMENT_LINE = re.compile(r"(\w+):\s*(.+)")
+
+
+def _split_docstring(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return the description, and per argument the text of its line(s) in the `Args:` section.
+
+    Lines of a paragraph are joined: a prompt does not change when a source breaks its lines
+    elsewhere.
+    """
+    lines = inspect.cleandoc(docstring).splitlines()
+    heading = lines.index("Args:") if "Args:" in lines else len(lines)
+    descriptions: dict[str, str] = {}
+    current = ""
+
+    for line in lines[heading + 1 :]:
+        is_next_section = line and not line.startswith(" ")
+        if is_next_section:
+            break
+
+        text = line.strip()
+        is_first_line = line.startswith("    ") and not line.startswith("     ")
+        match = _ARGUMENT_LINE.fullmatch(text)
+        if match and is_first_line:
+            current = match[1]
+            descriptions[current] = match[2]
+        elif text and current:
+            descriptions[current] += f" {text}"
+
+    return joined_lines("\n".join(lines[:heading])), descriptions

@@ -1,0 +1,237 @@
+"""Reading of a request and writing of a reply by a model of rules: the tools and the state that a
+real model is shown, as values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from ktdeval.harness import (
+    NO_TOOL,
+    ModelRequest,
+    Reply,
+    ToolCall,
+    as_object,
+    json_object,
+    table_rows,
+)
+from ktdeval.keyless.mask_invariant_order import Row, standing
+from ktdeval.observation import NOTHING_SHOWN, ObservedState
+from ktdeval.values.strict_json import JsonValue
+
+SUBMIT = "submit_action"
+
+Call = tuple[str, Mapping[str, JsonValue]]  # a tool's name and its arguments
+_READABLE = frozenset({"account", "positions", "constraints"})
+_STATE = "```json"  # begins a state in a message
+_MEMORY = re.compile(r"^- (M[0-9]+): (.*)$", re.MULTILINE)  # line of an agent that remembers
+
+
+class Conversation:
+    """Request with its parts: what is shown, what was looked up, what is asked for now."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self.request = request
+        tools = () if request.tool_choice == NO_TOOL else request.tools
+        self.offered = frozenset(tool.name for tool in tools)
+        self.is_submission = request.tool_choice == SUBMIT or self.offered == {SUBMIT}
+
+    @cached_property
+    def choices(self) -> Mapping[str, Sequence[str]]:
+        """Words on offer by field, where a forced tool asks to choose some of a list; else empty:
+        a submission is no such choice.
+        """
+        if self.is_submission:
+            return {}
+
+        on_offer = {}
+        for tool in self.request.tools:
+            fields = as_object(tool.parameters.get("properties"))
+            if tool.name != self.request.tool_choice:
+                continue
+            for name, schema in fields.items():
+                words = as_object(as_object(schema).get("items")).get("enum")
+                if isinstance(words, Sequence):
+                    on_offer[name] = [str(word) for word in words]
+
+        return on_offer
+
+    def choose_all(self) -> Reply:
+        """Return a call of the forced tool that chooses everything on offer: a rule prefers
+        nothing.
+        """
+        name = str(self.request.tool_choice)
+        return self.call([(name, {**self.choices, "reason": "no preference by rule"})])
+
+    @property
+    def observed(self) -> ObservedState:
+        """State of the day that the messages show; empty if they show none."""
+        return self.request.state or NOTHING_SHOWN
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """Sections of `observed` as plain JSON values, by name."""
+        return self.observed.values
+
+    @property
+    def is_readable(self) -> bool:
+        """True when the state is one that these models understand: account, positions and
+        constraints are there.
+        """
+        return self.observed.sections.keys() >= _READABLE
+
+    @cached_property
+    def calls_made(self) -> int:
+        """Tool calls in the conversation so far."""
+        return sum(len(message.tool_calls) for message in self.request.messages)
+
+    @cached_property
+    def turns(self) -> int:
+        """Assistant turns with tool calls so far."""
+        return sum(bool(message.tool_calls) for message in self.request.messages)
+
+    def result(self, name: str) -> Mapping[str, Any]:
+        """Return the latest JSON result of a tool; empty when it was not called, or answered with
+        something else.
+        """
+        name_of: dict[str, str] = {}
+        for message in self.request.messages:
+            for call in message.tool_calls:
+                name_of[call.id] = call.name
+
+        for message in reversed(self.request.messages):
+            called = name_of.get(message.tool_call_id or "")
+            if message.role == "tool" and called == name:
+                return json_object(message.content)
+
+        return {}
+
+    def rows(self, source: Any) -> list[Row]:
+        """Return the rows of a table as mappings; empty when `source` is no table."""
+        return table_rows(source)
+
+    @cached_property
+    def holdings(self) -> list[Row]:
+        """Rows of the positions. Where a task shows no weight of a single holding, each has an equal
+        part of what is invested, its shares stand for its value, and it counts as trading.
+        """
+        rows = self.rows(self.state["positions"])
+        if not rows or "weight" in rows[0]:
+            return rows
+
+        cash = self.observed.account.cash_weight
+        invested = 1.0 - (cash or 0.0)
+        assumed = {"weight": invested / len(rows), "status": "trading"}
+        return [{**row, **assumed, "value": row["shares"]} for row in rows]
+
+    @cached_property
+    def day_message(self) -> str:
+        """Latest message of the user's with a state; empty if there is none."""
+        for message in reversed(self.request.messages):
+            if message.role == "user" and _STATE in message.content:
+                return message.content
+
+        return ""
+
+    @cached_property
+    def documents(self) -> Sequence[Row]:
+        """Documents of the day whose text is shown: in the table, or if an agent that remembers
+        shows it among its memories, in the line of the memory that its row names.
+        """
+        remembered = dict(_MEMORY.findall(self.day_message))
+        documents: list[Row] = []
+        for row in self.rows(self.state.get("news")):
+            line = remembered.get(str(row.get("memory")))
+            if "text" in row:
+                documents.append(row)
+            elif line is not None:
+                _, _, text = line.partition(": ")
+                documents.append({**row, "title": "", "text": text})
+
+        return documents
+
+    def call(self, calls: Sequence[Call]) -> Reply:
+        """Return a reply that calls tools."""
+        tool_calls = []
+        for number, (name, arguments) in enumerate(calls, start=self.calls_made + 1):
+            # Keys stay in the model's order: sorted, those that are stocks would be ordered by
+            # their labels.
+            text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+            tool_calls.append(ToolCall(f"call_{number}", name, text))
+
+        return Reply(tool_calls=tuple(tool_calls), finish_reason="tool_calls")
+
+    def submit(self, orders: Sequence[Mapping[str, JsonValue]], overall_reason: str) -> Reply:
+        """Return a reply that submits an action; as a decision on each asset in tasks that ask for
+        BUY, SELL or HOLD.
+        """
+        action: dict[str, JsonValue]
+        if self.observed.limits.asks_decisions:
+            action = {"decisions": self._decisions(orders)}
+        else:
+            action = {"orders": list(orders)}
+
+        return self.call([(SUBMIT, {**action, "overall_reason": overall_reason})])
+
+    def _decisions(self, orders: Sequence[Mapping[str, Any]]) -> list[JsonValue]:
+        """Return one decision for each candidate: the side that its order ends on, or that it is
+        on. Candidates come in the order of the orders, then of their figures: what is decided first
+        is traded first.
+        """
+        order_of = {order["stock_id"]: order for order in orders}
+        stocks = dict.fromkeys(order_of)
+        for group in standing(self.rows(self.state["candidates"])):
+            stocks.update(dict.fromkeys(row["stock_id"] for row in group))
+
+        decisions: list[JsonValue] = []
+        for stock in stocks:
+            order = order_of.get(stock)
+            confidence = 0.5
+            reason = self.reason("nothing to change by rule")
+            if order is not None:
+                confidence = order["confidence"]
+                reason = order["reason"]
+
+            decisions.append(
+                {
+                    "stock_id": stock,
+                    "decision": self._decision(stock, order),
+                    "confidence": confidence,
+                    "reason": reason,
+                }
+            )
+
+        return decisions
+
+    def _decision(self, stock: str, order: Mapping[str, Any] | None) -> str:
+        """Return BUY, SELL or HOLD: the side of the weight that the order ends on, or, where HOLD
+        leaves no position, of the weight that is there. Where HOLD keeps a position, only the other
+        side ends one.
+        """
+        is_flat = self.observed.limits.hold == "flat"
+        weight = 0.0
+        if order is not None:
+            weight = order["target_weight"]
+        elif is_flat and stock in self.observed.positions:
+            weight = self.observed.positions[stock].weight or 0.0
+
+        if weight > 0:
+            return "BUY"
+        if weight < 0:
+            return "SELL"
+        if order is not None and not is_flat:
+            return str(order["side"])
+        return "HOLD"
+
+    def reason(self, text: str) -> str:
+        """Return `text`, repeated up to the length of the task's shortest reason."""
+        shortest = self.observed.limits.min_reason_chars
+        if len(text) >= shortest:
+            return text
+
+        repeated = text + " " + text * (shortest // len(text))
+        return repeated[:shortest]

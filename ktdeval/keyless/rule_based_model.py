@@ -1,0 +1,147 @@
+"""Rule-based models: they look things up, check the plan and submit it, as a real model would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ktdeval.harness.chat_messages import ModelRequest, Reply
+from ktdeval.harness.traits import ModelTraits
+from ktdeval.keyless.mask_invariant_order import Row
+from ktdeval.keyless.portfolio import Intent
+from ktdeval.keyless.request_and_reply import Call, Conversation
+from ktdeval.values.strict_json import JsonValue
+
+NO_ACCOUNT = "trades, and needs a task that shows an account and takes orders"
+"""Why a model of rules can't act on a task that asks for something else."""
+
+
+class KeylessModel:
+    """A stateless function of the request, in two phases as the harness asks for them.
+
+    Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of
+    the plan, then a closing remark. Submission: the plan, without the orders that the risk check
+    found to break a rule.
+    """
+
+    closing = "Research done."
+
+    def __init__(self, _name: str = "") -> None:
+        """Make a model without parameters, under any name."""
+
+    @property
+    def traits(self) -> ModelTraits:
+        """It calls nobody, and says what it needs of a step."""
+        return ModelTraits(is_free=True, step_problem=self._step_problem)
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request."""
+        conversation = Conversation(request)
+        if conversation.is_submission:
+            return self._submit(conversation)
+        if conversation.choices:
+            return conversation.choose_all()
+
+        calls = []
+        for name, arguments in self._next_calls(conversation):
+            if name in conversation.offered:
+                calls.append((name, arguments))
+
+        if not calls:
+            return Reply(self.closing)
+        return conversation.call(calls)
+
+    def _submit(self, conversation: Conversation) -> Reply:
+        intents: Sequence[Intent] = ()
+        if conversation.is_readable:
+            intents = self._checked(conversation)
+
+        orders = [intent.order(conversation) for intent in intents]
+        explained = self.explained(conversation, intents)
+        return conversation.submit(orders, conversation.reason(explained))
+
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+        """Return what the model needs and a step does not give, to complete its name; None where it
+        can act.
+
+        `requests`: all of a first step, without any reply of this model.
+        """
+        conversations = [Conversation(request) for request in requests]
+        if not any(asked.is_submission and asked.is_readable for asked in conversations):
+            return NO_ACCOUNT
+        if not self.can_act(conversations):
+            return f"needs {self.needs}"
+        return None
+
+    needs = "an account to trade"
+    """What a task must show or offer, in words."""
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:  # noqa: ARG002 - an account is enough
+        """Whether the conversations of a first step show or offer what the model decides by."""
+        return True
+
+    def _next_calls(self, conversation: Conversation) -> Sequence[Call]:
+        if not conversation.is_readable:
+            return ()
+        if conversation.turns == 0:
+            return self.lookups(conversation)
+
+        if conversation.turns > 1:
+            return ()
+
+        weights: dict[str, JsonValue] = {}
+        for intent in self.plan(conversation):
+            weights[intent.stock_id] = intent.target_weight
+
+        if not weights:
+            return ()
+        return [("risk_check", {"target_weights": weights})]
+
+    def _checked(self, conversation: Conversation) -> Sequence[Intent]:
+        report = conversation.rows(conversation.result("risk_check").get("plan"))
+        forbidden = {row["stock_id"] for row in report if row["violation"] is not None}
+        return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]
+
+    def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - it looks nothing up
+        """Return the calls of the first research turn; none unless a model has its own."""
+        return ()
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """Return the orders that follow from the conversation so far; none when it holds no data to
+        decide on.
+        """
+        raise NotImplementedError
+
+    def explained(self, conversation: Conversation, intents: Sequence[Intent]) -> str:  # noqa: ARG002 - whatever is shown
+        """Return the overall reason."""
+        return self.summary(intents)
+
+    def summary(self, intents: Sequence[Intent]) -> str:
+        """Return the overall reason of orders by rule."""
+        if not intents:
+            return "Nothing to change by rule."
+
+        buys = sum(intent.side == "BUY" for intent in intents)
+        return f"{buys} buys and {len(intents) - buys} sells by rule."
+
+
+def table_columns(conversations: Sequence[Conversation], table: str) -> frozenset[str]:
+    """Return the columns of a table, in all prompts for a submission that show it; empty where none
+    does.
+    """
+    columns = set[str]()
+    for asked in conversations:
+        shown = asked.state.get(table)
+        if asked.is_submission and isinstance(shown, Mapping):
+            columns.update(shown.get("columns", ()))
+
+    return frozenset(columns)
+
+
+def is_offered(conversations: Sequence[Conversation], tool: str) -> bool:
+    """Whether a research tool is on offer in some conversation."""
+    return any(tool in asked.offered for asked in conversations)
+
+
+def buyable(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of names that trade and are not at their upper limit."""
+    return [row for row in rows if row["status"] in ("trading", "limit_down")]

@@ -1,0 +1,320 @@
+"""Find calendar dates in normalised text, as people and programs write them in English and Chinese.
+
+Dates are: years 1990…2039 that stand alone, ISO, slashed, dotted, compact and Chinese dates, epoch
+seconds, names of months and weekdays, and holidays. No dates are: numbers as `render_number` writes
+them, amounts with a unit, handles such as `day_+12`, and ordinary words (`may`, `march`, `sat`,
+`sun`) without a day or year next to them.
+
+Most texts have no date at all. So candidates are found by substring searches in the text's shape,
+and regular expressions are matched only at these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ktdeval.masking.text_normalisation import (
+    TextViews,
+    lowered,
+    normalise,
+    places_of,
+    touches_letter,
+)
+from ktdeval.values.files import csv_rows
+
+Span = tuple[int, int]
+_YEAR = r"(?:199[0-9]|20[0-3][0-9])"
+_MONTH = r"(?:1[0-2]|0?[1-9])"
+_DAY = r"(?:3[01]|[12][0-9]|0?[1-9])"
+_MONTH_2 = r"(?:0[1-9]|1[0-2])"
+_DAY_2 = r"(?:0[1-9]|[12][0-9]|3[01])"
+_SHORT_YEAR = r"(?:9[0-9]|[0-3][0-9])"
+# --- with a four-digit year
+_YEAR_HERE = re.compile(_YEAR)
+_COMPACT = re.compile(rf"{_YEAR}{_MONTH_2}{_DAY_2}(?:[0-9]{{4}}|[0-9]{{6}})?(?![0-9])")
+_YEAR_MONTH = re.compile(rf"{_YEAR}{_MONTH_2}(?![0-9A-Za-z]|\.[0-9A-Za-z])")
+_YEAR_FIRST = re.compile(rf"{_YEAR}[-/._]{_MONTH}[-/._]{_DAY}(?![0-9])")
+_BARE_YEAR = re.compile(
+    rf"{_YEAR}(?:[QHqh][1-4]|[EAFs])?(?![0-9A-Za-z_]|\.[0-9])"
+    rf"(?: ?年(?: ?{_MONTH} ?月(?: ?{_DAY}"
+    rf" ?[日号])?)?|[-/](?:{_MONTH_2}|{_SHORT_YEAR}|W[0-5][0-9](?:-?[1-7])?)(?![0-9]))?"
+)
+_DAY_BEFORE_YEAR = re.compile(rf"(?<![0-9./-]){_DAY}([-/.]){_DAY}\1\Z")
+_PERIOD_BEFORE_YEAR = re.compile(
+    r"(?<![A-Za-z0-9])(?:FY|CY|[QH][1-4]|[1-4][QH])[ '-]?\Z", re.IGNORECASE
+)
+_STICKS_TO_YEAR = re.compile(r"[0-9A-Za-z_+$¥£€]\Z")
+# --- without: each needs a shape (digits as 0, slashes as hyphens) to be in the text at all
+_BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
+    (
+        b"00-00-00",
+        re.compile(
+            rf"(?<![0-9./-])(?:{_SHORT_YEAR}([-/]){_MONTH_2}\1{_DAY_2}|{_DAY_2}([-/]){_DAY_2}\2{_SHORT_YEAR})"
+            rf"(?![0-9/.-]|[- ]?(?:day|session|bar|min)|d\b)",
+            re.IGNORECASE,
+        ),
+    ),
+    (b'"00-00"', re.compile(rf'(?<="){_MONTH_2}[-/]{_DAY_2}(?=")')),
+    (b"0000000000", re.compile(r"(?<![0-9.])1[0-9]{9}(?:[0-9]{3})?(?![0-9.])")),
+    (
+        b"'00",
+        re.compile(
+            r"(?<![a-z])(?:in|since|of|late|early|mid|during|until|from|through|fiscal|year|summer|winter|spring|autumn)"
+            rf"[ -]'{_SHORT_YEAR}(?![0-9A-Za-z_'])",
+            re.I,
+        ),
+    ),
+)
+_SHORT_PERIOD = re.compile(
+    rf"(?<![0-9A-Za-z])(?:[1-4]Q|[12]H|[FC]Y|[QH][1-4][-/']?)[/']?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])",
+    re.IGNORECASE,
+)
+_PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
+# --- in words
+_WORDS = csv_rows(Path(__file__).with_name("date_words.csv"))
+
+
+def _words_of_kind(kind: str) -> frozenset[str]:
+    return frozenset(row["word"] for row in _WORDS if row["kind"] == kind)
+
+
+def _holiday_patterns() -> dict[str, re.Pattern[str]]:
+    """Return the pattern of the holidays that begin with a word, by this word."""
+    spellings: dict[str, list[str]] = {}
+    for row in _WORDS:
+        if row["kind"] == "holiday":
+            spellings.setdefault(row["word"], []).append(row["pattern"])
+
+    return {word: re.compile("|".join(of), re.IGNORECASE) for word, of in spellings.items()}
+
+
+_MONTHS_PLAIN = _words_of_kind("month")
+_MONTHS_DOUBTFUL = _words_of_kind("doubtful month")
+_MONTHS_SHORT = _words_of_kind("short month")
+_WEEKDAYS_PLAIN = _words_of_kind("weekday")
+_WEEKDAYS_DOUBTFUL = _words_of_kind("doubtful weekday")
+_WEEKDAYS_SHORT = _words_of_kind("short weekday")
+_HOLIDAYS = _holiday_patterns()
+_PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
+_DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
+WORD_HINTS = frozenset(_DATE_WORDS | _HOLIDAYS.keys() | _PERIOD_HINTS)
+"""Lower-case words: a text without any of them has no date in words."""
+
+_NUMBER = rf"{_DAY}(?:st|nd|rd|th)?"
+_TO = r"(?: ?[-/] ?| (?:and|to|through|until) )"
+_NUMBER_AFTER = re.compile(
+    rf"\.?[ .,'/_-]{{0,2}}(?:{_YEAR}|{_NUMBER}(?:{_TO}{_NUMBER})?)(?![0-9A-Za-z%]|\.[0-9])"
+)
+_NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_YEAR}|(?:{_NUMBER}{_TO})?{_NUMBER})[ /_-](?:of )?\Z")
+_SURE_NUMBER_AFTER = re.compile(
+    rf"(?:[ /_-]{_YEAR}|[/_-]{_DAY_2}|[ -]{_DAY}(?:st|nd|rd|th))(?![0-9A-Za-z])"
+)
+_SURE_NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_DAY_2}[/_-]|{_DAY}(?:st|nd|rd|th) (?:of )?)\Z")
+_TIME_WORD_BEFORE = re.compile(
+    r"(?<![A-Za-z])(?:in|since|until|till|by|during|early|late|mid|from|of|last|next|this|end|through|before|after)["
+    r" -]\Z",
+    re.IGNORECASE,
+)
+_BESIDE_WEEKDAY = re.compile(r"[.,]? ?[0-9]|[-/](?:Sun|Mon)")
+_NEAR = 24
+# --- in Chinese, Japanese and Korean: a character that must be there, and the pattern
+_CHINESE = tuple(
+    (normalise(row["word"]), re.compile(normalise(row["pattern"])))
+    for row in _WORDS
+    if row["kind"] == "Chinese"
+)
+
+# --- numbers that are amounts
+_EPOCH = re.compile(r"(1[0-9]{9})(?:000)?")
+_QUARTER_OF_AN_HOUR = 900  # seconds; midnight falls on one in every time zone
+_UNIT_AFTER = re.compile(
+    r" ?(?:shares?|lots?|cny|rmb|yuan|usd|fen|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?"
+    r"|char(?:acter)?s?|bytes?|days?"
+    r"|sessions?|steps?|rows?|points?|times|股|手|元|点|万|亿|个|只|天|份|字|倍)(?![a-z])",
+    re.IGNORECASE,
+)
+_MONEY_AFTER = re.compile(r" ?(?:cny|rmb|yuan|usd|fen|元)(?![a-z])", re.IGNORECASE)
+_MONEY_BEFORE = re.compile(r"(?:cny|rmb|usd|[¥$£€]) ?-?\Z", re.IGNORECASE)
+_QUANTITY_BEFORE = re.compile(
+    r"(?:at most|at least|more than|less than|fewer than|up"
+    r" to|[<>=~≈≤≥]|shares:?|volume:?|price:?|cash:?) ?-?\Z",
+    re.IGNORECASE,
+)
+_YEAR_WORD_BEFORE = re.compile(r"(?<![a-z])(?:in|since|year|of|during|until) \Z", re.IGNORECASE)
+_HANDLES = ("day_+", "day_-", "asset_", "sector_")
+
+
+def is_money(text: str, start: int, end: int) -> bool:
+    """Return whether the number at [start, end) is marked as money: `CNY 600519`, `600519 yuan`."""
+    if _MONEY_AFTER.match(text, end):
+        return True
+    return _MONEY_BEFORE.search(text, max(0, start - _NEAR), start) is not None
+
+
+def names_no_day(digits: str) -> bool:
+    """Return whether digits that could be epoch seconds or milliseconds are at no quarter of an
+    hour: not midnight, an open or a close anywhere, but a count or an id (1234567890).
+    """
+    if len(digits) not in (10, 13) or not digits.isdigit():
+        return False
+    epoch = _EPOCH.fullmatch(digits)
+    return epoch is None or int(epoch[1]) % _QUARTER_OF_AN_HOUR != 0
+
+
+def find_dates(text: str, shape: TextViews, words: Iterable[str]) -> Iterator[Span]:
+    """Yield the spans of all calendar dates in a normalised text; spans may overlap.
+
+    `shape`: that of the text. `words`: the words of `WORD_HINTS` that are in the text.
+    """
+    yield from _years(text, shape)
+
+    for needed, pattern in _BY_SHAPE:
+        if needed not in shape.dashed:
+            continue
+
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            if not is_money(text, start, end):
+                yield start, end
+
+    yield from _in_words(text, frozenset(words))
+
+    if not text.isascii():
+        for needed_character, pattern in _CHINESE:
+            if needed_character in text:
+                yield from (match.span() for match in pattern.finditer(text))
+
+
+def _years(text: str, shape: TextViews) -> Iterator[Span]:
+    digits = shape.digits
+
+    # A year may stand behind a dot only in a date such as 31.12.2024. Elsewhere its digits are the
+    # decimals of a number, and most texts have far more of these than of years.
+    before = b"xe"
+    if b".0.0000" in shape.runs or b".00.0000" in shape.runs:
+        before = b"xe."
+
+    for hint in (b"20", b"199"):
+        for offset in places_of(digits, hint):
+            if digits[offset - 1] not in before:
+                continue
+
+            span = _year_at(text, offset - 1)  # the shape begins with an `x`
+            if span is not None:
+                yield span
+
+
+def _year_at(text: str, start: int) -> Span | None:
+    """Return the date around a year that may begin at `start`; None if there is none."""
+    if _YEAR_HERE.match(text, start) is None:
+        return None
+
+    back = max(0, start - _NEAR)
+    sticks = _STICKS_TO_YEAR.search(text, back, start) is not None
+    whole = _with_month(text, start, sticks)
+    match = whole or _BARE_YEAR.match(text, start)
+    if match is None:
+        return None
+
+    day_before = _DAY_BEFORE_YEAR.search(text, back, start)
+    if day_before is not None:
+        return day_before.start(), match.end()
+
+    # the digits after a decimal point
+    if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
+        return None
+
+    if whole is None:
+        period = _PERIOD_BEFORE_YEAR.search(text, back, start)
+        if period is not None:
+            return period.start(), match.end()
+        if sticks:
+            return None
+
+    digits = match[0]
+    if digits.isdigit() and len(digits) <= 6 and is_amount(text, start, match.end()):
+        return None
+    # 2000 is the one round lot among the years, so it alone needs to be called a year.
+    if digits == "2000" and not _YEAR_WORD_BEFORE.search(text, back, start):
+        return None
+
+    return match.span()
+
+
+def _with_month(text: str, start: int, sticks: bool) -> re.Match[str] | None:
+    """Match a date of year, month and perhaps day that begins at `start`. `sticks`: whether the
+    year is joined to a word or number before it; then six digits are no year and month.
+    """
+    match = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
+    if match is None and not sticks:
+        match = _YEAR_MONTH.match(text, start)
+    return match
+
+
+def is_amount(text: str, start: int, end: int) -> bool:
+    """Return whether the number at [start, end) is marked as money, as a quantity (`2000 shares`,
+    `at most 2000`) or as part of a handle.
+    """
+    back = max(0, start - _NEAR)
+    if text.endswith(_HANDLES, back, start):
+        return True
+    if _MONEY_BEFORE.search(text, back, start) or _QUANTITY_BEFORE.search(text, back, start):
+        return True
+    return _UNIT_AFTER.match(text, end) is not None
+
+
+def _in_words(text: str, words: frozenset[str]) -> Iterator[Span]:
+    if not words:
+        return
+
+    lower = lowered(text)
+    for word in sorted(words & _DATE_WORDS):
+        for start in places_of(lower, word):
+            end = start + len(word)
+            if not touches_letter(lower, start, end) and _is_date_word(text, word, start, end):
+                yield _with_numbers(text, start, end)
+
+    for word in sorted(words & _HOLIDAYS.keys()):
+        for start in places_of(lower, word):
+            holiday = _HOLIDAYS[word].match(text, start)
+            if holiday is not None:
+                yield holiday.span()
+
+    if words & _PERIOD_HINTS:
+        yield from (match.span() for match in _SHORT_PERIOD.finditer(text))
+
+
+def _with_numbers(text: str, start: int, end: int) -> Span:
+    """Extend the name at [start, end) by the day or year before it and after it."""
+    before = _NUMBER_BEFORE.search(text, max(0, start - _NEAR), start)
+    after = _NUMBER_AFTER.match(text, end)
+    if before is not None:
+        start = before.start()
+    if after is not None:
+        end = after.end()
+
+    return start, end
+
+
+def _is_date_word(text: str, word: str, start: int, end: int) -> bool:
+    """Return whether a word that is spelled like a month or weekday is meant as one."""
+    if word in _PLAIN:
+        return True
+
+    spelled = text[start:end]
+    if spelled.istitle() and (word in _MONTHS_SHORT or word in _WEEKDAYS_SHORT):
+        return True
+    if word in _WEEKDAYS_SHORT or word in _WEEKDAYS_DOUBTFUL:
+        return spelled.istitle() and _BESIDE_WEEKDAY.match(text, end) is not None
+
+    back = max(0, start - _NEAR)
+    if spelled[0].islower():
+        return bool(
+            _SURE_NUMBER_AFTER.match(text, end) or _SURE_NUMBER_BEFORE.search(text, back, start)
+        )
+    if word in _MONTHS_DOUBTFUL and _TIME_WORD_BEFORE.search(text, back, start):
+        return True
+
+    return bool(_NUMBER_AFTER.match(text, end) or _NUMBER_BEFORE.search(text, back, start))

@@ -1,0 +1,310 @@
+"""Find names of assets, companies and persons in a text, in one pass however many are known.
+
+Rules of spelling:
+
+* The longest match counts.
+* A name that is a word of English and has capitals is found only where its first word has one. Case
+  is ignored for other names, in texts that have capitals only or none, and in addresses
+  (`apple.com`, `@apple`).
+* A name without capitals (`bitcoin`) is found in any case.
+* Tickers of four letters and more that are no word of English are found in any case, others as they
+  are spelled; tickers of one or two letters only next to `$`, `:` or a bracket.
+* A possessive stays (`asset_0042's`); a legal form (`Corporation`) is part of the name.
+* Latin words must stand alone. Exceptions: long names (`bitcoiners`) and, in texts without
+  capitals, tickers without vowels (`databtc`, where a title runs into a text).
+* A person's last name counts if the full name is in the same text.
+* Other spellings (`N-vidia`, `Micr0soft`, `TeslaBot`) are those of `ktdeval.masking.respelled`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from operator import add
+from typing import Literal
+
+from ktdeval.market.documents import EntityKind
+from ktdeval.masking.ordinary_words import COMMON_WORDS, ENTITY_WORDS, is_ordinary, needs_capital
+from ktdeval.masking.respelled import KnownName, RespelledIndex
+from ktdeval.masking.text_normalisation import lowered, normalise, places_of, touches_letter
+
+_LEGAL_AS_LISTED = {row["word"] for row in ENTITY_WORDS if row["kind"] == "legal form"}
+_LEGAL = _LEGAL_AS_LISTED | {word.upper() for word in _LEGAL_AS_LISTED}
+LEGAL_FORMS = tuple(sorted(_LEGAL))
+_FORMS = "|".join(map(re.escape, sorted(_LEGAL, key=len, reverse=True)))
+_FORM_AFTER = re.compile(rf"(?:,? (?:{_FORMS})(?![A-Za-z-])(?:\.(?! [A-Z])|\.(?=,))?)+")
+_TOKEN = re.compile(r"[a-z]+|[0-9]+|[&+]|[^\x00-\x7f]")
+_WORD = re.compile(r"[a-z]+|[0-9]+")
+_LETTERS = re.compile("[A-Za-z]*")
+_ADDRESS = re.compile(r"(?:https?://|www\.|[@#])\S+|(?<![\w-])[\w-]+(?:\.[a-z]{2,})+(?:/\S*)?")
+_BESIDE_TICKER = re.compile(r"[$:(（：] ?\Z")
+_GLUED = 7  # fewest letters of a name that is found in the middle of a word
+_GRAM = 3  # first letters by which such a name is looked up
+_SHORT_TICKER = 2  # most letters of a ticker that needs a mark such as `$`
+_RARE = 4  # fewest letters of a name that is found in any case
+_TAG = re.compile(r"[@#][A-Za-z]\w+")
+_PADDING = re.compile(r"[ _·•・‧*.-]+")
+_VOWELS = frozenset("aeiouy")
+
+
+AliasKind = EntityKind | Literal["short"]
+"""Kind of a spelling: of an entity, or a short name that was derived from an official one
+(`ktdeval.masking.short_names`).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityMention:
+    """Mention of an entity in a text."""
+
+    start: int
+    end: int
+    #: columns of the assets that the words may mean; ambiguous if there are several
+    assets: frozenset[int]
+    is_derived: bool = False  #: whether the words are a derived short name, not a listed one
+
+
+class _EntityAlias:
+    """One spelling, compiled when it is first a candidate."""
+
+    def __init__(self, text: str, kind: AliasKind) -> None:
+        self.text = normalise(text).strip()
+        self.kind = kind
+        self.assets: set[int] = set()
+        self.tokens: list[str] = _TOKEN.findall(self.text.lower())
+        self.is_latin = self.text.isascii()
+
+        # Only a single word that can hardly be part of another one is found inside words.
+        is_word = len(self.tokens) == 1 and self.is_latin and self.text.isalpha()
+        is_long = kind in ("name", "former") and len(self.text) >= _GLUED
+        is_rare = (
+            kind == "ticker"
+            and len(self.text) > _SHORT_TICKER
+            and _VOWELS.isdisjoint(self.text.lower())
+        )
+        self.is_glued = is_word and (is_long or is_rare)
+
+        self.is_cased = self.text != self.text.lower()
+        self.is_abbreviation = kind == "short" and self.text.isupper() and self.text.isascii()
+        self.is_symbol = kind == "ticker" or self.is_abbreviation
+
+    @cached_property
+    def is_rare(self) -> bool:
+        """Whether the letters mean nothing else, so that they count in any case."""
+        if not self.is_latin or self.kind == "person":
+            return False
+        if self.is_symbol and not self.text.isalpha():
+            return False
+        return any(
+            len(token) >= _RARE and not is_ordinary(token) and not needs_capital(token)
+            for token in self.tokens
+        )
+
+    def by_letters(self) -> Iterator[KnownName[_EntityAlias]]:
+        """Yield the alias by its letters, for other spellings, and without a possessive's `s`; no
+        persons, and nothing that needs more than letters.
+        """
+        parts = [part for part in self.tokens if part != "&"]
+        letters = "".join(parts)
+        if self.kind == "person" or not (letters.isascii() and letters.isalpha()):
+            return
+
+        if len(letters) > _SHORT_TICKER:
+            yield KnownName(letters, self.is_symbol, len(self.tokens) == 1, self)
+        if parts[1:] == ["s"]:
+            yield KnownName(parts[0], self.is_symbol, True, self)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        spelled = ""
+        previous = ""
+        for word in self.tokens:
+            if word == "&":
+                spelled += r" ?(?:&|and) ?"
+            elif previous in ("", "&"):
+                spelled += re.escape(word)
+            else:
+                spelled += r"[ .'_·•・‧*-]{0,2}" + re.escape(word)
+
+            previous = word
+
+        if self.is_latin and len(self.tokens) > 1 and not self.is_symbol:
+            spelled += "(?:s(?![a-z]))?"  # Coca-Colas
+
+        if self.is_latin and not self.is_glued:
+            before = "[A-Za-z]" if self.tokens[0][0].isalpha() else "[0-9]"
+            after = "[A-Za-z]" if self.tokens[-1][-1].isalpha() else "[0-9]"
+            spelled = rf"(?<!{before}){spelled}(?!{after})"
+
+        return re.compile(spelled, re.IGNORECASE)
+
+    def keys(self) -> Iterator[str]:
+        """Yield the words under which the alias is looked up: its first tokens, joined, since a
+        text may write them without a space.
+        """
+        joined = ""
+        for token in self.tokens:
+            joined += token
+            yield joined
+
+    def fits(self, text: str, start: int, end: int, no_case: bool) -> bool:
+        """Return whether the letters at [start, end) have the case of the alias."""
+        if self.is_glued and _is_in_ordinary_word(text, start, end):
+            return False
+        if self.is_symbol:
+            return self._fits_ticker(text, start, end, no_case)
+        if no_case or not self.is_cased or self.is_rare:
+            return True
+
+        first_word = text[start : start + len(self.tokens[0])]
+        return not first_word.islower()
+
+    def end_with_form(self, text: str, end: int) -> int:
+        """Return the end of an occurrence, behind the legal form that follows a name."""
+        if self.kind not in ("name", "former", "short"):
+            return end
+
+        form = _FORM_AFTER.match(text, end)
+        if form is None:
+            return end
+        return form.end()
+
+    def _fits_ticker(self, text: str, start: int, end: int, no_case: bool) -> bool:
+        is_marked = _BESIDE_TICKER.search(text, max(0, start - 2), start) is not None
+        if text[start - 1 : start] == "$" or (is_marked and text[start:end].isupper()):
+            return True
+        if end - start <= _SHORT_TICKER:
+            return False
+        if no_case and self.is_glued:
+            return True
+
+        neighbours = text[start - 1 : start] + text[end : end + 1]
+        if any(letter.isalpha() and letter.isascii() for letter in neighbours):
+            return False
+        if self.is_rare:
+            return True
+        if no_case or not self.is_cased:
+            return text[start:end].lower() not in COMMON_WORDS
+
+        return text[start:end] == self.text
+
+
+class EntityIndex:
+    """Index of the names of a market's assets. `named`: column, kind and text of each name; kinds
+    are those of `Entity`.
+    """
+
+    def __init__(self, named: Iterable[tuple[int, AliasKind, str]]) -> None:
+        aliases: dict[tuple[str, AliasKind], _EntityAlias] = {}
+        for asset, kind, text in named:
+            for spelled in _spellings(text, kind):
+                alias = aliases.setdefault((spelled, kind), _EntityAlias(spelled, kind))
+                alias.assets.add(asset)
+
+        self._by_word: dict[str, list[_EntityAlias]] = {}
+        self._by_gram: dict[str, list[_EntityAlias]] = {}
+        for alias in aliases.values():
+            if not alias.tokens:
+                continue
+
+            if alias.is_glued:
+                self._by_gram.setdefault(alias.tokens[0][:_GRAM], []).append(alias)
+            elif alias.is_latin:
+                for key in set(alias.keys()):
+                    self._by_word.setdefault(key, []).append(alias)
+            else:
+                begin = _PADDING.sub("", alias.text.lower())[:2]
+                self._by_gram.setdefault(begin, []).append(alias)
+
+        self._respelled = RespelledIndex(
+            known for alias in aliases.values() for known in alias.by_letters()
+        )
+
+    def find(self, normalised: str, no_case: bool | None = None) -> list[EntityMention]:
+        """Return every mention in a normalised text; mentions may overlap.
+
+        `no_case`: whether case is to be ignored; by default `is_caseless(normalised)`. If the text
+        is the rest of a longer one, give `is_caseless` of the longer one.
+        """
+        lower = lowered(normalised)
+        if no_case is None:
+            no_case = is_caseless(normalised)
+
+        address = _TAG if no_case else _ADDRESS
+        addresses = [match.span() for match in address.finditer(normalised)]
+
+        words = _WORD.findall(lower)
+        mentions = []
+        persons: dict[str, set[int]] = {}  # last name -> assets, of full names in the text
+
+        for alias in self._candidates(lower, words):
+            is_derived = alias.kind == "short"
+            for match in alias.pattern.finditer(normalised):
+                start, end = match.span()
+                in_address = any(first <= start < last for first, last in addresses)
+                if not alias.fits(normalised, start, end, no_case or in_address):
+                    continue
+
+                end = alias.end_with_form(normalised, end)
+                mentions.append(EntityMention(start, end, frozenset(alias.assets), is_derived))
+                if alias.kind == "person" and len(alias.tokens) > 1:
+                    persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
+
+        for start, end, alias in self._respelled.find(normalised, words, no_case, addresses):
+            end = alias.end_with_form(normalised, end)
+            is_derived = alias.kind == "short"
+            mentions.append(EntityMention(start, end, frozenset(alias.assets), is_derived))
+
+        for name, assets in persons.items():
+            for start in places_of(lower, name):
+                end = start + len(name)
+                has_case = no_case or normalised[start].isupper()
+                if has_case and not touches_letter(lower, start, end):
+                    mentions.append(EntityMention(start, end, frozenset(assets)))
+
+        return mentions
+
+    def _candidates(self, lower: str, words: Iterable[str]) -> Collection[_EntityAlias]:
+        """Return the names of which a word, or the first letters, are in the text."""
+        chosen: dict[int, _EntityAlias] = {}
+        for word in self._by_word.keys() & set(words):
+            chosen.update((id(alias), alias) for alias in self._by_word[word])
+
+        if self._by_gram:
+            pairs = list(map(add, lower, lower[1:]))
+            grams = set(map(add, pairs, lower[2:]))
+            if not lower.isascii():  # two characters begin a name in another script
+                squashed = _PADDING.sub("", lower)
+                grams.update(pairs, map(add, squashed, squashed[1:]))
+
+            for gram in self._by_gram.keys() & grams:
+                chosen.update((id(alias), alias) for alias in self._by_gram[gram])
+
+        return chosen.values()
+
+
+def _is_in_ordinary_word(text: str, start: int, end: int) -> bool:
+    """Return whether [start, end) is a part of a longer word, which is one of English."""
+    first = start
+    while first and text[first - 1].isascii() and text[first - 1].isalpha():
+        first -= 1
+
+    last = _LETTERS.match(text, end).end()  # type: ignore[union-attr]
+    return last - first > end - start and is_ordinary(text[first:last].lower())
+
+
+def is_caseless(text: str) -> bool:
+    """Return whether a text has capitals only or none, so that case carries no information."""
+    return text in (text.lower(), text.upper())
+
+
+def _spellings(text: str, kind: AliasKind) -> set[str]:
+    """Return the text and, of a name, also the text without its legal form."""
+    text = text.strip()
+    bare = text
+    if kind in ("name", "former"):
+        bare = _FORM_AFTER.sub("", text).strip()
+
+    return {spelled for spelled in (text, bare) if len(spelled) > 1 or kind == "ticker"}

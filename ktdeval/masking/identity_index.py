@@ -1,0 +1,519 @@
+"""Index of the real identities that a mask hides: it searches a text in one pass for any number of
+names.
+
+Codes are found as digits of a known code, on their own or split (`600-519`), and as any six digits
+with an exchange next to them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their
+rarest part: Latin names by one of their words, Chinese names by their first two characters. Dates
+are those of `ktdeval.masking.date_detection`.
+
+In a model's answer, short and respelled names, identifiers (ISIN, …) and codes in words count, too.
+Not found: nicknames, translations, and encodings of a whole text (base64, reversed). A model that
+writes them learns nothing new, but another role of its team may read them (`docs/masks.md`).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
+from operator import add
+from typing import Literal, NamedTuple  # tuples: sorted, or kept by the thousand
+
+from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
+from ktdeval.masking.date_detection import (
+    WORD_HINTS,
+    Span,
+    find_dates,
+    is_amount,
+    is_money,
+    names_no_day,
+)
+from ktdeval.masking.entity_detection import EntityIndex
+from ktdeval.masking.free_dates import find_free_dates
+from ktdeval.masking.identifiers import find_identifiers
+from ktdeval.masking.ordinary_words import COMMON_WORDS
+from ktdeval.masking.short_names import spoken_names
+from ktdeval.masking.spelled_codes import find_spelled_codes
+from ktdeval.masking.text_normalisation import (
+    SPLITTERS,
+    TextViews,
+    lowered,
+    normalise,
+    normalise_with_places,
+    places_of,
+)
+
+#: Replaces an identity in a text. As an argument of a tool it counts as an identity itself.
+WITHHELD = "[withheld]"
+IdentityKind = Literal["security code", "company or industry name", "calendar date"]
+Scope = Literal["prompt", "document", "answer"]
+"""Who wrote a text. The suite's prompts contain numbers that only look like dates or codes. In a
+document such numbers are dates and codes. In a model's answer six digits of the A-share numbering
+are a code, too, even if the snapshot has no such asset.
+"""
+_SHANGHAI = ("xshg", "shse", "sse", "shh", "sh", "ss")
+_SHENZHEN = ("xshe", "szse", "shz", "sz")
+_BEIJING = ("xbse", "bse", "bjse", "bj")
+_EXCHANGES = frozenset([*_SHANGHAI, *_SHENZHEN, *_BEIJING])
+_CODE_AFTER_EXCHANGE = re.compile(r"[ .:_-]{0,2}[0-9]{6}(?![0-9])")
+_CODE_BEFORE_EXCHANGE = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]{6}[ .:_-]{0,2}\Z")
+# 1.600519: market number, then code
+_MARKET_ID = re.compile(r"[01]\.([0-9]{6})(?![0-9]|[eE][0-9])")
+_SPLIT_CODE = re.compile(
+    rf"(?<![0-9])(?<![0-9]\.)[0-9](?:[ \t\n{re.escape(SPLITTERS)}]?[0-9]){{5,}}(?!\.?[0-9])"
+)
+_GROUPS = re.compile(r"[0-9]+")
+_A_SHARE = re.compile(
+    r"(?:60[0135]|68[89]|00[0-3]|30[0-2]|399|43[0-9]|8[37-9][0-9]|92[0-9])[0-9]{3}"
+)
+_CHINESE_DIGITS = "〇零一二三四五六七八九"
+_CHINESE_CODE = re.compile(
+    rf"(?<![{_CHINESE_DIGITS}])[{_CHINESE_DIGITS}]{{6}}(?![{_CHINESE_DIGITS}])"
+)
+FROM_CHINESE = str.maketrans(_CHINESE_DIGITS, "00123456789")
+_CODE_DIGITS = re.compile(r"([0-9]{6})(?:\.[A-Za-z]+)?")
+_WORD_OR_NUMBER = re.compile(r"[a-z]+|[0-9]+")
+_PADDING = re.compile(r"[\s_·•・‧*.\-]+")
+_SHARE_CLASS = re.compile(
+    r"\A(?:s?\*?st|xd|xr|dr|[nc])(?=[^\x00-\x7f])|(?<=[^\x00-\x7f])-?(?:uw|ud|wd|[abhduvw])\Z"
+)
+_NO_IDENTITY = frozenset(
+    {"", "unknown", "other", "others", "none", "nan", "null", "未知", "其他", *Board}
+)
+_MIN_LATIN_LETTERS = 3
+_LONGEST_ARGUMENT = 500
+_ROUNDS = 4  # a replacement can separate digits, which then are a code on their own
+
+
+class IdentityHit(NamedTuple):
+    """Hidden identity in a text: its kind, and its bounds in the text as given."""
+
+    kind: IdentityKind
+    start: int
+    end: int
+
+
+class IdentifyingNames(NamedTuple):
+    """Codes and names of a snapshot that may identify it."""
+
+    codes: tuple[str, ...]
+    indices: tuple[str, ...]
+    names: tuple[str, ...]
+    industries: tuple[str, ...]
+
+
+def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
+    """Return the index of a snapshot's hidden identities.
+
+    `assets`: codes, names and industries are hidden; `dates`: calendar dates are. Snapshots with
+    equal names share an index.
+    """
+    codes = (*snapshot.codes, *snapshot.former_codes)
+    former_names = [spell.name for spell in snapshot.spells]
+    names = (*snapshot.names, *former_names)
+    named = IdentifyingNames(codes, tuple(snapshot.indices), names, snapshot.industries)
+    with _BUILDING:
+        return _index_of(named, assets=assets, dates=dates)
+
+
+class IdentityIndex:
+    """Hidden identities of a snapshot: codes, names and industries (`assets`), calendar dates
+    (`dates`). Immutable.
+    """
+
+    def __init__(
+        self, snapshot: IdentifyingNames | MarketSnapshot, *, assets: bool, dates: bool
+    ) -> None:
+        self._assets = assets
+        self._dates = dates
+        #: names by word, spelled in any case
+        self._latin: dict[str, list[tuple[str, ...]]] = {}
+        #: names by their first two characters
+        self._chinese: dict[str, set[str]] = {}
+        #: symbols and names that are common words (`COST`, `Target`), found only in their own
+        #: spelling
+        self._common: dict[str, set[str]] = {}
+        self._names: tuple[str, ...] = ()
+        self._symbols: tuple[str, ...] = ()
+
+        digits = set()
+        odd_codes = set()
+        for code in (*snapshot.codes, *snapshot.indices):
+            match = _CODE_DIGITS.fullmatch(code)
+            if match is None:
+                odd_codes.add(code)
+            else:
+                digits.add(match[1])
+
+        self._digits = frozenset(digits)
+        if assets:
+            self._names = tuple(set(snapshot.names).difference(snapshot.codes))
+            self._symbols = tuple(filter(str.isalpha, snapshot.codes))
+            own_names = set(snapshot.names).difference(snapshot.codes)
+            for name in sorted(own_names | odd_codes | set(snapshot.industries)):
+                word = name.lower()
+                if word in COMMON_WORDS and word not in _NO_IDENTITY:
+                    self._common.setdefault(word, set()).add(name)
+                else:
+                    self._add_name(name)
+
+        self._dated_names: tuple[str, ...] = ()
+        """Visible names that read as dates (`April Foods`) but are not."""
+        if dates and not assets:
+            visible = map(normalise, {*snapshot.names, *snapshot.industries})
+            self._dated_names = tuple(sorted(filter(self._has_date, visible)))
+
+        self._chinese_begins = frozenset(begin[0] for begin in self._chinese)
+        keys = {*self._latin, *self._common}
+        if assets:
+            keys.update(_EXCHANGES)
+
+        if dates:
+            keys.update(WORD_HINTS)
+
+        self._keys = frozenset(key.encode() for key in keys)
+
+    def find(self, text: str, scope: Scope = "prompt") -> list[IdentityHit]:
+        """Return all hidden identities in `text`, by offset, overlapping ones merged."""
+        if not (self._assets or self._dates):
+            return []
+
+        normalised = normalise(text)
+        hits = sorted(self._scan(normalised, scope), key=lambda hit: (hit.start, -hit.end))
+        if not hits:
+            return []
+
+        _, offsets = normalise_with_places(text)
+        merged: list[IdentityHit] = []
+        for kind, start, end in hits:
+            hit = IdentityHit(kind, offsets[start], offsets[end])
+            if merged and hit.start < merged[-1].end:
+                merged[-1] = merged[-1]._replace(end=max(merged[-1].end, hit.end))
+            else:
+                merged.append(hit)
+
+        return merged
+
+    def has_any(self, text: str) -> bool:
+        """Whether the text contains a hidden identity of the snapshot."""
+        if not (self._assets or self._dates):
+            return False
+        return next(self._scan(normalise(text), "prompt"), None) is not None
+
+    def names_identity(self, text: str) -> bool:
+        """Whether a tool's argument is a hidden identity: any well-formed code, known or not."""
+        if not (self._assets or self._dates):
+            return False
+        if WITHHELD in text or self.is_code(text):
+            return True
+        said = normalise(text[:_LONGEST_ARGUMENT])
+        hits = self._scan(said, "answer")
+        return any(not names_no_day(said[hit.start : hit.end]) for hit in hits)
+
+    def is_code(self, text: str) -> bool:
+        """Whether codes are hidden and the whole text is one, in any vendor's style, known or not."""
+        if not self._assets or len(text) > _LONGEST_ARGUMENT:
+            return False
+        return parse_code(normalise(text)) is not None
+
+    def is_common(self, text: str) -> bool:
+        """Whether the text is a common word (`COST`) that is also a code or name of the market."""
+        return text in self._common.get(text.lower(), ())
+
+    def withhold(self, text: str) -> str:
+        """Return a model's text with each hidden identity (any code) replaced by `[withheld]`.
+
+        `has_any` is False for the result.
+        """
+        for _ in range(_ROUNDS):
+            hits = self.find(text, "answer")
+            if not hits:
+                return text
+
+            parts = []
+            done = 0
+            for hit in hits:
+                parts += [text[done : hit.start], WITHHELD]
+                done = hit.end
+
+            text = "".join([*parts, text[done:]])
+
+        # Rather nothing of the text than an identity.
+        if self.find(text, "answer"):
+            return WITHHELD
+        return text
+
+    # --- building
+
+    @staticmethod
+    def _has_date(name: str) -> bool:
+        shape = TextViews(name)
+        words = WORD_HINTS.intersection(word.decode() for word in shape.words)
+        return next(find_dates(name, shape, words), None) is not None
+
+    def _add_name(self, name: str) -> None:
+        """Index a name under the parts by which a text that contains it is recognised."""
+        normalised = normalise(name).strip().lower()
+        if normalised in _NO_IDENTITY:
+            return
+
+        if not normalised.isascii():
+            for variant in name_variants(normalised):
+                if len(variant) >= 2 and not variant.isascii():
+                    self._chinese.setdefault(variant[:2], set()).add(variant)
+
+            return
+
+        parts = tuple(_WORD_OR_NUMBER.findall(normalised))
+        words = [part for part in parts if part.isalpha()]
+        if sum(map(len, words)) < _MIN_LATIN_LETTERS:
+            return
+
+        # The words of `Lunthra Veskol 12` identify it without the number.
+        while len(words) >= 2 and parts[-1].isdigit():
+            parts = parts[:-1]
+
+        # A text may join the words: `LunthraVeskol`.
+        keys = {"".join(words[:count]) for count in range(1, len(words) + 1)}
+        for key in keys:
+            self._latin.setdefault(key, []).append(parts)
+
+    # --- searching
+
+    def _scan(self, normalised: str, scope: Scope) -> Iterator[IdentityHit]:
+        """Yield the hidden identities of a text, in no particular order; they may overlap.
+
+        Lazily, so that `has_any` stops at the first one. The shape of the text and the keys that
+        are in it rule out most patterns before any is tried.
+        """
+        shape = TextViews(normalised)
+        matched = [key.decode() for key in self._keys.intersection(shape.words)]
+        if self._assets:
+            exchanges = _EXCHANGES.intersection(matched)
+            yield from _hits("security code", self._codes_in(normalised, shape, exchanges))
+            if scope == "answer":
+                yield from self._in_answer(normalised, shape)
+
+            yield from _hits("company or industry name", self._names_in(normalised, matched))
+            if not normalised.isascii():
+                yield from self._chinese_in(normalised)
+
+        if self._dates:
+            yield from _hits("calendar date", self._dates_in(normalised, shape, matched, scope))
+
+    def _names_in(self, normalised: str, matched: Iterable[str]) -> Iterator[Span]:
+        """Yield names in Latin letters of which a key is in the text."""
+        names: set[tuple[str, ...]] = set()
+        for key in matched:
+            names.update(self._latin.get(key, ()))
+
+        yield from _latin_names_in(normalised, names)
+        for word in matched:
+            for name in self._common.get(word, ()):
+                for match in re.finditer(rf"(?<![A-Za-z]){name}(?![A-Za-z])", normalised):
+                    yield match.span()
+
+    def _dates_in(
+        self, normalised: str, shape: TextViews, matched: Iterable[str], scope: Scope
+    ) -> Iterator[Span]:
+        """Yield calendar dates, outside of visible names."""
+        text = normalised
+        for name in self._dated_names:
+            text = text.replace(name, "*" * len(name))
+
+        if text is not normalised:
+            shape = TextViews(text)
+
+        yield from find_dates(text, shape, WORD_HINTS.intersection(matched))
+        if scope != "prompt":
+            yield from find_free_dates(text, shape, lambda digits: self._may_be_code(digits, scope))
+
+    def _in_answer(self, normalised: str, shape: TextViews) -> Iterator[IdentityHit]:
+        """Yield identities that only a model would write: any code, identifiers, short names."""
+        yield from _hits("security code", _codes_of_any_asset(normalised, shape))
+        for start, end, digits in find_spelled_codes(normalised, shape):
+            if digits in self._digits or _A_SHARE.fullmatch(digits) is not None:
+                yield IdentityHit("security code", start, end)
+
+        for identifier in find_identifiers(normalised):
+            yield IdentityHit("security code", identifier.start, identifier.end)
+
+        for entity in self._spoken.find(normalised):
+            yield IdentityHit("company or industry name", entity.start, entity.end)
+
+    @cached_property
+    def _spoken(self) -> EntityIndex:  # built with the first answer
+        return spoken_names(self._names, self._symbols)
+
+    def _may_be_code(self, digits: str, scope: Scope) -> bool:
+        """Whether six digits that read as a day may be a code instead: one of the market, or in an
+        answer one of any A-share.
+        """
+        if digits in self._digits:
+            return True
+        return scope == "answer" and _A_SHARE.fullmatch(digits) is not None
+
+    def _codes_in(self, text: str, shape: TextViews, exchanges: Iterable[str]) -> Iterator[Span]:
+        """Yield known codes, and any six digits next to an exchange."""
+        for start in _six_digits(shape):
+            end = start + 6
+            if text[start:end] in self._digits and _stands_alone(text, start, end):
+                yield start, end
+
+        has_six = b"000000" in shape.runs
+        if has_six:
+            for offset in places_of(shape.runs, b"x0.000000x"):
+                match = _MARKET_ID.match(text, offset)
+                if match is not None and match[1] in self._digits:
+                    yield match.span()
+
+        if b"x000000x" in shape.joined or b"x000000x" in shape.joined_over_spaces:
+            for run in _SPLIT_CODE.finditer(text):
+                yield from self._known_in_run(text, run.start(), run.end())
+
+        if exchanges and has_six:
+            yield from _vendor_codes_in(text, exchanges)
+
+    def _known_in_run(self, text: str, start: int, end: int) -> Iterator[Span]:
+        """Yield known codes whose digits are split into neighbouring groups."""
+        groups = [match.span() for match in _GROUPS.finditer(text, start, end)]
+        for first, (begin, _) in enumerate(groups):
+            digits = ""
+            for count, (left, right) in enumerate(groups[first : first + 6], 1):
+                digits += text[left:right]
+                if len(digits) < 6:
+                    continue
+
+                is_split = count > 1  # a single group was found as digits on their own
+                if is_split and digits in self._digits and _is_one_code(text, begin, right, count):
+                    yield begin, right
+
+                break
+
+    def _chinese_in(self, normalised: str) -> Iterator[IdentityHit]:
+        """Yield codes in Chinese digits, and Chinese names, also with padding between characters."""
+        for match in _CHINESE_CODE.finditer(normalised):
+            if match[0].translate(FROM_CHINESE) in self._digits:
+                yield IdentityHit("security code", *match.span())
+
+        lower = lowered(normalised)
+        if self._chinese_begins.isdisjoint(lower):
+            return
+
+        squashed = _PADDING.sub("", lower)
+        begins = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
+        if not begins:
+            return
+
+        # Offset in `squashed` -> offset in the text.
+        offsets = [index for index, character in enumerate(lower) if not _PADDING.match(character)]
+        names: set[str] = set()
+        for begin in begins:
+            names |= self._chinese[begin]
+
+        for name in sorted(names):
+            for offset in places_of(squashed, name):
+                last = offset + len(name) - 1
+                yield IdentityHit("company or industry name", offsets[offset], offsets[last] + 1)
+
+
+_index_of = lru_cache(maxsize=16)(IdentityIndex)
+# Many episodes begin at once: without it, each thread would build an index of its own.
+_BUILDING = threading.Lock()
+
+
+def _hits(kind: IdentityKind, spans: Iterable[Span]) -> Iterator[IdentityHit]:
+    for start, end in spans:
+        yield IdentityHit(kind, start, end)
+
+
+def _six_digits(shape: TextViews) -> Iterator[int]:
+    """Yield where six or more digits begin, unless they follow a decimal point."""
+    if b"000000" not in shape.runs:
+        return
+
+    for hint, width in ((b"x000000", 0), (b"e000000", 0), (b"x.000000", 1)):
+        for offset in places_of(shape.runs, hint):
+            yield offset + width
+
+
+def _codes_of_any_asset(text: str, shape: TextViews) -> Iterator[Span]:
+    """Yield six digits of the A-share numbering, whether the market has the asset or not."""
+    for start in _six_digits(shape):
+        end = start + 6
+        if not _A_SHARE.match(text, start) or is_amount(text, start, end):
+            continue
+
+        if _stands_alone(text, start, end):
+            yield start, end
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether six digits are a code here, not part of a decimal number or an amount of money."""
+    if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
+        return False
+
+    after = text[end : end + 2]
+    if after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit()):
+        return False
+
+    # 600000 is both a code and a round number: `600000 shares` marks it as an amount. Other codes
+    # are an amount only with a currency.
+    is_number = is_amount if text[start:end].endswith("000") else is_money
+    return not is_number(text, start, end)
+
+
+def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
+    """Yield any six digits with an exchange's name before or after them."""
+    lower = text.lower()
+    for exchange in sorted(exchanges):
+        for start in places_of(lower, exchange):
+            end = start + len(exchange)
+            if not lower[start - 1 : start].isalpha():
+                match = _CODE_AFTER_EXCHANGE.match(text, end)
+                if match is not None:
+                    yield start, match.end()
+
+            if not lower[end : end + 1].isalpha():
+                match = _CODE_BEFORE_EXCHANGE.search(text, max(0, start - 10), start)
+                if match is not None:
+                    yield match.start(), end
+
+
+def _is_one_code(text: str, start: int, end: int, groups: int) -> bool:
+    """Whether groups of digits are meant as one number.
+
+    `asset_0025 55` is not. Spaces may only separate two groups of three, or single digits.
+    """
+    if re.search(r"[A-Za-z]_[+-]?\Z", text[max(0, start - 3) : start]):
+        return False
+
+    spelled = text[start:end]
+    if " " not in spelled or groups == 6:
+        return True
+    return groups == 2 and len(spelled.split(" ")[0]) == 3
+
+
+def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Span]:
+    """Yield names in any case, with up to three other characters between their parts."""
+    for parts in names:
+        spelled = r"[\W_]{0,3}".join(parts)
+        # `Veskol` is not in `Veskols`, but it is in `Veskol12`.
+        before = "[A-Za-z]" if parts[0].isalpha() else "[0-9]"
+        after = "[A-Za-z]" if parts[-1].isalpha() else "[0-9]"
+        for match in re.finditer(rf"(?<!{before}){spelled}(?!{after})", text, re.IGNORECASE):
+            yield match.span()
+
+
+def name_variants(name: str) -> tuple[str, str]:
+    """Return a name in lower case without spaces and punctuation, and the same without the mark of
+    a share class.
+    """
+    normalised = normalise(name).strip().lower()
+    if normalised.isascii():
+        squashed = re.sub(r"[\W_]+", "", normalised)
+    else:
+        squashed = _PADDING.sub("", normalised)
+
+    return squashed, _SHARE_CLASS.sub("", squashed)

@@ -1,0 +1,442 @@
+"""Typed payloads: each identity has a field type, so a mask never has to guess from text.
+
+A payload is a tree of dicts (string keys), lists, tuples, plain scalars and the field types below.
+It is built from the true market; only `Lens.render` turns it into what a model may see.
+
+No number is written in a form that could be read as a code or a date. Six digits can be a security
+code, eight digits a date, and `2024` a year. So numbers from 100,000 on and prices below 0.001 are
+written with an exponent, fractions have at most five digits, and whole numbers in the range of
+years end with `.0`. The leak guard can then treat every standalone run of six or eight digits as a
+code or a date, and every bare year as a year.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping, Sequence
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ktdeval.errors import PluginError
+from ktdeval.masking.aliases_and_noise import Part, round_significant
+from ktdeval.masking.text_truncation import cut_of
+from ktdeval.values.strict_json import JsonValue, dumps_compact
+
+if TYPE_CHECKING:
+    Payload: TypeAlias = (
+        "bool | int | float | str | FieldValue | Sequence[Payload] | Mapping[Any, Payload] | None"
+    )
+    """Plain JSON with values of field types in it; handles may be keys, too."""
+else:
+    Payload = Any  # annotations that are read at run time can't join a text with `|`
+
+
+def figure(value: Any, digits: int = 4) -> float | None:
+    """Return a number for a payload, at few significant digits so that tables stay short; None
+    where it is not defined.
+    """
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return round_significant(number, digits)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> dict[str, Payload]:
+    """Return a table payload, in which column names are given once."""
+    return {"columns": list(columns), "rows": [list(row) for row in rows]}
+
+
+def filled_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Payload]],
+    optional: Container[str] | None = None,
+) -> dict[str, Payload]:
+    """Return a table payload without the columns that have no value in any row; without rows it
+    has all columns. `optional`: which ones may be left out (default: all).
+    """
+    listed = list(rows)
+    if not listed:
+        return table(columns, ())
+
+    named = zip(columns, zip(*listed, strict=True), strict=True)
+    filled: dict[str, Sequence[Payload]] = {}
+    for name, cells in named:
+        is_needed = optional is not None and name not in optional
+        if is_needed or not all(map(_is_missing, cells)):
+            filled[name] = cells
+
+    return table(list(filled), zip(*filled.values(), strict=True))
+
+
+def _is_missing(cell: Payload) -> bool:
+    """Whether a cell is shown as null under any mask."""
+    if type(cell) is Shares:
+        cell = cell.value
+    return cell is None or (isinstance(cell, float) and cell != cell)
+
+
+# tuples: cells of tables, of which a prompt has thousands
+
+
+class Exact(NamedTuple):
+    """Plain JSON of a service, shown to its last digit; only masks that hide nothing take it."""
+
+    value: JsonValue
+
+    def text(self) -> str:
+        """Compact JSON, keys in the order given."""
+        return dumps_compact(self.value)
+
+
+class MarketFigure(NamedTuple):
+    """A number from market data that may tell whose it is (a return, a factor value), rounded under
+    `round_digits`; an asset's carries noise under `noise_pct`. `AssetRef.figure`,
+    `AssetRef.change_pct` and `DayRef.figure` make them.
+    """
+
+    value: float  #: the number
+    #: column of the asset that it describes; None for the market as a whole, which gets no noise
+    asset: int | None = None
+    #: row of the day that it describes; None where there is none, and then it gets no noise
+    day: int | None = None
+    name: str = ""  #: which figure of this asset and day, so that each has a noise of its own
+    #: for the change of a price in per cent: row of the day that it counts from
+    since: int | None = None
+
+
+class AssetRef(NamedTuple):
+    """An asset, by its column in the snapshot."""
+
+    asset: int
+
+    def figure(self, value: float, name: str, day: int) -> MarketFigure:
+        """A figure of this asset on a day, such as a turnover or a factor value; its noise is a
+        share of it.
+        """
+        return MarketFigure(value, self.asset, day, name)
+
+    def change_pct(self, value: float, day: int, since: int) -> MarketFigure:
+        """Change of the price between two closes in per cent; its noise agrees with that of the two
+        prices.
+        """
+        return MarketFigure(value, self.asset, day, "change_pct", since)
+
+
+class AssetName(NamedTuple):
+    """Company name of an asset: shown where assets are visible, absent (null) where they are
+    hidden.
+    """
+
+    asset: int
+
+
+class DayRef(NamedTuple):
+    """A trading day, by its row in the snapshot."""
+
+    day: int
+
+    def figure(self, value: float) -> MarketFigure:
+        """A figure of the market as a whole on this day, such as an index return."""
+        return MarketFigure(value, day=self.day)
+
+
+class SectorRef(NamedTuple):
+    """An industry, by name."""
+
+    industry: str
+
+
+class Price(NamedTuple):
+    """Price of one asset, rescaled under `rebase_prices`, rounded under `round_digits`."""
+
+    asset: int  #: column of the asset
+    value: float  #: units of currency a share
+    #: row of the bar that the price is of, or follows from; None for a price of no bar, which gets
+    #: no noise
+    day: int | None = None
+    part: Part = "close"  #: which of the bar's prices
+    #: for a price that is a multiple of another one: it is taken of that one as shown, so that it
+    #: tells no digit more of it
+    times: float = 1.0
+
+
+class AccountSum(float):
+    """Sum of an account as a mask shows it, written in full: `900110.0`, not `9.0011e5`."""
+
+
+class TinyPrice(float):
+    """A price below `TINY`, as some coins have; it is written at six significant digits."""
+
+
+class Shares(NamedTuple):
+    """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or
+    ordered are rescaled by the level as known under the mask (`Lens.known_price`): whole lots of
+    several sizes would else tell its further digits.
+    """
+
+    asset: int  #: column of the asset
+    value: float  #: how many
+    #: row of the bar whose volume it is, which has four digits or those of the mask, and gets
+    #: noise; None for shares held or ordered, exact unless prices are rebased and rounded
+    day: int | None = None
+
+
+class Prose(NamedTuple):
+    """A text with what a mask hides taken out of it (`TextMask`): plain pieces and field types,
+    shown one after the other.
+    """
+
+    parts: tuple[str | AssetRef | DayRef | SectorRef, ...]
+
+    @property
+    def plain(self) -> str:
+        """The text with a handle of the usual form for each field type."""
+        return "".join(map(_plain_part, self.parts))
+
+    def shorten(self, most: int) -> tuple[Prose, bool]:
+        """Return the text, or what is left of it within `most` characters with a mark, cut between
+        words as by `masking.shorten`; and whether it was cut.
+        """
+        cut = cut_of(self.plain, most)
+        if cut is None:
+            return self, False
+
+        begin: list[str | AssetRef | DayRef | SectorRef] = []
+        end: list[str | AssetRef | DayRef | SectorRef] = []
+        offset = 0
+        for part in self.parts:
+            length = len(_plain_part(part))
+            next_offset = offset + length
+            if isinstance(part, str):
+                # a negative bound of a slice would count from the end
+                begin.append(part[: max(0, cut.start - offset)])
+                end.append(part[max(0, cut.end - offset) :])
+            elif next_offset <= cut.start:
+                begin.append(part)
+            elif offset >= cut.end:
+                end.append(part)
+
+            offset = next_offset
+
+        parts = (*begin, cut.mark, *end)
+        return Prose(tuple(part for part in parts if part)), True
+
+
+# The number 12 is the worst case for the leak guard: it can be a month, a day and a short year.
+_PLAIN_HANDLES = {AssetRef: "asset_0012", DayRef: "day_+12", SectorRef: "sector_12"}
+
+
+def _plain_part(part: str | AssetRef | DayRef | SectorRef) -> str:
+    if isinstance(part, str):
+        return part
+    return _PLAIN_HANDLES[type(part)]
+
+
+class DocumentRef(NamedTuple):
+    """A document, by its row in the snapshot."""
+
+    row: int
+
+
+class OwnFigure(NamedTuple):
+    """A figure of the account, such as cash, rounded where prices are rebased and rounded. Of a
+    scene's account, which counts with prices as shown (`ktdeval.runner.shown_account`), it tells no more
+    than these.
+    """
+
+    value: float
+
+
+class IndexLevel(NamedTuple):
+    """A level of an index, rebased to 100 at the episode's start where dates are hidden, rounded
+    under `round_digits`.
+    """
+
+    code: str
+    value: float
+
+
+FieldValue: TypeAlias = (
+    AssetName
+    | AssetRef
+    | DayRef
+    | DocumentRef
+    | Exact
+    | MarketFigure
+    | IndexLevel
+    | OwnFigure
+    | Price
+    | Prose
+    | SectorRef
+    | Shares
+)
+"""Values that a mask translates, each by its field type."""
+
+
+class RefusedTypeError(TypeError):
+    """A value in a payload is of no payload type."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(type(value).__name__)
+        self.value = value
+
+
+def path_of(target: Any, payload: Payload) -> str:
+    """Return the path to a value in a payload, such as ` at orders[3].price`; empty for the payload
+    itself.
+
+    The value is found by identity (`is`). The path is made of text keys and indices only: other
+    keys are handles, which could reveal an identity.
+    """
+    stack: list[tuple[Any, str]] = [(payload, "")]
+    while stack:
+        value, path = stack.pop()
+        if value is target:
+            return f" at {path.lstrip('.')}" if path else ""
+
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                name = key if type(key) is str else "…"
+                stack.append((item, f"{path}.{name}"))
+
+            stack += [(key, f"{path} (a key)") for key in value]
+        elif type(value) in (list, tuple):
+            stack += [(item, f"{path}[{index}]") for index, item in enumerate(value)]
+
+    return ""
+
+
+SIGNIFICANT_DIGITS = 6
+DECIMALS = 5
+TINY = 1e-3  #: A price below has fewer than three significant digits within `DECIMALS`
+FIRST_YEAR = 1990
+LAST_YEAR = 2039
+
+_EXPONENT_FROM = 10 ** (SIGNIFICANT_DIGITS - 1)
+_PLAIN_BELOW = _EXPONENT_FROM - 0.05  # floats from here on are rounded up to the exponent form
+_POSITIVE_YEARS = [str(year) for year in range(FIRST_YEAR, LAST_YEAR + 1)]
+_YEARS = frozenset([*_POSITIVE_YEARS, *(f"-{year}" for year in _POSITIVE_YEARS)])
+_TEXT = frozenset({str})
+_JSON_BASES: tuple[type[Any], ...] = (str, int, float, list, tuple)
+
+
+def render_number(value: int | float) -> str:
+    """Return a number as JSON text.
+
+    Integers are whole; floats have 5 decimals and 6 significant digits; both have an exponent from
+    100,000 on (`6.0312e5`). Years become `2024.0`, negative zero `0`, NaN and infinity `null`.
+    """
+    if isinstance(value, int):
+        text = _integer(value)
+    elif not math.isfinite(value):
+        return "null"
+    else:
+        text = _float(value)
+
+    # The comparison is faster than the look-up of the text, which few numbers reach.
+    if FIRST_YEAR - 1 < abs(value) < LAST_YEAR + 1 and text in _YEARS:
+        return f"{text}.0"
+    return text
+
+
+def _integer(value: int) -> str:
+    text = str(value)
+    if -_EXPONENT_FROM < value < _EXPONENT_FROM:
+        return text
+
+    sign = "-" if value < 0 else ""
+    digits = text.removeprefix("-")
+    exponent = len(digits) - 1
+    fraction = digits[1:].rstrip("0")
+    if not fraction:
+        return f"{sign}{digits[0]}e{exponent}"
+
+    return f"{sign}{digits[0]}.{fraction}e{exponent}"
+
+
+def _float(value: float) -> str:
+    if -1.0 < value < 1.0:
+        text = f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
+        return "0" if text == "-0" else text
+
+    if -_PLAIN_BELOW < value < _PLAIN_BELOW:
+        return f"{value:.{SIGNIFICANT_DIGITS}g}"
+
+    return _scientific(value)
+
+
+def _scientific(value: float) -> str:
+    mantissa, _, exponent = f"{value:.{SIGNIFICANT_DIGITS - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def _in_full(value: float) -> str:
+    """Return a number with 6 significant digits and no exponent. The `.0` of a large one tells it
+    from a code, and its last zeros tell it from a date.
+    """
+    if not math.isfinite(value) or -_PLAIN_BELOW < value < _PLAIN_BELOW:
+        return render_number(float(value))
+    return f"{float(f'{value:.{SIGNIFICANT_DIGITS}g}'):.1f}"
+
+
+def render_json(value: JsonValue) -> str:
+    """Return compact JSON, keys in the order given, numbers as in `render_number`. Raises
+    PluginError on any other type, and names it.
+    """
+    return _rendered(value)
+
+
+def _rendered(value: Any) -> str:
+    # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
+    kind = type(value)
+    if kind is float or kind is int:
+        return render_number(value)
+    if kind is str:
+        return encode_basestring(value)
+
+    if kind is list or kind is tuple:
+        # A shortcut for the list of all assets, which comes with every step.
+        if _TEXT.issuperset(map(type, value)):
+            return dumps_compact(value)
+
+        return f"[{','.join([_rendered(item) for item in value])}]"
+
+    if kind is dict:
+        fields = []
+        for key, item in value.items():
+            name = encode_basestring(key) if type(key) is str else _key(key)
+            fields.append(f"{name}:{_rendered(item)}")
+
+        return f"{{{','.join(fields)}}}"
+
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+
+    return _render_rare(value)
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise PluginError(f"a payload has a key of type {type(key).__name__}; keys must be text")
+    return encode_basestring(key)
+
+
+def _render_rare(value: Any) -> str:
+    """Render tiny prices, subclasses of the JSON types and other mappings; refuse all else."""
+    if isinstance(value, TinyPrice):
+        return _scientific(value)
+    if isinstance(value, AccountSum):
+        return _in_full(value)
+    if isinstance(value, Mapping):
+        return _rendered(dict(value))
+
+    for base in _JSON_BASES:
+        if isinstance(value, base):
+            return _rendered(base(value))
+
+    raise PluginError(
+        f"a payload holds a {type(value).__name__}; use plain JSON values and the field types of a"
+        " payload"
+    )

@@ -1,0 +1,95 @@
+"""Tables of papers in YAML: a file a paper, a table a name (`ktdeval table --like NAME`).
+
+A file is a mapping of names to the fields of `PaperTable`; a plugin offers it by
+`ktdeval.registry.task_files.table_specs`. `rows` is a kind that the command makes of
+cards, such as `models`, or `module:function` of the paper's own package. That function is called with
+the paths given, the table and a `TableChoices`, and returns a `pandas.DataFrame` with a row for each
+line and `notes`, lines of text, in its `attrs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from ktdeval.errors import ConfigError
+from ktdeval.values.typed_json import Value, from_plain
+
+if TYPE_CHECKING:
+    from ktdeval.registry.plugin_registry import Plugins
+
+Median = Literal["trajectory", "figures"]
+RuleSet = Literal["strict", "paper"]
+
+
+class Pivot(Value, kw_only=True):
+    """How a table with a row for each pair is shown as text: one column a name, which are numbered."""
+
+    head: str  #: of the first column
+    by: str  #: field of the first column
+    names: tuple[str, ...]  #: fields that name a column
+    cell: str  #: format of a row's fields
+
+
+class PaperTable(Value, kw_only=True):
+    """A table of a paper.
+
+    Attributes:
+        caption, source: what it shows, and the place in the paper.
+        rows: what a row is; see the module.
+        columns: head, field and how it is shown: percent, share, ratio, small, points, rank, or a
+            format of the row's fields, in which `NAME_pct` is a fraction in per cent.
+        notes: lines below the table. `note_of_strict`: where the cards are by other rules than the
+            paper's. `note_of_several`: where a card has several episodes.
+        takes: fields of `TableChoices` that mean something for it.
+        pivot: how it is shown as text.
+        settings: what the maker of its rows needs besides.
+    """
+
+    name: str
+    caption: str
+    source: str
+    rows: str
+    columns: tuple[tuple[str, str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    note_of_strict: str = ""
+    note_of_several: str = ""
+    takes: tuple[str, ...] = ()
+    pivot: Pivot | None = None
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def metrics(self) -> list[str]:
+        """Fields of the columns."""
+        return [field for _, field, _ in self.columns]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableChoices:
+    """What a user chooses of a table besides its name and cards.
+
+    Attributes:
+        cohort: `NAME=PATTERN,…`, systems whose mean is one column.
+        rules: only cards by this rule set.
+        median: figures of the episode with the median Sharpe ratio, or the median of each figure.
+        classes: `MODEL=TYPE:BILLIONS`, or files of patterns.
+        data: the market, where it has moved since the run.
+        plugins: loaded plugins.
+    """
+
+    plugins: Plugins
+    cohort: tuple[str, ...] = ()
+    rules: RuleSet | None = None
+    median: Median = "trajectory"
+    classes: tuple[str, ...] = ()
+    data: str | None = None
+
+
+def read_table(where: str, fields: Mapping[str, Any]) -> PaperTable:
+    """Return a table by its fields in a file. Raises ConfigError, which `where` starts: a field is
+    unknown, missing or of another type.
+    """
+    return from_plain(dict(fields), PaperTable, where, ConfigError)

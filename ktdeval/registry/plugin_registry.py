@@ -1,0 +1,599 @@
+"""Registry of tasks, models, agents, tools, metrics, data, runners and commands, and of the plugins
+that offer them.
+
+`load_plugins()` returns a fresh object each time; there is no module-level state. Plugins come from
+entry points (group `ktdeval`) and from `--plugin`. Each kind is collected when it is first used, so
+that listing models reads no task file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pluggy
+
+from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
+from ktdeval.hookspecs import COMPACT, Spec
+from ktdeval.registry import plugin_boundary
+from ktdeval.registry.discovery import EntryPoint, find_entry_points
+from ktdeval.registry.plugin_boundary import (
+    KINDS as KINDS,
+    call_foreign,
+    call_through,
+    hooks_of,
+    import_reference,
+    one_line,
+)
+from ktdeval.values.config_options import build_params, near_matches
+
+if TYPE_CHECKING:
+    from ktdeval.harness.agent import Agent
+    from ktdeval.harness.chat_messages import Model
+    from ktdeval.harness.tool_definition import Tool
+    from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.market.venue import Venue
+    from ktdeval.stats.metric import Metric
+    from ktdeval.task_api.episode_spec import Runner
+    from ktdeval.task_api.events import Event
+    from ktdeval.task_api.trading_task import Task
+
+_ONE_OF = {
+    "tasks": "task",
+    "models": "model",
+    "agents": "agent",
+    "tools": "tool",
+    "metrics": "metric",
+    "data": "data provider",
+}
+_ONE_OF |= {"tables": "paper table"}
+_ONE_OF |= {"venues": "venue", "cards": "card kind", "runners": "runner", "commands": "command"}
+
+
+def count_of(kind: str, count: int) -> str:
+    """Return a count in words, such as `1 task` or `7 models`."""
+    return f"{count} {_ONE_OF[kind]}{'' if count == 1 else 's'}"
+
+
+@cache
+def hints() -> dict[str, Any]:
+    """Return the content of `hints.json`: hints for names of other suites or of habit, built-in
+    commands, groups of options.
+    """
+    content: dict[str, Any] = json.loads(
+        Path(__file__).with_name("hints.json").read_text(encoding="utf-8")
+    )
+    return content
+
+
+def hint(kind: str, name: str, value: str = "") -> str:
+    """Return `; HINT` for a name that ktdeval does not have; empty without a hint. `kind`:
+    commands, options, models, model_args; `value`: what a model's argument was given.
+    """
+    matches = (
+        text for pattern, text in hints()[kind].items() if fnmatch.fnmatchcase(name, pattern)
+    )
+    return next((f"; {text.format(name=name, value=value)}" for text in matches), "")
+
+
+_OF_ALL_MODELS = ("Model and agent", "Market and episodes", "Money, time and trouble")
+"""Groups of options that people look for among the arguments of a model."""
+_LONGEST_VALUE = 20  # characters of an argument's value that an error repeats
+
+
+def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
+    """Return why a model has no argument of a name, where an option of the run or another argument
+    is meant; None where it has it, or nothing is known.
+    """
+    own = set() if params is None else {field.name for field in fields(params)}
+    if name in own:
+        return None
+
+    typed = "…"
+    if isinstance(value, int | float | str):
+        typed = str(value)[:_LONGEST_VALUE]
+    if known := hint("model_args", name, typed):
+        return known
+
+    groups = hints()["option_groups"]
+    options: list[str] = []
+    for group in _OF_ALL_MODELS:
+        options += groups[group]
+
+    if name in options:
+        return f"; it is an option of its own: --{name.replace('_', '-')} {typed}"
+    if near_matches(name, own):
+        return None
+
+    near = difflib.get_close_matches(name[:100], options, n=1, cutoff=0.75)
+    if not near:
+        return None
+    return f"; did you mean the option --{near[0].replace('_', '-')}?"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """A plugin that was loaded."""
+
+    name: str  #: its module, such as `ktdeval_models`
+    #: the installed distribution that advertises it; "" when it came by `--plugin`
+    distribution: str
+    version: str  #: that distribution's version
+    hooks: tuple[str, ...]  #: the hooks it implements, sorted
+
+
+Warn = Callable[[str], None]  #: Called with one line for each plugin that is skipped
+
+
+def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins:
+    """Import every installed plugin's manifest and those in `extra`, into a fresh registry.
+    `extra`: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`;
+    `warn`: called once for each plugin that is skipped, also when that shows only later, as its
+    hooks are called. Raises PluginError: a plugin of `extra` can't be imported, or any plugin
+    misspells a hook. An installed plugin that can't be imported is in `broken` and otherwise left
+    out.
+    """
+    plugins = Plugins(warn)
+    for entry in find_entry_points():
+        plugins.add_entry_point(entry)
+
+    for reference in extra:
+        if is_task_file(reference):
+            plugins.add_task_file(reference)
+            continue
+
+        try:
+            module = plugin_boundary.import_module_or_path(reference)
+        except PluginError as error:
+            raise PluginError(f"--plugin {reference}: {error}") from error
+
+        if not hooks_of(module):
+            raise PluginError(
+                f"--plugin {reference}: offers nothing: it has no hook; give it one, such as"
+                " ktdeval_tasks marked with @hookimpl"
+            )
+
+        plugins.add(module, module.__name__)
+
+    plugins.check()
+    return plugins
+
+
+def _has_models_of(provider: str, specs: Iterable[str]) -> bool:
+    """Whether models are listed under a provider's name, as builtin/hold is."""
+    return any(name.startswith(f"{provider}/") for name in specs)
+
+
+def is_task_file(text: str) -> bool:
+    """Whether a name on the command line is that of a YAML file."""
+    return text.endswith((".yaml", ".yml"))
+
+
+def _is_remote(model: Model) -> bool:
+    """Whether a model is one behind a network."""
+    from ktdeval.harness.chat_messages import as_remote  # noqa: PLC0415 - listings make no model
+
+    return as_remote(model) is not None
+
+
+class Plugins:
+    """Loaded plugins."""
+
+    def __init__(self, warn: Warn | None = None) -> None:
+        self._warn = warn
+        self.broken: dict[str, str] = {}  #: plugin name -> one line saying why it was skipped
+        #: plugin name -> what is known of it, in the order loaded
+        self.info: dict[str, PluginInfo] = {}
+        #: path -> names of its tasks, of files that belong to no package
+        self.task_files: dict[str, tuple[str, ...]] = {}
+        self._manager = plugin_boundary.HookManager()
+        self._specs: dict[str, dict[str, Spec]] = {}
+        self._remote: dict[str, bool | None] = {}  # by spec of a model, as found out
+        self._compacts: dict[str, Spec] = {}
+        own = [
+            *(("commands", name) for name in hints()["built_in"]),
+            *(("commands", name) for name in hints()["shared_groups"]),
+            ("cards", "trading"),
+            ("cards", "scoring"),
+        ]
+        self._owners: dict[tuple[str, str], str] = dict.fromkeys(own, "ktdeval itself")
+
+    # ---- loading
+
+    def add_entry_point(self, entry: EntryPoint) -> None:
+        """Import and register one advertised plugin; a failure is noted in `broken`."""
+        if entry.value in self.info:  # the same module advertised twice is the same plugin
+            return
+
+        try:
+            plugin = import_reference(entry.module, entry.attribute)
+        except PluginError as error:
+            self._skip(entry.value, error)
+            return
+
+        self.add(plugin, entry.value, entry.distribution, entry.version)
+
+    def add(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
+        """Register an imported plugin. Raises PluginError: it misspells a hook, forgets
+        `@hookimpl`, or implements a hook with arguments that it does not have.
+        """
+        if name in self.info or self._manager.is_registered(plugin):
+            return
+
+        plugin_boundary.check_hook_names(plugin, name)
+        try:
+            self._manager.register(plugin, name)
+        except pluggy.PluginValidationError as error:
+            raise PluginError(f"plugin {name}: {one_line(error)}") from error
+
+        self.info[name] = PluginInfo(name, distribution, version, hooks_of(plugin))
+
+    def add_task_file(self, path: str) -> tuple[str, ...]:
+        """Add the tasks of a YAML file that belongs to no package; return their names. ConfigError:
+        it is not a task file.
+        """
+        from ktdeval.registry.task_files import TaskFile  # noqa: PLC0415 - only where a file is named
+
+        tasks = TaskFile(path)
+        self.task_files[path] = tasks.names
+        self.add(tasks, path)
+        self._specs.pop("tasks", None)
+        self._compacts.clear()
+
+        return tasks.names
+
+    def _skip(self, plugin: str, error: Exception) -> None:
+        if plugin in self.info and not self.info[plugin].distribution:
+            # Asked for by name with --plugin: going on without it is not what the user wants.
+            raise PluginError(f"plugin {plugin}: {error}") from error
+        self.broken[plugin] = str(error)
+        if self._warn is not None:
+            self._warn(f"plugin {plugin} is skipped: {error}")
+
+    def check(self) -> None:
+        """Refuse implementations of hooks that do not exist: PluginError names the plugin and the
+        hook.
+        """
+        try:
+            self._manager.check_pending()
+        except pluggy.PluginValidationError as error:
+            raise PluginError(one_line(error)) from error
+
+    def register_observer(self, observer: object) -> None:
+        """Let an object with a `ktdeval_event` method (marked `@hookimpl`) see the events of a
+        run.
+        """
+        self.add(observer, f"{type(observer).__qualname__}-{id(observer):x}")
+
+    def emit(self, event: Event) -> None:
+        """Tell every observer. An observer that raises is dropped with a warning: watching a run
+        must not be able to end it.
+        """
+        for implementation in self._manager.hook.ktdeval_event.get_hookimpls():
+            name = implementation.plugin_name
+            try:
+                # As pluggy does, an implementation may leave out arguments that it has no use for.
+                arguments = (event,) if implementation.argnames else ()
+                call_foreign(implementation.function, "ktdeval_event", *arguments)
+            except PluginError as error:
+                self._manager.unregister(name=name)
+                self.broken[name] = str(error)
+                if self._warn is not None:
+                    self._warn(f"plugin {name} sees no further events: {error}")
+
+    # ---- names
+
+    def specs(self, kind: str) -> dict[str, Spec]:
+        """Return everything of one kind that plugins offer, by name, sorted. Raises PluginError:
+        two plugins offer one name, or a hook returned something else than Specs.
+        """
+        if kind not in self._specs:
+            specs = self._collect(kind)
+            if kind == "tasks":
+                from ktdeval.registry.task_files import (  # noqa: PLC0415 - `ktdeval --help` lists no tasks
+                    resolve_variants,
+                )
+
+                specs, problems = resolve_variants(specs)
+                for name, problem in problems.items():
+                    self._skip(self._owners[kind, name], problem)
+
+            self._specs[kind] = specs
+
+        return dict(self._specs[kind])
+
+    def _collect(self, kind: str) -> dict[str, Spec]:
+        specs: dict[str, Spec] = {}
+        hook = f"ktdeval_{kind}"
+        # Called one by one, not through pluggy's multicall, so that each name has an owner and one
+        # plugin's failure stays its own.
+        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
+            plugin = implementation.plugin_name
+            try:
+                offered = call_foreign(implementation.function, hook)
+            except PluginError as error:
+                self._skip(plugin, error)
+                continue
+
+            for spec in plugin_boundary.offered_specs(kind, offered, f"plugin {plugin}: {hook}"):
+                owner = self._owners.setdefault((kind, spec.name), plugin)
+                if owner != plugin:
+                    first = f"plugin {owner}" if owner in self.info else owner
+                    raise PluginError(
+                        f"{_ONE_OF[kind]} {spec.name!r} is offered by {first} and by plugin"
+                        f" {plugin}; rename it in one of them"
+                    )
+
+                specs[spec.name] = spec
+
+        return dict(sorted(specs.items()))
+
+    def owner(self, kind: str, name: str) -> str:
+        """Return the name of the plugin that offers `name`."""
+        self.spec(kind, name)
+        return self._owners[kind, name]
+
+    def spec(self, kind: str, name: str) -> Spec:
+        """Return the spec of a name; UsageError where there is none suggests near names and lists
+        skipped plugins.
+        """
+        specs = self.specs(kind)
+        if name not in specs and kind == "tasks" and (made := self._compact(name)):
+            return made
+        if name not in specs:
+            listing = kind if kind in ("tasks", "models", "agents") else f"list {kind}"
+            near = near_matches(name, specs) or f"; see `ktdeval {listing}`"
+            raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._skipped()}")
+
+        return specs[name]
+
+    def _compact(self, name: str) -> Spec | None:
+        """Return the task with a compact prompt that a name stands for, `TASK_compact`; None where
+        it stands for none.
+        """
+        if name not in self._compacts:
+            from ktdeval.registry.task_files import (  # noqa: PLC0415 - `ktdeval --help` lists no tasks
+                compact_spec,
+            )
+
+            base = self.specs("tasks").get(name.removesuffix(COMPACT))
+            if not name.endswith(COMPACT) or base is None:
+                return None
+
+            self._compacts[name] = compact_spec(base, name)
+            self._owners["tasks", name] = self._owners["tasks", base.name]
+
+        return self._compacts[name]
+
+    def _skipped(self) -> str:
+        return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
+
+    def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
+        """Return the task names that patterns stand for: a task, a group, a glob such as
+        `blinded_*`, or a task file, each also with `_compact` behind it; in order, each once.
+        Raises UsageError: no pattern, or one that matches nothing, with near names; a task has no
+        compact prompt.
+        """
+        if not patterns:
+            raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
+
+        plain = [pattern.removesuffix(COMPACT) for pattern in patterns]
+        for pattern in filter(is_task_file, plain):
+            if pattern not in self.task_files:
+                self.add_task_file(pattern)
+
+        specs = self.specs("tasks")
+        groups = {group for spec in specs.values() for group in spec.groups}
+        chosen: dict[str, None] = {}
+
+        for given, without in zip(patterns, plain, strict=True):
+            is_compact = given != without and given not in specs
+            pattern = without if is_compact else given
+            if pattern in specs:
+                names = [pattern]
+            elif pattern in self.task_files:
+                names = list(self.task_files[pattern])
+            elif pattern in groups:
+                names = [name for name, spec in specs.items() if pattern in spec.groups]
+            else:
+                names = [name for name in specs if fnmatch.fnmatchcase(name, pattern)]
+
+            if not names:
+                near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
+                raise UsageError(f"no task, group or glob {pattern!r}{near}{self._skipped()}")
+
+            if is_compact:
+                names = [self.spec("tasks", f"{name}{COMPACT}").name for name in names]
+
+            chosen.update(dict.fromkeys(names))
+
+        return list(chosen)
+
+    # ---- making
+
+    def make_task(self, name: str, items: str | None = None) -> Task:
+        """Make the task called `name`, with samples of another source where `items` names one;
+        UsageError if it takes none.
+        """
+        if items is None:
+            return cast("Task", self.make("tasks", name))
+
+        from ktdeval.registry.task_files import (  # noqa: PLC0415 - `ktdeval --help` imports no task file
+            ITEMS_KEY,
+        )
+
+        extra = self.spec("tasks", name).extra
+        refused = f"task {name!r} takes no --items; it brings its own samples"
+        if "config" not in extra:
+            raise UsageError(refused)
+
+        try:
+            task: Task = extra["make"](name, {**extra["config"], ITEMS_KEY: items}, extra["where"])
+        except ConfigError as error:
+            if ITEMS_KEY in str(error):
+                raise UsageError(refused) from error
+
+            raise
+
+        return task
+
+    def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
+        """Return the model called `full_name`: a listed name such as `builtin/hold`, or
+        `PROVIDER/anything` of a listed provider. Raises UsageError: unknown, with near names; or a
+        provider without a model.
+        """
+        spec_name, rest = self.model_spec_name(full_name)
+        params = self.spec("models", spec_name).params
+        for name, value in (args or {}).items():
+            problem = _argument_problem(name, value, params)
+            if problem is not None:
+                raise UsageError(f"model {spec_name} has no argument {name!r:.60}{problem}")
+
+        model = cast("Model", self.make("models", spec_name, args, rest))
+        stated = self.spec("models", spec_name).remote
+        if stated is not None and stated != _is_remote(model):
+            raise PluginError(
+                f"model {spec_name} of plugin {self._owners['models', spec_name]}: its Spec says"
+                f" remote={stated}, which is not what was made; correct the Spec"
+            )
+
+        return model
+
+    def is_remote(self, full_name: str) -> bool | None:
+        """Return whether the model called `full_name` is behind a network, by what its plugin says
+        of it or makes without parameters: nothing that a record says of itself. None where that is
+        not known: no plugin offers it, or it can't be made so.
+        """
+        try:
+            spec_name, _ = self.model_spec_name(full_name)
+        except UsageError:
+            return None
+
+        if spec_name not in self._remote:
+            self._remote[spec_name] = self._found_remote(spec_name)
+
+        return self._remote[spec_name]
+
+    def _found_remote(self, spec_name: str) -> bool | None:
+        stated = self.spec("models", spec_name).remote
+        if stated is not None:
+            return stated
+        try:
+            return _is_remote(self.make("models", spec_name, {}, "any"))
+        except KtdevalError:
+            return None
+
+    def model_spec_name(self, full_name: str) -> tuple[str, str]:
+        """Return the spec's name for a model's full name, and the argument of its maker (what
+        follows the provider's slash).
+        """
+        specs = self.specs("models")
+        provider, slash, rest = full_name.partition("/")
+        if slash and full_name in specs:
+            return full_name, rest
+
+        if provider in specs:
+            if not rest:
+                raise UsageError(
+                    f"{provider!r} is a provider of models; name one of its models, as in"
+                    f" {provider}/NAME"
+                )
+
+            return provider, rest
+
+        if full_name not in specs and (advice := hint("models", provider)):
+            raise UsageError(f"unknown model {full_name!r}{advice}")
+
+        if slash and rest and full_name not in specs and not _has_models_of(provider, specs):
+            raise UsageError(
+                f"unknown provider {provider!r:.60}{near_matches(provider, specs)}; see `ktdeval"
+                " models`, or ask any server that speaks OpenAI's Chat Completions: --model"
+                f" openai_compatible/{rest} --base-url https://ADDRESS/v1"
+            )
+
+        return self.spec("models", full_name).name, rest
+
+    def make_agent(self, name: str, args: Mapping[str, Any] | None = None) -> Agent:
+        """Return the agent scaffold called `name`."""
+        return cast("Agent", self.make("agents", name, args))
+
+    def make_metric(self, name: str) -> Metric:
+        """Return the metric called `name`."""
+        return cast("Metric", self.make("metrics", name))
+
+    def venues(self) -> dict[str, Venue]:
+        """Return every venue by name."""
+        return {name: self.make_venue(name) for name in self.specs("venues")}
+
+    def make_venue(self, name: str) -> Venue:
+        """Return the venue called `name`."""
+        return cast("Venue", self.make("venues", name))
+
+    def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
+        """Return the plugin that each of some names of a kind comes from."""
+        return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
+
+    def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
+        """Return the tools called `names`, in that order. Raises ConfigError: one is named twice,
+        which providers refuse.
+        """
+        if len(set(names)) < len(names):
+            raise ConfigError(f"tools: one stands there twice: {', '.join(names)}")
+        return tuple(self.make("tools", name) for name in names)
+
+    def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
+        """Return a market from the data provider called `name`, without an id."""
+        form = self.spec("data", name).extra.get("form")
+        if form is not None:
+            raise UsageError(
+                f"data provider {name!r} makes no market but a {form.name}; write it with `ktdeval"
+                f" data make {name} --out DIR`"
+            )
+
+        return cast("MarketSnapshot", self.make("data", name, args))
+
+    def make_runner(self, name: str) -> Runner:
+        """Return the execution backend called `name`."""
+        return cast("Runner", self.make("runners", name))
+
+    def make(
+        self, kind: str, name: str, args: Mapping[str, Any] | None = None, *arguments: Any
+    ) -> Any:
+        """Return what a plugin offers of a kind as `name`, checked. Raises UsageError: no such
+        name, or arguments that it has not; PluginError: the plugin fails, or gives something else.
+        """
+        spec = self.spec(kind, name)
+        where = f"{_ONE_OF[kind]} {name}"
+        if spec.params is not None:
+            arguments = (*arguments, build_params(spec.params, args or {}, where))
+        elif args:
+            raise UsageError(f"{where} takes no arguments, was given {', '.join(sorted(args))}")
+
+        where = f"{where} of plugin {self._owners[kind, name]}"
+        if problem := plugin_boundary.mismatch(spec.make, arguments):
+            given = "with" if spec.params else "without"
+            raise PluginError(
+                f"{where}: make of its Spec: {problem}; a Spec {given} params calls it {given} them"
+            )
+
+        try:
+            instance = call_through(spec.make, where, *arguments)
+        except PluginError as error:
+            cause = error.__cause__
+            if isinstance(cause, ImportError) and plugin_boundary.is_other_package(
+                cause, self._owners[kind, name]
+            ):
+                raise PluginError(
+                    f"{where} needs what is not installed: {one_line(cause)}"
+                ) from cause
+
+            raise
+
+        plugin_boundary.check_made(kind, name, instance, where)
+        return instance

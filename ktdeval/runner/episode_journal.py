@@ -1,0 +1,397 @@
+"""Append-only journal of an episode, and compressed lines: a record is either wholly on disk or was
+never written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, cast, get_args
+
+import msgspec
+import zstandard
+from msgspec import UNSET, UnsetType
+
+from ktdeval.cards.fields.episode_parts import Maker, RoleUsage, StepMaker
+from ktdeval.cards.fields.roles import add_roles
+from ktdeval.errors import StoreError, explained
+from ktdeval.harness.chat_messages import Message, Reply, Usage
+from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.task_api.scoring import AnswerRecord
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.values.decompression_limits import most_bytes
+from ktdeval.values.files import Closing, open_plain, read_plain, sync_folder
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from_plain
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MOST_TIMES = 2000
+"""How many times its packed size a file may hold: a day's prompts repeat those of the day before
+almost whole.
+"""
+
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+
+
+class JournalEntry(Value, Generic[R]):
+    """One finished step as it is journalled."""
+
+    step: R  #: its record
+    transcript: TranscriptEntry  #: its conversation
+    memory: JsonValue  #: memory of the agent for the next step
+    shown: tuple[str, ...] = ()  #: handles that the mask had shown by its end
+    wall_s: float = 0.0  #: seconds that it took
+    made_by: Maker | None = None  #: what made it; None in records without it
+
+
+class _FinishedEntry(msgspec.Struct, Generic[R], frozen=True):
+    """Part of a journalled step that an episode keeps at its end: the conversation as it is written
+    there, undecoded.
+    """
+
+    step: R  #: its record
+    transcript: msgspec.Raw  #: canonical JSON of a `TranscriptEntry`
+    wall_s: float = 0.0  #: seconds that it took
+    made_by: Maker | None = None  #: what made it
+
+
+Record = StepRecord | AnswerRecord
+Entry = JournalEntry[Any]
+
+
+class JournalKeeper(Protocol):
+    """Keeps the entries of a journal elsewhere than on the disk of this machine."""
+
+    def append(self, number: int, line: bytes) -> None:
+        """Keep an entry, numbered from 1; it can't be lost once this returns. Raises StoreError."""
+
+
+class _NoKeeper:
+    """Of a journal that is on this machine alone."""
+
+    def append(self, number: int, line: bytes) -> None:
+        """Keep nothing."""
+
+
+class Journal(Closing, Generic[T]):
+    """JSON lines of one type, each durable (fdatasync) before `append` returns; `is_own` says
+    whether an entry can have its index. A crash can leave one torn line at the end; opening the
+    journal cuts it off, so the step that it belonged to is simply run again. A line that is broken
+    anywhere else is corruption: StoreError, and the file is left as it is. `keeper` keeps each
+    entry, too, before `append` returns.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        type_: type[T],
+        is_own: Callable[[int, T], bool] | None = None,
+        keeper: JournalKeeper | None = None,
+    ) -> None:
+        self.path = path
+        self._keeper = _NoKeeper() if keeper is None else keeper
+        self.recovered: list[T] = []
+        created = not path.exists()
+
+        with explained(f"{path}: can't open the journal"):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            if created:
+                sync_folder(path.parent)
+            else:
+                self._recover(type_, is_own)
+
+            self._end = os.lseek(self._descriptor, 0, os.SEEK_END)
+            self._count = len(self.recovered)
+
+    def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
+        keep = 0
+        for number, line in _read_whole_lines(self.path):
+            entry = _decode_line(self.path, number, line, type_)
+            if is_own is not None and not is_own(number - 1, entry):
+                raise StoreError(_corrupt(self.path, number))
+
+            self.recovered.append(entry)
+            keep += len(line)
+
+        if keep < os.fstat(self._descriptor).st_size:
+            os.ftruncate(self._descriptor, keep)
+            _sync_data(self._descriptor)
+
+    def append(self, entry: T) -> None:
+        """Write one entry durably. Raises StoreError where it can't be written; all before stays,
+        and the same command resumes.
+        """
+        data = encode_canonical(entry).encode() + b"\n"
+        try:
+            done = 0
+            while done < len(data):
+                done += os.write(self._descriptor, data[done:])
+
+            _sync_data(self._descriptor)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, self._end)
+                os.lseek(self._descriptor, self._end, os.SEEK_SET)
+
+            raise StoreError(
+                f"{self.path}: can't write: {error.strerror or error}; all {self._count} finished"
+                " records are kept: free space and run the same command again to resume"
+            ) from error
+
+        self._end += len(data)
+        self._count += 1
+        self._keeper.append(self._count, data)
+
+    def close(self) -> None:
+        """Release the file."""
+        os.close(self._descriptor)
+
+
+def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
+    """Read whole entries one by one: together they may not fit in memory. Raises StoreError for an
+    unreadable or corrupt one.
+    """
+    with explained(f"{path}: can't read"):
+        for number, line in _read_whole_lines(path):
+            yield _decode_line(path, number, line, type_)
+
+
+class Said(Value, omit_defaults=True):
+    """What a transcript holds, in counts."""
+
+    replies: int  #: replies of the model
+    uncounted: int  #: replies of which nobody counted the tokens
+    errors: dict[str, int]  #: calls that failed for good, by kind
+    #: calls by role and model; absent where no role of a team asked
+    roles: tuple[RoleUsage, ...] = ()
+
+    def plus(self, other: Said) -> Said:
+        """Return these counts and others together."""
+        errors = dict(sorted((Counter(self.errors) + Counter(other.errors)).items()))
+        return Said(
+            replies=self.replies + other.replies,
+            uncounted=self.uncounted + other.uncounted,
+            errors=errors,
+            roles=tuple(add_roles((*self.roles, *other.roles))),
+        )
+
+
+class _Counted(msgspec.Struct):
+    """Part of a reply that `Said` counts."""
+
+    usage: Usage | UnsetType = UNSET  #: absent where no token was counted
+    content: str = ""
+    tool_calls: tuple[Any, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has neither words nor calls of tools."""
+        return not (self.content.strip() or self.tool_calls)
+
+
+class _Heard(msgspec.Struct):
+    """Part of an exchange that `Said` counts."""
+
+    reply: _Counted | UnsetType = UNSET
+    error: str = ""
+    role: str = ""
+    model: str = ""
+
+    @property
+    def usage(self) -> RoleUsage:
+        """This call, as those of a role to a model are counted."""
+        counts = {"calls": 1, "failed": 1}
+        if self.reply is not UNSET:
+            tokens = Usage() if self.reply.usage is UNSET else self.reply.usage
+            is_uncounted = self.reply.usage is UNSET
+            counts = {"calls": 1, "empty": int(self.reply.is_empty), **tokens.to_json()}
+            counts["uncounted"] = int(is_uncounted)
+
+        return RoleUsage(role=self.role, model=self.model, **counts)
+
+
+class _Conversation(msgspec.Struct):
+    exchanges: tuple[_Heard, ...]
+
+
+def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> Said:
+    """Count the exchanges of a transcript's entries, decoded or as canonical JSON."""
+    replies = uncounted = 0
+    errors: Counter[str] = Counter()
+    usages: list[RoleUsage] = []
+    for entry in transcript:
+        if isinstance(entry, TranscriptEntry):
+            heard = from_plain(list(entry.exchanges), tuple[_Heard, ...], "exchanges")
+        else:
+            heard = decode_json(bytes(entry), _Conversation, "transcript").exchanges
+
+        if any(exchange.role or exchange.model for exchange in heard):
+            usages = add_roles([*usages, *(exchange.usage for exchange in heard)])
+
+        for exchange in heard:
+            if exchange.reply is UNSET:
+                errors[exchange.error] += 1
+            else:
+                replies += 1
+                uncounted += exchange.reply.usage is UNSET
+
+    return Said(
+        replies=replies,
+        uncounted=uncounted,
+        errors=dict(sorted(errors.items())),
+        roles=tuple(usages),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedJournal:
+    """A whole journal, as an episode keeps it."""
+
+    records: list[Any]
+    seconds: list[float]  #: that each step took
+    said: Said  #: what the transcript holds
+    made_by: tuple[StepMaker, ...]  #: what made its steps, in the order of the first of each
+    #: packed transcript, in the bytes in which conversations are written in the journal
+    transcript: bytes
+
+
+def compacted(path: Path, type_: type[Entry]) -> CompactedJournal:
+    """Return what an episode keeps of its journal, whose lines were written by this process, or read
+    by it when it opened the journal. Errors as of `read_journal`.
+    """
+    records = []
+    seconds = []
+    counts = Said(replies=0, uncounted=0, errors={})
+    steps: Counter[Maker] = Counter()
+
+    # one by one: all entries together may not fit in memory
+    def transcript() -> Iterator[msgspec.Raw]:
+        nonlocal counts
+        for entry in read_journal(
+            path,
+            cast("type[_FinishedEntry[Any]]", _FinishedEntry[get_args(type_)[0]]),  # type: ignore[misc]
+        ):
+            records.append(entry.step)
+            seconds.append(entry.wall_s)
+            counts = counts.plus(count_said((entry.transcript,)))
+            if entry.made_by is not None:
+                steps[entry.made_by] += 1
+
+            yield entry.transcript
+
+    packed = pack_lines(transcript())
+    made_by = []
+    for maker, count in steps.items():
+        own = StepMaker(ktdeval=maker.ktdeval, code=maker.code, python=maker.python, steps=count)
+        made_by.append(own)
+
+    return CompactedJournal(records, seconds, counts, tuple(made_by), packed)
+
+
+class _Kind(msgspec.Struct):
+    step: dict[str, msgspec.Raw]
+
+
+def entry_type(path: Path) -> type[Entry]:
+    """Return the type of a journal's entries, by its first line: only a record of a sample has a
+    `sample`.
+    """
+    for number, line in _read_whole_lines(path):
+        kind = _decode_line(path, number, line, _Kind)
+        return JournalEntry[AnswerRecord] if "sample" in kind.step else JournalEntry[StepRecord]
+    return JournalEntry[StepRecord]
+
+
+def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines that end with a newline; a torn last line is left out."""
+    with open_plain(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            if line.endswith(b"\n"):
+                yield number, line
+
+
+def _corrupt(path: Path, number: int) -> str:
+    return (
+        f"{path}:{number}: the journal is corrupt here; delete the episode's folder to run it anew"
+    )
+
+
+def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
+    where = _corrupt(path, number)
+    entry = decode_json(line, type_, where)
+    if isinstance(entry, JournalEntry):
+        check_exchanges(entry.transcript, where)
+
+    return entry
+
+
+class _Exchange(msgspec.Struct):
+    """What readers of a transcript take from one exchange; it is kept as it was received."""
+
+    kept: int
+    sent: tuple[Message, ...]
+    tools: tuple[str, ...]
+    tool_choice: str | None
+    seed: int
+    reply: Reply | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if (self.reply is UNSET) == (self.error is UNSET):
+            raise ValueError("has neither a reply nor an error, or both")
+
+
+def check_exchanges(entry: TranscriptEntry, where: str) -> None:
+    """Raise StoreError, which `where` starts, for an exchange that is not as sessions record
+    them.
+    """
+    from_plain(list(entry.exchanges), list[_Exchange], f"{where}: exchanges")
+
+
+def pack_lines(values: Iterable[Any]) -> bytes:
+    """Return values as compressed lines of JSON, an `msgspec.Raw` as it is; equal values give equal
+    bytes.
+    """
+    lines = (
+        bytes(value) if isinstance(value, msgspec.Raw) else encode_canonical(value).encode()
+        for value in values
+    )
+    return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(
+        b"".join(line + b"\n" for line in lines)
+    )
+
+
+def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
+    """Read the values that `pack_lines` wrote. Raises StoreError for a file or line that is none,
+    with its number.
+    """
+    where = f"{path}: not a readable {content}"
+    try:
+        packed = read_plain(path)
+        if (
+            not 0 <= zstandard.frame_content_size(packed) <= most_bytes(len(packed), _MOST_TIMES)
+        ):  # that much memory is taken at once
+            raise StoreError(f"{where}: its header states no size, or more than one can have")
+
+        lines = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False).splitlines()
+    except (OSError, zstandard.ZstdError) as error:
+        raise StoreError(f"{where}: {error}") from error
+
+    values = []
+    for number, line in enumerate(lines, 1):
+        values.append(decode_json(line, type_, f"{path}: line {number}: no entry of a {content}"))
+        # a field that stands twice, or space, can hide what nobody is shown
+        if encode_canonical(values[-1]).encode() != line:
+            raise StoreError(
+                f"{path}: line {number}: is not in the form that a {content} is written in"
+            )
+
+    return values

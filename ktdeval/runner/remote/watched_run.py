@@ -1,0 +1,84 @@
+"""Run a config while somebody watches its model calls, such as the reader of a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, cast
+
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
+from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
+from ktdeval.harness.streaming import ReplyPiece
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.remote.model_connection import EpisodeAccess, ModelAccess
+from ktdeval.runner.run import RunResult, execute_run, prepare_run
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.events import Event
+
+
+class Watcher(Protocol):
+    """Sees requests and replies; it can't change them, and what it raises ends the run."""
+
+    def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:
+        """See a request before the model is asked."""
+
+    def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:
+        """Hear a piece of a reply that is still being received, where the provider streams."""
+
+    def answered(self, spec: EpisodeSpec, reply: Reply) -> None:
+        """See a reply, once it is recorded."""
+
+
+class _WatchedModel:
+    """Model of an episode with a watcher; all but `reply` is the model's own."""
+
+    def __init__(self, model: Model, spec: EpisodeSpec, watcher: Watcher) -> None:
+        self._model = model
+        self._spec = spec
+        self._watcher = watcher
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer a request; errors as of the model."""
+        self._watcher.asked(self._spec, request)
+        listener = partial(self._watcher.heard, self._spec)
+        reply = self._model.reply(replace(request, listener=listener))
+        self._watcher.answered(self._spec, reply)
+        return reply
+
+
+class _WatchedAccess:
+    """Access to the model of a run with a watcher; all but `for_episode` is the access's own."""
+
+    def __init__(self, access: ModelAccess, watcher: Watcher) -> None:
+        self._access = access
+        self._watcher = watcher
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._access, name)
+
+    def for_episode(
+        self, spec: EpisodeSpec, emit: Callable[[Event], None], fence: Fence = no_fence
+    ) -> EpisodeAccess:
+        """Return the access of one episode."""
+        given = self._access.for_episode(spec, emit, fence)
+        return replace(given, model=_WatchedModel(given.model, spec, self._watcher))
+
+
+def evaluate_watched(
+    config: RunConfig, plugins: Plugins, stop: StopSignal, watcher: Watcher
+) -> RunResult:
+    """Run a config from plan to cards, like `evaluate`. `stop`: ends the run between two calls.
+
+    Raises KtdevalError, or KeyboardInterrupt after `stop.interrupt()`.
+    """
+    prepared = prepare_run(config, plugins, stop)
+    try:
+        access = cast("ModelAccess", _WatchedAccess(prepared.access, watcher))
+        return execute_run(replace(prepared, access=access))
+    finally:
+        prepared.close()

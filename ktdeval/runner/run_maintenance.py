@@ -1,0 +1,315 @@
+"""Listing, integrity and compaction of run folders, in a folder or at a URL.
+
+A check reads the files at the place itself, never local copies of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.calls.call_log import LOG_FILE
+from ktdeval.calls.remote_call_log import LOG_FOLDER
+from ktdeval.calls.submitted_batches import BATCHES
+from ktdeval.errors import StoreError
+from ktdeval.runner.call_log_checks import log_problems
+from ktdeval.runner.completion_marks import EpisodeMark
+from ktdeval.runner.remote.run_claim import LOCK_FOLDER, claim_folder, claim_url
+from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.remote.url_run import JOURNAL_FOLDER, EpisodeFiles, by_episode, remote_run_at
+from ktdeval.runner.run_file_names import (
+    ANSWERS,
+    CANARY,
+    CARDS,
+    CERTIFICATE,
+    EPISODES,
+    JOURNAL,
+    LEDGER,
+    MANIFEST,
+    MARK,
+    TASK_FILES,
+    TRANSCRIPT,
+)
+from ktdeval.stores.concurrent_requests import at_once
+from ktdeval.stores.store import MissingKey, Stat, Store, open_store
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.typed_json import Value, decode_json
+
+State = Literal["complete", "unfinished", "planned"]
+FindingKind = Literal["missing", "damaged", "half-written", "orphan"]
+
+_CONTENT = (LEDGER, ANSWERS, TRANSCRIPT)
+_OWN_FILES = (MANIFEST, CANARY, CERTIFICATE, LOG_FILE, BATCHES)
+_OWN_FOLDERS = (CARDS, TASK_FILES, EPISODES, LOG_FOLDER, LOCK_FOLDER)
+_BATCH = 64  #: Episodes whose files are read together
+
+
+class EpisodeRow(Value):
+    """An episode of a run, as a listing shows it."""
+
+    run: str  #: path or URL of the run
+    id: str
+    task: str
+    model: str
+    agent: str
+    window: str | None  #: None of a task without a market
+    seed: int
+    state: State
+    bytes: int  #: of its files
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinding:
+    """A file of a run that is not as the run's records say."""
+
+    key: str  #: the file, relative to the run
+    kind: FindingKind
+    problem: str  #: what is wrong, and what to do
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether something of the run is lost or changed; if not, the file is only in the way."""
+        return self.kind in ("missing", "damaged")
+
+
+@dataclass(frozen=True)
+class EpisodeFilter:
+    """Which episodes are listed. Names are globs; None takes all."""
+
+    model: str | None = None
+    task: str | None = None
+    window: str | None = None
+    seed: int | None = None
+    state: State | None = None
+
+    def takes(self, spec: EpisodeSpec) -> bool:
+        """Whether an episode is chosen, whatever its state."""
+        pairs = (
+            (self.model, spec.model),
+            (self.task, spec.task),
+            (self.window, spec.window_name or ""),
+        )
+        if any(glob is not None and not fnmatchcase(name, glob) for glob, name in pairs):
+            return False
+        return self.seed is None or spec.seed == self.seed
+
+
+def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]:
+    """Yield the chosen episodes of a run in the order of its plan. No record is read, only the
+    plan and one listing.
+    """
+    files = _episode_files(run)
+    for spec in run.manifest.specs:
+        if not chosen.takes(spec):
+            continue
+
+        own = files.get(spec.id)
+        state = _episode_state(own)
+        if chosen.state not in (None, state):
+            continue
+
+        yield EpisodeRow(
+            run=str(run.path),
+            id=spec.id,
+            task=spec.task,
+            model=spec.model,
+            agent=spec.agent,
+            window=spec.window_name,
+            seed=spec.seed,
+            state=state,
+            bytes=0 if own is None else _episode_size(own),
+        )
+
+
+def check_run(run: RunFolder) -> Iterator[RunFinding]:
+    """Yield what is wrong with the files of a run: content that is not what an episode ended with,
+    files that are missing, half-written or of no episode, and calls that are not recorded.
+    """
+    store, prefix = _place_of(run)
+    stats = {stat.key.removeprefix(prefix): stat for stat in store.list(prefix.rstrip("/"))}
+    episodes = by_episode(
+        (stat for key, stat in stats.items() if key.startswith(f"{EPISODES}/")),
+        f"{prefix}{EPISODES}/",
+    )
+    planned = {spec.id: spec for spec in run.manifest.specs}
+    yield from _foreign_files(stats, planned)
+
+    complete = []
+    for spec in run.manifest.specs:
+        own = episodes.get(spec.id)
+        if own is None:
+            continue
+        if own.is_complete:
+            complete.append(spec)
+        yield from _leftovers(spec, own)
+
+    def findings(spec: EpisodeSpec) -> list[RunFinding]:
+        folder = f"{prefix}{EPISODES}/{spec.id}"
+        return list(_content_findings(store, folder, prefix, spec, episodes[spec.id]))
+
+    for start in range(0, len(complete), _BATCH):
+        for found in at_once(findings, complete[start : start + _BATCH]):
+            yield from found
+
+    yield from _call_findings(run)
+
+
+@dataclass(frozen=True)
+class CompactionResult:
+    """Outcome of a compaction."""
+
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+def compact_run(place: str | Path) -> CompactionResult:
+    """Delete what a run's records hold twice, and merge small files of calls. Nothing is deleted
+    that the run, its cards or their verification need. Raises StoreError: another process runs it,
+    or there is no run.
+    """
+    text = str(place)
+    if isinstance(place, Path):
+        RunFolder.load(place)  # before a claim could make a folder
+        claim = claim_folder(place.absolute())
+    else:
+        claim = claim_url(text)
+
+    store = open_store(text)
+    before = list(store.list())
+    try:
+        folder = RunFolder.load(claim.path)
+        RunFolder.create(claim, folder.manifest)  # drops journals and stray files
+    finally:
+        claim.release()  # compacts calls
+
+    after = list(store.list())
+    return CompactionResult(
+        len(before),
+        len(after),
+        sum(stat.size for stat in before),
+        sum(stat.size for stat in after),
+    )
+
+
+def _place_of(run: RunFolder) -> tuple[Store, str]:
+    """Return the store of a run, and the run's prefix there."""
+    remote = remote_run_at(run.path)
+    if remote is not None:
+        return remote.mirror.store, remote.prefix
+    return open_store(run.path), ""
+
+
+def _episode_files(run: RunFolder) -> Mapping[str, EpisodeFiles]:
+    remote = remote_run_at(run.path)
+    if remote is not None:
+        return remote.episodes()
+    return by_episode(open_store(run.path).list(EPISODES), f"{EPISODES}/")
+
+
+def _episode_state(files: EpisodeFiles | None) -> State:
+    if files is None or not (files.files or files.journal):
+        return "planned"
+    return "complete" if files.is_complete else "unfinished"
+
+
+def _episode_size(files: EpisodeFiles) -> int:
+    content = sum(stat.size for stat in files.files.values())
+    return content + sum(part.stat.size for part in files.journal)
+
+
+def _foreign_files(
+    stats: Mapping[str, Stat], planned: Mapping[str, EpisodeSpec]
+) -> Iterator[RunFinding]:
+    """Yield the files that no run of this plan writes."""
+    for key in stats:
+        top, _, rest = key.partition("/")
+        is_own = top in _OWN_FOLDERS if rest else top in _OWN_FILES
+        if not is_own:
+            yield RunFinding(key, "orphan", "is no file of a run")
+        elif top == EPISODES and rest.partition("/")[0] not in planned:
+            yield RunFinding(key, "orphan", "its episode is not in the plan")
+
+
+def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[RunFinding]:
+    """Yield files of an episode that are in the way, and steps that are missing in a journal."""
+    folder = f"{EPISODES}/{spec.id}"
+    for key in files.foreign:
+        yield RunFinding(f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is no record")
+
+    for name in files.files:
+        if name not in (*_CONTENT, MARK, JOURNAL):
+            yield RunFinding(f"{folder}/{name}", "orphan", "is no record")
+        elif name in _CONTENT and not files.is_complete:
+            problem = "its episode has not ended; the run's command again writes it anew"
+            yield RunFinding(f"{folder}/{name}", "half-written", problem)
+
+    is_left = files.is_complete and (files.journal or JOURNAL in files.files)
+    if is_left:
+        name = JOURNAL_FOLDER if files.journal else JOURNAL
+        problem = "its episode has ended; `ktdeval files compact` deletes it"
+        yield RunFinding(f"{folder}/{name}", "half-written", problem)
+        return
+
+    for number, part in enumerate(files.journal, 1):
+        if part.number != number:
+            problem = f"step {number} is missing, though later ones are there"
+            yield RunFinding(f"{folder}/{JOURNAL_FOLDER}", "missing", problem)
+            return
+
+
+def _content_findings(
+    store: Store, folder: str, prefix: str, spec: EpisodeSpec, files: EpisodeFiles
+) -> Iterator[RunFinding]:
+    """Yield how the files of a complete episode differ from what its mark says."""
+    key = f"{folder}/{MARK}".removeprefix(prefix)
+    try:
+        mark = decode_json(store.read(f"{folder}/{MARK}"), EpisodeMark, key)
+    except StoreError as error:
+        yield RunFinding(key, "damaged", f"is not readable ({error})")
+        return
+
+    if mark.spec != spec.to_json():
+        yield RunFinding(key, "damaged", "is the mark of another episode than the plan's")
+
+    for name, recorded in mark.sha256.items():
+        key = f"{folder}/{name}".removeprefix(prefix)
+        if name not in files.files:
+            yield RunFinding(key, "missing", f"is missing, though {MARK} says that it was written")
+            continue
+        try:
+            data = store.read(f"{folder}/{name}")
+        except MissingKey:
+            yield RunFinding(key, "missing", "was deleted during the check")
+            continue
+
+        if sha256_hex(data) != recorded:
+            yield RunFinding(key, "damaged", "is not the file that the episode ended with")
+
+
+def _call_findings(run: RunFolder) -> Iterator[RunFinding]:
+    """Yield what is wrong with the record of calls."""
+    remote = remote_run_at(run.path)
+    if remote is not None:
+        problems = list(remote.calls.check())
+        for problem in problems:
+            yield RunFinding(LOG_FOLDER, "damaged", problem)
+        if problems:
+            return
+
+        for key in remote.calls.state().leftovers:
+            problem = "a compacted file holds it, too; `ktdeval files compact` deletes it"
+            yield RunFinding(key.removeprefix(remote.prefix), "half-written", problem)
+
+    if run.manifest.request_settings is None:
+        return
+    try:
+        for problem in log_problems(run, run.manifest.specs):
+            yield RunFinding(LOG_FILE, "damaged", problem)
+    except StoreError as error:
+        yield RunFinding(LOG_FILE, "damaged", str(error))

@@ -1,0 +1,404 @@
+"""Ten-metric panel of KTD-Fin (§3.6, Appendix G) and its diagnostics, each a pure function of a
+ledger and its market.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ktdeval.errors import UsageError
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
+from ktdeval.masking.prose import TextMask
+from ktdeval.stats import calibration, series, sharpe_significance
+from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, built_in
+from ktdeval.stats.series import (
+    TRADING_DAYS,
+    Series,
+    day_rows,
+    defined,
+    level_problem,
+    mean,
+    undefined,
+)
+from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, Ledger, StepRecord
+from ktdeval.trading.types import DECIDED
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.typed_json import converted
+
+PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
+    "behaviour": ("turnover", "hhi", "cash_ratio", "abstention_rate"),
+    "reliability and calibration": ("parse_failure_rate", "ece"),
+}  #: The headline panel by family, in the order of the paper
+
+DIAGNOSTICS: tuple[str, ...] = (
+    "tool_validity_rate",
+    "brier",
+    "unmask_attempts",
+    "decision_coverage",
+    "brier_reliability",
+    "brier_resolution",
+    "brier_uncertainty",
+    "ece_debiased",
+    "reliability_debiased",
+    "psr",
+    "min_track_record",
+    "documents_withheld",
+    "sortino",
+)
+"""Metrics recorded in addition to the panel."""
+
+ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_record")
+"""Metrics whose formula has days a year in it: those of the market's venues."""
+_LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
+NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
+_NO_STEPS = "no steps"
+_NEVER_DECIDED = "the model decided no step"
+_NO_NAV = "the NAV is not positive on a step"
+_VALUE = operator.attrgetter("value_minor")
+
+
+@built_in
+def total_return(ledger: Ledger) -> MetricValue:
+    """Geometric return of the NAV from the initial cash to the last close, as a fraction."""
+    return series.total_return(ledger.nav)
+
+
+@built_in
+def sharpe(ledger: Ledger) -> MetricValue | str:
+    """Annualised Sharpe ratio of the NAV's daily returns, risk-free rate 0."""
+    problem = level_problem(ledger.nav)
+    if problem:
+        return problem
+    return series.sharpe(ledger.returns, ledger.days_a_year, ledger.return_resolution)
+
+
+@built_in
+def sortino(ledger: Ledger) -> MetricValue | str:
+    """Annualised Sortino ratio of the NAV's daily returns, target 0; its downside deviation is over
+    all days.
+    """
+    problem = level_problem(ledger.nav)
+    if problem:
+        return problem
+    return series.sortino(ledger.returns, ledger.days_a_year, ledger.return_resolution)
+
+
+@built_in
+def max_drawdown(ledger: Ledger) -> MetricValue:
+    """Largest peak-to-trough fall of the NAV, as a positive fraction of the peak; the initial cash
+    is the first peak.
+    """
+    return series.max_drawdown(ledger.nav)
+
+
+@built_in
+def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
+    """Annualised mean of the daily return in excess of the benchmark, over its annualised standard
+    deviation.
+    """
+    problem = level_problem(ledger.nav)
+    if problem:
+        return problem
+
+    levels = benchmark_levels(ledger, market)
+    problem = benchmark_problem(market, levels)
+    if problem:
+        return f"benchmark: {problem}"
+
+    benchmark_returns = series.simple_returns(levels)
+    ratio = series.information_ratio(
+        ledger.returns, benchmark_returns, ledger.days_a_year, ledger.return_resolution
+    )
+    if market.meta.synthetic or not market.meta.has_factor:
+        return ratio
+
+    growth = dividend_growth(market, day_rows(market, ledger.days))
+    if growth is None:
+        return replace(ratio, detail={"dividend_growth": None, "reason": NO_DIVIDENDS})
+    return replace(ratio, detail={"dividend_growth": growth})
+
+
+def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> float | None:
+    """Return the yearly growth by dividends over the days `rows`, which a price index lacks.
+
+    It is estimated from the rises of the members' adjustment factors: the mean over members with
+    equal weights. A rise of more than 10 % is a split or bonus issue and counts as 0. None if the
+    market has no adjustment factors, or none of them ever rises as a dividend does: then they have
+    splits only, which does not prove that no dividend was paid.
+    """
+    if not market.meta.has_factor:
+        return None
+
+    rise = _rises(market, rows)
+    counted = market.member[rows - 1] & np.isfinite(rise)
+    paid = np.where(counted & _is_dividend(rise), rise, 0.0)
+    if not paid.any() and not _is_dividend(_rises(market, np.arange(1, len(market.days)))).any():
+        return None
+
+    daily = paid.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
+    return float(daily.mean()) * TRADING_DAYS
+
+
+def _rises(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> Series:
+    """[rows, N] rises of the adjustment factors from the day before, as fractions."""
+    return np.asarray(market.factor[rows] / market.factor[rows - 1] - 1.0)
+
+
+def _is_dividend(rise: Series) -> npt.NDArray[np.bool_]:
+    return (rise > 0.0) & (rise <= _LARGEST_DIVIDEND)
+
+
+def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
+    """[steps + 1] benchmark closes from the day of the first decision on, NaN without an index.
+    Raises DataError on days unknown to `market`.
+    """
+    if not ledger.steps:
+        return np.empty(0, dtype=np.float64)
+    rows = day_rows(market, np.concatenate([[ledger.base_day], ledger.days]))
+    return np.asarray(market.benchmark[rows])
+
+
+def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
+    """Return why the benchmark has no return over `levels`, or None."""
+    if not market.meta.benchmark:
+        return "the market has no index"
+    return level_problem(levels)
+
+
+def _behaviour_problem(ledger: Ledger) -> str | None:
+    """Return why a ledger shows no behaviour of its model, or None. An account that only the
+    engine held has figures of its own, but none of them is the model's.
+    """
+    if not ledger.steps:
+        return _NO_STEPS
+    if not any(step.provenance in DECIDED for step in ledger.steps):
+        return _NEVER_DECIDED
+    return None
+
+
+@built_in
+def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
+    """Annualised two-way turnover: `strict` of what was traded, by margin calls too, over the NAV
+    at the opens, before any fill; `paper` of `sum |Δw|` of end-of-day weights (all cash before the
+    first step), so it also counts drift of prices as trading.
+    """
+    problem = _behaviour_problem(ledger)
+    if problem:
+        return problem
+    if any(step.nav_minor <= 0 or step.open_nav_minor <= 0 for step in ledger.steps):
+        return _NO_NAV
+
+    if rules == "paper":
+        traded = _weight_changes(ledger)
+    else:
+        traded = [step.traded_minor / step.open_nav_minor for step in ledger.steps]
+
+    return math.fsum(traded) * ledger.days_a_year / len(ledger.steps)
+
+
+def _weight_changes(ledger: Ledger) -> list[float]:
+    changes: list[float] = []
+    before: dict[str, float] = {}
+    for step in ledger.steps:
+        nav = step.nav_minor
+        after = {position.code: position.value_minor / nav for position in step.positions}
+        for code in sorted({*before, *after}):
+            changes.append(abs(after.get(code, 0.0) - before.get(code, 0.0)))
+
+        before = after
+
+    return changes
+
+
+@built_in
+def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
+    """Herfindahl-Hirschman index of the holdings. `paper`: weights of NAV over all steps, so cash
+    looks like diversification. `strict`: weights within the holdings over the steps that hold
+    something, 1 / names for equal weights. Shorts count by their size: holdings are gross, and so
+    is the base of `paper` where they exceed the NAV.
+    """
+    problem = _behaviour_problem(ledger)
+    if problem:
+        return undefined(problem, 0)
+
+    n = len(ledger.steps)
+    if rules == "paper":
+        if any(step.nav_minor <= 0 for step in ledger.steps):
+            return undefined(_NO_NAV, n)
+
+        bases = (max(step.nav_minor, _gross(step)) for step in ledger.steps)
+        of_nav = [
+            _sum_of_squares(step) / base**2 for step, base in zip(ledger.steps, bases, strict=True)
+        ]
+        return defined(mean(of_nav), n)
+
+    invested = [step for step in ledger.steps if _gross(step) > 0]
+    if not invested:
+        return undefined("nothing was ever held", 0)
+
+    of_holdings = [_sum_of_squares(step) / _gross(step) ** 2 for step in invested]
+    return defined(mean(of_holdings), len(invested))
+
+
+def _gross(step: StepRecord) -> int:
+    """Size of all positions in minor units, long and short."""
+    return sum(map(abs, map(_VALUE, step.positions)))
+
+
+def _sum_of_squares(step: StepRecord) -> int:
+    # In integers up to the only division, so that equal holdings give exactly 1 / names.
+    values = list(map(_VALUE, step.positions))
+    squares: int = sum(map(operator.mul, values, values))
+    return squares
+
+
+@built_in
+def cash_ratio(ledger: Ledger) -> float | str:
+    """NAV less gross holdings, which is the cash where there are no shorts, as a share of the NAV,
+    not below 0; mean over steps.
+    """
+    problem = _behaviour_problem(ledger)
+    if problem:
+        return problem
+    if any(step.nav_minor <= 0 for step in ledger.steps):
+        return _NO_NAV
+    return mean(max(0, step.nav_minor - _gross(step)) / step.nav_minor for step in ledger.steps)
+
+
+def _share_metric(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
+    """Return `count / of`; undefined for the reason `none` if `of` is 0."""
+    if of:
+        return defined(count / of, of)
+    if not ledger.steps:
+        return undefined(_NO_STEPS, 0)
+    return undefined(none, 0)
+
+
+@built_in
+def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
+    """Share of steps without an order: `paper` of all, failed ones too; `strict` of those that the
+    model decided. Undefined in both if it decided none.
+    """
+    problem = _behaviour_problem(ledger)
+    if problem:
+        return undefined(problem, 0)
+
+    steps = [step for step in ledger.steps if rules == "paper" or step.provenance in DECIDED]
+    abstained = sum(not step.orders for step in steps)
+    return defined(abstained / len(steps), len(steps))
+
+
+@built_in
+def parse_failure_rate(ledger: Ledger) -> MetricValue:
+    """Share of steps whose last submission, after every retry, was not in the form asked for, among
+    those whose model calls worked (others: `decision_coverage`). A step whose last submission was in
+    form and broke a rule of trading is none.
+    """
+    answered = [step for step in ledger.steps if step.provenance != "error"]
+    invalid = 0
+    for step in answered:
+        if step.provenance == "fallback" and CONSTRAINT_AFTER_RETRIES not in step.failures:
+            invalid += 1
+
+    return _share_metric(ledger, invalid, len(answered), "every model call failed")
+
+
+@built_in
+def decision_coverage(ledger: Ledger) -> MetricValue:
+    """Share of steps that the model decided, at once or after retries."""
+    decided = sum(step.provenance in DECIDED for step in ledger.steps)
+    return _share_metric(ledger, decided, len(ledger.steps), _NO_STEPS)
+
+
+@built_in
+def tool_validity_rate(ledger: Ledger) -> MetricValue:
+    """Share of research tool calls whose arguments parsed and dispatched."""
+    calls = sum(step.tool_calls for step in ledger.steps)
+    if not calls:
+        return undefined("no tool calls", 0)
+
+    valid = sum(step.tool_calls_valid for step in ledger.steps)
+    return defined(valid / calls, calls)
+
+
+@built_in
+def unmask_attempts(ledger: Ledger) -> float:
+    """Count of real codes, names and dates that the model offered although the mask hides them."""
+    return sum(step.unmask_attempts for step in ledger.steps)
+
+
+class _Masked(Struct):
+    """Part of an episode's spec that names its kind of mask."""
+
+    mask: MaskKind
+
+
+@built_in
+def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
+    """Share of the documents that became known at the closes of the decisions which the mask can't
+    show safely; the detail counts them. Whether a text can be shown depends on the market, the kind
+    of mask and the day alone, never on seed, key or model.
+    """
+    if not len(market.documents):
+        return "the market has no documents"
+
+    days = [market.day_index(step.decided_on) for step in ledger.steps]
+    if not days:
+        return "no steps"
+
+    mask = MaskConfig(converted(ledger.spec, _Masked).mask)
+    texts = TextMask(Lens(mask, 0, market, days[0]), market)
+    known = 0
+    withheld = 0
+    for day in days:
+        documents = market.as_of(day).documents
+        rows = documents.rows(1).tolist()
+        known += len(rows)
+        withheld += sum(texts.show(documents[row], day) is None for row in rows)
+
+    if not known:
+        return "no document became known at the closes of the decisions"
+
+    return replace(defined(withheld / known, known), detail={"known": known, "withheld": withheld})
+
+
+def _built_in_metrics() -> Mapping[str, FunctionMetric]:
+    """Return the metrics of this module, `calibration` and `luck`, by name."""
+    metrics: dict[str, FunctionMetric] = {}
+    for namespace in (globals(), vars(calibration), vars(sharpe_significance)):
+        for value in tuple(namespace.values()):
+            if isinstance(value, FunctionMetric):
+                metrics[value.name] = value
+
+    return metrics
+
+
+_METRICS = _built_in_metrics()
+
+
+def panel_metrics() -> list[Metric]:
+    """Return the ten headline metrics by family, then the diagnostics; new objects on each call."""
+    headline: list[str] = []
+    for names in PANEL_FAMILIES.values():
+        headline += names
+
+    metrics: list[Metric] = [replace(_METRICS[name], headline=True) for name in headline]
+    metrics += [replace(_METRICS[name], headline=False) for name in DIAGNOSTICS]
+    return metrics
+
+
+def panel_metric(name: str) -> Metric:
+    """Return a metric of the panel or its diagnostics. Raises UsageError on an unknown name."""
+    for metric in panel_metrics():
+        if metric.name == name:
+            return metric
+    raise UsageError(f"no panel metric {name!r}{near_matches(name, _METRICS)}")

@@ -1,0 +1,369 @@
+"""Compare an episode with random traders, which trade on the same dates with the same turnover and
+number of names, but choose names at random.
+
+A random trader starts with the same cash, and the executor applies the same rules. It trades only
+on days on which the agent had fills:
+
+* For each name that the agent entered, it enters a name drawn from the tradable members that it
+  does not hold, with the same share of NAV.
+* It exits names drawn from those that it can sell, until it has the agent's number of names.
+* For each addition and reduction of the agent, it adds to or reduces a name drawn from its own, by
+  the same share of NAV.
+
+Amounts are rounded to the nearest lot and limited by the largest weight; if no lot of a name fits,
+another name is drawn. Only the choice of names is random, so the agent's rank among these paths
+shows how unusual its selection was, given its activity and costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.stats.series import Series
+from ktdeval.trading.daily_settlement import nav_minor, open_day
+from ktdeval.trading.executor import execute
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.types import Account, Order, Position, Side, TradingConfig
+from ktdeval.values.strict_json import JsonValue
+
+_TRIES = 8  #: Names drawn for one entry before it is given up
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeSettings:
+    """Number of random traders, their seed, and the quantiles of their NAV to keep."""
+
+    paths: int = 200
+    seed: int = 0
+    levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class TradingActivity:
+    """Activity that random traders share with the agent: averages over steps."""
+
+    turnover: float  #: annualised two-way turnover, as `turnover/2` strict
+    names: float  #: names held at the close
+    cash_ratio: float  #: cash over NAV at the close
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Random traders next to one episode. `agent, random`: activity of the agent, and the mean of
+    the random traders'.
+    """
+
+    levels: tuple[float, ...]  #: quantile levels of the bands
+    #: [levels, steps + 1] units of currency, NAV of the random traders at each close, initial cash
+    #: first
+    bands: npt.NDArray[np.float64]
+    returns: Series  #: [paths] total return of each random trader
+    agent_return: float  #: total return of the agent
+    #: share of random traders that the agent beats, ties counting half; None with `reason`
+    rank: float | None
+    #: (1 + random traders that do at least as well) / (1 + paths), the one-sided p value of "no
+    #: better than chance"
+    p_value: float | None
+    agent: TradingActivity
+    random: TradingActivity
+    seed: int  #: seed of the draws
+    reason: str | None = None  #: why there is no rank
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the envelope as a JSON object, bands by level."""
+        fields: dict[str, JsonValue] = {
+            "paths": len(self.returns),
+            "seed": self.seed,
+            "levels": list(self.levels),
+            "bands": self.bands.tolist(),
+            "agent_return": self.agent_return,
+            "median_return": float(np.median(self.returns)),
+            "rank": self.rank,
+            "p_value": self.p_value,
+            "agent": asdict(self.agent),
+            "random": asdict(self.random),
+        }
+        if self.reason:
+            fields["reason"] = self.reason
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class StepMoves:
+    """The agent's fills of one step as moves; amounts are shares of the NAV at the open."""
+
+    entries: tuple[float, ...]  #: amounts of names bought that were not held
+    adds: tuple[float, ...]  #: amounts bought of names held
+    trims: tuple[float, ...]  #: amounts sold of names that are still held at the close
+    names_after: int  #: names held at the close
+
+
+def moves_of(step: StepRecord, held_before: frozenset[str]) -> StepMoves | None:
+    """Return the moves of a step, given the codes held at the previous close; None if nothing was
+    filled.
+    """
+    bought: dict[str, int] = {}
+    sold: dict[str, int] = {}
+    for order in step.orders:
+        if order.code is not None and order.filled_shares:
+            side = bought if order.side == "BUY" else sold
+            side[order.code] = side.get(order.code, 0) + order.notional_minor
+
+    if (not bought and not sold) or step.open_nav_minor <= 0:
+        return None
+
+    nav = step.open_nav_minor
+    after = {position.code for position in step.positions}
+    return StepMoves(
+        entries=tuple(minor / nav for code, minor in bought.items() if code not in held_before),
+        adds=tuple(minor / nav for code, minor in bought.items() if code in held_before),
+        trims=tuple(minor / nav for code, minor in sold.items() if code in after),
+        names_after=len(after),
+    )
+
+
+def envelope_problem(ledger: Ledger) -> str | None:
+    """Return why an episode can't be compared with random traders; None if it can."""
+    for step in ledger.steps:
+        if any(position.shares < 0 for position in step.positions):
+            return "the agent sold short, and random traders do not"
+
+    return None
+
+
+def random_envelope(
+    ledger: Ledger,
+    market: MarketSnapshot,
+    config: TradingConfig,
+    settings: EnvelopeSettings | None = None,
+    tape: MarketTape | None = None,
+) -> Envelope:
+    """Run random traders over the days of a ledger, on its snapshot and under its rules.
+
+    `tape`: that of the snapshot under `config`, if the caller has it already. Raises DataError if
+    the ledger's days are not days of `market`, or there is an `envelope_problem`.
+    """
+    problem = envelope_problem(ledger)
+    if problem is not None:
+        raise DataError(f"no random traders: {problem}")
+
+    settings = settings or EnvelopeSettings()
+    tape = tape or MarketTape.from_snapshot(market, config)
+    rng = np.random.default_rng(settings.seed)
+    steps = ledger.steps
+    paths = settings.paths
+    accounts = [Account(ledger.initial_cash_minor, {})] * paths
+    nav = np.empty((paths, len(steps) + 1), dtype=np.float64)
+    nav[:, 0] = ledger.initial_cash_minor
+    activity = [0.0, 0.0, 0.0]  # sums of turnover, names and cash ratio
+    held: frozenset[str] = frozenset()
+    trades = 0
+
+    for number, step in enumerate(steps):
+        day = tape.day(market.day_index(step.filled_on))
+        moves = moves_of(step, held)
+        trader = None if moves is None else _RandomTrader(day, config, moves, rng, paths)
+        trades += moves is not None
+
+        for path in range(paths):
+            account, _, _ = open_day(accounts[path], day)
+            if trader is not None:
+                account, turnover = trader.trade(path, account)
+                activity[0] += turnover
+
+            accounts[path] = account
+            worth = nav_minor(account, day.close_ticks, day.rules.units)
+            nav[path, number + 1] = worth
+            activity[1] += len(account.positions)
+            if worth:
+                activity[2] += account.cash_minor / worth
+
+        held = frozenset(position.code for position in step.positions)
+
+    count = max(len(steps) * paths, 1)
+    turnover, names, cash = (total / count for total in activity)
+    random = TradingActivity(ledger.days_a_year * turnover, names, cash)
+    return _envelope_of_paths(ledger, nav / ledger.minor_per_unit, settings, random, trades)
+
+
+class _RandomTrader:
+    """One day of all random traders."""
+
+    def __init__(
+        self,
+        day: TradingDay,
+        config: TradingConfig,
+        moves: StepMoves,
+        rng: np.random.Generator,
+        paths: int,
+    ) -> None:
+        self.day = day
+        self.config = config
+        self.moves = moves
+
+        flags = zip(day.member, day.tradable, day.limit_up, strict=True)
+        self.buyable = []
+        for asset, (member, tradable, up) in enumerate(flags):
+            if member and tradable and not up:
+                self.buyable.append(asset)
+
+        # The most draws that a trader can need. Its number of names may differ from the agent's, so
+        # it may have more names to exit than the agent had.
+        exits = config.max_positions + len(moves.entries)
+        draws = _TRIES * len(moves.entries) + exits + len(moves.adds) + len(moves.trims)
+        self._chances: list[list[float]] = rng.random((paths, draws)).tolist()
+
+    def trade(self, path: int, account: Account) -> tuple[Account, float]:
+        """Return one trader's account after its fills, and its turnover as a share of its NAV.
+        `account` is at the open.
+        """
+        nav = nav_minor(account, self.day.open_ticks, self.day.rules.units)
+        if nav <= 0:
+            return account, 0.0
+
+        orders = self.orders(path, account.positions, nav)
+        after, outcomes = execute(account, self.day, orders)
+        traded = sum(outcome.notional_minor for outcome in outcomes)
+        return after, traded / nav
+
+    def orders(self, path: int, held: Mapping[int, Position], nav: int) -> tuple[Order, ...]:
+        """Return the random counterpart of the agent's fills, for a trader with these positions and
+        this NAV at the open.
+        """
+        day = self.day
+        moves = self.moves
+        chance = iter(self._chances[path])
+        sellable = [
+            asset for asset in sorted(held) if day.tradable[asset] and not day.limit_down[asset]
+        ]
+        orders = []
+
+        surplus = max(len(held) + len(moves.entries) - moves.names_after, 0)
+        for _ in range(min(surplus, len(sellable))):
+            asset = sellable.pop(int(next(chance) * len(sellable)))
+            orders.append(_random_order(asset, "SELL", held[asset].shares))
+
+        trimmed = sellable.copy()
+        for amount in moves.trims[: len(trimmed)]:
+            asset = trimmed.pop(int(next(chance) * len(trimmed)))
+            lot = day.rules.terms[asset].lot
+            most = (held[asset].shares - 1) // lot * lot  # a reduction leaves something
+            shares = min(self._lots(asset, amount * nav), most)
+            if shares > 0:
+                orders.append(_random_order(asset, "SELL", shares))
+
+        own = [asset for asset in trimmed if day.member[asset] and not day.limit_up[asset]]
+        for amount in moves.adds[: len(own)]:
+            asset = own.pop(int(next(chance) * len(own)))
+            orders += self._buy(asset, amount, nav, held[asset].shares)
+
+        taken = set(held)
+        for amount in moves.entries:
+            # All tries are drawn, used or not, so that later draws do not depend on them.
+            tries = [next(chance) for _ in range(_TRIES)]
+            orders += self._enter(amount, nav, taken, tries)
+
+        return tuple(orders)
+
+    def _enter(
+        self, amount: float, nav: int, taken: set[int], chances: Sequence[float]
+    ) -> list[Order]:
+        if not self.buyable:
+            return []
+
+        for chance in chances:
+            asset = self.buyable[int(chance * len(self.buyable))]
+            if asset in taken:
+                continue
+
+            order = self._buy(asset, amount, nav, 0)
+            if order:
+                taken.add(asset)
+                return order
+
+        return []
+
+    def _buy(self, asset: int, amount: float, nav: int, held: int) -> list[Order]:
+        """Return a buy for this share of NAV, at most to the largest weight; none if it would be
+        below the smallest order.
+        """
+        terms = self.day.rules.terms[asset]
+        unit = self.day.rules.units[asset]
+        most = int(self.config.max_weight * nav) * unit // self.day.open_ticks[asset]
+        room = most - held
+        shares = min(self._lots(asset, amount * nav), room // terms.lot * terms.lot)
+
+        if shares < terms.min_buy:
+            return []
+        return [_random_order(asset, "BUY", shares)]
+
+    def _lots(self, asset: int, value_minor: float) -> int:
+        """Return the shares worth about `value_minor` at the open, to the nearest lot: rounding
+        down would lose turnover.
+        """
+        rules = self.day.rules
+        lot = rules.terms[asset].lot
+        lots = value_minor * rules.units[asset] / self.day.open_ticks[asset] / lot
+        return int(lots + 0.5) * lot
+
+
+def _random_order(asset: int, side: Side, shares: int) -> Order:
+    return Order(asset, side, 0.5, "random trader", None, shares)
+
+
+def _envelope_of_paths(
+    ledger: Ledger,
+    nav: npt.NDArray[np.float64],
+    settings: EnvelopeSettings,
+    random: TradingActivity,
+    trades: int,
+) -> Envelope:
+    returns = nav[:, -1] / nav[:, 0] - 1.0
+    own = float(ledger.nav[-1] / ledger.nav[0] - 1.0)
+    rank: float | None = None
+    p_value: float | None = None
+    reason = None
+
+    if trades:
+        rank = float((returns < own).mean() + 0.5 * (returns == own).mean())
+        # One is added to both counts, so that a finite number of paths never gives 0.
+        p_value = float((1 + (returns >= own).sum()) / (1 + len(returns)))
+    elif ledger.steps:
+        reason = "no order was filled"
+    else:
+        reason = "no steps"
+
+    bands = np.quantile(nav, settings.levels, axis=0)
+    return Envelope(
+        settings.levels,
+        bands,
+        returns,
+        own,
+        rank,
+        p_value,
+        _agent_activity(ledger),
+        random,
+        settings.seed,
+        reason,
+    )
+
+
+def _agent_activity(ledger: Ledger) -> TradingActivity:
+    steps = [step for step in ledger.steps if step.open_nav_minor > 0 and step.nav_minor > 0]
+    n = max(len(steps), 1)
+    traded = math.fsum(step.traded_minor / step.open_nav_minor for step in steps)
+    names = sum(len(step.positions) for step in steps)
+
+    return TradingActivity(
+        ledger.days_a_year * traded / n,
+        names / n,
+        math.fsum(step.cash_minor / step.nav_minor for step in steps) / n,
+    )

@@ -1,0 +1,180 @@
+"""Unit of work: all that can change an episode's outcome, and the id that is its hash; backends
+that run such units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Protocol
+
+import msgspec
+
+from ktdeval.errors import StoreError
+from ktdeval.market.calendar import Window as Window
+from ktdeval.values.config_options import to_mapping
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.strict_json import JsonValue
+
+_WITHOUT_MARKET: Mapping[str, JsonValue] = {
+    "snapshot": "",
+    "mask": "",
+    "mode": "",
+    "window": {"name": "", "first": "", "last": ""},
+}
+"""How records write what a spec does not have; part of its id, and so never to be changed."""
+
+MaskKey = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+"""Secret of a run, 128 random bits in hexadecimal digits: handles, orders, noise and seeds of calls
+are drawn from it.
+"""
+
+
+@dataclass(frozen=True)
+class FurtherModel:
+    """A model besides the run's own, which the agent asks by name."""
+
+    asked_as: str  #: how the agent names it
+    name: str  #: its full name, PROVIDER/NAME
+    args: Mapping[str, JsonValue] = field(default_factory=dict)  #: its parameters
+    #: how tools are offered to it; None of a model of this machine
+    tool_protocol: str | None = None
+
+
+@dataclass(frozen=True)
+class EpisodeSpec:
+    """One agent, one window, one seed. Two specs with equal ids give identical ledgers. Of a task
+    that asks about no market there is no `snapshot`, `mask`, `window` or `mask_key`.
+    """
+
+    task: str
+    task_version: str
+    task_hash: str
+    snapshot: str | None
+    mask: str | None
+    mode: str | None
+    window: Window | None
+    model: str
+    model_args: Mapping[str, JsonValue]
+    agent: str
+    agent_args: Mapping[str, JsonValue]
+    call: Mapping[str, JsonValue] = field(default_factory=dict)
+    seed: int = 0
+    limit: int | None = None
+    mask_key: MaskKey | None = None
+    further_models: tuple[FurtherModel, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Replace the empty texts of a record by None, which they stand for."""
+        for name in ("snapshot", "mask", "mode", "window"):
+            if getattr(self, name) in ("", Window("", "", "")):
+                object.__setattr__(self, name, None)
+
+    @cached_property
+    def id(self) -> str:
+        """First 20 hexadecimal digits of the hash of the whole spec: also the name of its
+        folder.
+        """
+        return content_hash(self.to_json())[:20]
+
+    @property
+    def mask_seed(self) -> int:
+        """Seed of handles, orders and noise, which nobody can compute without the key.
+
+        Each task has its own: who sees the codes or dates of one task finds no handle and no order
+        of them in another.
+        """
+        return self.hidden_seed("mask", bits=128)
+
+    @property
+    def call_seed(self) -> int:
+        """Seed of the model calls, which a provider is sent: it tells nothing of window and mask to
+        who has no key.
+        """
+        if self.window is None:
+            return self.chance_seed  # nothing is hidden, and there is no key
+        return self.hidden_seed("calls")
+
+    @property
+    def chance_seed(self) -> int:
+        """Seed of models that draw by chance in this process: the same under every mask and key, so
+        it must never leave.
+        """
+        return derive_seed(self.seed, *self.ends, "calls")
+
+    def hidden_seed(self, purpose: str, bits: int = 63) -> int:
+        """Return a seed of this episode for what leaves: drawn from the key, and another one for
+        each task and mask.
+        """
+        return derive_seed(
+            self.mask_key or "",
+            self.seed,
+            *self.ends,
+            self.task,
+            self.mask or "",
+            purpose,
+            bits=bits,
+        )
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """First and last day of the window; empty without one."""
+        return ("", "") if self.window is None else (self.window.first, self.window.last)
+
+    @property
+    def span(self) -> Window:
+        """Window of an episode on a market. Raises StoreError: it has none."""
+        if self.window is None:
+            raise StoreError(f"episode {self.id} has no window, and its task asks about a market")
+        return self.window
+
+    @property
+    def window_name(self) -> str | None:
+        """Name of the window; None without one."""
+        return None if self.window is None else self.window.name
+
+    @property
+    def label(self) -> str:
+        """Words that identify an episode within its run: `TASK WINDOW seed 0`."""
+        return " ".join(filter(None, (self.task, self.window_name, f"seed {self.seed}")))
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the spec as a JSON object: without a mask key that is None and without further
+        models where there are none, with empty texts for other fields that are None.
+        """
+        omitted: dict[str, JsonValue] = {"mask_key": None, "further_models": []}
+        facts = {}
+        for name, value in to_mapping(self).items():
+            if name not in omitted or value != omitted[name]:
+                facts[name] = value
+
+        return {
+            name: _WITHOUT_MARKET.get(name) if value is None else value
+            for name, value in facts.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeOutcome:
+    """How one episode ended: complete (`error` None), or the one-line reason why it is not."""
+
+    spec: EpisodeSpec
+    error: str | None = None
+    is_defect: bool = False  #: the code of a plugin is wrong: until it is corrected, it fails again
+    is_stopped: bool = False  #: nothing failed: a budget ended the run before the episode's end
+
+
+class Runner(Protocol):
+    """Execution backend. Records do not depend on the backend."""
+
+    def run(
+        self,
+        specs: Sequence[EpisodeSpec],
+        execute: Callable[[EpisodeSpec], EpisodeOutcome],
+        concurrency: int,
+    ) -> list[EpisodeOutcome]:
+        """Run every spec once; outcomes in the order of `specs`. What `execute` raises is an
+        interrupt, to be passed on.
+        """

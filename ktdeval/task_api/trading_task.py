@@ -1,0 +1,234 @@
+"""Contract of a trading task: a config, and a scene for each episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness.agent import HarnessConfig, Observation
+from ktdeval.harness.tool_definition import Tool
+from ktdeval.market.calendar import parse_day, window_rows
+from ktdeval.market.snapshot import MarketSnapshot, MarketView
+from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.types import Account, TradingConfig
+from ktdeval.values.config_options import build, near_matches, option
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.rules import FilledText
+from ktdeval.values.strict_json import JsonValue
+
+
+@dataclass(frozen=True)
+class WindowDates:
+    """An evaluation window as written in a task file."""
+
+    first: str = option(help="first day, ISO, included")
+    last: str = option(help="last day, ISO, included")
+    regime: str = option(
+        "", help="what the market did, in words; shown to people, never to a model"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionsConfig:
+    """One variant of a task about no market; subclass it with the fields of a family. All of it is
+    part of hash and card.
+    """
+
+    family: str = option(help="task family")
+    version: str = option(help="version of the task; raised when its outcome may change")
+    harness: HarnessConfig = option(HarnessConfig(), help="budgets of a step")
+    data_card: dict[str, Any] = option(
+        factory=dict, help="what the task needs of data, and its limits"
+    )
+    sources: tuple[Any, ...] = option((), help="papers and other origins")
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any], where: str) -> Self:
+        """Validate a resolved variant. Raises ConfigError: an unknown, missing, ill-typed or
+        impossible value, named.
+        """
+        built = build(cls, config, where)
+        built.check(where)
+        return built
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError if values do not go together; a subclass adds its own checks after
+        these.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig(QuestionsConfig):
+    """One variant of a task on a market, otherwise as `QuestionsConfig`."""
+
+    windows: dict[str, WindowDates] = option(help="evaluation windows by name")
+    default_windows: tuple[str, ...] = option(help="windows used when the user names none")
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError as of `QuestionsConfig.check`: windows that end before they begin, or
+        defaults that are none.
+        """
+        for name, window in self.windows.items():
+            field = f"{where}: windows.{name}"
+            if parse_day(window.first, f"{field}.first: ", ConfigError) > parse_day(
+                window.last, f"{field}.last: ", ConfigError
+            ):
+                raise ConfigError(f"{field}: ends before it begins; swap the dates")
+
+        if not self.default_windows:
+            raise ConfigError(f"{where}: default_windows: name at least one window")
+
+        for name in self.default_windows:
+            if name not in self.windows:
+                raise ConfigError(
+                    f"{where}: default_windows: no window"
+                    f" {name!r}{near_matches(name, self.windows)}"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(TaskConfig):
+    """One variant of a trading task that shows a market behind a mask, otherwise as
+    `TaskConfig`.
+    """
+
+    mask: MaskKind = option(
+        help=(
+            "what the model may not see: codes (stock_blind), dates (date_blind), both (blinded),"
+            " nothing (bright)"
+        )
+    )
+    metrics: tuple[str, ...] = option(help="metrics on the card, in order")
+    rebase_prices: bool = option(
+        False, help="rescale each asset's prices and share counts by a hidden constant"
+    )
+    round_digits: int | None = option(
+        None,
+        help="significant digits of the figures shown; null: as they are",
+        minimum=1,
+        maximum=6,
+    )
+    noise_pct: float = option(
+        0.0,
+        help="multiplicative noise on each asset's shown prices and volumes, in per cent",
+        minimum=0.0,
+        maximum=50.0,
+    )
+
+    prompt: Literal["full", "compact"] = option(
+        "full",
+        help=(
+            "how tables of figures are written; compact: lines of comma-separated values to three"
+            " digits, of a bar the close and the volume alone"
+        ),
+    )
+    left_out: tuple[str, ...] = option(
+        (), help="what a compact prompt leaves out; filled in, and shown on the card"
+    )
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether tables of figures are packed."""
+        return self.prompt == "compact"
+
+    @property
+    def mask_config(self) -> MaskConfig:
+        """The mask with its options."""
+        return MaskConfig(self.mask, self.rebase_prices, self.round_digits, self.noise_pct)
+
+    @property
+    def coarse_words(self) -> dict[str, str]:
+        """Words on coarse figures for a prompt: `shown_as`, and with how many digits weights
+        count.
+        """
+        rounded = self.round_digits is not None
+        noisy = self.noise_pct > 0.0
+        digits = "one digit" if self.round_digits == 1 else f"{self.round_digits} digits"
+
+        return {
+            "shown_as": " and ".join(["rounded"] * rounded + ["not exact"] * noisy),
+            "weight_digits": f"{digits}, the rest being cut off," if rounded else "all its digits",
+        }
+
+    def lens(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> Lens:
+        """Return the lens of one episode. Raises DataError: the window lies outside the
+        snapshot.
+        """
+        return Lens(
+            self.mask_config,
+            spec.mask_seed,
+            snapshot,
+            window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1,
+        )
+
+
+def windows_of(config: TaskConfig) -> dict[str, Window]:
+    """Return the windows of a config by name."""
+    return {name: Window(name, dates.first, dates.last) for name, dates in config.windows.items()}
+
+
+class Scene(Protocol):
+    """One episode of a task: what is observed at each step. Pure: equal arguments give equal
+    bytes.
+    """
+
+    lens: Lens
+
+    def observe(
+        self, step: int, view: MarketView, account: Account, last: StepRecord | None
+    ) -> Observation:
+        """Return the masked prompt of one step. `last` is the previous step's record, None at step
+        0.
+        """
+
+    def tool_context(self, step: int, view: MarketView, account: Account) -> Any:
+        """Return the object that research tools get as their first argument at this step."""
+
+
+class TaskVariant(Protocol):
+    """Members that trading and scoring tasks share. Its `traits`, if it has any, are
+    `ktdeval.task_api.TaskTraits`.
+    """
+
+    name: str
+    version: FilledText
+    #: names that the `ktdeval_tools` hook gives, in the order offered; empty where samples bring
+    #: their own
+    tools: tuple[str, ...]
+    #: of a scoring task `schema_retries` counts, and `max_tool_calls` where samples have an
+    #: environment
+    harness: HarnessConfig
+    windows: Mapping[str, Window]  #: empty where the task asks about no market
+    default_windows: tuple[str, ...]
+
+    def describe(self) -> Mapping[str, JsonValue]:
+        """Return the resolved config as JSON, with data card and sources, prompts by their hashes;
+        its hash goes on the card.
+        """
+
+
+class Task(TaskVariant, Protocol):
+    """A trading task variant."""
+
+    mask: MaskKind
+    mode: str
+    trading: TradingConfig
+    metrics: tuple[str, ...]
+
+    def scene(self, spec: EpisodeSpec, snapshot: Any) -> Scene:
+        """Open one episode on a MarketSnapshot."""
+
+
+def describe_task(task: Task, tools: Sequence[Tool]) -> dict[str, JsonValue]:
+    """Return all of a task that can change an outcome, tools by the hashes of their texts; its hash
+    is in every spec and card.
+    """
+    texts = {
+        tool.name: content_hash({"description": tool.description, "parameters": tool.parameters})
+        for tool in tools
+    }
+    return {**task.describe(), "tool_texts": texts}

@@ -1,0 +1,409 @@
+"""Value of an account, the changes before a day's orders (unlocking, factor changes, interest on
+shorts, margin calls), and the invariants of a fill day.
+
+**Factor changes.** A split, bonus or dividend with ratio q (in parts per billion) turns `s` shares
+into `floor(s * q)` shares. The rest of the value, a fraction of a step, is paid in cash:
+
+    value(s, previous mark) == ex_value(shares after) + cash        exactly, and cash >= 0
+
+So a dividend is reinvested at the ex-price, a split changes no value, and neither makes nor loses a
+minor unit. The ex-price is the previous mark over q, not rounded to a tick: for some thousand
+shares a part of a tick is more than a minor unit. Only a holding that does not trade that day is
+scaled at a whole tick, because it stays marked at that. Odd lots come only from factor changes. A
+short is scaled in the same way with the opposite sign: the account pays the fraction.
+
+**Interest.** A short pays interest for each trading day, on its value at the close before: a year's
+rate over the trading days of a year, however many nights lie between two closes. Interest by nights
+would reveal weekends and holidays to a model that sees no dates, also through the NAV.
+
+**Margin calls.** If cash at the opens is less than the shorts' value and their maintenance margin,
+shorts are bought back whole, the largest first, until it is not. If cash is then below zero,
+holdings are sold whole in the same order. Positions that do not trade stay. An account may owe cash
+after that; orders can't undo it, and the episode goes on.
+
+**Invariants** are checked on every fill day, whatever was ordered. A breach is a defect of the
+engine and stops the episode. They are computed from the outcomes alone, separately from the
+executor, so that an error in its arithmetic is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from msgspec import Struct
+
+from ktdeval.errors import InvariantError
+from ktdeval.trading.market_tape import FactorEvent, TradingDay
+from ktdeval.trading.types import (
+    Account,
+    Action,
+    Charge,
+    CorporateAction,
+    Outcome,
+    Position,
+    TradingConfig,
+)
+from ktdeval.trading.venue_terms import PPB, RATE_SCALE, Terms, cost
+
+
+class Settlement(Struct, frozen=True):
+    """One fill day as booked, from the close before it to its close."""
+
+    before: Account  #: the account at the previous close
+    opened: Account  #: the account when orders are filled: unlocked, holdings scaled, charges paid
+    corporate_actions: tuple[CorporateAction, ...]  #: what the factor changes did
+    open_nav_minor: int  #: NAV of `opened` marked at the opens
+    action: Action  #: the orders, as decided
+    outcomes: tuple[Outcome, ...]  #: how each ended, in the same order
+    after: Account  #: the account at the close
+    holdings_minor: int  #: value of the positions at the close
+    nav_minor: int  #: cash and holdings at the close
+    charges: tuple[Charge, ...] = ()  #: interest and margin calls before the orders
+
+
+def open_account(config: TradingConfig, minor_per_unit: int = 100) -> Account:
+    """Return the account at the start of an episode: all cash."""
+    return Account(config.initial_cash * minor_per_unit, {})
+
+
+def value_minor(shares: int, ticks: int, unit: int) -> int:
+    """Return the value of shares at a price in ticks, in minor units, halves up; below zero for a
+    short. `unit`: ticks of one step's price in a minor unit.
+    """
+    if shares >= 0:
+        return (shares * ticks + (unit >> 1)) // unit
+    return -((-shares * ticks + (unit >> 1)) // unit)
+
+
+def holdings_minor(
+    positions: Mapping[int, Position], ticks: Sequence[int], units: Sequence[int]
+) -> int:
+    """Return the value of all positions, each rounded to a minor unit. `units`: by asset."""
+    return sum(
+        value_minor(held.shares, ticks[asset], units[asset]) for asset, held in positions.items()
+    )
+
+
+def nav_minor(account: Account, ticks: Sequence[int], units: Sequence[int]) -> int:
+    """Return cash and holdings at the given prices."""
+    return account.cash_minor + holdings_minor(account.positions, ticks, units)
+
+
+def ex_value_minor(shares: int, event: FactorEvent, trades: bool, unit: int) -> int:
+    """Return the value of the shares after a factor change, at the ex-price, halves up; at the mark
+    in whole ticks if the asset does not trade.
+    """
+    if not trades:
+        return value_minor(shares, event.ex_ticks, unit)
+
+    parts = event.ratio_ppb * unit
+    size = abs(shares)
+    worth = (2 * size * event.previous_ticks * PPB + parts) // (2 * parts)
+
+    if shares < 0:
+        return -worth
+    return worth
+
+
+def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bool) -> int:
+    """Return the cash that shorts require at the opens: their own value and the initial or
+    maintenance margin, halves up.
+    """
+    needed = 0
+    for asset, position in positions.items():
+        shares = position.shares
+        if shares >= 0:
+            continue
+
+        margin = day.rules.terms[asset].margin
+        if margin is None:
+            continue
+
+        rate = RATE_SCALE + (margin.initial if initial else margin.maintenance)
+        owed = -value_minor(shares, day.open_ticks[asset], day.rules.units[asset])
+        needed += (owed * rate + RATE_SCALE // 2) // RATE_SCALE
+
+    return needed
+
+
+def open_day(
+    account: Account, day: TradingDay
+) -> tuple[Account, list[CorporateAction], list[Charge]]:
+    """Bring an account from the close before to `day`'s opens, before its orders.
+
+    All shares become sellable. Shorts pay interest. Holdings with a factor change are scaled, and
+    become cash if no share is left. Then come margin calls.
+    """
+    positions = {}
+    for asset, held in account.positions.items():
+        positions[asset] = Position(held.shares) if held.locked else held
+
+    cash = account.cash_minor
+    corporate_actions = []
+    charges = []
+
+    # Interest comes before factor changes: it is on the shares of the close before.
+    if day.rules.shorts and any(held.shares < 0 for held in positions.values()):
+        charges = _borrow_charges(positions, day)
+        cash += sum(charge.cash_minor for charge in charges)
+
+    changed = sorted(day.events.keys() & positions.keys()) if day.events else ()
+    for asset in changed:
+        change = _scaled(asset, positions[asset].shares, day)
+        corporate_actions.append(change)
+        cash += change.cash_minor
+
+        if change.shares_after:
+            positions[asset] = Position(change.shares_after)
+        else:
+            del positions[asset]
+
+    if day.rules.shorts:
+        cash = _call_margin(cash, positions, day, charges)
+
+    return Account(cash, positions), corporate_actions, charges
+
+
+def _scaled(asset: int, before: int, day: TradingDay) -> CorporateAction:
+    event = day.events[asset]
+    unit = day.rules.units[asset]
+    size = abs(before) * event.ratio_ppb // PPB
+    after = size if before >= 0 else -size
+
+    value_before = value_minor(before, event.previous_ticks, unit)
+    value_after = ex_value_minor(after, event, bool(day.tradable[asset]), unit)
+    in_lieu = value_before - value_after
+
+    return CorporateAction(asset, event.ratio_ppb / PPB, before, after, in_lieu)
+
+
+def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[Charge]:
+    """Interest on each short since the last close."""
+    charges = []
+    shorts = sorted(asset for asset, held in positions.items() if held.shares < 0)
+    for asset in shorts:
+        shares = positions[asset].shares
+        mark = day.previous_ticks[asset]
+        paid = interest_minor(shares, mark, asset, day)
+        if paid:
+            charges.append(Charge("borrow", asset, shares, mark, -paid))
+
+    return charges
+
+
+def interest_minor(shares: int, mark: int, asset: int, day: TradingDay) -> int:
+    """Return a day's interest on a short, on its value at the close before (`mark`), halves up."""
+    margin = day.rules.terms[asset].margin
+    rate = 0 if margin is None else margin.borrow
+    parts = -value_minor(shares, mark, day.rules.units[asset]) * rate
+    whole = day.rules.days_a_year * RATE_SCALE
+
+    return (2 * parts + whole) // (2 * whole)
+
+
+def _call_margin(
+    cash: int, positions: dict[int, Position], day: TradingDay, charges: list[Charge]
+) -> int:
+    """Close positions until the margin is met; add the charges to `charges`, and return the cash
+    that is left.
+    """
+    for asset in _largest_first(positions, day, side=-1):
+        if cash >= margin_minor(positions, day, initial=False):
+            break
+
+        charge = _close_position(asset, positions, day)
+        charges.append(charge)
+        cash += charge.cash_minor
+
+    for asset in _largest_first(positions, day, side=1):
+        if cash >= 0:
+            break
+
+        charge = _close_position(asset, positions, day)
+        charges.append(charge)
+        cash += charge.cash_minor
+
+    return cash
+
+
+def _largest_first(positions: Mapping[int, Position], day: TradingDay, side: int) -> list[int]:
+    """Return the assets held (`side` 1) or sold short (-1) that trade, by value at the opens."""
+    sized = []
+    for asset, held in positions.items():
+        if held.shares * side > 0 and day.tradable[asset]:
+            value = value_minor(held.shares, day.open_ticks[asset], day.rules.units[asset])
+            sized.append((-abs(value), asset))
+
+    return [asset for _, asset in sorted(sized)]
+
+
+def _close_position(asset: int, positions: dict[int, Position], day: TradingDay) -> Charge:
+    """Remove a position at the open; return the charge, whose cash includes the fee."""
+    shares = positions.pop(asset).shares
+    price = day.open_ticks[asset]
+    notional, fee = cost(abs(shares), price, day.rules.terms[asset], selling=shares > 0)
+    if shares < 0:
+        notional = -notional
+
+    return Charge("margin_call", asset, -shares, price, notional - fee, fee)
+
+
+def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> None:
+    """Check one booked fill day.
+
+    * The decision was made before the fill day.
+    * cash >= 0, shares > 0, 0 <= locked <= shares (so sellable <= held); shares < 0 and cash < 0
+      only where shorts are allowed.
+    * NAV = cash + holdings at the closes.
+    * Each order has one outcome.
+    * cash after = cash before - buys - costs + sells + cash in lieu + charges. Shares follow in the
+      same way; locked are the shares bought today, where the venue locks them.
+    * A factor change leaves value unchanged: before = after at the ex-price + cash in lieu, to the
+      minor unit.
+
+    Raises:
+        InvariantError: one of these is not true; the message names it and the fill day's row.
+    """
+    if decided_row >= day.row:
+        _fail(day, f"decided on row {decided_row}, not before the fill")
+
+    if len(settlement.outcomes) != len(settlement.action):
+        _fail(day, f"{len(settlement.action)} orders have {len(settlement.outcomes)} outcomes")
+
+    # Margin calls may leave an account that owes cash; orders must not make it owe more.
+    after = settlement.after
+    may_owe = day.rules.shorts and after.cash_minor >= settlement.opened.cash_minor
+    if after.cash_minor < 0 and not may_owe:
+        _fail(day, f"cash is negative: {after.cash_minor}")
+
+    shares = {asset: position.shares for asset, position in settlement.before.positions.items()}
+    bought: dict[int, int] = {}
+    cash = settlement.before.cash_minor
+    cash += _scale_holdings(settlement, day, shares)
+    cash += _pay_charges(settlement, day, shares)
+    cash += _book_fills(settlement, day.rules.terms, shares, bought)
+
+    if after.cash_minor != cash:
+        _fail(day, f"cash is {after.cash_minor}, the fills give {cash}")
+
+    holdings = _check_positions(settlement, day, shares, bought)
+    if settlement.holdings_minor != holdings or settlement.nav_minor != cash + holdings:
+        _fail(day, f"NAV {settlement.nav_minor} is not cash {cash} + holdings {holdings}")
+
+
+def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, int]) -> int:
+    """Apply the booked factor changes to `shares`; return their cash."""
+    cash = 0
+    for change in settlement.corporate_actions:
+        event = day.events[change.asset]
+        unit = day.rules.units[change.asset]
+        before = value_minor(change.shares_before, event.previous_ticks, unit)
+        # A holding never pays cash in lieu, a short never receives it.
+        if change.shares_before > 0:
+            takes = change.cash_minor < 0
+        else:
+            takes = change.cash_minor > 0
+
+        if shares[change.asset] != change.shares_before or takes:
+            _fail(
+                day,
+                f"the factor change of asset {change.asset} starts from another holding or takes"
+                " cash",
+            )
+
+        after = ex_value_minor(change.shares_after, event, bool(day.tradable[change.asset]), unit)
+        if before != after + change.cash_minor:
+            _fail(day, f"the factor change of asset {change.asset} makes or loses money")
+
+        shares[change.asset] = change.shares_after
+        cash += change.cash_minor
+
+    return cash
+
+
+def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]) -> int:
+    """Apply the booked charges to `shares`; return their cash."""
+    cash = 0
+    for charge in settlement.charges:
+        if charge.kind == "margin_call":
+            unit = day.rules.units[charge.asset]
+            # A notional is rounded to a minor unit: it may be off by less than one, in ticks.
+            off = (charge.cash_minor + charge.fee_minor) * unit + charge.shares * charge.price_ticks
+            if abs(off) >= unit or shares.pop(charge.asset, 0) != -charge.shares:
+                _fail(
+                    day,
+                    f"the margin call of asset {charge.asset} does not close its position at its"
+                    " price",
+                )
+        elif charge.cash_minor > 0 or charge.shares >= 0:
+            _fail(day, f"interest on asset {charge.asset} is not that of a short")
+
+        cash += charge.cash_minor
+
+    return cash
+
+
+def _book_fills(
+    settlement: Settlement, terms: Sequence[Terms], shares: dict[int, int], bought: dict[int, int]
+) -> int:
+    """Add the fills to `shares`, and buys that are locked to `bought`; return the change in cash."""
+    cash = 0
+    for order, outcome in zip(settlement.action, settlement.outcomes):
+        asset = order.asset
+        filled = outcome.shares
+        if not filled or asset is None:
+            continue
+
+        cash -= outcome.fee_minor
+        if order.side == "BUY":
+            cash -= outcome.notional_minor
+            shares[asset] = shares.get(asset, 0) + filled
+            if terms[asset].locks:
+                bought[asset] = bought.get(asset, 0) + filled
+        else:
+            cash += outcome.notional_minor
+            shares[asset] = shares.get(asset, 0) - filled
+
+    return cash
+
+
+def _check_positions(
+    settlement: Settlement, day: TradingDay, shares: dict[int, int], bought: dict[int, int]
+) -> int:
+    """Compare the positions with the expected shares and locks; return their value at the closes."""
+    positions = settlement.after.positions
+    ticks = day.close_ticks
+    units = day.rules.units
+    holdings = 0
+
+    if day.rules.shorts:  # shares bought to close a short are not locked
+        bought = {asset: min(number, max(shares[asset], 0)) for asset, number in bought.items()}
+
+    for asset, position in positions.items():
+        held = position.shares
+        locked = position.locked
+        if held > 0 <= locked <= held:
+            holdings += (held * ticks[asset] + (units[asset] >> 1)) // units[asset]
+        elif held < 0 == locked and day.rules.terms[asset].margin:
+            holdings -= (-held * ticks[asset] + (units[asset] >> 1)) // units[asset]
+        else:
+            _fail(day, f"position {asset} holds {held} shares, {locked} of them locked")
+
+        if shares.get(asset) != held or bought.get(asset, 0) != locked:
+            _fail(
+                day,
+                f"position {asset} holds {held} shares, {locked} of them locked; the fills give"
+                " others",
+            )
+
+    if len(positions) != len(shares) - list(shares.values()).count(0):
+        _fail(day, "a position is missing")
+
+    return holdings
+
+
+def _fail(day: TradingDay, problem: str) -> NoReturn:
+    raise InvariantError(
+        f"fill day {day.row}: {problem}; this is a defect of the engine, please report it"
+    )

@@ -1,0 +1,197 @@
+"""Rules that an action breaks, judged when it is decided: on the account at the last closes.
+
+Only orders that the executor would reject are reported, not those that it would cut. Prices are
+taken only from the value of holdings, and only where the account shows it, so that feedback reveals
+nothing about a stock that a mode doesn't show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ktdeval.trading.types import Account, Action, Order, TradingConfig
+from ktdeval.trading.venue_terms import PPB, Terms, limits_of
+
+
+class RuleBreach(NamedTuple):
+    """Order that breaks a rule."""
+
+    order: int  #: index of the order in its action
+    #: `universe` (a label of no stock), `holding`, `position_limit`, `weight_limit` or `cash`
+    rule: str
+
+
+def known_breaches(
+    account: Account,
+    held_minor: Mapping[int, int],
+    action: Action,
+    config: TradingConfig,
+    terms: Sequence[Terms] = (),
+    *,
+    shows_values: bool = True,
+) -> list[RuleBreach]:
+    """Return the orders that break a rule at the last closes, at most one rule an order; sells come
+    first, as in the executor.
+
+    * `universe`: an order for a label that belongs to no stock.
+    * `holding`: a sell of a stock that is not held.
+    * `position_limit`: a buy of another name when the largest number is held after all whole sells
+      and the buys before it.
+    * `weight_limit`: a buy to a target weight, or of shares of a holding, beyond the largest weight
+      of NAV.
+    * `cash`: a buy when the buys before it have spent the cash and the sells' proceeds. Shares of a
+      name that is not held are valued at 0, and costs are ignored.
+
+    T+1 is never broken here: shares bought today can be sold at the next open. Orders that open,
+    add to or reduce a short are not judged. `held_minor`: asset -> value of the holding at the last
+    close. `terms`: [N] rules of each asset; () where nothing can be sold short. `shows_values`:
+    False where the account shows no value of a single holding. No rule then depends on one: shares
+    of a holding break no weight limit, and no order lacks cash once something is sold.
+    """
+    judge = _OrderJudge(account, held_minor, config, terms)
+    if not shows_values:
+        judge = _BlindJudge(account, held_minor, config, terms)
+
+    sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")
+    breaches = []
+
+    for index in sells_first:
+        order = action[index]
+        if order.side == "SELL":
+            rule = judge.sell(order)
+        else:
+            rule = judge.buy(order)
+
+        if rule is not None:
+            breaches.append(RuleBreach(index, rule))
+
+    return breaches
+
+
+class _OrderJudge:
+    """Cash and holdings while the orders of an action are judged one after the other."""
+
+    def __init__(
+        self,
+        account: Account,
+        held_minor: Mapping[int, int],
+        config: TradingConfig,
+        terms: Sequence[Terms],
+    ) -> None:
+        self._terms = terms
+        self._held = dict(held_minor)
+        self._shares = {asset: held.shares for asset, held in account.positions.items()}
+        self._cash: float = account.cash_minor  # infinite where it can't be known
+        self._nav = account.cash_minor + sum(held_minor.values())
+        self._most_names, self._most_ppb = limits_of(config)
+
+    def sell(self, order: Order) -> str | None:
+        """Return the rule that a sell breaks, or None, and book it as if filled."""
+        asset = order.asset
+        if asset is None:
+            return "universe"
+        if asset not in self._held:
+            return None if self._can_short(asset) else "holding"
+        if self._held[asset] < 0 or (order.target_weight or 0.0) < 0:
+            return None  # shorts are not judged
+
+        if order.shares is None:
+            left = self._target_minor(order)
+        else:
+            left = self._held[asset] - self._worth(asset, order.shares)
+
+        proceeds = max(0, self._held[asset] - max(0, left))
+        self._cash += proceeds
+        self._held[asset] -= proceeds
+
+        if order.target_weight == 0 or left <= 0:
+            del self._held[asset], self._shares[asset]
+        elif order.shares is not None:
+            self._shares[asset] -= order.shares
+
+        return None
+
+    def buy(self, order: Order) -> str | None:
+        """Return the rule that a buy breaks, or None, and book it as if filled."""
+        asset = order.asset
+        if asset is None:
+            return "universe"
+
+        held = self._held.get(asset, 0)
+        if held < 0:
+            return None  # shorts are not judged
+
+        if order.shares is None:
+            target = self._target_minor(order)
+        else:
+            target = held + self._worth(asset, order.shares)
+
+        if order.shares is None and target <= held:
+            # The executor rejects this under `target`, unless the next open moves the holding's
+            # value below the target. It can't be known yet.
+            return None
+        if asset not in self._held and len(self._held) >= self._most_names:
+            return "position_limit"
+        if target * PPB > self._most_ppb * self._nav:
+            return "weight_limit"
+        if self._cash <= 0:
+            return "cash"
+
+        self._cash -= max(0, target - held)
+        self._held[asset] = max(held, target)
+        return None
+
+    def _target_minor(self, order: Order) -> int:
+        return round((order.target_weight or 0.0) * PPB) * self._nav // PPB
+
+    def _can_short(self, asset: int) -> bool:
+        return bool(self._terms) and self._terms[asset].margin is not None
+
+    def _worth(self, asset: int, shares: int) -> int:
+        """Value shares of a holding at the last close; 0 for an asset that is not held, as the
+        account does not show its price.
+        """
+        if asset not in self._shares:
+            return 0
+        return self._held[asset] * shares // self._shares[asset]
+
+
+class _BlindJudge(_OrderJudge):
+    """Judge that knows the NAV and the cash, and no value of a single holding."""
+
+    def sell(self, order: Order) -> str | None:
+        """Return the rule that a sell breaks, or None, and book its shares."""
+        asset = order.asset
+        if asset is None:
+            return "universe"
+        if asset not in self._shares:
+            return None if self._can_short(asset) else "holding"
+        if self._shares[asset] < 0 or (order.target_weight or 0.0) < 0:
+            return None  # shorts are not judged
+
+        self._cash = math.inf  # nobody can value the proceeds
+        if order.target_weight == 0:
+            self._shares[asset] = 0
+        elif order.shares is not None:
+            self._shares[asset] -= order.shares
+
+        if self._shares[asset] <= 0:
+            del self._shares[asset], self._held[asset]
+        return None
+
+    def buy(self, order: Order) -> str | None:
+        """Return the rule that a buy breaks, or None. What a buy adds to a holding is unknown, so
+        no cash is booked for it.
+        """
+        asset = order.asset
+        if asset not in self._shares:
+            return super().buy(order)
+        if self._shares[asset] < 0:
+            return None  # shorts are not judged
+        if self._target_minor(order) * PPB > self._most_ppb * self._nav:
+            return "weight_limit"
+        if self._cash <= 0:
+            return "cash"
+        return None

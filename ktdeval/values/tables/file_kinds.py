@@ -1,0 +1,69 @@
+"""Kind of a table's file, by its first bytes; by its name where these leave it open."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.values.decompression_limits import open_unpacked
+from ktdeval.values.file_signatures import PARQUET, READ, ZIP, other_kind
+from ktdeval.values.files import open_plain
+
+Kind = Literal["csv", "lines", "json", "parquet", "workbook"]
+"""Text with a row a line, JSON objects in lines, a JSON list, Parquet, a spreadsheet."""
+
+WORKBOOK = ".xlsx"
+_SHEETS = "xl/workbook.xml"
+
+
+def kind_of(path: Path, *, has_json: bool = True) -> Kind:
+    """Return the kind of a file, packed or not. `has_json`: whether JSON is a table here.
+
+    Raises OSError, EOFError, zlib.error: it can't be read; ValueError: it is no table, with advice.
+    """
+    if is_workbook(path, first_bytes(path)):
+        return "workbook"
+
+    with open_unpacked(path) as stream:
+        head = stream.read(READ)
+
+    if head.startswith(PARQUET):
+        return "parquet"
+
+    other = other_kind(head, table=not has_json)
+    if other:
+        raise ValueError(f"by its first bytes it is {other}")
+
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix == ".parquet" and b"\0" in head:
+        return "parquet"  # whose reader says what is damaged
+
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    if suffix == ".jsonl" or text.startswith("{"):
+        return "lines"
+    if suffix == ".json" or text.startswith("["):
+        return "json"
+    return "csv"
+
+
+def first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file, packed as it is."""
+    with open_plain(path) as stream:
+        return stream.read(READ)
+
+
+def is_workbook(path: Path, head: bytes) -> bool:
+    """Whether a file is a workbook by its first bytes and, where these are those of any archive, by
+    its name or by what it holds.
+    """
+    if not head.startswith(ZIP[:2]):
+        return False
+    if path.name.lower().endswith(WORKBOOK):
+        return True
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _SHEETS in archive.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError):
+        return False

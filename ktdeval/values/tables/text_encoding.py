@@ -1,0 +1,186 @@
+"""Text of a file: its encoding, its first lines, and the line of a cell."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from ktdeval.values.decompression_limits import open_unpacked
+from ktdeval.values.file_signatures import READ, other_kind
+from ktdeval.values.tables.file_kinds import first_bytes as first_bytes
+
+UTF8 = "utf-8-sig"
+GB18030 = "gb18030"
+_HEAD = 2**17  # bytes at the start of a file, by which its layout is told
+_BOMS = ((codecs.BOM_UTF8, UTF8), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_TEXTS = (".csv", ".txt", ".tsv", ".gz")
+
+LONGEST_LINE = 1 << 24  #: characters of a line, or of a cell; a filing has a few millions
+HAS_NUL = "has a NUL character, as no text has; write the file again"
+_PIECE = 1 << 20  # characters that are looked at together
+_SHOWN = 40  # characters of a cell in a message
+
+Open = Callable[[str], TextIO]
+"""Opens a text in an encoding."""
+
+
+class UnreadableError(ValueError):
+    """A file that can't be read on."""
+
+    def __init__(self, words: str, line: int = 0) -> None:
+        """`line`: of the file, from 1; 0: the file as a whole."""
+        super().__init__(words)
+        self.line = line
+
+    def __str__(self) -> str:
+        """Words, with the line."""
+        words = str(self.args[0])
+        return f"line {self.line}: {words}" if self.line else words
+
+
+class LineGuard:
+    """Lines of a text, looked at in pieces as they pass: none is too long, none has a NUL."""
+
+    def __init__(self) -> None:
+        self._line = 1
+        self._length = 0  # of the line so far
+
+    def check(self, piece: str) -> None:
+        """Look at the next piece of the text. Raises UnreadableError."""
+        for start in range(0, len(piece), _PIECE):
+            self._check(piece[start : start + _PIECE])
+
+    def _check(self, piece: str) -> None:
+        """Look at a piece that no whole line of more than `LONGEST_LINE` fits in."""
+        nul = piece.find("\0")
+        if nul >= 0:
+            raise UnreadableError(HAS_NUL, self._line + piece.count("\n", 0, nul))
+
+        first = piece.find("\n")
+        begun = len(piece) if first < 0 else first
+        if self._length + begun > LONGEST_LINE:
+            raise too_long(self._line)
+
+        self._line += piece.count("\n")
+        self._length = self._length + begun if first < 0 else len(piece) - piece.rfind("\n") - 1
+
+
+def too_long(line: int) -> UnreadableError:
+    """Return the error for a line that is longer than any may be."""
+    return UnreadableError(f"has more than {LONGEST_LINE} characters; write less", line)
+
+
+def cell_count(expected: int, found: int) -> str:
+    """Say that a row has too many cells, or too few."""
+    return f"expected {expected} cells, was {found}; quote texts with commas or line breaks"
+
+
+def shown_cell(text: str) -> str:
+    """Return a cell as messages show it: its start, in quotes."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+def open_text(file: Path, encoding: str) -> TextIO:
+    """Open a text file, packed or not, with any ends of lines."""
+    return io.TextIOWrapper(open_unpacked(file), encoding=encoding)
+
+
+def encodings(file: Path) -> tuple[str, ...]:
+    """Return the encodings in which a file may be written, the likeliest first. Raises ValueError:
+    it is no text.
+    """
+    head = _head(file)
+    other = other_kind(head[:READ])
+    if other:
+        raise ValueError(f"by its first bytes it is {other}")
+
+    marked = _marked(head)
+    if marked:
+        return (marked,)
+
+    # Without a mark, UTF-16 of plain letters has a zero in every other byte.
+    start = head[:400]
+    zeros = start.count(0)
+    if zeros > len(start) // 4:
+        before_letters = start[::2].count(0)
+        return ("utf-16-be",) if before_letters > zeros // 2 else ("utf-16-le",)
+
+    return (UTF8, GB18030)
+
+
+def marked_encoding(file: Path) -> str | None:
+    """Return the encoding that a file's byte order mark states; None without one."""
+    with open_unpacked(file) as stream:
+        return _marked(stream.read(len(codecs.BOM_UTF8)))
+
+
+def _marked(head: bytes) -> str | None:
+    for mark, encoding in _BOMS:
+        if head.startswith(mark):
+            return encoding
+    return None
+
+
+def first_lines(file: Path, encoding: str) -> list[str]:
+    """Return the lines at the start of a file. Raises UnicodeDecodeError: they are not text in this
+    encoding.
+    """
+    head = _head(file)
+    text = codecs.getincrementaldecoder(encoding)().decode(head)
+    lines = text.splitlines()
+    is_cut = len(head) == _HEAD
+
+    return lines[:-1] if is_cut else lines
+
+
+def at_line(file: Path | str, cell: str) -> str:
+    """Return the file with the first line that has a cell, `bars.csv: line 7`, or the file alone
+    where that does not show.
+    """
+    path = Path(file)
+    if not str(file).endswith(_TEXTS) or not path.is_file():
+        return str(file)
+
+    try:
+        for encoding in encodings(path):
+            found = _find(path, encoding, cell)
+            if found:
+                return f"{file}: line {found}"
+    except (OSError, EOFError, zlib.error, ValueError):
+        return str(file)
+
+    return str(file)
+
+
+def _find(path: Path, encoding: str, cell: str) -> int:
+    """Return the number of the first line that has a cell, or 0."""
+    with open_text(path, encoding) as lines:
+        try:
+            for number, line in enumerate(lines, start=1):
+                if cell in line and cell in _pieces(line):
+                    return number
+        except UnicodeDecodeError:
+            return 0
+
+    return 0
+
+
+def _pieces(line: str) -> Sequence[str]:
+    """Return the cells of a line by every delimiter: it is read to find one, not to be split."""
+    pieces = {line.strip()}
+    for delimiter in ",;\t|":
+        pieces |= {piece.strip().strip('"') for piece in line.split(delimiter)}
+
+    for quoted in line.split('"')[1::2]:
+        pieces.add(quoted.strip())
+
+    return tuple(pieces)
+
+
+def _head(file: Path) -> bytes:
+    with open_unpacked(file) as plain:
+        return plain.read(_HEAD)

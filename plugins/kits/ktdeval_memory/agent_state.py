@@ -1,0 +1,81 @@
+"""What an agent with a layered memory keeps between steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from ktdeval.observation import ObservedState, fill_of
+from ktdeval_memory.day_view import Changes
+
+
+class Pending(msgspec.Struct, forbid_unknown_fields=True):
+    """A decision whose outcome is not known yet."""
+
+    step: int  #: below 0: of a lesson
+    day: str
+    nav: float  #: of the account when it was made
+    ids: list[str]  #: memories that it named
+    decided: str  #: in words
+    reason: str
+    memory: str = ""  #: id of the reason in the memory; empty: it was not remembered
+    moves: dict[str, float | None] = {}  #: log return of each asset since; None: not known
+    reflected: bool = False  #: whether its outcome is remembered
+    #: assets that it may trade, by label
+    ordered: list[str] = []
+    #: what became of the orders, in words, by label, once it is shown; absent: no order
+    fills: dict[str, str] = {}
+    is_traded: bool | None = None  #: whether any order was filled; None: not known, or no order
+
+    def book(self, state: ObservedState) -> None:
+        """Record what became of the orders, by the state of the next step."""
+        for label in self.ordered:
+            fill = fill_of(state, label)
+            if fill is not None:
+                self.fills[label] = fill.words
+                self.is_traded = bool(self.is_traded) or fill.is_traded
+
+
+class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """State of the agent between steps."""
+
+    memory: Any = None  #: as of `LayeredMemory.to_json`
+    step: int = -1  #: last step that was decided
+    observed: int = -1  #: last step whose figures are in `returns`
+    shown: dict[str, str] = {}  #: ids of the memories of the last day's documents, by their hash
+    returns: dict[str, list[float | None]] = {}  #: of the latest days, the oldest first
+    histories: dict[str, str] = {}  #: how each asset had done when it was first seen
+    pending: list[Pending] = []
+    vectors: dict[str, str] = {}  #: of remembered texts, by their hash, if a server gives them
+
+    def follow(self, changes: Changes, missed: int, most: int) -> None:
+        """Add a day's log returns after `missed` days without any; `most` days are kept."""
+        for label in dict.fromkeys([*self.returns, *changes]):
+            series = [*self.returns.get(label, []), *[None] * missed, changes.get(label)]
+            latest = series[-most:]
+            if latest == [None] * len(latest):
+                self.returns.pop(label, None)
+            else:
+                self.returns[label] = latest
+
+        for decision in self.pending:
+            for label, move in decision.moves.items():
+                decision.moves[label] = _added(move, changes.get(label), missed)
+
+    def momentum(self, label: str, days: int) -> float | None:
+        """Return the cumulative log return of an asset over the latest days; None if one of them is
+        not known.
+        """
+        series = self.returns.get(label, [])
+        known = [change for change in series if change is not None]
+        if len(known) < days:
+            return None
+        return math.fsum(known)
+
+
+def _added(move: float | None, change: float | None, missed: int) -> float | None:
+    if move is None or change is None or missed:
+        return None
+    return move + change

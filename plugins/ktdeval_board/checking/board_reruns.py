@@ -1,0 +1,219 @@
+"""The board's own runs: baselines, which give the same figures everywhere, and the maintainers' runs of
+a submitted plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ktdeval.cards import NEVER_TRADED, TradingCard, card_difference, load_evaluation
+from ktdeval.errors import KtdevalError, UsageError, VerificationError
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.typed_json import to_plain
+from ktdeval_board.baselines import run_baseline
+from ktdeval_board.board_entries import Card, division_of, figures_of, names_of
+from ktdeval_board.checking.findings import FileMessage
+from ktdeval_board.checking.record_sandbox import CARD
+from ktdeval_board.checking.records import Evidence, RecordedCard
+from ktdeval_board.derived_documents import make_decisions, make_series
+from ktdeval_board.document_types import Figure, Rerun, Tier
+from ktdeval_board.read_documents import read_text
+from ktdeval_board.rules import Baseline, Rules
+
+BY_CHECK = "the board's check"
+_SHOWN = 80
+_TRANSPORT = {"timeout_s"}  #: Parameters of calls that can't change a model's answer
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """A run of the maintainers."""
+
+    card_id: str
+    card: Card
+    division: str
+
+
+def rerun_baseline(
+    recorded: RecordedCard, baseline: Baseline, on: str, plugins: Plugins
+) -> Evidence:
+    """Run a baseline again and compare its card with the submitted one.
+
+    Returns `re-run` with series and decisions of the new run; findings if a figure differs;
+    self-reported if the baseline can't be run here.
+    """
+    with temporary_folder("ktdeval-check-") as private:
+        try:
+            out = private / "run"
+            path = run_baseline(
+                recorded.rules, recorded.division, baseline, out, plugins, **_key_option(recorded)
+            )
+        except KtdevalError as error:
+            return Evidence(notes=(f"it could not be run again here: {error}",))
+
+        again = load_evaluation(path)
+        assert isinstance(again, TradingCard)  # baselines trade
+        text = read_text(recorded.files.card, recorded.limits.bytes_of("card_mb"))
+
+        difference = card_difference(_comparable(recorded.card), _comparable(again), text)
+        if difference is not None:
+            problem = f"is not what the baseline gives when it is run again: {difference}"
+            return Evidence(recorded.refused(("ledger", FileMessage(CARD, problem))))
+
+        run = RunFolder.load(path.parent.parent)
+        snapshot = open_recorded_snapshot(run, plugins, {})
+        return Evidence(
+            tier="re-run",
+            episodes=len(again.episodes),
+            steps=again.coverage.steps,
+            series=make_series(run, recorded.files.card_id, again, snapshot),
+            decisions=make_decisions(run, recorded.files.card_id, again),
+            # Two runs of a baseline give one card but for what depends on the machine, so the id is
+            # that of the submitted one.
+            rerun=_rerun(BY_CHECK, on, recorded.files.card_id, recorded.card, again),
+        )
+
+
+def _key_option(recorded: RecordedCard) -> dict[str, str | None]:
+    """Return the option that gives a run the mask key of a card: the card's registration if it
+    names one, else the key.
+    """
+    if recorded.card.registration:
+        return {"registration": str(recorded.folder.key(recorded.card.registration))}
+
+    return {"mask_key": recorded.card.mask_key or None}
+
+
+def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
+    """Return the maintainers' run of plans of this board: its cards, each verified against its
+    records on the board's market.
+
+    Raises UsageError: it has no card of a division of this board; VerificationError: its records do
+    not give a card; KtdevalError: it can't be read, or the market can't be opened.
+    """
+    runs = []
+    for card_path in sorted((path / "cards").glob("*.json")):
+        card = load_evaluation(card_path)
+        division = division_of(rules, card)
+        if division is None:
+            continue
+
+        market = rules.snapshot_of(division)
+        changes: dict[str, Any] = {}
+        if market is not None and market.data:
+            changes = {"data": market.data, "data_args": market.data_args}
+
+        for problem in verify_card(card_path, plugins, changes).findings:
+            raise VerificationError(f"--rerun {path}: its records do not give its card: {problem}")
+
+        runs.append(OwnRun(file_sha256(card_path), card, division.id))
+
+    if not runs:
+        raise UsageError(
+            f"--rerun {path}: holds no card of a division of this board (task, version, market,"
+            " windows and seeds equal)"
+        )
+
+    return runs
+
+
+def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | None:
+    """Return the maintainers' run of the plan of a submitted card; None if there is none. Raises
+    UsageError: a run is of its system, and of another plan.
+    """
+    for own in runs:
+        if own.division != recorded.division.id or names_of(own.card) != names_of(recorded.card):
+            continue
+        if own.card_id == recorded.files.card_id:
+            raise UsageError(
+                f"--rerun: card {own.card_id[:12]} is the submitted one itself; give a run of"
+                " your own"
+            )
+
+        for difference in _plan_differences(recorded.card, own.card):
+            raise UsageError(
+                f"--rerun: is no run of the plan of card {recorded.files.card_id[:12]}:"
+                f" {difference}"
+            )
+
+        return own
+
+    return None
+
+
+def with_rerun(
+    evidence: Evidence, recorded: RecordedCard, own: OwnRun, by: str, on: str
+) -> Evidence:
+    """Return evidence with the maintainers' own run; its tier is `re-run` if the submitted records
+    were executed again, too.
+    """
+    tier: Tier = "re-run"
+    notes = list(evidence.notes)
+    if evidence.tier == "self-reported":
+        tier = evidence.tier
+        notes.append(
+            "the maintainers ran the plan, but the submitted records could not be executed again"
+        )
+
+    mine = own.card
+    theirs = recorded.card
+    if mine.model != theirs.model or mine.request_settings != theirs.request_settings:
+        notes.append(
+            "the maintainers' run reached the model in another way (model parameters, or fields"
+            " that its provider takes)"
+        )
+
+    rerun = _rerun(by, on, own.card_id, recorded.card, own.card)
+    return replace(evidence, tier=tier, notes=tuple(notes), rerun=rerun)
+
+
+def _comparable(card: Card) -> dict[str, JsonValue]:
+    """Return the part of a card that is equal on two machines: bytes of packed files differ with
+    library versions, and each machine's code is its own.
+    """
+    plain = card.plain
+    for episode in plain["episodes"]:
+        episode.pop("made_by", None)
+
+    labels = [label for label in plain["labels"] if label != "mixed code"]
+    return {**plain, "labels": labels, "artefacts": sorted(card.artefacts)}
+
+
+def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
+    """Yield the differences that make two cards of one division cards of two plans."""
+    lacking = [reason for reason in own.rankable.reasons if reason != NEVER_TRADED]
+    if lacking:
+        yield f"it is not complete: {'; '.join(lacking)}"
+
+    fields = [
+        ("agent", to_plain(submitted.agent), to_plain(own.agent)),
+        ("limit", submitted.limit, own.limit),
+    ]
+    for name in sorted({*submitted.call, *own.call} - _TRANSPORT):
+        fields.append((f"call.{name}", submitted.call.get(name), own.call.get(name)))
+
+    for name, theirs, ours in fields:
+        if theirs != ours:
+            yield (
+                f"{name}: submitted {dumps_canonical(theirs)[:_SHOWN]}, found"
+                f" {dumps_canonical(ours)[:_SHOWN]}"
+            )
+
+
+def _rerun(by: str, on: str, card_id: str, submitted: Card, again: Card) -> Rerun:
+    claimed = figures_of(submitted)
+    rerun = figures_of(again)
+    figures = {}
+    for name, figure in claimed.items():
+        if figure.headline:
+            found = rerun[name].value if name in rerun else None
+            figures[name] = Figure(figure.value, found)
+
+    return Rerun(by=by, on=on, card=card_id, figures=figures)

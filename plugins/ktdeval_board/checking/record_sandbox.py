@@ -1,0 +1,243 @@
+"""Processes that read and execute the records of submissions: `python -m
+ktdeval_board.checking.record_sandbox`.
+
+Nothing of a submission is code, and no model is made from it. But the libraries that read its
+archives and tables are large, so that each submission is read in a process of its own, with limited
+memory, time and file sizes, no secrets in its environment, and no path of the board. A server
+imports the libraries once and forks a process for each job, a line on its stdin; it answers with
+the exit code, and results are files in a private folder.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pandas  # noqa: F401 - which pyarrow imports where it first reads a market
+import pyarrow as pa
+import zstandard
+
+from ktdeval.cards import TradingCard, load_card
+from ktdeval.errors import KtdevalError
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
+from ktdeval.values.files import write_atomic
+from ktdeval.values.parquet_footer import read_footer
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval_board.derived_documents import make_decisions, make_series
+
+RESULT = "result.json"
+SERIES = "series.json"
+DECISIONS = "decisions.json"
+STDERR = "stderr"
+CARD = "card.json"
+"""File name of the card in the run folder, of any task: no name from a submission becomes a path."""
+
+_BLOCK = 1 << 20
+_BYTES_OF_VALUE = 8
+"""Least size of a value of a column in memory, however well it was packed."""
+
+
+class Job(Value, frozen=True, kw_only=True):
+    """Job of a process."""
+
+    cwd: str  #: the folder that paths of plugins and of the market are relative to
+    run: str  #: the records as a run folder, with the submitted card as its card
+    card_id: str  #: SHA-256 of the card's file
+    out: str  #: the folder for results
+    #: `data` and `data_args` of the market as the board declares it; empty without one
+    changes: dict[str, Any]
+    plugins: tuple[str, ...]  #: further plugins to load
+    unpacked_bytes: int  #: largest size of a record unpacked
+    rows: int  #: most steps of an episode
+    memory_bytes: int  #: address space that this process may take
+    seconds: int  #: processor time that it may take
+    file_bytes: int  #: largest file that it may write
+
+
+class Result(Value, frozen=True, kw_only=True):
+    """Result of a process."""
+
+    size: tuple[tuple[str, str], ...] = ()  #: path and problem of files that are not read
+    findings: tuple[str, ...] = ()
+    error: str = ""  #: why it stopped before its end
+    episodes: int = 0  #: episodes that were executed again
+    steps: int = 0  #: steps that were executed again
+
+
+def main() -> int:
+    """Do the jobs on stdin, one after the other; answer each with the exit code of its process."""
+    answers = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a plugin's prints must not become answers
+    load_plugins(())
+    # Python warns of forks while pyarrow's allocator has a thread, which no job waits for.
+    warnings.filterwarnings("ignore", "This process", DeprecationWarning)
+
+    for line in sys.stdin.buffer:
+        process = os.fork()
+        if process == 0:
+            os.close(answers)
+            _do(line)
+
+        _, status = os.waitpid(process, 0)
+        os.write(answers, b"%d\n" % os.waitstatus_to_exitcode(status))
+
+    return 0
+
+
+def _do(line: bytes) -> NoReturn:
+    """Do a job in this process and end it, with code 0 if there is a result of any kind."""
+    code = 1
+    try:
+        job = decode_json(line, Job, "job")
+        os.chdir(job.cwd)
+        # A job has neither the server's stdin nor its stderr.
+        for stream, path in ((0, os.devnull), (2, f"{job.out}/{STDERR}")):
+            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), stream)
+
+        _set_limits(job)
+        write_atomic(Path(job.out) / RESULT, encode_canonical(_check_records(job)))
+        code = 0
+    finally:
+        if code != 0:
+            traceback.print_exc()
+
+        os._exit(code)
+
+
+def _set_limits(job: Job) -> None:
+    """Limit this process and its children; limits can't be raised again."""
+    limits = {
+        resource.RLIMIT_AS: job.memory_bytes,
+        resource.RLIMIT_CPU: job.seconds,
+        resource.RLIMIT_FSIZE: job.file_bytes,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, value in limits.items():
+        resource.setrlimit(kind, (value, value))
+
+
+def _check_records(job: Job) -> Result:
+    run = Path(job.run)
+    sizes = tuple(_size_problems(run, job))
+    if sizes:
+        return Result(size=sizes)
+
+    plugins = load_plugins(job.plugins)
+    try:
+        verified = verify_card(run / "cards" / CARD, plugins, job.changes, is_published=True)
+        if not verified.findings:
+            _derive(job, run, plugins)
+    except KtdevalError as error:
+        return Result(error=_without_run_path(str(error), run))
+
+    findings = tuple(_without_run_path(finding, run) for finding in verified.findings)
+    return Result(findings=findings, episodes=verified.episodes, steps=verified.steps)
+
+
+def _size_problems(run: Path, job: Job) -> Iterator[tuple[str, str]]:
+    """Yield path and problem of each file that would become too large."""
+    for path in sorted(run.glob("episodes/*/*")):
+        problem = None
+        if path.suffix == ".parquet":
+            problem = table_problem(path, job.unpacked_bytes, job.rows)
+        elif path.suffix == ".zst":
+            problem = lines_problem(path, job.unpacked_bytes)
+
+        if problem is not None:
+            yield str(path.relative_to(run)), problem
+
+
+def _derive(job: Job, run: Path, plugins: Plugins) -> None:
+    """Write series and decisions of a trading card whose records were verified."""
+    card = load_card(run / "cards" / CARD)
+    if not isinstance(card, TradingCard):
+        return
+
+    folder = RunFolder.load(run)
+    out = Path(job.out)
+    snapshot = open_recorded_snapshot(folder, plugins, job.changes)
+    write_atomic(out / SERIES, encode_canonical(make_series(folder, job.card_id, card, snapshot)))
+    write_atomic(out / DECISIONS, encode_canonical(make_decisions(folder, job.card_id, card)))
+
+
+def _without_run_path(text: str, run: Path) -> str:
+    return text.replace(f"{run}/", "").replace(str(run), "records")
+
+
+# -- how large a packed record would become, measured before anything reads it whole
+
+
+def lines_problem(path: Path, most_bytes: int) -> str | None:
+    """Return why compressed lines must not be unpacked, or None.
+
+    The size in the frame's header is checked first. Then everything is unpacked once, a block at a
+    time, as the header may be false.
+    """
+    try:
+        with path.open("rb") as stream:
+            stated = zstandard.frame_content_size(stream.read(_BLOCK))
+            if stated < 0:
+                return "its header does not state the size that it has unpacked"
+            if stated > most_bytes:
+                return f"would have {stated:,} bytes unpacked; at most {most_bytes:,} are taken"
+
+            stream.seek(0)
+            unpacked = 0
+            with zstandard.ZstdDecompressor().stream_reader(
+                stream, read_across_frames=True
+            ) as reader:
+                while True:
+                    block = reader.read(_BLOCK)
+                    if not block:
+                        break
+
+                    unpacked += len(block)
+                    if unpacked > stated:
+                        return f"has more bytes unpacked than the {stated:,} that its header states"
+    except zstandard.ZstdError as error:
+        return f"is no whole zstd file: {error}"
+
+    if unpacked != stated:
+        return f"has {unpacked:,} bytes unpacked, its header states {stated:,}"
+
+    return None
+
+
+def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
+    """Return why a Parquet file must not be read, or None, by its footer.
+
+    A footer may be false, too, so that reading still needs a limit of memory.
+    """
+    try:
+        footer = read_footer(path)
+    except (OSError, pa.ArrowException) as error:
+        return f"is no Parquet file: {' '.join(str(error).split())}"
+
+    if footer.num_rows > most_rows:
+        return f"has {footer.num_rows:,} rows; the longest window has {most_rows:,} days"
+
+    stated = 0
+    values = 0
+    for group in range(footer.num_row_groups):
+        rows = footer.row_group(group)
+        for column in range(rows.num_columns):
+            chunk = rows.column(column)
+            stated += max(chunk.total_uncompressed_size, 0)
+            values += max(chunk.num_values, 0)
+
+    size = max(stated, values * _BYTES_OF_VALUE)
+    if size > most_bytes:
+        return f"would have {size:,} bytes unpacked; at most {most_bytes:,} are taken"
+
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

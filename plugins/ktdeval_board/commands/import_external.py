@@ -1,0 +1,155 @@
+"""`ktdeval leaderboard import`: add what was made elsewhere to a board, a certificate of a mask or
+results of another harness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+import ktdeval
+from ktdeval.cards import ATTACHED, card_kinds, count
+from ktdeval.cli import (
+    FilePath,
+    PluginOptions,
+    RunPath,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+)
+from ktdeval.errors import PluginError, StoreError, UsageError, VerificationError, explained
+from ktdeval.runner import RunFolder, run_file
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
+from ktdeval_board.board_entries import VERDICT
+from ktdeval_board.document_types import Certified
+from ktdeval_board.exchange.lm_eval_import import file_name, import_results
+from ktdeval_board.layout import (
+    ANSWERS,
+    CERTIFICATE,
+    IMPORTED,
+    MANIFEST,
+    MARK,
+    TRANSCRIPT,
+    BoardFolder,
+)
+from ktdeval_board.options import BoardOptions, MovedOptions, moved_market, recorded_day
+from ktdeval_board.rules import load_rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(BoardOptions, MovedOptions, PluginOptions):
+    """Options of `leaderboard import`."""
+
+    runs: tuple[Path, ...] = flag(
+        (),
+        name="--attackers",
+        type=RunPath(),
+        metavar="RUN",
+        help="of a certificate: run of an attack; all, in order",
+    )
+    model: str | None = flag(
+        None,
+        metavar="NAME",
+        help="of results: name of the model [default: what the file says]",
+    )
+
+
+@example(
+    "ktdeval leaderboard import results.json --board my-board",
+    "ktdeval leaderboard import certificate.json --attackers ktdeval-runs/attack --board my-board",
+)
+@click.command("import")
+@click.argument("file", type=FilePath(), metavar="FILE")
+@options_of(ImportOptions)
+def import_file(file: Path, options: ImportOptions) -> None:
+    """Add the certificate of a mask with the runs of its attacks, or results of scoring tasks that
+    another harness wrote, such as lm-eval's results_*.json.
+
+    With --attackers FILE is a certificate: the probes are attacked again, and each model's answers
+    must follow from its recorded replies. Cards with this certificate are then shown as verified
+    and accepted in divisions that ask for one; until then it is shown as claimed. Without, FILE has
+    results: the site shows them as imported, with the source's SHA-256. They are never ranked: the
+    board has no records of them.
+    """
+    if not options.runs:
+        _add_results(file, options)
+        return
+
+    if options.model is not None:
+        raise UsageError("--model is of results, and --attackers of a certificate; leave one out")
+
+    _add_certificate(file, options)
+
+
+# ---- a certificate
+
+
+def _add_certificate(file: Path, options: ImportOptions) -> None:
+    load_rules(options.board)
+    plugins = open_plugins(options.plugin)
+    day = recorded_day()
+    verify = card_kinds(ATTACHED, plugins)[ATTACHED].verify
+    if verify is None:
+        raise PluginError("the plugin of certificates can't verify one")
+
+    difference = verify(file, plugins, moved_market(options), options.runs)
+    if difference is not None:
+        raise VerificationError(f"{file}: does not verify: {difference}")
+
+    sha256 = file_sha256(file)
+    folder = BoardFolder(options.board).certificate(sha256)
+    names = tuple(f"attack-{number}" for number in range(1, len(options.runs) + 1))
+    verdict = Certified(
+        certificate=sha256, checked_on=day, suite_version=ktdeval.__version__, runs=names
+    )
+
+    with explained(f"{folder}: can't write the certificate"):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / CERTIFICATE, read_plain(file))
+        _copy_runs(options.runs, [folder / name for name in names])
+
+    write_atomic(folder / VERDICT, dumps_pretty(to_plain(verdict)))
+    click.echo(f"{folder}: certificate verified, with {count(len(options.runs), 'attack')}")
+
+
+def _copy_runs(runs: Sequence[Path], targets: Sequence[Path]) -> None:
+    for path, target in zip(runs, targets, strict=True):
+        _copy_answers(RunFolder.load(path), target)
+
+
+def _copy_answers(run: RunFolder, target: Path) -> None:
+    """Copy the plan and the records of a run, which its answers follow from."""
+    names = [MANIFEST]
+    for spec in run.manifest.specs:
+        names += [f"episodes/{spec.id}/{name}" for name in (ANSWERS, TRANSCRIPT, MARK)]
+
+    # No other files: the run comes from outside and may hold anything.
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(target / name, read_plain(run_file(run.path, name)))
+
+
+# ---- results
+
+
+def _add_results(file: Path, options: ImportOptions) -> None:
+    rules = load_rules(options.board)
+    document = import_results(file, rules.limits.bytes_of("card_mb"), options.model)
+    folder = options.board / IMPORTED
+    if folder.is_symlink():
+        raise StoreError(f"{folder}: is a link; make it a folder")
+
+    folder.mkdir(exist_ok=True)
+    path = folder / file_name(document)
+    write_atomic(path, dumps_pretty(to_plain(document)))
+    click.echo(f"{path}: {count(len(document.results), 'result')} of {document.model.name}")
+
+    for note in document.notes:
+        click.echo(f"note: {note}")

@@ -1,0 +1,357 @@
+"""`ktdeval leaderboard init` and `baselines`: begin a board, and submit the baselines that its
+divisions lack.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ktdeval.cards import count
+from ktdeval.cli import FilePath, PluginOptions, example, flag, open_plugins, options_of
+from ktdeval.errors import ConfigError, UsageError, VerificationError
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner import Registrant
+from ktdeval.task_api import is_scoring
+from ktdeval.values.config_options import build
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_board.baselines import first_day, run_baseline
+from ktdeval_board.board_entries import Board, load_board
+from ktdeval_board.document_types import Stored
+from ktdeval_board.init import BegunBoard, NewBoard, init_board
+from ktdeval_board.options import (
+    MovedOptions,
+    as_seeds,
+    board_argument,
+    moved_market,
+    recorded_day,
+)
+from ktdeval_board.redacted_records import Redactor
+from ktdeval_board.register import RegisterRequest, baseline_key
+from ktdeval_board.registrations import BOARD_SUBMITTER
+from ktdeval_board.rules import Baseline, Division, Rules
+from ktdeval_board.submit import SubmitRequest, submit_run
+from ktdeval_board.submitter_claims import NO_CUTOFF, Claims
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(PluginOptions):
+    """Options of `leaderboard init`."""
+
+    name: str = flag("", help="short name: lower-case letters, digits and dashes")
+    title: str = flag("", help="heading of the site")
+    tasks: tuple[str, ...] = flag(
+        (), metavar="TASKS", help="tasks, groups or globs, with commas; each becomes a division"
+    )
+    data: str | None = flag(
+        None, metavar="DATA", help="data provider or snapshot folder [default: synthetic]"
+    )
+    data_args: Mapping[str, JsonValue] = flag({}, help="arguments of the data provider")
+    windows: tuple[str, ...] = flag(
+        (), metavar="WINDOWS", help="names, globs or FIRST:LAST days [default: the tasks' own]"
+    )
+    seeds: str | None = flag(
+        None, metavar="SEEDS", help="seeds of every card, such as 0,1,2 [default: 0]"
+    )
+    contact: str = flag(
+        "",
+        help="e-mail address or https address for questions; baselines are submitted in its name",
+    )
+    config: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help=(
+            "YAML file of these options and of market, certificate, attackers, keys,"
+            " most_registrations, baselines, url, summary; options count more"
+        ),
+    )
+
+
+@example(
+    "ktdeval leaderboard init my-board --name my-board --title 'My board'"
+    " --tasks blinded_open_research --contact you@example.org"
+)
+@click.command()
+@click.argument("folder", type=FilePath(), metavar="DIR")
+@options_of(InitOptions)
+def init(folder: Path, options: InitOptions) -> None:
+    """Begin a board in DIR: its rules, README, schemas, and the workflow that checks submissions.
+
+    A division is made of each task, with its windows and seeds, on one market; what is compared is
+    fixed by hashes in board.yaml.
+    """
+    new = _new_board(options)
+    if not (new.contact or new.url) and sys.stdin.isatty():
+        contact = click.prompt(
+            "contact: e-mail or https address in whose name the baselines are submitted"
+        )
+        new = replace(new, contact=contact)
+
+    plugins = open_plugins(options.plugin)
+    _print_begun(folder, init_board(folder, new, plugins))
+
+
+def _new_board(options: InitOptions) -> NewBoard:
+    """Return the wishes for a new board: by options, else by the file. Raises UsageError: a name, a
+    title or tasks are missing; ConfigError: the file is none of a board's wishes.
+    """
+    wishes: dict[str, Any] = {}
+    if options.config is not None:
+        wishes = dict(load_yaml(options.config))
+        if isinstance(wishes.get("seeds"), str):
+            wishes["seeds"] = as_seeds(wishes["seeds"])
+
+        # so that a mistake in the file is reported with the file's name
+        build(NewBoard, {**_LEAST, **wishes}, str(options.config))
+
+    for name in ("name", "title", "tasks", "data", "data_args", "windows", "contact"):
+        value = getattr(options, name)
+        if value:
+            wishes[name] = value
+
+    if options.seeds is not None:
+        wishes["seeds"] = as_seeds(options.seeds)
+
+    for name in ("name", "title", "tasks"):
+        if not wishes.get(name):
+            raise UsageError(f"a board has a name, a title and tasks; say --{name}, too")
+
+    wishes["opened_on"] = recorded_day()
+    return build(NewBoard, wishes, "options")
+
+
+#: What a board must have, where only a file's other fields are looked at
+_LEAST = {"name": "board", "title": "Board", "tasks": ("task",), "opened_on": "2000-01-01"}
+
+
+def _print_begun(folder: Path, begun: BegunBoard) -> None:
+    """Print a new board's divisions, what its maintainers should know, and the next command."""
+    rules = begun.rules
+    market = f"a {rules.market}" if rules.market else "no"
+    click.echo(f"{folder}: board {rules.name} of {market} market")
+
+    for division in rules.divisions:
+        sizes = []
+        if division.windows:
+            sizes.append(count(len(division.windows), "window"))
+
+        if division.seeds:
+            sizes.append(count(len(division.seeds), "seed"))
+
+        click.echo(f"  division {division.id}: {' × '.join(sizes)}")
+
+    for note in begun.notes:
+        click.echo(f"note: {note}", err=True)
+
+    lucky = [each.id for each in rules.divisions if each.is_governed and len(each.seeds) == 1]
+    if lucky:
+        click.echo(
+            f"note: {', '.join(lucky)}: one seed, so one draw a window; more (--seeds 0-2) average"
+            " the luck of a key out",
+            err=True,
+        )
+
+    if rules.baselines:
+        contact = "" if _contact_of(rules) else " --contact ADDRESS"
+        click.echo(f"next: ktdeval leaderboard baselines {folder}{contact}")
+
+
+def _contact_of(rules: Rules) -> str:
+    """Return the address in whose name a board submits its baselines; empty if it has none."""
+    if rules.contact:
+        return rules.contact
+
+    return rules.url if rules.url.startswith("https://") else ""
+
+
+# ---- baselines
+
+
+_STRATEGY = "baseline"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselinesOptions(MovedOptions, PluginOptions):
+    """Options of `leaderboard baselines`."""
+
+    division: str | None = flag(
+        None, metavar="ID", help="of this division alone [default: of all that trade]"
+    )
+    records: Stored = flag(
+        "elsewhere",
+        help=(
+            "repository: store ledgers and transcripts; elsewhere: store none, the check runs the"
+            " baseline again"
+        ),
+    )
+    concurrency: int = flag(
+        1, type=click.IntRange(1, 10_000), metavar="N", help="episodes run at once"
+    )
+    contact: str = flag(
+        "",
+        help="e-mail address or https address in whose name they stand [default: the board's]",
+    )
+
+
+@example("ktdeval leaderboard baselines my-board")
+@click.command()
+@board_argument
+@options_of(BaselinesOptions)
+def baselines(board: Path, options: BaselinesOptions) -> None:
+    """Run the baselines that the board in DIR always shows, and submit their cards; those that are
+    there are passed over.
+
+    They need no key and cost nothing but time. `ktdeval leaderboard check` confirms them
+    afterwards.
+    """
+    plugins = open_plugins(options.plugin)
+    loaded = load_board(board)
+    contact = options.contact or _contact_of(loaded.rules)
+    if not contact:
+        raise ConfigError(
+            "board.yaml: contact is empty; baselines are submitted in the board's name, so set it"
+            " or say --contact"
+        )
+
+    divisions = list(loaded.rules.divisions)
+    if options.division is not None:
+        divisions = [loaded.rules.division(options.division)]
+
+    work = _BaselineRuns(
+        loaded,
+        plugins,
+        contact,
+        recorded_day(),
+        options.records,
+        moved_market(options),
+        options.concurrency,
+    )
+    lacking = list(_lacking(loaded, divisions, plugins))
+    for number, (division, baseline) in enumerate(lacking, start=1):
+        click.echo(f"[{number}/{len(lacking)}] {division.id}: {baseline.model}", err=True)
+        click.echo(work.submit(division, baseline))
+
+    if lacking:
+        submitted = count(len(lacking), "baseline")
+        click.echo(f"{submitted} submitted; next: ktdeval leaderboard check {board}")
+    else:
+        click.echo("no baseline is missing")
+
+
+def _lacking(
+    board: Board, divisions: list[Division], plugins: Plugins
+) -> Iterator[tuple[Division, Baseline]]:
+    """Yield the baselines that divisions of trading tasks have no card of."""
+    for division in divisions:
+        if is_scoring(plugins.make_task(division.task)):
+            continue
+
+        models = {entry.model for entry in board.of_division(division)}
+        for baseline in board.rules.baselines:
+            if baseline.model not in models:
+                yield division, baseline
+
+
+@dataclass(frozen=True)
+class _BaselineRuns:
+    """Runs baselines and submits their cards in the board's name."""
+
+    board: Board
+    plugins: Plugins
+    contact: str
+    day: str
+    stored: Stored
+    changes: dict[str, Any]  #: `data` and `data_args` where the market is on this machine
+    concurrency: int
+
+    def submit(self, division: Division, baseline: Baseline) -> str:
+        """Run a baseline on a division and submit it; return the path of its card in the board.
+
+        Raises VerificationError: the board does not accept it.
+        """
+        rules = self._rules_here(division)
+        board = self.board.folder.path
+        with temporary_folder("ktdeval-baseline-") as private:
+            run = private / "run"
+            run_baseline(
+                rules,
+                division,
+                baseline,
+                run,
+                self.plugins,
+                concurrency=self.concurrency,
+                **self._key(rules, division, baseline),
+            )
+            request = SubmitRequest(
+                run,
+                self.day,
+                stored=self.stored,
+                changes=self.changes,
+                is_executed=self.stored == "repository",
+            )
+            # A model that reads only the market writes nothing private into its run.
+            redactor = Redactor({})
+            claims = self._claims(division, baseline)
+            outcome = submit_run(board, request, claims, self.plugins, redactor)
+
+        if outcome.missing:
+            raise VerificationError(
+                f"{division.id}: {baseline.model}: the board does not take it: {outcome.missing[0]}"
+            )
+
+        return outcome.submitted[0].paths[0]
+
+    def _rules_here(self, division: Division) -> Rules:
+        """Return the board's rules, with a division's market where it is on this machine."""
+        rules = self.board.rules
+        market = rules.snapshot_of(division)
+        if market is None or not self.changes:
+            return rules
+
+        return rules.with_market(msgspec.structs.replace(market, **self.changes))
+
+    def _key(self, rules: Rules, division: Division, baseline: Baseline) -> dict[str, str]:
+        """Return the option of a run under the key that the board draws for it, if it draws any."""
+        if not division.is_governed:
+            return {}
+
+        submitter = Registrant(name=BOARD_SUBMITTER, contact=self.contact)
+        request = RegisterRequest(division.id, {}, submitter, self.day)
+        key = baseline_key(self.board.folder.path, rules, baseline, request, self.plugins)
+        return {"registration": str(key)}
+
+    def _claims(self, division: Division, baseline: Baseline) -> Claims:
+        cutoff = NO_CUTOFF
+        source = "a fixed rule, which no data were trained on"
+        if baseline.kind == "random":
+            source = "random trades, which no data were trained on"
+
+        if baseline.kind == "supervised":
+            cutoff = (date.fromisoformat(first_day(division)) - timedelta(days=1)).isoformat()
+            source = "trained on the snapshot's days before the division's first window"
+
+        # Withdrawn cards of the baseline count as attempts, too.
+        there = [
+            entry
+            for entry in self.board.entries
+            if entry.division == division and entry.model == baseline.model
+        ]
+
+        return Claims(
+            submitter=BOARD_SUBMITTER,
+            contact=self.contact,
+            cutoff=cutoff,
+            cutoff_source=source,
+            strategy=_STRATEGY,
+            attempts=len(there) + 1,
+        )

@@ -1,0 +1,485 @@
+"""Documents of a board as typed values, of submitters and of its own check; their JSON Schemas are
+made of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ktdeval.trading import Provenance
+from ktdeval.values.secret_free_addresses import AddressText
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, to_plain
+
+_PATTERNS = {
+    "[a-z0-9-]": "lower-case letters, digits and dashes",
+    "{64}": "64 hexadecimal digits",
+    "[0-9]{4}": "a day as YYYY-MM-DD",
+    "@[": "an e-mail address, or an https address",
+    "^https": "an address that begins with https://",
+    "^[^<>": "one line of plain text without < and >",
+}
+
+
+def in_words(message: str) -> str:
+    """Return what is wrong with a document, with what a text must be in words instead of as a
+    pattern.
+    """
+    head, regex, pattern = message.partition(" matching regex ")
+    words = (words for part, words in _PATTERNS.items() if part in pattern)
+    return f"{head} of {next(words, pattern)}" if regex else message
+
+
+# `$` alone would let a line break stand at the end.
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+EpisodeId = Annotated[str, Meta(pattern=r"^[0-9a-f]{20}$(?!\n)")]
+Day = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$(?!\n)",
+        extra_json_schema={"format": "date"},
+    ),
+]
+Line = Annotated[
+    str,
+    Meta(
+        description="One line of plain text, without markup or control characters.",
+        min_length=1,
+        max_length=300,
+        pattern="^[^<>\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u200b-\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ufeff\\ud800-\\udfff]*$(?!\n)",
+    ),
+]
+Address = Annotated[
+    str, Meta(pattern=r"""^https://[^\s<>"']+$(?!\n)""", max_length=300), AddressText()
+]
+Contact = Annotated[
+    str,
+    Meta(
+        pattern=r"""^([^\s<>@"']+@[^\s<>@"']+\.[^\s<>@"']+|https://[^\s<>"']+)$(?!\n)""",
+        max_length=200,
+    ),
+    AddressText(),
+]
+Count = Annotated[int, Meta(ge=0)]
+Version1 = Literal[1]
+RECORD_FORM = (
+    r"manifest\.json|canary\.json|certificate\.json"
+    r"|episodes/[0-9a-f]{20}/(ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json)"
+)
+"""Files that records are made of, relative to their folder."""
+RecordPath = Annotated[
+    str, Meta(description="Relative to the run folder.", pattern=rf"^({RECORD_FORM})$(?!\n)")
+]
+
+Tier = Literal["unchecked", "self-reported", "re-executed", "re-run"]
+"""How far the board has confirmed a card's figures:
+
+    unchecked       no verdict on these very bytes yet; never ranked
+    self-reported   valid and complete, but its records or its market are not at hand
+    re-executed     every figure follows from the recorded replies, on the board's own market
+    re-run          the board's maintainers ran the plan themselves, too
+"""
+TRUST: tuple[Tier, ...] = ("re-run", "re-executed", "self-reported", "unchecked")
+"""Tiers, the best confirmed first."""
+
+
+Stored = Literal["repository", "elsewhere"]
+"""Storage of a card's records: under records/<card id>/, or not in the repository."""
+
+
+class OmitDefaults(Value, frozen=True, omit_defaults=True, kw_only=True):
+    """Base of documents that omit fields with their default values."""
+
+
+class Submitter(OmitDefaults, frozen=True, kw_only=True):
+    """Person or team that submits."""
+
+    name: Line  #: Who submits: a person or a team
+    #: E-mail address, or https address of a profile, at which questions are answered.
+    contact: Contact
+    organisation: Line = ""
+    url: Address = ""
+
+
+Cutoff = Annotated[
+    str, Meta(pattern=r"^([0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|none|unknown)$(?!\n)")
+]
+
+
+class SubmittedModel(OmitDefaults, frozen=True, kw_only=True):
+    """Model, with what only its submitter can say of it."""
+
+    name: Line  #: Full name of the model, as on the card
+    #: Last day of the training data; none: nothing was trained (a rule); unknown: it is not known.
+    cutoff_date: Cutoff
+    #: Where the date is from, what shows that nothing was trained, or why it is not known
+    cutoff_source: Line
+    released_on: Day = ""
+    open_weights: bool | None = None
+    url: Address = ""
+
+    def __post_init__(self) -> None:
+        _check_days(cutoff_date=self.cutoff_day, released_on=self.released_on)
+
+    @property
+    def cutoff_day(self) -> str | None:
+        """Last day of the training data; None where nothing was trained, or it is not known."""
+        return self.cutoff_date if self.cutoff_date[0].isdigit() else None
+
+
+class SubmittedAgent(OmitDefaults, frozen=True, kw_only=True):
+    """Agent scaffold."""
+
+    name: Line  #: Name of the agent scaffold, as on the card
+    #: A word for what the agent is told to do, such as baseline; the site filters by it
+    strategy: Line = ""
+    url: Address = ""
+
+
+class Attempts(OmitDefaults, frozen=True, kw_only=True):
+    """Runs that were made."""
+
+    #: Runs that were made of this model and agent on this task's windows: the submitted one,
+    #: limited and aborted ones included.
+    runs: Annotated[int, Meta(ge=1, le=1_000_000)]
+    note: Line = ""
+
+
+class Submission(OmitDefaults, frozen=True, kw_only=True):
+    """Submission of a ktdeval result card to a leaderboard, version 1."""
+
+    schema_version: Version1
+    card: Sha256  #: SHA-256 of the card's file
+    submitter: Submitter
+    model: SubmittedModel
+    agent: SubmittedAgent
+    attempts: Attempts
+    submitted_on: Day
+    #: Statement that the records are those of one run as it was made, chosen before its result was
+    #: known.
+    statement: Annotated[bool, Meta(extra_json_schema={"const": True})]
+    note: Line = ""
+
+    def __post_init__(self) -> None:
+        _check_days(submitted_on=self.submitted_on)
+        if not self.statement:
+            raise ValueError("statement: must be true")
+
+
+class RecordFile(Value, frozen=True, kw_only=False):
+    """File of the records."""
+
+    path: RecordPath
+    sha256: Sha256
+    bytes: Count
+
+
+class Records(OmitDefaults, frozen=True, kw_only=True):
+    """Records of a submitted ktdeval result card, version 1."""
+
+    schema_version: Version1
+    card: Sha256
+    #: `repository`: under records/<card id>/. `elsewhere`: not in the repository
+    stored: Stored
+    files: Annotated[tuple[RecordFile, ...], Meta(max_length=100_000)]
+    #: Where records that are stored elsewhere can be had; the board's check never opens it
+    url: Address = ""
+
+
+class ImportSource(Value, frozen=True):
+    """File that was imported."""
+
+    sha256: Sha256
+    bytes: Count
+
+
+class Harness(Value, frozen=True, kw_only=True):
+    """Harness that wrote the results."""
+
+    name: Literal["lm-eval"]
+    version: Line | None  #: Null where the file does not say
+    revision: Line | None  #: Revision of the source that ran; null where the file does not say
+
+
+class ImportedModel(Value, frozen=True, kw_only=True):
+    """Model, as the harness says it."""
+
+    name: Line
+    backend: Line | None  #: What the harness ran the model with, such as hf or vllm
+
+
+class ImportedResult(OmitDefaults, frozen=True, kw_only=True):
+    """One figure."""
+
+    task: Line
+    task_version: Line | None  #: Null where the file does not say
+    metric: Line
+    filter: Line  #: How answers were taken out of replies; `none` where they were taken as they are
+    value: float | None  #: In the harness's own unit
+    reason: Line = ""  #: Why the value is null
+    stderr: Annotated[float, Meta(ge=0)] | None  #: Standard error, in the unit of the value
+    n: Count | None  #: Samples; null where the file does not say
+    higher_is_better: bool | None  #: Null where the file does not say
+    few_shot: Count | None  #: Examples in the prompt; null where the file does not say
+    is_group: bool  #: Whether it sums up other tasks of the file
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != bool(self.reason):
+            raise ValueError("reason: stands where the value is null, and nowhere else")
+
+
+class Imported(Value, frozen=True, kw_only=True):
+    """Results of another harness, imported into a ktdeval leaderboard, version 1: shown as
+    imported, never ranked.
+    """
+
+    schema_version: Version1
+    source: ImportSource
+    harness: Harness
+    model: ImportedModel
+    date: Day | None  #: Day of the evaluation (UTC); null where the file does not say
+    #: Samples, or their share if below 1, that each task was cut to; null: not cut
+    limit: float | None
+    results: Annotated[tuple[ImportedResult, ...], Meta(min_length=1, max_length=20_000)]
+    notes: Annotated[tuple[Line, ...], Meta(max_length=1000)]  #: What was left out, and why
+
+
+def _check_days(**days: str | None) -> None:
+    """Raise ValueError for a day that does not exist, such as 2023-02-30."""
+    for field, day in days.items():
+        if day:
+            try:
+                date.fromisoformat(day)
+            except ValueError as error:
+                raise ValueError(f"{field}: {day} is no day") from error
+
+
+Reason = Annotated[str | None, Meta(description="Why there is no value; null where there is one.")]
+Line4 = Annotated[
+    list[float] | None,
+    Meta(
+        description=(
+            "[n] linked contribution since the base day; all parts add up to the return. Old series"
+            " have no industry."
+        )
+    ),
+]
+
+
+class Figure(Value, frozen=True, kw_only=False):
+    """Headline figure, submitted and found again."""
+
+    submitted: float | None
+    rerun: float | None
+
+
+class Rerun(Value, frozen=True, kw_only=True):
+    """Run of the same plan by the board's maintainers."""
+
+    by: str
+    on: Day
+    card: Sha256  #: SHA-256 of the card of the maintainers' run
+    figures: dict[str, Figure]  #: Headline figures: submitted and found again
+
+
+class Verdict(Value, frozen=True, kw_only=True):
+    """Verdict of a board's check on a submitted card, version 1."""
+
+    schema_version: Version1 = 1
+    card: Sha256
+    division: str
+    tier: Literal["self-reported", "re-executed", "re-run"]
+    checked_on: Day
+    suite_version: str
+    episodes: Count  #: Episodes that were executed again
+    steps: Count  #: Steps that were executed again
+    notes: tuple[str, ...]  #: Why the tier is not higher, and what a reader should know
+    rerun: Rerun | None
+
+    @property
+    def is_executed(self) -> bool:
+        """Whether the board executed the card's replies, or its plan, itself."""
+        return self.tier != "self-reported"
+
+
+class Certified(Value, frozen=True, kw_only=True):
+    """Verdict of a board's maintainers on a certificate: its attack runs were verified."""
+
+    schema_version: Version1 = 1
+    certificate: Sha256
+    checked_on: Day
+    suite_version: str
+    runs: tuple[str, ...]
+
+
+class Envelope(Value, frozen=True, kw_only=True):
+    """Random traders of an episode's activity."""
+
+    levels: list[float]  #: Quantile levels of the bands
+    bands: list[list[float]]  #: For each level [n + 1] NAV over the initial cash
+    #: Share of the random traders that the episode beats, ties half
+    rank: Annotated[float, Meta(ge=0, le=1)]
+    p_value: Annotated[float, Meta(ge=0, le=1)]
+    paths: Annotated[int, Meta(ge=1)]
+
+
+class EpisodeSeries(Value, frozen=True, kw_only=True):
+    """Days of one episode."""
+
+    id: EpisodeId
+    window: str
+    seed: int
+    base_day: Day  #: Day of the first decision, whose close is the base of all levels
+    #: [n] days of fills, at whose closes all other figures are
+    days: Annotated[list[Day], Meta(min_length=1)]
+    nav: list[float]  #: [n + 1] NAV over the initial cash; the first is 1
+    gross_nav: list[float]  #: [n + 1] the daily returns before fees, compounded
+    benchmark: list[float] | None  #: [n + 1] level of the benchmark over that of the base day
+    benchmark_reason: Reason
+    invested: list[float]  #: [n] holdings at the close, as a fraction of the NAV
+    names: list[Count]  #: [n] names held at the close
+    turnover: list[float]  #: [n] notional bought and sold, as a fraction of the NAV at the open
+    common: Line4
+    industry: Line4 = None
+    style: Line4
+    selection: Line4
+    trading: Line4
+    selection_daily: list[float] | None  #: [n] selection of each day, not linked
+    #: Factor to mean exposure over the days on which something was held; null where nothing ever
+    #: was.
+    exposures: dict[str, float | None] | None
+    attribution_reason: Reason
+    envelope: Envelope | None
+    envelope_reason: Reason
+    #: [n + 1] price of a task's only asset over that of the base day; there where figures compare
+    #: with its Buy & Hold.
+    asset: list[float] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        n = len(self.days)
+        per_day = (
+            self.invested,
+            self.names,
+            self.turnover,
+            self.common,
+            self.industry,
+            self.style,
+            self.selection,
+            self.trading,
+        )
+        if any(
+            levels is not None and len(levels) != n + 1
+            for levels in (self.nav, self.gross_nav, self.benchmark, self.asset or None)
+        ) or any(line is not None and len(line) != n for line in (*per_day, self.selection_daily)):
+            raise ValueError("its lists do not fit its days")
+
+
+class Series(Value, frozen=True, kw_only=True):
+    """Daily series of a checked ktdeval result card, version 1: derived from the records; six
+    significant digits.
+    """
+
+    schema_version: Version1
+    card: Sha256
+    episodes: list[EpisodeSeries]  #: In the order of the card
+
+
+class Order(Value, frozen=True, kw_only=True):
+    """Order of a day."""
+
+    #: The stock; where there is none of that name, what the model wrote
+    code: Annotated[str, Meta(max_length=40)]
+    side: Literal["BUY", "SELL"]
+    asked: Annotated[str, Meta(max_length=40)]  #: The target weight, such as `8 %`, or `300 shares`
+    filled: Count | Annotated[float, Meta(ge=0)]  #: Shares or coins; in A-shares whole ones
+    price: float | None  #: A share, in the currency of the market; null where nothing was filled
+    status: Literal["filled", "partially_filled", "rejected"]
+    #: The trading rule that rejected or cut the order; null where it was filled whole.
+    rule: Annotated[str, Meta(max_length=40)] | None
+    reason: Annotated[str, Meta(max_length=160)]  #: The model's reason, cut to 160 characters
+
+
+class DecisionStep(Value, frozen=True, kw_only=True):
+    """Decision of a day."""
+
+    day: Day  #: Day of the fills
+    decided_on: Day  #: Day of the decision; its close was the last thing known
+    #: Who decided: the model, or the engine, which then holds
+    by: Provenance
+    why: Annotated[str, Meta(max_length=300)]  #: The model's overall reason, cut to 300 characters
+    orders: tuple[Order, ...]
+    #: [code, weight] at the close, largest first, shorts below 0 and last; a weight is a fraction of
+    #: the NAV
+    holdings: tuple[tuple[str, float], ...]
+
+
+class SignalCounts(Value, frozen=True, kw_only=True):
+    """Signals of an analyst."""
+
+    Bullish: Count = 0
+    Bearish: Count = 0
+    Neutral: Count = 0
+    no_signal: Count = 0  #: Assets shown on which its answer has none that can be read
+
+
+class EpisodeDecisions(Value, frozen=True, kw_only=True):
+    """Decisions of one episode."""
+
+    id: EpisodeId
+    window: str
+    seed: int
+    steps: tuple[DecisionStep, ...]
+    #: Signals of each analyst of a team over all days and assets; there where a fund's team gave
+    #: any.
+    signals: Annotated[dict[str, SignalCounts], Meta(max_length=40)] | UnsetType = UNSET
+
+
+class Decisions(Value, frozen=True, kw_only=True):
+    """Orders and holdings by day of a checked ktdeval result card, version 1. Reasons are the
+    model's words, never markup.
+    """
+
+    schema_version: Version1
+    card: Sha256
+    episodes: tuple[EpisodeDecisions, ...]  #: In the order of the card
+
+
+DIGITS = 6
+"""Significant digits of all derived figures: a NAV to the hundredth of a basis point, and files of
+a third of the size.
+"""
+
+
+def rounded(value: JsonValue) -> JsonValue:
+    """Return a JSON value with each float to `DIGITS` significant digits; one that is not finite
+    becomes null.
+    """
+    if isinstance(value, float):
+        return rounded_or_none(value)
+    if isinstance(value, Mapping):
+        return {name: rounded(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(member) for member in value]
+
+    return value
+
+
+def rounded_or_none(value: float | None) -> float | None:
+    """Return a number to `DIGITS` significant digits; None for None and what is not finite."""
+    if value is None or not math.isfinite(value):
+        return None
+
+    # `+ 0.0` makes a zero of minus zero.
+    return float(f"{value:.{DIGITS}g}") + 0.0
+
+
+def to_object(value: object) -> dict[str, JsonValue]:
+    """Return a typed value as a JSON object."""
+    plain = to_plain(value)
+    assert isinstance(plain, dict)
+    return plain

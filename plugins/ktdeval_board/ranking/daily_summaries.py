@@ -1,0 +1,116 @@
+"""Facts of a card's daily series that the ranking needs: few numbers, so that those of thousands of
+cards fit in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval_board.document_types import EpisodeSeries, Series
+
+Cell = tuple[str, int]  #: Window and seed
+Vector = npt.NDArray[np.float64]
+Days = npt.NDArray[np.datetime64]
+LoadSeries = Callable[[str], Series | None]  #: Card id -> its series; None where the board has none
+
+NO_SERIES = "no daily series: the board has not executed the records of this card"
+
+
+@dataclass(frozen=True)
+class EpisodeDays:
+    """Days of one episode."""
+
+    days: Days  #: [n] trading days
+    #: [n] simple daily returns of the NAV; NaN where the NAV before or after is not positive
+    returns: Vector
+    selection: Vector  #: [n] daily selection returns, unlinked; NaN where they are not defined
+
+
+@dataclass(frozen=True)
+class SeriesFacts:
+    """Facts of one card's series, by cell."""
+
+    #: total return before fees, or why there is none
+    gross: Mapping[Cell, float | str] = field(default_factory=dict)
+    #: share of random traders beaten, or why there is none
+    beaten: Mapping[Cell, float | str] = field(default_factory=dict)
+    daily: Mapping[Cell, EpisodeDays] = field(default_factory=dict)
+
+
+def facts_of(series: Series) -> SeriesFacts:
+    """Return the facts of a series."""
+    arrays: dict[tuple[str, ...], Days] = {}
+    gross = dict[Cell, float | str]()
+    beaten = dict[Cell, float | str]()
+    daily = dict[Cell, EpisodeDays]()
+
+    for episode in series.episodes:
+        cell = (episode.window, episode.seed)
+        envelope = episode.envelope
+        if min(*episode.nav, *episode.gross_nav) > 0:
+            gross[cell] = episode.gross_nav[-1] / episode.gross_nav[0] - 1.0
+        else:
+            gross[cell] = "a level is not positive"
+
+        if envelope is not None:
+            beaten[cell] = envelope.rank
+        else:
+            beaten[cell] = episode.envelope_reason or "no order was filled"
+
+        daily[cell] = _daily(episode, arrays)
+
+    return SeriesFacts(gross, beaten, daily)
+
+
+def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> EpisodeDays:
+    # Episodes of one window share one array of days.
+    days = tuple(episode.days)
+    if days not in arrays:
+        arrays[days] = np.array(days, dtype="datetime64[D]")
+
+    selection = np.full(len(days), math.nan)
+    if episode.selection_daily is not None:
+        selection = np.array(episode.selection_daily)
+
+    nav = np.array(episode.nav)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        returns = nav[1:] / nav[:-1] - 1.0
+
+    is_positive = (nav[1:] > 0) & (nav[:-1] > 0)
+    return EpisodeDays(arrays[days], np.where(is_positive, returns, math.nan), selection)
+
+
+def mean_by_day(episodes: Sequence[Sequence[EpisodeDays]], attribute: str) -> Vector:
+    """Return the [days, agents] means over seeds, and over windows that share a day: a day counts
+    once however many windows hold it.
+    """
+    if not episodes or not episodes[0]:
+        return np.empty((0, len(episodes)))
+
+    # All agents have the days of the first.
+    dates = np.concatenate([each.days for each in episodes[0]])
+    days, index = np.unique(dates, return_inverse=True)
+    index = index.reshape(-1)
+    counts = np.bincount(index, minlength=len(days))
+    means = []
+
+    for of_agent in episodes:
+        column = np.concatenate([getattr(each, attribute) for each in of_agent])
+        means.append(np.bincount(index, column, len(days)) / counts)
+
+    return np.array(means).T
+
+
+def same_days(one: Sequence[EpisodeDays], other: Sequence[EpisodeDays]) -> bool:
+    """Return whether two agents' episodes cover the same days."""
+    if len(one) != len(other):
+        return False
+
+    return all(
+        np.array_equal(left.days, right.days) for left, right in zip(one, other, strict=True)
+    )

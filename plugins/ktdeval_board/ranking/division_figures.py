@@ -1,0 +1,561 @@
+"""Figures of a division's cards by episode and over a scope, and reference rows, which are no card
+and always there: the benchmark, random traders, and chance in a scoring task.
+
+A figure over a scope is defined as on the card itself over all its episodes (`metrics` of a card):
+the median over the episodes where it is defined, with the interquartile range if there are at least
+two, else with the single episode's own interval.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.cards import (
+    QUARTILES,
+    EpisodeMetric,
+    Line,
+    ScoreLine,
+    ScoringCard,
+    TradingCard,
+    TradingEpisode,
+    card_prices,
+    episode_cost,
+    episode_tokens,
+    spread_of,
+)
+from ktdeval.stats import is_never, never_in
+from ktdeval_board.board_entries import Card, Entry, unset_to_none
+from ktdeval_board.document_types import DIGITS
+from ktdeval_board.ranking.column_texts import EXTRA, by_trust
+from ktdeval_board.ranking.daily_summaries import NO_SERIES, Cell, SeriesFacts, Vector
+from ktdeval_board.ranking.rows import FigureRow, Row
+
+Benchmark = Mapping[str, Mapping[str, float]]
+"""Window to metric to value of buying and holding the benchmark."""
+
+_NO_EPISODE = "no finished episode"
+
+
+@dataclass(frozen=True)
+class ScopeFigures:
+    """Figures of entries over one scope; arrays are [entries, columns]."""
+
+    value: Vector  #: NaN where undefined
+    low: Vector  #: ends of the interval; NaN where there is none (low, high)
+    high: Vector
+    kind: list[list[str | None]]  #: kind of the interval; None where there is none
+    n: npt.NDArray[np.int64]  #: episodes (scores: samples) with a value
+    planned: npt.NDArray[np.int64]  #: [entries] episodes that the scope has
+    reasons: list[dict[str, str]]  #: column -> why its value is undefined, for each entry
+
+
+class _FigureGrid:
+    """Figures with their intervals and the reasons why they are undefined."""
+
+    def __init__(self, *shape: int) -> None:
+        self.value = np.full(shape, math.nan)
+        self.low = np.full(shape, math.nan)
+        self.high = np.full(shape, math.nan)
+        self.kind = np.full(shape, None, dtype=object)
+        self.reason = np.full(shape, None, dtype=object)
+
+    def put(self, index: tuple[int, ...], figure: ScoreLine | Line | EpisodeMetric) -> None:
+        if figure.value is None:
+            self.reason[index] = unset_to_none(figure.reason) or ""
+            # An event that never happens is later than any number, so its time is not missing.
+            if is_never(self.reason[index]):
+                self.value[index] = math.inf
+
+            return
+
+        self.value[index] = figure.value
+        spread = spread_of(figure)
+        if spread is not None and spread.low is not None:
+            self.low[index] = spread.low
+            self.high[index] = spread.high
+            self.kind[index] = spread.kind
+
+
+@dataclass(frozen=True)
+class EpisodeSamples:
+    """Figures by episode of entries that share windows and seeds; the grid is [entries, cells,
+    columns].
+    """
+
+    entries: Sequence[Entry]
+    cells: Sequence[Cell]  #: window and seed of each episode that was asked for
+    columns: Sequence[str]
+    grid: _FigureGrid
+    decided: Vector  #: [entries, cells] steps (decided, planned)
+    planned: Vector
+
+    def over(self, windows: Collection[str]) -> ScopeFigures:
+        """Return the figures over some of the windows."""
+        chosen = [number for number, (window, _) in enumerate(self.cells) if window in windows]
+        value = self.grid.value[:, chosen]
+        reason = self.grid.reason[:, chosen]
+        middle, low, high, n = medians(value)
+
+        # A single episode has its own interval instead of quartiles.
+        single = n == 1
+        first = np.argmax(~np.isnan(value), axis=1)[:, None]
+        for ends, own in ((low, self.grid.low), (high, self.grid.high)):
+            ends[single] = np.take_along_axis(own[:, chosen], first, axis=1)[:, 0][single]
+
+        own_kind = np.take_along_axis(self.grid.kind[:, chosen], first, axis=1)[:, 0]
+        kind = np.where(single, own_kind, QUARTILES)
+
+        # Steps are pooled: a median over episodes would hide one in which nothing was decided.
+        if "decided" in self.columns:
+            at = self.columns.index("decided")
+            planned = self.planned[:, chosen].sum(axis=1)
+            share = self.decided[:, chosen].sum(axis=1) / np.maximum(planned, 1)
+            middle[:, at] = np.where(planned > 0, share, math.nan)
+            n[:, at] = planned
+            low[:, at] = math.nan
+            high[:, at] = math.nan
+
+        # An infinite median is shown as undefined, with the number of episodes as its reason.
+        times = np.isinf(value).sum(axis=1)
+        is_infinite = np.isinf(middle)
+        for vector in (middle, low, high):
+            vector[~np.isfinite(vector)] = math.nan
+
+        kind[np.isnan(low) | np.isnan(high)] = None
+        reasons: list[dict[str, str]] = [{} for _ in self.entries]
+        for row, column in np.argwhere(np.isnan(middle)).tolist():
+            texts = sorted({text for text in reason[row, :, column] if text})
+            if is_infinite[row, column]:
+                texts = [never_in(int(times[row, column]), int(n[row, column]))]
+
+            reasons[row][self.columns[column]] = "; ".join(texts) or _NO_EPISODE
+
+        asked = np.full(len(self.entries), len(chosen))
+        return ScopeFigures(middle, low, high, kind.tolist(), n, asked, reasons)
+
+
+def stacked(parts: Sequence[ScopeFigures]) -> ScopeFigures:
+    """Return the figures of several groups of entries, one below the other."""
+    return ScopeFigures(
+        value=np.concatenate([part.value for part in parts]),
+        low=np.concatenate([part.low for part in parts]),
+        high=np.concatenate([part.high for part in parts]),
+        kind=list(chain.from_iterable(part.kind for part in parts)),
+        n=np.concatenate([part.n for part in parts]),
+        planned=np.concatenate([part.planned for part in parts]),
+        reasons=list(chain.from_iterable(part.reasons for part in parts)),
+    )
+
+
+def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int64]]:
+    """Return median, quartiles and count along the second axis, without NaN, each [a, c].
+
+    Quartiles are linear between order statistics; they are NaN for fewer than two values.
+    """
+    n = (~np.isnan(values)).sum(axis=1)
+    if values.shape[1] == 0:
+        none = np.full(n.shape, math.nan)
+        return none, none.copy(), none.copy(), n
+
+    ordered = np.sort(values, axis=1)  # NaN last
+
+    def at(index: npt.NDArray[np.int64]) -> Vector:
+        return np.take_along_axis(ordered, np.maximum(index, 0)[:, None], axis=1)[:, 0]
+
+    def quartile(quarter: int) -> Vector:
+        # As statistics.quantiles(method="inclusive"), to the last bit, so that a board shows what
+        # the card says.
+        index, rest = np.divmod(quarter * (n - 1), 4)
+        # A weight of 0 times infinity would be NaN.
+        above = np.where(rest == 0, 0.0, at(np.minimum(index + 1, n - 1)))
+        ends = (at(index) * (4 - rest) + above * rest) / 4
+
+        return np.where(n > 1, ends, math.nan) + 0.0
+
+    lower = at((n - 1) // 2)
+    upper = at(n // 2 - (n == 0))
+    middle = np.where(lower == upper, lower, (lower + upper) / 2)
+
+    return np.where(n > 0, middle, math.nan) + 0.0, quartile(1), quartile(3), n
+
+
+def collect(
+    entries: Sequence[Entry],
+    columns: Sequence[str],
+    benchmark: Benchmark,
+    facts: Callable[[str], SeriesFacts | None],
+) -> list[EpisodeSamples]:
+    """Return the figures of trading cards by episode: one `EpisodeSamples` for each set of seeds, as
+    baselines may have more of them.
+    """
+    groups: dict[tuple[int, ...], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(tuple(entry.card.seeds), []).append(entry)
+
+    return [_samples(members, columns, benchmark, facts) for members in groups.values()]
+
+
+def _samples(
+    entries: Sequence[Entry],
+    columns: Sequence[str],
+    benchmark: Benchmark,
+    facts: Callable[[str], SeriesFacts | None],
+) -> EpisodeSamples:
+    """Return the figures of cards with the same seeds."""
+    card = entries[0].card
+    cells = list(product([window.name for window in card.windows], card.seeds))
+    number_of = {cell: number for number, cell in enumerate(cells)}
+    grid = _FigureGrid(len(entries), len(cells), len(columns))
+    decided = np.zeros((len(entries), len(cells)))
+    planned = np.zeros((len(entries), len(cells)))
+
+    for row, entry in enumerate(entries):
+        days = {window.name: window.days for window in entry.card.windows}
+        limit = entry.card.limit
+        planned[row] = [min(days[window], limit or days[window]) for window, _ in cells]
+        series = facts(entry.card_id)
+
+        for episode in entry.trading.episodes:
+            at = number_of.get((episode.window, episode.seed))
+            if at is None:
+                continue
+
+            decided[row, at] = _decided(episode)
+            for column, name in enumerate(columns):
+                if name in EXTRA:
+                    figure = _extra(name, entry.trading, episode, benchmark, series)
+                else:
+                    figure = episode.metrics.get(name) or _none(f"{name} is not on the card")
+
+                grid.put((row, at, column), figure)
+
+    return EpisodeSamples(entries, cells, columns, grid, decided, planned)
+
+
+def _decided(episode: TradingEpisode) -> int:
+    """Return how many steps of an episode the model decided."""
+    return episode.decisions.model + episode.decisions.model_after_retry
+
+
+def _extra(
+    name: str,
+    card: TradingCard,
+    episode: TradingEpisode,
+    benchmark: Benchmark,
+    facts: SeriesFacts | None,
+) -> EpisodeMetric:
+    """Return one of the board's own figures, shaped as a metric on a card."""
+    if name == "excess":
+        return _excess(episode, benchmark)
+
+    if name == "cost_usd":
+        price = unset_to_none(card.cost.price)
+        if price is None:
+            return _none("no price of the model is known")
+
+        return episode_cost(episode, card_prices(card, price))
+
+    if name == "tokens":
+        return episode_tokens(episode)
+    if name == "decided":
+        return _some(_decided(episode) / episode.steps)
+    if facts is None:
+        return _none(NO_SERIES)
+
+    figures = facts.gross if name == "gross_return" else facts.beaten
+    figure = figures.get((episode.window, episode.seed), NO_SERIES)
+    return _none(figure) if isinstance(figure, str) else _some(figure)
+
+
+def _excess(episode: TradingEpisode, benchmark: Benchmark) -> EpisodeMetric:
+    own = episode.metrics.get("total_return")
+    if own is None:
+        return _none("total_return is not on the card")
+    if own.value is None:
+        return own
+
+    other = benchmark.get(episode.window, {}).get("total_return")
+    if other is None:
+        return _none("the benchmark has no return over the window")
+
+    return _some(own.value - other)
+
+
+def _some(value: float, n: int = 1) -> EpisodeMetric:
+    return EpisodeMetric(value=value, n=n)
+
+
+def _none(reason: str) -> EpisodeMetric:
+    return EpisodeMetric(value=None, n=0, reason=reason)
+
+
+def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> ScopeFigures:
+    """Return the figures of cards of scoring tasks over all their answers: scores with their own
+    intervals.
+    """
+    grid = _FigureGrid(len(entries), len(columns))
+    counts = np.zeros((len(entries), len(columns)), np.int64)
+    reasons: list[dict[str, str]] = [{} for _ in entries]
+
+    for row, entry in enumerate(entries):
+        for column, name in enumerate(columns):
+            figure = _card_figure(entry.card, name)
+            counts[row, column] = figure.n
+            grid.put((row, column), figure)
+
+            if figure.value is None:
+                reasons[row][name] = grid.reason[row, column]
+
+    planned = np.zeros(len(entries), dtype=np.int64)  # a score can't lack an episode
+    return ScopeFigures(
+        grid.value, grid.low, grid.high, grid.kind.tolist(), counts, planned, reasons
+    )
+
+
+def _card_figure(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
+    if isinstance(card, ScoringCard) and name in card.scores:
+        return card.scores[name]
+
+    if name == "decided":
+        planned = card.coverage.steps_planned
+        if not planned:
+            return _none("no sample was planned")
+
+        return _some(card.coverage.steps_decided / planned, planned)
+
+    if name == "cost_usd":
+        return unset_to_none(card.cost.per_episode) or _none(str(card.cost.reason))
+
+    if name == "tokens":
+        used = [episode_tokens(episode) for episode in card.episodes]
+        if not used:
+            return _none(_NO_EPISODE)
+
+        values = []
+        for figure in used:
+            if figure.value is None:
+                return figure
+
+            values.append(figure.value)
+
+        return _some(statistics.median(values), len(values))
+
+    return _none(f"{name} is not on the card")
+
+
+def benchmark_of(entries: Sequence[Entry]) -> dict[str, dict[str, float]]:
+    """Return the benchmark of each window from the best confirmed card that has it."""
+    benchmark: dict[str, dict[str, float]] = {}
+    for entry in by_trust(entries):
+        for window, policy in entry.trading.reference.benchmark_buy_and_hold.items():
+            if window in benchmark:
+                continue
+
+            metrics = policy.metrics.panel
+            benchmark[window] = {
+                name: metric.value for name, metric in metrics.items() if metric.value is not None
+            }
+
+    return benchmark
+
+
+def six_digits(values: Vector) -> Vector:
+    """Round to six significant digits, so that JSON shows no more; NaN and zero stay."""
+    size = np.where((values == 0) | np.isnan(values), 1.0, np.abs(values))
+    places = DIGITS - 1 - np.floor(np.log10(size)).astype(np.int64)
+    # Powers of ten up to 22 are exact, so one rounding of a whole number and one division give the
+    # nearest decimal.
+    scale = 10.0 ** np.clip(np.abs(places), 0, 22)
+    rounded = np.where(
+        places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale
+    )
+
+    return np.where(np.abs(places) > 22, values, rounded) + 0.0
+
+
+def nullable(values: Vector) -> list[list[float | None]]:
+    """Return values to six significant digits, None for NaN."""
+    rounded = six_digits(values).astype(object)
+    rounded[np.isnan(values)] = None
+    rows: list[list[float | None]] = rounded.tolist()
+
+    return rows
+
+
+#: Quantiles that the row of random traders shows instead of an interval
+RANDOM_RANGE = (0.05, 0.95)
+RANDOM_KIND = "5-95 % of episodes"
+
+_NO_TRADER = "buying and holding the index takes no decisions"
+_NOT_TRACKED = "not worked out for the benchmark"
+
+
+def reference_rows(
+    columns: Sequence[str],
+    windows: Sequence[str],
+    benchmark: Benchmark,
+    entries: Sequence[Entry],
+    samples: Sequence[EpisodeSamples],
+) -> Iterator[Row]:
+    """Yield the rows of a scope that are not of a card."""
+    if not samples:
+        yield from _chance(columns, entries)
+        return
+
+    source = by_trust(entries)[0]
+    if source.trading.snapshot.benchmark != "none":
+        yield _benchmark(columns, windows, benchmark, source)
+
+    yield from _random(columns, windows, samples)
+
+
+def _benchmark(
+    columns: Sequence[str], windows: Sequence[str], benchmark: Benchmark, source: Entry
+) -> Row:
+    """Return the index bought before the first day and held: median over windows, as an agent's is
+    over its episodes.
+    """
+    values = np.full((1, len(windows), len(columns)), np.nan)
+    for number, window in enumerate(windows):
+        policy = benchmark.get(window, {})
+        for column, metric in enumerate(columns):
+            # Nothing is traded, so there are no fees; and it is its own benchmark.
+            own = "total_return" if metric in ("excess", "gross_return") else metric
+            if own in policy:
+                values[0, number, column] = 0.0 if metric == "excess" else policy[own]
+
+    middle, low, high, n = medians(values)
+    reasons = {}
+    for metric, value in zip(columns, middle[0].tolist(), strict=True):
+        if math.isnan(value):
+            reasons[metric] = _NO_TRADER if metric in EXTRA else _NOT_TRACKED
+
+    figures = _figure_row((low[0], middle[0], high[0]), n[0].tolist(), QUARTILES, reasons)
+    name = source.trading.snapshot.benchmark_name
+    return _reference_row(
+        "benchmark", f"{name} bought and held", f"benchmark ({name})", source, figures
+    )
+
+
+def _random(
+    columns: Sequence[str], windows: Sequence[str], samples: Sequence[EpisodeSamples]
+) -> Iterator[Row]:
+    """Yield the row of all episodes of the random baselines in the scope, if there are any."""
+    parts = []
+    sources: list[Entry] = []
+    for group in samples:
+        cells = [number for number, (window, _) in enumerate(group.cells) if window in windows]
+        rows = [
+            row
+            for row, entry in enumerate(group.entries)
+            if entry.baseline is not None and entry.baseline.kind == "random"
+        ]
+        if rows:
+            sources += [group.entries[row] for row in rows]
+            parts.append(group.grid.value[np.ix_(rows, cells)].reshape(-1, len(columns)))
+
+    if not parts:
+        return
+
+    values = np.concatenate(parts)
+    n = (~np.isnan(values)).sum(axis=0)
+    low = np.full(len(columns), np.nan)
+    middle = np.full(len(columns), np.nan)
+    high = np.full(len(columns), np.nan)
+    reasons = {}
+
+    for column, name in enumerate(columns):
+        if n[column] == 0:
+            reasons[name] = "not defined in any episode of random traders"
+            continue
+
+        defined = values[~np.isnan(values[:, column]), column]
+        middle[column] = np.median(defined)
+        if len(defined) > 1 and np.isfinite(defined).all():
+            low[column], high[column] = np.quantile(defined, RANDOM_RANGE)
+
+        if np.isinf(middle[column]):
+            middle[column] = math.nan
+            reasons[name] = never_in(int(np.isinf(defined).sum()), len(defined))
+
+    figures = _figure_row((low, middle, high), n.tolist(), RANDOM_KIND, reasons)
+    source = by_trust(sources)[-1]
+    yield _reference_row("random_traders", "random traders", "random traders", source, figures)
+
+
+def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
+    """Yield the row of chance in a scoring task, if it is defined: the median of the cards' figures
+    for chance on their samples.
+    """
+    values = np.full((1, len(entries), len(columns)), np.nan)
+    for number, entry in enumerate(entries):
+        for column, name in enumerate(columns):
+            score = entry.card.scores.get(name) if isinstance(entry.card, ScoringCard) else None
+            if score is not None and score.baseline is not None:
+                values[0, number, column] = score.baseline
+
+    middle, low, high, n = medians(values)
+    if not n.any():
+        return
+
+    counts = n[0].tolist()
+    reasons = {}
+    for name, count in zip(columns, counts, strict=True):
+        if count == 0:
+            reasons[name] = "not defined for chance"
+
+    figures = _figure_row((low[0], middle[0], high[0]), counts, QUARTILES, reasons)
+    yield _reference_row("benchmark", "chance alone", "chance", by_trust(entries)[-1], figures)
+
+
+def _reference_row(baseline: str, model: str, label: str, source: Entry, figures: FigureRow) -> Row:
+    """Return a reference row; its tier is that of the card that it is computed from."""
+    return {
+        "card": None,
+        "model": model,
+        "agent": "",
+        "label": label,
+        "settings": "",
+        "strategy": "",
+        "submitter": "",
+        "submitted_on": "",
+        "cutoff": None,
+        "attempts": None,
+        "registration": None,
+        "baseline": baseline,
+        "tier": source.tier,
+        "labels": [],
+        "ranked": False,
+        "why": [],
+        "rank": None,
+        "alpha_rank": None,
+        "tie": None,
+        "alpha_tie": None,
+        "shared_rank": None,
+        "tied_with": 0,
+        "shared_alpha_rank": None,
+        "alpha_tied_with": 0,
+        **figures,
+    }
+
+
+def _figure_row(
+    ends: tuple[Vector, Vector, Vector], n: list[int], kind: str, reasons: Mapping[str, str]
+) -> FigureRow:
+    """Return the figures of a row; `ends`: low, middle and high."""
+    low, middle, high = nullable(np.stack(ends))
+    return {
+        "values": middle,
+        "low": low,
+        "high": high,
+        "interval": [None if end is None else kind for end in low],
+        "n": n,
+        "reasons": reasons,
+    }

@@ -1,0 +1,400 @@
+"""Records of one card for a board: a copy of its run folder with only records in it, and no secret.
+
+Secrets are values of secret variables, keys of known forms, and home folders. Messages never quote
+one, they name only its kind and file. A secret in a transcript is replaced everywhere, so that
+replies, prompts, ledger and card still agree and the copy verifies from the replies alone; if it
+does not, the bundle has problems and must not be submitted.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ktdeval.cards import card_difference, validate_card
+from ktdeval.errors import KtdevalError, StoreError, explained
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner import RunFolder, load_table, pack_lines, rescore, verify_card
+from ktdeval.secrets.patterns import REDACTED as REDACTED, secret_forms
+from ktdeval.secrets.redaction import SecretHider, hider_of, secrets_of
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_pretty, loads_strict
+from ktdeval.values.typed_json import Value, to_plain
+from ktdeval_board.board_entries import Card
+from ktdeval_board.document_types import RecordFile
+from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
+from ktdeval_board.rules import SnapshotRule
+
+_ADVICE = "run again without it, or unset the variable where it is no secret"
+
+
+@dataclass(frozen=True)
+class BundleSource:
+    """Source of a bundle."""
+
+    run: RunFolder
+    card_path: Path  #: the card, in its folder `cards`
+    card: Card
+    #: `data` and `data_args` where the market is now (as `verify_card` takes them)
+    changes: Mapping[str, Any]
+    market: SnapshotRule | None  #: how the board names that market; None where there is none
+
+    @property
+    def specs(self) -> list[EpisodeSpec]:
+        """Episodes of the card."""
+        return [spec for spec in self.run.manifest.specs if spec.task == self.card.task.name]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A run folder of one card that may be published."""
+
+    folder: Path
+    #: the card, in its folder `cards`: the run's, or made again if a secret was replaced
+    card_path: Path
+    redacted: tuple[Leak, ...] = ()  #: secrets that were replaced, by file
+    problems: tuple[str, ...] = ()  #: why it must not be published, a line each; empty if it may be
+
+    @property
+    def card_id(self) -> str:
+        """Id that the card has on a board."""
+        return file_sha256(self.card_path)
+
+    def files(self) -> list[RecordFile]:
+        """Return the records in the order of their paths; the card is none."""
+        files = []
+        for path in sorted(self.folder.rglob("*")):
+            if path.is_file() and path.parent.name != "cards":
+                name = path.relative_to(self.folder).as_posix()
+                files.append(RecordFile(name, file_sha256(path), path.stat().st_size))
+
+        return files
+
+
+def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins: Plugins) -> Bundle:
+    """Copy the records of a card into a new folder, without secrets.
+
+    The manifest has only the card's own episodes, and names the market as the board does. If a
+    transcript, the answers or the fixed questions have a secret, it is replaced in all records,
+    these get new hashes, and the card is made from them again and verified.
+    """
+    with explained(f"{source.run.path}: its records can't be copied to {folder}"):
+        bundle = _copy(source, folder)
+        try:
+            redacted = tuple(dict.fromkeys(_redact(bundle, source, redactor)))
+            problems = []
+            if redacted:
+                problems = _remade_problems(bundle, source, redacted, redactor, plugins)
+
+            left = list(dict.fromkeys(_left(bundle, redactor)))
+        except (KtdevalError, pa.ArrowException) as error:
+            # Nobody can tell what is in such a file, so nothing of the run is published.
+            reason = redactor.redact(str(error).replace(f"{folder}/", ""))[0]
+            return replace(bundle, problems=(f"does not verify: can't be read: {reason}",))
+
+    for leak in left:
+        problems.append(f"{leak.place}: holds {leak.kind}, which can't be taken out; {_ADVICE}")
+
+    return replace(bundle, redacted=redacted, problems=tuple(problems))
+
+
+def _copy(source: BundleSource, folder: Path) -> Bundle:
+    for spec in source.specs:
+        target = folder / "episodes" / spec.id
+        target.mkdir(parents=True)
+        for name in (LEDGER, ANSWERS, TRANSCRIPT, MARK):
+            path = source.run.episode_path(spec) / name
+            if path.is_file():
+                shutil.copyfile(path, target / name)
+
+    for name in (CANARY, CERTIFICATE):
+        if (source.run.path / name).is_file():
+            shutil.copyfile(source.run.path / name, folder / name)
+
+    # No path of the submitter's machine is published.
+    data: dict[str, JsonValue] | None = None
+    if source.market is not None:
+        data = {"data": source.market.data, "data_args": dict(source.market.data_args)}
+
+    # The log of calls has hashes of all prompts and replies that were not used, and stays with the
+    # submitter.
+    manifest = replace(source.run.manifest, data=data, specs=tuple(source.specs), call_log=None)
+    write_atomic(folder / MANIFEST, dumps_pretty(manifest.to_json()))
+    (folder / "cards").mkdir()
+    shutil.copyfile(source.card_path, folder / "cards" / source.card_path.name)
+
+    return Bundle(folder, folder / "cards" / source.card_path.name)
+
+
+# ---- replacing
+
+
+def _redact(bundle: Bundle, source: BundleSource, redactor: Redactor) -> Iterator[Leak]:
+    """Replace secrets in transcripts, ledgers, answers and fixed questions; yield them by file."""
+    run = RunFolder.load(bundle.folder)
+    for spec in source.specs:
+        folder = run.episode_path(spec)
+        base = f"episodes/{spec.id}"
+        leaks = _rewritten(
+            folder / TRANSCRIPT, to_plain(run.load_transcript(spec)), pack_lines, redactor
+        )
+
+        if (folder / ANSWERS).is_file():
+            leaks += _rewritten(
+                folder / ANSWERS, to_plain(run.load_answers(spec)), pack_lines, redactor
+            )
+        else:
+            table = load_table(folder / LEDGER)
+            leaks += _rewritten(
+                folder / LEDGER,
+                table.to_pylist(),
+                partial(_packed_table, schema=table.schema),
+                redactor,
+            )
+
+        if leaks:
+            _update_mark(folder)
+
+        for leak in leaks:
+            yield Leak(f"{base}/{leak.place}", leak.kind)
+
+    path = bundle.folder / CANARY
+    if path.is_file():
+        yield from _rewritten(path, _read_json(path), dumps_pretty, redactor)
+
+
+def _update_mark(folder: Path) -> None:
+    """Write the hashes of an episode's files into its mark of completeness."""
+    mark = _read_object(folder / MARK)
+    names = mark.get("sha256")
+    if not isinstance(names, Mapping):
+        raise StoreError(f"{folder / MARK}: has no hashes")
+
+    for name in names:
+        if name not in (LEDGER, ANSWERS, TRANSCRIPT):
+            raise StoreError(f"{folder / MARK}: names {name!a}, which is no record of an episode")
+
+    hashes = {name: file_sha256(folder / name) for name in names}
+    write_atomic(folder / MARK, dumps_pretty({**mark, "sha256": hashes}))
+
+
+def _rewritten(
+    path: Path, value: JsonValue, pack: Callable[[Any], bytes | str], redactor: Redactor
+) -> list[Leak]:
+    """Write a file without its secrets; return what was replaced."""
+    kinds: dict[str, None] = {}
+    redacted = redactor.redact_value(value, lambda kind: kinds.update({kind: None}))
+    if kinds:
+        write_atomic(path, pack(redacted))
+    return [Leak(path.name, kind) for kind in kinds]
+
+
+def _packed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
+    packed: bytes = sink.getvalue().to_pybytes()
+
+    return packed
+
+
+def _read_json(path: Path) -> JsonValue:
+    try:
+        value = loads_strict(read_plain(path))
+        dumps_canonical(value).encode()  # refuses half a surrogate pair, which no file can hold
+    except ValueError as error:
+        raise StoreError(f"{path}: is not readable: {error}") from error
+
+    return value
+
+
+def _read_object(path: Path) -> dict[str, JsonValue]:
+    value = _read_json(path)
+    if not isinstance(value, dict):
+        raise StoreError(f"{path}: is no JSON object")
+
+    return value
+
+
+# ---- the card of redacted records
+
+
+def _remade_problems(
+    bundle: Bundle,
+    source: BundleSource,
+    redacted: Sequence[Leak],
+    redactor: Redactor,
+    plugins: Plugins,
+) -> list[str]:
+    """Make the card from the redacted records, and say why it does not verify, if it does not."""
+    findings: Sequence[str]
+    try:
+        bundle.card_path.unlink(missing_ok=True)
+        rescore(bundle.folder, plugins, source.changes, is_published=True)
+        card = _read_object(bundle.card_path)
+        # The log of calls is not published, so that time, place and cost of the run can't be made
+        # from the copy: they stay as they were.
+        provenance = to_plain(source.card.provenance)
+        card["provenance"] = redactor.redact_value(provenance, list[str]().append)
+        validate_card(card, str(bundle.card_path))
+        write_atomic(bundle.card_path, dumps_pretty(card))
+        findings = verify_card(
+            bundle.card_path, plugins, source.changes, is_published=True
+        ).findings
+        if not findings:
+            findings = _card_differences(_read_object(source.card_path), card)
+    except KtdevalError as error:
+        findings = (str(error),)
+
+    kinds = ", ".join(sorted({leak.kind for leak in redacted}))
+    return [
+        f"transcripts hold {kinds}, which can't be replaced so that the records still agree"
+        f" ({redactor.redact(finding)[0]}); {_ADVICE}"
+        for finding in findings[:1]
+    ]
+
+
+def _card_differences(
+    submitted: Mapping[str, JsonValue], remade: Mapping[str, JsonValue]
+) -> list[str]:
+    """Return how a card that was made again differs from the run's, but for hashes of records.
+
+    Scoring again would otherwise turn a forged card into an honest one, without a word.
+    """
+    difference = card_difference({**submitted, "artefacts": {}}, {**remade, "artefacts": {}})
+    return [] if difference is None else [f"the card differs: {difference}"]
+
+
+# ---- what is left
+
+
+def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
+    """Yield secrets that are left: in a field that hashes are made of, in a name, in the
+    certificate.
+    """
+    for path in sorted(bundle.folder.rglob("*")):
+        name = path.relative_to(bundle.folder).as_posix()
+        if path.suffix == ".json":
+            value = _read_json(path)
+            if name == MANIFEST and isinstance(value, dict):
+                del value["data"]  # the board's own words, not the submitter's
+
+            yield from redactor.find(value, name)
+
+    run = RunFolder.load(bundle.folder)
+    for spec in run.manifest.specs:
+        records, transcript = run.load_recorded(spec)
+        yield from redactor.find(to_plain(records), f"episodes/{spec.id}")
+        yield from redactor.find(to_plain(transcript), f"episodes/{spec.id}/{TRANSCRIPT}")
+
+
+HOME = "/home/[user]"  #: Replacement of a home folder
+
+_LONGEST_CACHED = 1_000_000  #: characters of a text whose result is cached
+_MOST_CACHED = 50_000
+
+
+class Leak(Value, frozen=True, kw_only=False):
+    """A secret: its file, and its kind."""
+
+    place: str
+    kind: str
+
+
+class Redactor:
+    """Finds and replaces secrets. Equal texts give equal texts, so that a record and its copies stay
+    equal.
+
+    `environment`: the values of its secret variables (as of `secrets_of`) are secrets. `home`: home
+    folder of the user, a secret even if its form is unusual.
+    """
+
+    def __init__(self, environment: Mapping[str, str], home: str = "") -> None:
+        self._hiders: list[tuple[SecretHider, str]] = []
+        self._values: list[tuple[str, str, str]] = []
+        for name, value in secrets_of(environment).items():
+            self._hiders.append((hider_of(((REDACTED, value),)), f"the value of ${name}"))
+
+        if home.count("/") > 1 or "\\" in home:  # `/root` and `/` identify nobody
+            self._values.append((home, "a home folder", HOME))
+
+        self._seen: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def redact(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return a text without secrets, and the kinds of those that were replaced."""
+        redacted = self._seen.get(text)
+        if redacted is None:
+            redacted = self._look(text)
+            # A prompt is repeated at every step.
+            if len(self._seen) < _MOST_CACHED and len(text) < _LONGEST_CACHED:
+                self._seen[text] = redacted
+
+        return redacted
+
+    def redact_value(self, value: JsonValue, report: Callable[[str], None]) -> JsonValue:
+        """Return a JSON value with every text in it redacted, except keys; `report` is called with
+        the kind of each secret.
+        """
+        if isinstance(value, str):
+            text, kinds = self.redact(value)
+            for kind in kinds:
+                report(kind)
+
+            return text
+
+        if isinstance(value, dict):
+            return {key: self.redact_value(item, report) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.redact_value(item, report) for item in value]
+
+        return value
+
+    def find(self, value: JsonValue, where: str) -> Iterator[Leak]:
+        """Yield the secrets in a JSON value, keys included, each kind once. `where`: file of the
+        value.
+        """
+        kinds: dict[str, None] = {}
+        for text in _json_texts(value):
+            kinds |= dict.fromkeys(self.redact(text)[1])
+        yield from (Leak(where, kind) for kind in kinds)
+
+    def _look(self, text: str) -> tuple[str, tuple[str, ...]]:
+        kinds: dict[str, None] = {}
+        for hider, kind in self._hiders:
+            hidden = hider.hide(text)
+            if hidden != text:
+                text = hidden
+                kinds[kind] = None
+
+        for secret, kind, replacement in self._values:
+            if secret in text:
+                text = text.replace(secret, replacement)
+                kinds[kind] = None
+
+        for form in secret_forms():
+            text, count = form.pattern.subn(form.replacement, text)
+            if count:
+                kinds[form.kind] = None
+
+        return text, tuple(kinds)
+
+
+def _json_texts(value: JsonValue) -> Iterator[str]:
+    """Yield every text of a JSON value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _json_texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _json_texts(item)

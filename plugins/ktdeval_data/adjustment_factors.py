@@ -1,0 +1,277 @@
+"""Factors of bars: from a file of their own, or a column beside the prices: a divisor, an adjusted
+close, splits, or the exchange's reference price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval_data.bar_column_checks import refuse_lost_zeros_beside
+from ktdeval_data.params import LongParams
+from ktdeval_data.reading.options import ReadingOptions
+from ktdeval_data.vendor_tables import read_events
+
+_MOST_EX_DAYS = 0.1  # part of a code's days
+_NEAR = np.log(
+    1.35,
+)  # a change of factor by which the close does not move the other way is none of that day
+
+
+def factors_of_file(
+    bars: pd.DataFrame,
+    path: str,
+    mapping: Mapping[str, str],
+    codes: Callable[[pd.Series], pd.Series],
+    reading: ReadingOptions,
+) -> str:
+    """Fill the factor of bars without one, in place, from a file: date, code, factor, each held
+    until the next one of its code; return a note. A file that has only the days on which factors
+    change begins with the first change: the factor is 1 before it where the closes move
+    accordingly.
+
+    Raises UsageError: there is a factor; DataError: a factor or day is invalid, is given twice, or
+    is missing at the start.
+    """
+    if bars["factor"].notna().any():
+        raise UsageError("--factors: the bars have a factor already; leave out one of the two")
+
+    table = read_events(path, "code", "factor", mapping, codes, reading)
+    refuse_lost_zeros_beside(bars, table["code"], path)
+    table = table[table["code"].isin(bars["code"].unique())]
+    if table.empty:
+        raise DataError(f"{path}: no row is of a code of the bars; check its column of codes")
+
+    rows = bars[["code", "date", "close"]].astype({"code": str, "date": "datetime64[ns]"})
+    rows = rows.sort_values("date", kind="stable")
+    joined = pd.merge_asof(
+        rows,
+        table[["code", "date", "factor"]].astype({"code": str}),
+        on="date",
+        by="code",
+    )
+    joined = joined.set_axis(rows.index)
+    started = _with_starts(joined, table, path)
+    bars["factor"] = joined["factor"]
+    words = f"factors are those of {Path(path).name}, each held until the next one of its code"
+
+    return f"{words}; 1 before the first of {', '.join(started[:8])}" if started else words
+
+
+def _with_starts(joined: pd.DataFrame, table: pd.DataFrame, path: str) -> list[str]:
+    """Fill the factor before the first one of a code, in place, with 1 where the closes show that
+    change; return such codes.
+    """
+    first = table.groupby("code")[["date", "factor"]].first()
+    days = dict(zip(first.index, first["date"], strict=True))
+    factors = dict(zip(first.index, first["factor"], strict=True))
+    started = []
+
+    for code, rows in joined.groupby("code", sort=True):
+        before = rows["factor"].isna()
+        if code not in factors or not before.any():
+            continue
+
+        closes = rows["close"].to_numpy(dtype=np.float64)
+        change = int(before.sum())
+        factor = float(factors[code])
+        move = closes[change] / closes[change - 1] if change < len(closes) else 1.0
+
+        if not abs(np.log(move * factor)) < _NEAR:
+            day = str(days[code])[:10]
+            found = f"{path}: {code} has bars before {day}, the day of its first factor, {factor:g}"
+            why = "the close does not show that it was 1 before"
+            advice = "add a row with the factor of its first bar, or leave out the bars before"
+            raise DataError(f"{found}; {why}; {advice}: --first {day}")
+
+        joined.loc[rows.index[before], "factor"] = 1.0
+        started.append(str(code))
+
+    return started
+
+
+def factors_beside(
+    bars: pd.DataFrame, params: LongParams, reading: ReadingOptions
+) -> tuple[str, ...]:
+    """Fill the factor of bars without one, in place, from columns beside their prices; return notes
+    on what is read.
+    """
+    column = reading.columns_of
+    has_factor = bool(bars["factor"].notna().any())
+    notes = []
+
+    if "divisor" in bars:
+        notes.append(_of_divisors(bars, reading, has_factor))
+        has_factor = has_factor or bool(bars["factor"].notna().any())
+
+    if "adjusted_close" in bars:
+        wanted = params.adjusted_close == "factor" and params.prices == "unadjusted"
+        read = wanted and not has_factor and factors_of_adjusted_closes(bars)
+        names = f"{column['adjusted_close']} / {column['close']}"
+
+        if read:
+            how = "one value between its changes (otherwise: --adjusted-close ignore)"
+            notes.append(f"the factor is {names}, {how}")
+        else:
+            notes.append(f"column {column['adjusted_close']!r} is not read")
+
+        has_factor = has_factor or read
+
+    if "split" in bars and has_factor:
+        notes.append(f"column {column['split']!r} is not read: there is a factor")
+    elif "split" in bars:
+        notes.append(factors_of_splits(bars, column["split"]))
+
+    if "dividend" in bars and (bars["dividend"] > 0).any() and not has_factor:
+        why = "returns are those of prices, without dividends"
+        notes.append(f"column {column['dividend']!r} is not read: {why}")
+
+    if "reference" in bars:
+        has_factor = bool(bars["factor"].notna().any())
+        notes.append(_of_references(bars, column["reference"], params, has_factor))
+
+    return tuple(filter(None, notes))
+
+
+def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) -> str:
+    """Fill the factor of bars without one, in place, with 1 over the number that divides prices,
+    times that of dividends where there is one; return a note.
+    """
+    divisor = reading.columns_of["divisor"]
+    if has_factor:
+        return f"column {divisor!r} is not read: there is a factor"
+
+    numbers = bars["divisor"].where(bars["divisor"] > 0)
+    factor = 1 / numbers
+    names = f"1 / {divisor}"
+    if "return_factor" in bars:
+        factor *= bars["return_factor"]
+        names = f"{reading.columns_of['return_factor']} / {divisor}"
+
+    bars["factor"] = factor
+    return f"the factor is {names}"
+
+
+def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_factor: bool) -> str:
+    """Fill the factor of bars without one, in place, from reference prices: on an ex-day the
+    exchange sets the last close lower, by which the factor rises; return a note.
+    """
+    if has_factor or params.prices != "unadjusted":
+        return f"column {column!r} is not read: there is a factor or prices are adjusted"
+
+    rows = bars[["code", "date", "close", "reference"]]
+    rows = rows.sort_values(["code", "date"], kind="stable")
+    code = rows["code"].astype(str)
+    known = rows["close"].where(rows["close"] > 0).groupby(code).ffill()
+    last = known.groupby(code).shift()
+    reference = rows["reference"].where(rows["reference"] > 0)
+
+    usable = (last > 0) & (reference > 0)
+    half = 0.5 * 10.0 ** -min(_decimals(rows["close"]), _decimals(rows["reference"].dropna()))
+    is_ex_day = usable & ((last - reference).abs() > 1.2 * half)
+    count = int(is_ex_day.sum())
+    if not count:
+        return f"column {column!r} is the last close on all days: no ex-day, and no factor from it"
+
+    # A column that is often off is another price, such as one of another adjustment.
+    steps = usable.groupby(code).sum()
+    often = is_ex_day.groupby(code).sum() > np.maximum(_MOST_EX_DAYS * steps, 1)
+    if often.any():
+        odd = str(often.index[often][0])
+        own = f"{int(is_ex_day[code == odd].sum())} of {int(steps[odd])} days"
+        why = f"it differs from the last close of {odd} on {own}, too often for ex-days"
+        return f"column {column!r} is not read: {why}"
+
+    ratio = (last / reference).where(is_ex_day, 1.0)
+    bars["factor"] = ratio.groupby(code).cumprod().reindex(bars.index)
+    first = rows[is_ex_day].iloc[0]
+    named = f"{first['code']} {str(first['date'])[:10]}"
+    return (
+        f"the factor is that of {count} ex-days on which column {column!r} differs from the last"
+        f" close, first {named}"
+    )
+
+
+def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:
+    """Fill the factor of bars without one, in place, with adjusted close over close, one value
+    between its changes; return whether the column has any.
+    """
+    adjusted = bars["adjusted_close"].to_numpy(dtype=np.float64)
+    close = bars["close"].to_numpy(dtype=np.float64)
+    usable = (adjusted > 0) & (close > 0)
+    if not usable.any():
+        return False
+
+    rows = bars.loc[usable, ["code", "date"]].assign(adjusted=adjusted[usable], close=close[usable])
+    rows = rows.sort_values(["code", "date"], kind="stable")
+    ratio = rows["adjusted"] / rows["close"]
+    tolerance = _tolerance(rows["adjusted"], rows["close"])
+
+    # Days between two changes have one factor, up to the rounding of both closes.
+    same_code = rows["code"].astype(str) == rows["code"].astype(str).shift()
+    moved = (np.log(ratio) - np.log(ratio.shift())).abs() > tolerance
+    spell = (moved | ~same_code).cumsum()
+    sums = rows.groupby(spell)[["adjusted", "close"]].transform("sum")
+    factor = sums["adjusted"] / sums["close"]
+    bars["factor"] = factor.where((factor - 1).abs() > tolerance, 1.0).reindex(bars.index)
+
+    return True
+
+
+def _tolerance(adjusted: pd.Series, close: pd.Series) -> pd.Series:
+    """Return how far rounding moves the ratio of two closes, by the most decimals that they are
+    written with.
+    """
+    decimals = max(_decimals(adjusted), _decimals(close))
+    half = 0.5 * 10.0**-decimals
+    smaller = adjusted.where(adjusted < close, close)
+    rounding = 4 * half / smaller
+
+    return rounding + 1e-6
+
+
+def _decimals(values: pd.Series) -> int:
+    """Return the decimals of most values, at most 6."""
+    sample = values.iloc[:1000].to_numpy(dtype=np.float64)
+    for decimals in range(7):
+        if np.isclose(sample, sample.round(decimals), rtol=0, atol=1e-9).mean() > 0.9:
+            return decimals
+    return 6
+
+
+def factors_of_splits(bars: pd.DataFrame, where: str) -> str:
+    """Judge a column of splits beside prices, and fill the factor of bars without one, in place,
+    where the closes move by them; return a note. Where no close moves, the prices are adjusted
+    for splits already.
+
+    Raises DataError: the closes move by some of them only.
+    """
+    rows = bars[["code", "date", "close", "split"]].sort_values(["code", "date"], kind="stable")
+    ratio = rows["split"].where(rows["split"] > 0, 1.0).fillna(1.0)
+    before = rows["close"].groupby(rows["code"], observed=True).shift()
+    events = (ratio != 1) & before.notna()
+    if not events.any():
+        return ""
+
+    move = pd.Series(np.log(rows["close"] / before))
+    is_raw = (move + np.log(ratio)).abs() < move.abs()
+    count = int(events.sum())
+    if not is_raw[events].any():
+        return f"prices are adjusted for the {count} splits in column {where} already"
+
+    if not is_raw[events].all():
+        odd = rows[events & ~is_raw].iloc[0]
+        bar = f"column {where!r}: {odd['code']} {str(odd['date'])[:10]}"
+        found = (
+            f"the close does not move by the split of {odd['split']:g}, as it does on other days"
+        )
+        advice = "give the splits that it moves by in a file: --splits FILE"
+        raise DataError(f"{bar}: {found}; {advice}")
+
+    inside = ratio.where(events, 1.0)
+    bars["factor"] = inside.groupby(rows["code"], observed=True).cumprod().reindex(bars.index)
+    return f"factors are those of {count} splits in column {where}; dividends are in none"

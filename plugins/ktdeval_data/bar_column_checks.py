@@ -1,0 +1,257 @@
+"""How bars are read, and what their columns mean: units in names, currencies, rates named as
+amounts, lost zeros, other intervals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit, listed_codes
+from ktdeval.values.tables.text_encoding import at_line
+from ktdeval_data.params import LongParams
+from ktdeval_data.reading.codes import lost_zeros
+from ktdeval_data.reading.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in
+from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
+from ktdeval_data.reading.names import squeezed, unit_in, unread_columns
+from ktdeval_data.reading.options import ReadingOptions
+from ktdeval_data.vendor_tables import parse_flags
+
+EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "reference")
+"""Columns beside the prices that may say a factor."""
+
+_UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
+_RATE = 5e-7  # turnover over volume times price: less is no amount, but a rate of all shares
+# days between two bars, in the middle of all
+_MONTH = 25
+_WEEK = 5
+_OTHER_LINES = re.compile(
+    r"[周月季年]线|分钟线?|小时线?"
+)  # of terminals' titles; 日线 are daily bars
+_MOST_NAMED = 8  # columns in a note
+_FEW = 4  # days that tell no interval
+
+
+def reading_of(params: LongParams) -> ReadingOptions:
+    """Return how the files are read. Raises UsageError: a format or zone of days is none."""
+    reading = ReadingOptions(
+        columns=params.columns,
+        code=params.code or "",
+        code_width=params.code_width,
+        date_format=params.date_format or "",
+        date_zone=params.date_zone or "",
+        decimal=params.decimal,
+    )
+    DayForm(
+        reading.date_format,
+        reading.date_zone,
+    )  # refuses a format or zone that is none before any file is read
+    return reading
+
+
+def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: ReadingOptions) -> None:
+    """Bring volumes and amounts, in place, from the units in the names of their columns, such as
+    `成交量(手)`, to shares and CNY.
+
+    Raises UsageError: the user names another unit.
+    """
+    asked = {"volume": params.volume_unit, "amount": params.amount_unit}
+    for field, text in asked.items():
+        column = reading.columns_of.get(field, "")
+        size = unit_in(field, column)
+        if size is None:
+            continue
+
+        option = f"--{field}-unit"
+        unit = Unit.parse(text, _UNITS[field], option)
+        if unit == Unit():
+            bars[field] *= size
+            if size != 1:
+                reading.note(f"column {column!r} counts in units of {size:,.0f} by its name")
+        elif unit.scale != size:
+            said = f"column {column!r} of {params.bars} says units of {size:,.0f} in its name"
+            advice = f"leave {option} out"
+            if unit.scopes:
+                advice = f"begin it with that unit: {option} {size:.0f},…"
+            raise UsageError(f"{option} {text}: {said}; {advice}")
+
+
+def refuse_other_currencies(
+    bars: pd.DataFrame, currency_of: Callable[[str], str], reading: ReadingOptions, where: str
+) -> None:
+    """Raise DataError for prices that state another currency than their asset's: by a column
+    `currency`, which is removed, in the names of columns, or by signs such as `€`. `currency_of`
+    returns the currency of a code.
+    """
+    columns = [reading.columns_of[field] for field in PRICES if field in reading.columns_of]
+    named = [(column, word_in(column)) for column in columns]
+    signed = [(column, reading.signs.get(column, "")) for column in columns]
+    codes = [str(code) for code in bars["code"].unique()]
+    for column, word in (*named, *signed):
+        if word:
+            place = f"{where}: column {column!r}"
+            for code in codes:
+                _refuse_other_currency(word, code, currency_of(code), place)
+
+    if "currency" in bars:
+        place = f"{where}: column {reading.columns_of['currency']!r}"
+        pairs = bars[["code", "currency"]].drop_duplicates().dropna()
+        for text, cell in pairs.itertuples(index=False):
+            code = str(text)
+            word = str(cell).strip()
+            if word:
+                _refuse_other_currency(word, code, currency_of(code), place)
+
+        del bars["currency"]
+
+
+def _refuse_other_currency(word: str, code: str, currency: str, place: str) -> None:
+    if word in HUNDREDTHS:
+        whole, parts = HUNDREDTHS[word]
+        raise DataError(
+            f"{place} states {word}, and {code} is read in {currency}; divide its prices by"
+            f" {parts}, to {whole}"
+        )
+
+    meant = may_mean(word)
+    if meant and currency not in meant:
+        raise DataError(
+            f"{place} states {word}, and {code} is read in {currency}; name its currency in a"
+            " column 'currency' of --industry, and convert it: --fx RATES --currency"
+            f" {currency}; or name a venue of that currency (--venue)"
+        )
+
+
+def forget_empty_volumes(bars: pd.DataFrame, reading: ReadingOptions) -> None:
+    """Make the volumes of codes missing, in place, that are 0 on all days although prices move:
+    currencies and indices have none, and a volume of 0 is a day without trade.
+    """
+    if "traded" in bars or not (bars["volume"] == 0).any():
+        return
+
+    by_code = bars.groupby("code", observed=True)
+    empty = by_code["volume"].max() == 0
+    moving = by_code["close"].nunique() > 1
+    codes = sorted(str(code) for code in empty.index[empty & moving])
+    if not codes:
+        return
+
+    bars.loc[bars["code"].isin(codes), "volume"] = np.nan
+    reading.note(f"volumes that are 0 on all days are taken as not known: {listed_codes(codes)}")
+
+
+def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions) -> pd.DataFrame:
+    """Return the bars that were over when they were written, by a flag `complete`, which is removed.
+    A note names the others.
+
+    Raises DataError: the flag says that no bar was over, or has another value than true and false.
+    """
+    if "complete" not in bars:
+        return bars
+
+    column = reading.columns_of["complete"]
+    is_over = parse_flags(bars["complete"], f"{where}: {column}")
+    del bars["complete"]
+    if is_over.all():
+        return bars
+
+    open_bars = bars[~is_over]
+    if len(open_bars) == len(bars):
+        raise DataError(
+            f"{where}: column {column!r} says of each bar that it was not over; if it means"
+            " something else, rename it in the file"
+        )
+
+    days = zip(open_bars["code"].astype(str), open_bars["date"], strict=True)
+    named = listed_codes([f"{code} {str(day)[:10]}" for code, day in days])
+    reading.note(f"bars that were not over by column {column!r} are left out: {named}")
+    finished: pd.DataFrame = bars[is_over]  # without a new index: errors name a bar's line by it
+    return finished
+
+
+def name_unread(reading: ReadingOptions) -> None:
+    """Note the columns of the bars whose meaning is known and that are not read."""
+    unread = unread_columns(reading.header, reading.columns_of.values())
+    if not unread:
+        return
+
+    named = ", ".join(unread[:_MOST_NAMED])
+    if len(unread) > _MOST_NAMED:
+        named += f" and {len(unread) - _MOST_NAMED} more"
+    reading.note(f"columns that are known but not read: {named}")
+
+
+def leave_out_rates(bars: pd.DataFrame, reading: ReadingOptions) -> None:
+    """Make an amount missing, in place, that is a rate of the asset's shares: some vendors name
+    both `turnover`.
+    """
+    column = reading.columns_of.get("amount", "")
+    if squeezed(column) != "turnover":
+        return
+
+    paid = bars["volume"] * bars["close"]
+    ratio = (bars["amount"] / paid.where(paid > 0)).replace([0, np.inf], np.nan)
+    is_rate = ratio.median() < _RATE if ratio.notna().any() else bars["amount"].max() <= 1
+
+    if is_rate:
+        bars["amount"] = np.nan
+        why = "it looks like a rate of turnover, not an amount"
+        advice = f"if it is one, say --map amount={column}, with its --amount-unit"
+        reading.note(f"column {column!r} is not read: {why}; {advice}")
+
+
+def refuse_lost_zeros(codes: pd.Series, where: str) -> None:
+    """Raise DataError for codes of A-shares whose zeros at the start were lost."""
+    distinct = codes.dropna().unique()
+    lost = lost_zeros(str(code) for code in distinct)
+    if lost is None:
+        return
+
+    whole = lost.removesuffix(".0").zfill(6)
+    found = f"{at_line(where, lost)}: code {lost!r} has fewer than six digits"
+    why = f"a program took codes for numbers, and {whole} lost its zeros"
+    raise DataError(f"{found}: {why}; read them with --code-width 6")
+
+
+def refuse_lost_zeros_beside(bars: pd.DataFrame, codes: pd.Series, where: str) -> None:
+    """Raise DataError for codes beside bars of A-shares whose zeros were lost: their rows would be
+    of no asset.
+    """
+    exchanges = (".SH", ".SZ", ".BJ")
+    if any(str(code).endswith(exchanges) for code in bars["code"].unique()):
+        refuse_lost_zeros(codes, where)
+
+
+def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
+    """Raise DataError for bars of weeks or months, and for bars within days."""
+    days = np.sort(bars["date"].unique())
+    if len(days) <= _FEW:
+        return
+
+    steps = np.diff(days).astype("timedelta64[D]").astype(np.int64)
+    middle = float(np.median(steps))
+    if middle >= _WEEK:
+        interval = "months or more" if middle >= _MONTH else "weeks"
+        found = f"{where}: most days are {middle:.0f} apart: bars of {interval}"
+        raise DataError(f"{found}; bars must be daily, export daily ones")
+
+
+def refuse_times(reading: ReadingOptions, where: str) -> None:
+    """Raise DataError for bars whose title names another interval, or whose times, in a column of
+    their own, differ.
+    """
+    for title in reading.titles:
+        other = _OTHER_LINES.search(title)
+        if other:
+            raise DataError(
+                f"{where}: its title says {other[0]} ({title[:60]}): bars must be daily, 日线"
+            )
+
+    told = set(reading.times)
+    if len(told) > 1:
+        shown = ", ".join(sorted(told)[:2])
+        raise DataError(f"{where}: its column of times has {shown} …: {WITHIN_DAYS}")

@@ -1,0 +1,191 @@
+"""Convert prices to the account's currency by daily exchange rates that were known when the price
+was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import RawMarket
+from ktdeval_data.bar_column_checks import reading_of
+from ktdeval_data.params import LongParams
+from ktdeval_data.vendor_tables import read_events
+
+MAX_AGE_DAYS = 10  #: days after its own for which a rate is used
+#: Rounding a smaller price to a tick of its venue could move it by more than 0.1 %
+FEWEST_TICKS = 500
+_SLACK = 1 + 1e-6  # prices may be in single precision; the same as in the check of bars
+_MOST_NAMED = 8
+
+
+def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> RawMarket:
+    """Return a market with prices and amounts in `params.currency`, and with the rates as indices.
+
+    Raises UsageError if an option is missing or has no effect; DataError if a rate is missing or
+    invalid, or if a venue's rules do not fit the converted prices.
+    """
+    account = params.currency
+    where = params.fx
+    if account is None or where is None:
+        raise UsageError(
+            "--fx and --currency go together: give the file of rates and the currency of the"
+            " account"
+        )
+
+    quoted = _other_currencies(raw, account, params)
+    rates = read_events(
+        where, "currency", "rate", mapping, _stripped, reading_of(params).beside("fx")
+    )
+    bars = _converted(raw, quoted, rates, params)
+
+    currencies = sorted(set(quoted.values()))
+    days = raw.table.days.astype("datetime64[ns]")
+    pairs = pd.MultiIndex.from_product([days, currencies], names=["date", "currency"])
+    grid = pairs.to_frame(index=False)
+    levels = grid.assign(code=grid["currency"] + account, close=_rates_at(grid, rates, where))
+
+    notes = []
+    unused = sorted(set(rates["currency"]).difference(currencies))
+    if unused:
+        notes.append(f"rates not needed: {', '.join(unused)}")
+
+    for currency in currencies:
+        codes = [code for code, own in quoted.items() if own == currency]
+        named = ", ".join(codes[:_MOST_NAMED])
+        if len(codes) > _MOST_NAMED:
+            named += f" and {len(codes) - _MOST_NAMED} more"
+
+        notes.append(
+            f"prices of {len(codes)} assets in {currency} are converted to {account} by the rates"
+            f" of each day: {named}"
+        )
+
+    index_names = {}
+    for currency in currencies:
+        index_names[f"{currency}{account}"] = f"{account} for one {currency}"
+
+    instruments = {}
+    for code in raw.codes:
+        instruments[code] = dataclasses.replace(raw.instrument(code), currency=account)
+
+    return dataclasses.replace(
+        raw,
+        bars=bars,
+        indices=pd.concat([raw.indices, levels[["date", "code", "close"]]], ignore_index=True),
+        index_names=index_names,
+        notes=(*raw.notes, *notes),
+        instruments=instruments,
+    )
+
+
+def _other_currencies(raw: RawMarket, account: str, params: LongParams) -> dict[str, str]:
+    """Return the currency of each code that has another one than the account. Raises UsageError if
+    there are none, or if the benchmark or bars within days would have to be converted.
+    """
+    quoted = {}
+    for code in raw.codes:
+        currency = raw.instrument(code).currency
+        if currency != account:
+            quoted[code] = currency
+
+    if not quoted:
+        raise UsageError(
+            f"--fx: all prices are in {account} already; leave --fx and --currency out"
+        )
+    if params.index_is_asset and raw.benchmark not in set(raw.codes).difference(quoted):
+        raise UsageError(
+            f"--benchmark: {raw.benchmark} is not in {account}; give its levels in {account} in a"
+            " file of its own"
+        )
+
+    minutes = sorted(set(raw.minutes.codes).intersection(quoted))
+    if minutes:
+        raise UsageError(
+            "--minutes: bars within days are not converted; leave out those of"
+            f" {', '.join(minutes[:_MOST_NAMED])}"
+        )
+
+    return quoted
+
+
+def _stripped(column: pd.Series) -> pd.Series:
+    return column.astype(str).str.strip()
+
+
+def _converted(
+    raw: RawMarket, quoted: Mapping[str, str], rates: pd.DataFrame, params: LongParams
+) -> pd.DataFrame:
+    """Return the bars in the account's currency.
+
+    The rate of a day is known at its close. So an open takes the last rate before its day, and high
+    and low are widened to contain it.
+    """
+    # The check of bars takes a flat bar for a halt. Converted it need not be flat, so halts are
+    # stated.
+    halts = raw.table.in_source(raw.table.suspended)
+    where = params.fx or ""
+    bars = raw.bars.assign(traded=~halts, date=raw.bars["date"].astype("datetime64[ns]"))
+    own = bars.assign(currency=bars["code"].astype(str).map(quoted)).dropna(subset="currency")
+    now = _rates_at(own, rates, where)
+    before = _rates_at(own[own["open"].notna()], rates, where, opens=True).reindex(own.index)
+    # A bar whose open lies outside of it takes one rate: it stays wrong, and the check finds it.
+    wrong = (own["open"] > own["high"] * _SLACK) | (own["open"] * _SLACK < own["low"])
+    before = before.mask(wrong, now)
+    contained = (own["open"].clip(own["low"], own["high"]) * before).mask(wrong)
+    fields = ["open", "high", "low", "close", "amount"]
+    converted = own[fields].mul(now, axis=0).assign(open=own["open"] * before)
+    bars.loc[own.index, fields] = converted.assign(
+        high=converted["high"].clip(contained), low=converted["low"].clip(upper=contained)
+    )
+    lowest = bars[bars["close"] > 0].groupby("code", observed=True)["close"].min()
+
+    for code in quoted:
+        venue = raw.venue(code)
+        text = f"{code}: its prices are converted to {params.currency}, and venue {venue.name} has"
+        if venue.currency != params.currency or venue.has_boards:
+            raise DataError(
+                f"{text} {venue.currency} fees and limits; make {venue.currency} the --currency, or"
+                " name another venue"
+            )
+        if lowest.get(code, FEWEST_TICKS) * venue.ticks_per_unit < FEWEST_TICKS:
+            raise DataError(
+                f"{text} ticks too coarse for {lowest[code]:g}; name another venue, or leave it out"
+            )
+
+    return bars
+
+
+def _rates_at(
+    rows: pd.DataFrame, rates: pd.DataFrame, where: str, *, opens: bool = False
+) -> pd.Series:
+    """Return the last rate of each row's currency up to its date, or with `opens` before its date.
+    Raises DataError if there is none, or it is too old.
+    """
+    sorted_rows = rows[["date", "currency"]].sort_values("date", kind="stable")
+    oldest = pd.Timedelta(days=MAX_AGE_DAYS)
+    matched = pd.merge_asof(
+        sorted_rows,
+        rates,
+        on="date",
+        by="currency",
+        tolerance=oldest,
+        allow_exact_matches=not opens,
+    )
+
+    lacking = matched[matched["rate"].isna()]
+    if not lacking.empty:
+        day = f"{lacking['date'].iloc[0]:%Y-%m-%d}"
+        when = f"up to {day}"
+        if opens:
+            when = f"before {day}, for its opens"
+
+        currency = lacking["currency"].iloc[0]
+        raise DataError(
+            f"{where}: no rate of {currency} in the {MAX_AGE_DAYS} days {when}; add one"
+        )
+
+    return matched["rate"].set_axis(sorted_rows.index)

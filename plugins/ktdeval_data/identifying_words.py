@@ -1,0 +1,61 @@
+"""Read the words that give assets away in documents, a table as vendors write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from ktdeval.errors import UsageError
+from ktdeval.market import Entity, entity_of, place, read_entities
+from ktdeval.values.tables.text_encoding import first_bytes
+from ktdeval_data.reading.options import ReadingOptions
+from ktdeval_data.vendor_tables import read_table
+
+_FIELDS = Entity._fields
+_LINES = (".jsonl", ".jsonl.gz")  #: of files with an object a line
+
+
+def read_entity_table(
+    path: Path,
+    mapping: Mapping[str, str],
+    form: Callable[[pd.Series], pd.Series],
+    reading: ReadingOptions,
+) -> list[Entity]:
+    """Read entities from a file: objects in lines, whose fields have our names, or a table under the
+    names of vendors, without the columns that it has besides. `form` normalises codes.
+
+    Raises DataError if the file can't be read, lacks a column, or a row is wrong; UsageError for a
+    mapping of objects in lines.
+    """
+    if _has_objects(path):
+        if mapping:
+            fields = ", ".join(_FIELDS)
+            raise UsageError(
+                f"--map entities.{min(mapping)} is of tables, and {path} has an object a line; name"
+                f" their fields {fields}"
+            )
+
+        return read_entities(path)
+
+    how = reading.beside("entities")
+    table = read_table(path, _FIELDS, [], mapping, reading=how)
+    for field in _FIELDS:
+        table[field] = table[field].fillna("").astype(str)
+
+    table["code"] = form(table["code"])
+    entities = []
+    rows = zip(*(table[field] for field in _FIELDS), strict=True)
+    for index, cells in enumerate(rows):
+        row = dict(zip(_FIELDS, cells, strict=True))
+        entities.append(entity_of(row, f"{path}: {place(table, index)}"))
+
+    return entities
+
+
+def _has_objects(path: Path) -> bool:
+    """Whether a file has a JSON object in each line, by its name or its first bytes."""
+    if path.name.lower().endswith(_LINES):
+        return True
+    return path.is_file() and first_bytes(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")

@@ -1,0 +1,177 @@
+"""Messages about fields without a column: each advice is tried on the first rows of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from ktdeval.market import EntityKind, parse_code
+from ktdeval_data.reading.codes import listed_in
+from ktdeval_data.reading.days import looks_like_day
+from ktdeval_data.reading.options import ReadingOptions
+from ktdeval_data.reading.split_ratios import ratio_of
+
+_STACK = "frame.stack(level=1).reset_index()"
+_MELT = "frame.melt('date', var_name='code', value_name='close')"
+_MELT_MEMBERS = "frame.melt('date', var_name='code', value_name='in').query('`in` > 0')"
+_SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._/-]{0,23}")
+_NUMBER = re.compile(r"[+-]?[$¥¥€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
+_DAYS = ("date", "in_date", "out_date", "time", "list_date")
+_TEXTS = ("name", "industry", "venue", "kind", "currency", "code_then", "index_code", "text")
+_ENTITY_KINDS = frozenset(get_args(EntityKind))
+_CODES = ("code", "code_then", "index_code")
+
+
+@dataclass(frozen=True)
+class FileHeader:
+    """Columns of a file, and what is known of them."""
+
+    file: Path
+    names: Sequence[str]
+    cells: Mapping[str, Sequence[str]]  #: first cells by column; empty: they are not known
+    taken: Mapping[str, str]  #: field -> column, of the fields that have one
+    line: int = 0  #: of the names, where it is not the first; 0: it is
+
+
+def no_columns(
+    header: FileHeader,
+    fields: Sequence[str],
+    tried: Mapping[str, Sequence[str]],
+    reading: ReadingOptions,
+) -> str:
+    """Return the message about fields without a column, all at once; `date|in_date` is one of two.
+    `tried`: field -> its other names.
+    """
+    shape = _other_shape(header, reading)
+    if shape:
+        return f"{header.file}: {shape}"
+
+    where = f" in its header, line {header.line}" if header.line > 1 else ""
+    words = "no column for" if len(fields) == 1 else "no columns for"
+    named = [" or ".join(map(repr, field.split("|"))) for field in fields]
+    names = [", ".join(_field_names(field, tried)) for field in fields]
+    found = f"{header.file}: {words} {' and '.join(named)}{where} (tried {'; '.join(names)})"
+    return f"{found}; {_advice(header, fields, reading)}"
+
+
+def _field_names(field: str, tried: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the names of a field, or of its alternatives."""
+    names = []
+    for each in field.split("|"):
+        names += [each, *tried.get(each, ())]
+    return names
+
+
+def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
+    """Return what a table is that has no row for each day and asset, and how to make it one; empty:
+    nothing shows that.
+    """
+    shown = [name for name in header.names if not name.startswith("Unnamed: ")]
+    if any(name.startswith("('") for name in shown):
+        found = f"its columns are pairs of field and asset ({shown[0]} …)"
+        return f"{found}; make a row for each day and asset, in pandas: {_STACK}"
+
+    if sum(parse_code(name) is not None for name in shown) > len(shown) // 2:
+        melt = _MELT_MEMBERS if reading.file == "members" else _MELT
+        found = f"its columns are codes ({', '.join(shown[:3])} …): a table of one field"
+        return f"{found}; make it one with a row for each day and code, in pandas: {melt}"
+
+    return ""
+
+
+def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
+    """Return which columns fit, by their cells, and the option that names them."""
+    mapped: dict[str, str] = {}
+    unclear: dict[str, None] = {}
+    lacking = []
+    for field in fields:
+        first = field.split("|")[0]
+        fitting = [
+            name for name in _free(header) if _is_possible_column(first, header, name, reading)
+        ]
+        fitting = [name for name in fitting if name not in mapped.values()]
+        if not fitting:
+            lacking.append(first)
+            continue
+
+        is_clear = len(fitting) == 1 and bool(header.cells)
+        mapped[first] = fitting[0] if is_clear else "COLUMN"
+        if not is_clear:
+            unclear.update(dict.fromkeys(fitting))
+
+    parts = []
+    if mapped:
+        choice = f"map one of {', '.join(unclear)}" if unclear else "name it"
+        parts.append(f"{choice}: {reading.mapped(mapped)}")
+    if lacking:
+        parts.append(_of_lacking(header, lacking, reading))
+
+    return "; ".join(parts)
+
+
+def _of_lacking(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
+    """Return what to do about fields that no column fits."""
+    shown = ", ".join(header.names)
+    advice = f"none of its columns ({shown}) holds {' or '.join(map(_what, fields))}"
+    if "code" in fields and not reading.file and _is_of_one_asset(header):
+        return f"{advice}; if the file is of one asset, name it: --code CODE"
+    return f"{advice}; add {'it' if len(fields) == 1 else 'them'} to the file"
+
+
+def _what(field: str) -> str:
+    if field in _CODES:
+        return "codes"
+    if field in _DAYS:
+        return "days"
+    return f"{field}s"
+
+
+def _is_of_one_asset(header: FileHeader) -> bool:
+    """Whether no day stands twice in the first rows, so that they can be of one asset."""
+    days = header.cells.get(header.taken.get("date", ""), ())
+    return len(set(days)) == len(days)
+
+
+def _free(header: FileHeader) -> list[str]:
+    """Return the columns that are no field's yet."""
+    return [name for name in header.names if name not in header.taken.values()]
+
+
+def _is_possible_column(field: str, header: FileHeader, name: str, reading: ReadingOptions) -> bool:
+    """Whether the first cells of a column can be those of a field; of a file of which they are not
+    known, any can.
+    """
+    if not header.cells:
+        return True
+
+    cells = header.cells.get(name, ())
+    if field in _DAYS:
+        return bool(cells) and all(looks_like_day(cell, stamps=True) for cell in cells)
+    if field in _CODES:
+        return bool(cells) and all(map(_is_code, cells))
+    if field == "kind" and reading.file == "entities":
+        return bool(cells) and {cell.strip().lower() for cell in cells} <= _ENTITY_KINDS
+    if field in _TEXTS:
+        return bool(cells) and not any(map(_NUMBER.fullmatch, cells))
+    if field in ("ratio", "split_to"):
+        return bool(cells) and all(ratio_of(cell) >= 0 for cell in cells)
+
+    return bool(cells) and all(map(_NUMBER.fullmatch, cells)) and not _are_days(cells)
+
+
+def _are_days(cells: Sequence[str]) -> bool:
+    return all(looks_like_day(cell) for cell in cells)
+
+
+def _is_code(cell: str) -> bool:
+    """Whether a cell is a code, or a list of codes."""
+    for text in listed_in(cell):
+        has_letter = any(letter.isalpha() for letter in text)
+        is_symbol = has_letter and bool(_SYMBOL.fullmatch(text)) and not looks_like_day(text)
+        if parse_code(text) is None and not is_symbol:
+            return False
+
+    return True

@@ -1,0 +1,543 @@
+"""Read tables from files: find each field's column under any vendor's names, and normalise the days,
+codes and flags in its cells.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import categories, parse_code, place, with_places
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.decompression_limits import open_parquet
+from ktdeval.values.file_signatures import GZIP, PARQUET, ZIP, other_kind
+from ktdeval.values.tables.file_kinds import is_workbook, kind_of
+from ktdeval.values.tables.text_encoding import first_bytes
+from ktdeval_data.reading.codes import code_in_name, code_in_title
+from ktdeval_data.reading.days import looks_like_day, parse_days
+from ktdeval_data.reading.missing_columns import FileHeader, no_columns
+from ktdeval_data.reading.names import UNITS, coin_volumes, match_names, names_of, squeezed, unit_in
+from ktdeval_data.reading.numbers import to_numbers
+from ktdeval_data.reading.options import ReadingOptions
+from ktdeval_data.reading.text_table import TextTable, WantedColumns, as_one, open_table
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "date": ("trade_date", "datetime", "day"),
+    "code": ("ts_code", "stock_code", "con_code", "symbol", "instrument"),
+    "volume": ("vol",),
+    "amount": ("money", "turnover"),
+    "factor": ("adj_factor",),
+    "special": ("is_st", "isst", "st", "special_treatment", "是否st"),
+    "limit_up": ("up_limit", "high_limit", "upper_limit", "upstopprice", "涨停价"),
+    "limit_down": ("down_limit", "low_limit", "lower_limit", "downstopprice", "跌停价"),
+    "list_date": ("listed", "listing_date", "ipo_date", "ipodate", "上市日期"),
+    "in_date": ("first", "start", "start_date"),
+    "out_date": ("last", "end", "end_date"),
+    "name": ("stock_name",),
+    "industry": ("sector",),
+    "code_then": ("former_code", "old_code"),
+    "time": ("ends_at", "datetime", "timestamp", "trade_date", "date"),
+    "ratio": ("split_ratio", "stock splits"),
+    "split_to": ("new",),
+    "split_from": ("old",),
+}
+"""Names that vendors give to fields, tried where no mapping says otherwise."""
+
+_OWN_ALIASES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "entities": {
+        "kind": ("type", "entity_type", "label", "category"),
+        "text": ("name", "entity", "alias", "term", "word", "mention", "surface"),
+    }
+}
+"""The same in one file next to the bars, by its option: elsewhere such a name means another field."""
+
+
+def aliases_of(reading: ReadingOptions) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of fields in a file."""
+    return {**ALIASES, **_OWN_ALIASES.get(reading.file, {})}
+
+
+SUFFIXES = (".parquet", ".csv", ".csv.gz")  #: of tables that are data whatever else is there
+_OTHER_SUFFIXES = (".tsv", ".tsv.gz", ".xlsx")
+_LAST_SUFFIXES = (".txt", ".txt.gz")  # in a folder with others they are words about these
+_ALL_SUFFIXES = (*SUFFIXES, *_OTHER_SUFFIXES, *_LAST_SUFFIXES)
+_TEXT_FIELDS = (
+    "date",
+    "time",
+    "code",
+    "in_date",
+    "out_date",
+    "name",
+    "industry",
+    "index_code",
+    "traded",
+    "complete",
+    "special",
+    "list_date",
+    "code_then",
+    "ratio",
+    "venue",
+    "kind",
+    "currency",
+    "text",
+)
+_TRUE = ("true", "1", "1.0", "yes", "y", "t", "是")
+_FALSE = ("false", "0", "0.0", "no", "n", "f", "否")
+_FLAGS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
+_TIMES = ("time", "时间")  # columns beside that of days
+_INDEX = "__index_level_0__"  # of a frame without a name of its index
+_ROWS = 2**20  # of a text file read at once
+_UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
+_PACKED = "unpack it first"
+_OTHER = "save it as .csv or .parquet"
+_UNPACK = {
+    ".zip": "unpack it first: unzip FILE",
+    ".bz2": _PACKED,
+    ".xz": _PACKED,
+    ".zst": _PACKED,
+    ".7z": _PACKED,
+    ".rar": _PACKED,
+    ".feather": _OTHER,
+    ".json": _OTHER,
+    ".pkl": _OTHER,
+    ".h5": _OTHER,
+    ".xls": "save it as .xlsx or .csv; if it is text, name it .txt",
+    ".gz": "unpack it first, or name it .csv.gz",
+}
+
+
+def _table_files(path: Path) -> list[Path]:
+    """Return the files of a table: the file itself, or all tables in a folder, sorted by name.
+    Raises DataError if there are none.
+    """
+    if path.is_dir():
+        inside = [child for child in path.iterdir() if child.is_file()]
+        shown = [child for child in inside if not child.name.startswith((".", "~$"))]
+        first = (*SUFFIXES, *_OTHER_SUFFIXES)
+        files = sorted(child for child in shown if child.name.lower().endswith(first))
+
+        if not files:
+            files = sorted(child for child in shown if child.name.lower().endswith(_LAST_SUFFIXES))
+
+        if not files:
+            raise DataError(f"{path}: the folder holds no {', '.join(_ALL_SUFFIXES)} file")
+
+        return files
+
+    if not path.name.lower().endswith(_ALL_SUFFIXES) and not _is_table(path):
+        advice = _UNPACK.get(path.suffix.lower(), "")
+        expected = (
+            f"unknown kind of file; expected one of {', '.join(_ALL_SUFFIXES)}, or a folder of them"
+        )
+        raise DataError(f"{path}: {'; '.join(filter(None, (expected, advice)))}")
+
+    if not path.is_file():
+        problem = "no such file"
+        if path.exists():
+            problem = "a pipe or device, not a file"
+        raise DataError(f"{path}: {problem}")
+
+    return [path]
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a file of another suffix is a table by its first bytes. Raises DataError: by these it
+    is something else.
+    """
+    if not path.is_file():
+        return False
+
+    head = first_bytes(path)
+    if head.startswith((PARQUET, GZIP)) or is_workbook(path, head):
+        return True
+
+    other = other_kind(head)
+    if other and not head.startswith(ZIP):
+        raise DataError(f"{path}: can't read: by its first bytes it is {other}")
+
+    return False
+
+
+def stem(path: Path) -> str:
+    """Return a file's name without its table suffix."""
+    for suffix in _ALL_SUFFIXES:
+        if path.name.lower().endswith(suffix):
+            return path.name[: -len(suffix)]
+    return path.name
+
+
+def read_table(
+    path: Path,
+    fields: Sequence[str],
+    optional: Sequence[str],
+    mapping: Mapping[str, str],
+    repeated: Sequence[str] = (),
+    reading: ReadingOptions | None = None,
+) -> pd.DataFrame:
+    """Read the columns of a file, or of a folder of files, under the names of their fields.
+
+    `mapping`: field -> column of the source, which precedes the usual aliases. A field such as
+    `in_date|date` is needed in one of the two forms. Without a column of
+    codes, the code is taken from `reading`, from the title above the header, or in a folder from
+    the file's name. Dates, codes and other texts are text (fields of `repeated` are categories),
+    numbers are float64. Raises DataError if a file is unreadable, or one of `fields` has no column;
+    UsageError if the mapping names another field.
+    """
+    how = reading or ReadingOptions()
+    wanted = [name for field in fields for name in field.split("|")]
+    frames = []
+    places = []
+    for file in _table_files(path):
+        source = _open(file, wanted, optional, mapping, how)
+        columns = _resolve(source, [*wanted, *optional], mapping, how)
+        code = _code_of(source, path, columns, how)
+        found = {*columns, "code"} if code else {*columns}
+        lacking = [field for field in fields if found.isdisjoint(field.split("|"))]
+        if lacking:
+            raise DataError(_no_columns(source, lacking, columns, how))
+
+        frame = _read_columns(source, columns, repeated)
+        if "code" in fields and "code" not in columns:
+            if "code" in repeated:
+                frame["code"] = pd.Categorical([code]).repeat(len(frame))
+            else:
+                frame["code"] = code
+
+        frames.append(frame)
+        first_line = 0
+        if isinstance(source, TextTable):
+            first_line = source.layout.first_line
+
+        places.append((file.name, len(frame), first_line))
+        _notice(source, columns, how)
+
+    with_rows = [frame for frame in frames if len(frame)]
+    return with_places(as_one(with_rows or frames[:1]), places)
+
+
+def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions) -> None:
+    """Record in `reading` what a file states outside of its rows. Raises DataError if its units
+    differ from those of the files before.
+    """
+    for field in UNITS.keys() & columns.keys() & reading.columns_of.keys():
+        before = reading.columns_of[field]
+        now = columns[field]
+        if unit_in(field, before) != unit_in(field, now):
+            found = (
+                f"column {now!r} has another unit by its name than {before!r} of the files before"
+            )
+            raise DataError(
+                f"{source.file}: {found}; import the files of one unit, or bring them to one"
+            )
+
+    reading.columns_of.update(columns)
+    reading.header.extend(source.header)
+    if isinstance(source, TextTable):
+        reading.titles.append(source.layout.title)
+
+    for name in source.header:
+        if squeezed(name) in _TIMES and name not in columns.values():
+            reading.times.extend(source.cells_of(name))
+
+
+class _ParquetFile:
+    """Parquet file, whose columns have names and types."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.schema = pq.read_schema(file)
+        self.header = tuple(self.schema.names)
+
+    @property
+    def has_days_in_its_index(self) -> bool:
+        """Whether it was made from a frame with days in an index without a name."""
+        return _INDEX in self.header and pa.types.is_temporal(self.schema.field(_INDEX).type)
+
+    def cells_of(self, _: str) -> list[str]:
+        """Return no cells: a Parquet file's columns are only read when needed."""
+        return []
+
+
+_Source = _ParquetFile | TextTable
+
+
+def _open(
+    file: Path,
+    fields: Sequence[str],
+    optional: Sequence[str],
+    mapping: Mapping[str, str],
+    reading: ReadingOptions,
+) -> _Source:
+    """Open a file. Raises DataError if it can't be read."""
+    known = {squeezed(column) for column in mapping.values()}
+    for field in (*fields, *optional):
+        known.update(names_of(field, aliases_of(reading)))
+
+    try:
+        if kind_of(file, has_json=False) == "parquet":
+            if reading.columns:
+                raise UsageError(
+                    f"{file}: --columns is of files without a header, and this one has names; use"
+                    " --map"
+                )
+
+            return _ParquetFile(file)
+
+        return open_table(file, known, reading)
+    except _UNREADABLE as error:
+        raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
+
+
+def _code_of(
+    source: _Source, path: Path, columns: Mapping[str, str], reading: ReadingOptions
+) -> str | None:
+    """Return the code of a file without a column of codes; None if nothing states it."""
+    if "code" in columns:
+        return None
+    if reading.code:
+        return reading.code
+
+    in_title = None
+    if isinstance(source, TextTable):
+        in_title = code_in_title(source.layout.title)
+
+    in_name = code_in_name(stem(source.file))
+    has_exchange = parse_code(in_name) is not None
+    if path.is_dir():
+        return in_name if has_exchange or in_title is None else in_title
+    # The name of SH#000001.txt says which of two assets a title means by 000001.
+    if in_title and has_exchange and in_title in in_name:
+        return in_name
+
+    return in_title
+
+
+def _no_columns(
+    source: _Source, fields: Sequence[str], columns: Mapping[str, str], reading: ReadingOptions
+) -> str:
+    """Return the error message for fields without a column."""
+    line = 0
+    cells = {}
+    if isinstance(source, TextTable):
+        line = source.layout.header_line
+        cells = {name: source.cells_of(name) for name in source.header}
+
+    header = FileHeader(source.file, source.header, cells, columns, line)
+    return no_columns(header, fields, aliases_of(reading), reading)
+
+
+def read_events(
+    path: str,
+    key: str,
+    value: str,
+    mapping: Mapping[str, str],
+    form: Callable[..., pd.Series],
+    reading: ReadingOptions | None = None,
+) -> pd.DataFrame:
+    """Read a table of dated events, sorted by date: date, `key`, `value`. `form` normalises the key.
+
+    Raises DataError if a cell is missing or not valid, or if a key has two rows of one day.
+    """
+    table = read_table(Path(path), ["date", key, value], [], mapping, reading=reading)
+    return as_events(table, key, value, path, form, reading or ReadingOptions())
+
+
+def as_events(
+    table: pd.DataFrame,
+    key: str,
+    value: str,
+    path: str,
+    form: Callable[..., pd.Series],
+    reading: ReadingOptions,
+) -> pd.DataFrame:
+    """Return a table of dated events in order, checked; as of `read_events`."""
+    absent = table[["date", key]].isna().any(axis=1)
+    table[key] = form(table[key])
+    table["date"] = parse_days(table["date"], f"{path}: date", reading.days).astype(
+        "datetime64[ns]"
+    )
+    _check_differing(table, ["date", key], value, path)
+    is_valid = (table[value] > 0) & np.isfinite(table[value])
+    bad = absent | ~is_valid | table[["date", key]].duplicated()
+    if bad.any():
+        what, day, number = table.loc[bad, [key, "date", value]].iloc[0]
+        where = f"{path}: {what} {str(day)[:10]}: {value} {number:g}"
+        raise DataError(f"{where}: each row has a {key}, a day of its own and a {value} above 0")
+
+    return table.sort_values("date", kind="stable", ignore_index=True)
+
+
+def _check_differing(table: pd.DataFrame, keys: list[str], value: str, path: str) -> None:
+    """Raise DataError, which shows both rows, if two rows of one key differ."""
+    again = table[keys].duplicated(keep=False) & ~table[[*keys, value]].duplicated(keep=False)
+    again &= table[keys].notna().all(axis=1)
+    if not again.any():
+        return
+
+    first = table.loc[table.index[again][0], keys]
+    own = np.flatnonzero((table[keys] == first).all(axis=1))[:2]
+    shown = [f"{value} {table[value].iloc[row]:g} ({place(table, row)})" for row in own.tolist()]
+    what = f"{first[keys[1]]} {str(first[keys[0]])[:10]}"
+    both = " and ".join(shown)
+    raise DataError(f"{path}: {what}: {both}: each row has a day of its own; keep one")
+
+
+def _resolve(
+    source: _Source, fields: Sequence[str], mapping: Mapping[str, str], reading: ReadingOptions
+) -> dict[str, str]:
+    """Return the column of each field that has one. Raises UsageError or DataError if the mapping is
+    wrong, or if two columns have the name of a field.
+    """
+    header = source.header
+    file = source.file
+    for field, column in mapping.items():
+        if field not in fields:
+            hint = near_matches(field, fields) or "; fields: " + ", ".join(fields)
+            raise UsageError(f"map: {field!r} is no field of {file.name}{hint}")
+
+        if column not in header:
+            hint = near_matches(column, header) or f"; columns: {', '.join(header)}"
+            raise DataError(f"{file}: no column {column!r}{hint}")
+
+    # A column that the user maps to one field is not matched to another by its name.
+    free = [name for name in header if name not in mapping.values()]
+    unmapped = [field for field in fields if field not in mapping]
+    found = match_names(free, unmapped, aliases_of(reading))
+    for field, match in found.items():
+        if header.count(match) > 1 or f"{match}.1" in header:  # pandas' name of a second one
+            raise DataError(
+                f"{file}: column {match!r} stands twice; keep one, or name it: --map"
+                f" {field}={match} or {match}.1"
+            )
+
+    by_value = _by_value(source, {**found, **mapping})
+    wanted = {field: column for field, column in by_value.items() if field in fields}
+    return {**wanted, **found, **mapping}
+
+
+def _by_value(source: _Source, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that are known by their cells, not by their names: an index of days without
+    a name, and volumes named after coins.
+    """
+    found = {}
+    first = source.header[0] if source.header else ""
+    if "date" not in columns and isinstance(source, _ParquetFile) and source.has_days_in_its_index:
+        found["date"] = _INDEX
+
+    cells: Sequence[str] = []
+    if first.startswith("Unnamed: "):
+        cells = source.cells_of(first)
+    if "date" not in columns and cells and all(looks_like_day(cell) for cell in cells):
+        found["date"] = first
+
+    if "code" in columns:
+        found.update(coin_volumes(source.header, source.cells_of(columns["code"])))
+
+    return found
+
+
+def _read_columns(
+    source: _Source, columns: Mapping[str, str], repeated: Sequence[str]
+) -> pd.DataFrame:
+    file = source.file
+    text = [field for field in columns if field in _TEXT_FIELDS]
+    try:
+        if isinstance(source, _ParquetFile):
+            _refuse_bytes(source, [columns[field] for field in text])
+            coded = [columns[field] for field in text if field in repeated]
+
+            # All columns together are bounded, though one is read after the other.
+            open_parquet(file, columns=[*columns.values()], read_dictionary=coded).close()
+            read = ((field, _read_column(file, column, coded)) for field, column in columns.items())
+            named = (
+                (
+                    field,
+                    part.to_pandas(ignore_metadata=True, date_as_object=False).iloc[:, 0].copy(),
+                )
+                for field, part in read
+            )
+        else:
+            codes = [columns["code"]] if "code" in columns else []
+            wanted = WantedColumns(
+                columns=tuple(dict.fromkeys(columns.values())),
+                categories=frozenset(columns[field] for field in text if field in repeated),
+                texts=frozenset(columns[field] for field in text),
+                codes=frozenset(codes),
+                rows=_ROWS,
+            )
+            frame = source.read(wanted)
+            named = ((field, frame[column]) for field, column in columns.items())
+
+        kept = {
+            field: series if field in text else to_numbers(series, file) for field, series in named
+        }
+    except _UNREADABLE as error:
+        raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
+
+    # Arrow does not return freed memory to the system by itself.
+    pa.default_memory_pool().release_unused()
+    return pd.DataFrame(kept, copy=False)
+
+
+def _refuse_bytes(source: _ParquetFile, columns: Sequence[str]) -> None:
+    """Raise ValueError where a column of texts holds bytes."""
+    for column in columns:
+        kind = source.schema.field(column).type
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            raise ValueError(f"column {column!r} holds bytes ({kind}); write texts")
+
+
+def normalise_codes(series: pd.Series) -> pd.Series:
+    """Return codes in the form `600519.SH`; other texts unchanged, for the check to name them."""
+    return with_texts(series, lambda text: parse_code(text) or text)
+
+
+def with_texts(series: pd.Series, change: Callable[[str], str]) -> pd.Series:
+    """Return a column with `change` applied once to each distinct text. Categories stay categories;
+    a missing text becomes `no code`.
+    """
+    changed = pd.Series(categories(series, change), index=series.index)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return changed
+    return changed.astype(str)
+
+
+def index_code(text: str) -> str:
+    """Return the normalised code of an index. Six digits without an exchange are an index of
+    Shenzhen if they begin with 399, else of Shanghai.
+    """
+    text = text.strip()
+    if text.isdigit() and len(text) == 6:
+        exchange = "SZ" if text.startswith("399") else "SH"
+        return f"{text}.{exchange}"
+    return parse_code(text) or text
+
+
+def parse_flags(series: pd.Series, where: str) -> pd.Series:
+    """Parse flags: booleans, 0 and 1, yes and no, or their texts. Raises DataError on others."""
+    if pd.api.types.is_bool_dtype(series):
+        return series.astype(bool)
+
+    flags = series.astype(str).str.lower().str.strip().map(_FLAGS)
+    if flags.isna().any():
+        raise DataError(
+            f"{where}: {series[flags.isna()].iloc[0]!r} is neither true nor false: write 1 or 0 in"
+            " every row"
+        )
+
+    return flags.astype(bool)
+
+
+def _read_column(file: Path, column: str, coded: Sequence[str]) -> pa.Table:
+    with pq.ParquetFile(file, read_dictionary=coded) as table:
+        read = table.read(columns=[column])
+
+    read.validate(full=True)  # texts are UTF-8
+    return read

@@ -1,0 +1,95 @@
+"""Workers of a launch: start them by a backend, pass signals on, and wait for their end. The
+launching process computes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from ktdeval.errors import PluginError, UsageError
+from ktdeval.registry.plugin_boundary import call_through
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.task_api import RunningWorkers, WorkerJob, WorkersRunner
+
+_TICK_S = 0.5
+
+
+def start_workers(plugins: Plugins, runner: str, job: WorkerJob) -> RunningWorkers:
+    """Start the workers of a job by an execution backend.
+
+    Raises UsageError: the backend starts no workers; PluginError: it fails, or returns something
+    else; KtdevalError.
+    """
+    backend = plugins.make_runner(runner)
+    where = f"runner {runner} of plugin {plugins.owner('runners', runner)}"
+    if not isinstance(backend, WorkersRunner):
+        raise UsageError(
+            f"--runner {runner}: starts no workers of a grid; name another, such as local"
+        )
+
+    workers = call_through(backend.start_workers, where, job)
+    if not isinstance(workers, RunningWorkers):
+        raise PluginError(f"{where}: start_workers() must return RunningWorkers")
+
+    return workers
+
+
+def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None) -> list[int]:
+    """Wait until all workers have ended; return their exit codes. `on_tick` is called twice a
+    second, such as to show where the grid stands.
+
+    On the first interrupt or termination signal, workers end after the steps under way; on the
+    second, at once. Whatever happens, none is left. Raises KeyboardInterrupt after an interrupt.
+    """
+    signals = _Signals(workers)
+    try:
+        with signals.handled():
+            codes = workers.exit_codes()
+            while any(code is None for code in codes):
+                on_tick()
+                time.sleep(_TICK_S)
+                codes = workers.exit_codes()
+    finally:
+        workers.close()
+
+    if signals.count:
+        raise KeyboardInterrupt
+
+    return [code for code in codes if code is not None]
+
+
+class _Signals:
+    """Interrupts and termination signals of a launching process."""
+
+    def __init__(self, workers: RunningWorkers) -> None:
+        self.count = 0
+        self._workers = workers
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Pass signals on to the workers."""
+        before = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, self._pass_on)
+
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _pass_on(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count == 1:
+            self._workers.stop()
+        elif self.count == 2:
+            self._workers.kill()
+        else:
+            os._exit(130)

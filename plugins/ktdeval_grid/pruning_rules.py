@@ -1,0 +1,127 @@
+"""Pruning: cells of a grid that are left out by a named rule, with its reason.
+
+A pruned cell is recorded with the grid and shown as pruned. It never counts as missing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import msgspec
+
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
+
+RULES = Path(__file__).parent / "rules.yaml"
+
+RuleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
+
+
+class PrunableCell(Protocol):
+    """What rules ask about an episode; an `EpisodeSpec` is one."""
+
+    @property
+    def model(self) -> str:
+        """Full name of the model."""
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent."""
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+
+    @property
+    def mask(self) -> str | None:
+        """Mask of the task; None where it asks about no market."""
+
+    @property
+    def mode(self) -> str | None:
+        """Decision mode of the task, likewise."""
+
+    @property
+    def window_name(self) -> str | None:
+        """Name of the window, likewise."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
+
+
+class Cells(Value):
+    """Cells of a grid: those that fit every field that is given; names may be globs."""
+
+    models: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+    def has(self, cell: PrunableCell) -> bool:
+        """Whether an episode is in one of these cells."""
+        named = (
+            (self.models, cell.model),
+            (self.agents, cell.agent),
+            (self.tasks, cell.task),
+            (self.masks, cell.mask),
+            (self.modes, cell.mode),
+            (self.windows, cell.window_name),
+        )
+        for patterns, name in named:
+            if patterns and not _has_match(patterns, name):
+                return False
+
+        return not self.seeds or cell.seed in self.seeds
+
+
+class PruneRule(Value):
+    """Cells that are left out, and why."""
+
+    name: RuleName
+    reason: Annotated[str, msgspec.Meta(min_length=10, max_length=1000)]
+    cells: tuple[Cells, ...]
+
+    def prunes(self, cell: PrunableCell) -> bool:
+        """Whether an episode is left out by this rule."""
+        return any(cells.has(cell) for cells in self.cells)
+
+
+def pruned_by(rules: Iterable[PruneRule], cell: PrunableCell) -> PruneRule | None:
+    """Return the first rule that leaves an episode out; None if it is to be run."""
+    return next((rule for rule in rules if rule.prunes(cell)), None)
+
+
+@cache
+def shipped_rules() -> dict[str, PruneRule]:
+    """Return the rules that ship with the suite, by name."""
+    rules = {}
+    for name, values in load_yaml(RULES).items():
+        rules[name] = from_plain({"name": name, **values}, PruneRule, str(RULES), ConfigError)
+    return rules
+
+
+def shipped_rule(name: str) -> PruneRule:
+    """Return a rule that ships with the suite. Raises UsageError: there is none of this name."""
+    rules = shipped_rules()
+    if name not in rules:
+        raise UsageError(
+            f"no rule {name!r}{near_matches(name, rules)}; rules are {', '.join(rules)}, or write"
+            " one with name, reason and cells"
+        )
+    return rules[name]
+
+
+def _has_match(patterns: Iterable[str], name: str | None) -> bool:
+    """Whether a name fits one of some globs; None, of a task without such a thing, fits none."""
+    if name is None:
+        return False
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

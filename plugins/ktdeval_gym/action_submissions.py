@@ -1,0 +1,247 @@
+"""Actions of an environment as a model's submissions, and the model `gym/actions`, which submits
+recorded ones.
+
+An action is one entry for each asset in the order of `tradables`: a decision (BUY, SELL, HOLD) where
+the task asks for these, else a target weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ktdeval.errors import DataError, ModelError, UsageError, explained
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
+from ktdeval.keyless import SUBMIT, Conversation
+from ktdeval.observation import ObservedAsset, ObservedLimits, ObservedState
+from ktdeval.trading import Side
+from ktdeval.values.config_options import user_path
+from ktdeval.values.files import make_folder, read_plain, write_atomic
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval_gym.params import ActionsParams
+
+MOST_BYTES = 64 << 20
+SMALLEST_CHANGE = 0.005  #: of a weight; a smaller difference makes no order
+_CALLS_MADE = "Recorded calls of an environment's episode."
+INVESTED = 0.995  #: largest sum of target weights: the rest pays costs
+Decision = Literal["BUY", "SELL", "HOLD"]
+Weight = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Step = tuple[Decision, ...] | tuple[Weight, ...]
+
+
+class RecordedCall(Value):
+    """Call of a tool."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+class ActionsFile(Value):
+    """Recorded actions of one episode."""
+
+    format: Literal["ktdeval-gym-actions/1"]
+    task: str
+    #: at the steps at which something was asked, by the number of the step
+    steps: dict[str, tuple[Decision | Weight, ...]] = msgspec.field(default_factory=dict)
+    #: of an episode behind tools: calls, in rounds that each were made without an answer between
+    rounds: tuple[tuple[RecordedCall, ...], ...] = ()
+
+
+def actions_of(task: str, steps: Mapping[int, Sequence[Decision | float]]) -> ActionsFile:
+    """Return the record of an episode's actions."""
+    return ActionsFile(
+        format="ktdeval-gym-actions/1",
+        task=task,
+        steps={str(step): tuple(action) for step, action in steps.items()},
+    )
+
+
+def calls_of(task: str, rounds: Sequence[Sequence[RecordedCall]]) -> ActionsFile:
+    """Return the record of the calls of an episode behind tools."""
+    return ActionsFile(format="ktdeval-gym-actions/1", task=task, rounds=tuple(map(tuple, rounds)))
+
+
+def write_actions(path: Path, content: ActionsFile) -> None:
+    """Write the actions of an episode."""
+    make_folder(path.parent, "choose another out")
+    write_atomic(path, encode_canonical(content) + "\n")
+
+
+def read_actions(path: Path) -> tuple[ActionsFile, str]:
+    """Read actions. Return them with the file's SHA-256. Raises DataError."""
+    advice = "name a file that an environment with `out` wrote"
+    with explained(f"actions {path}: can't be read", advice, DataError):
+        data = read_plain(path, MOST_BYTES)
+    return decode_json(data, ActionsFile, f"actions {path}", DataError), sha256_hex(data)
+
+
+# ---- submissions
+
+
+def tradables(state: ObservedState) -> tuple[ObservedAsset, ...]:
+    """Return the assets that an action is about, in order: candidates as shown, then other positions
+    by label; only candidates where the task asks for decisions.
+    """
+    candidates = tuple(state.candidates.values())
+    if state.limits.asks_decisions:
+        return candidates
+
+    others = sorted(state.positions.keys() - state.candidates.keys())
+    return (*candidates, *(state.assets[label] for label in others))
+
+
+def submission(conversation: Conversation, action: Sequence[Decision | float]) -> Reply:
+    """Return the reply that submits an action."""
+    state = conversation.observed
+    shown = tradables(state)
+    given = action[: len(shown)]
+    why = conversation.reason("action of the environment's agent")
+    if state.limits.asks_decisions:
+        labels = [asset.label for asset in shown]
+        return conversation.call([(SUBMIT, decided(labels, given, why))])
+
+    weights = [float(weight) for weight in given]
+    body = {"orders": orders_of(state, bounded(weights, state.limits), why), "overall_reason": why}
+    return conversation.call([(SUBMIT, body)])
+
+
+def decided(
+    labels: Sequence[str], decisions: Sequence[Decision | float], why: str
+) -> dict[str, JsonValue]:
+    """Return the submission of one decision for each label."""
+    rows: list[JsonValue] = [
+        {"stock_id": label, "decision": decision, "confidence": 0.5, "reason": why}
+        for label, decision in zip(labels, decisions, strict=True)
+    ]
+    return {"decisions": rows, "overall_reason": why}
+
+
+def bounded(weights: Sequence[float], limits: ObservedLimits) -> list[float]:
+    """Return target weights within the task's limits: the largest `max_positions` of them, none
+    above `max_weight`, and together at most `INVESTED`. Equal weights at the border are all left
+    out, so that the order shown decides nothing.
+    """
+    wanted = [weight if weight >= SMALLEST_CHANGE else 0.0 for weight in weights]
+    if limits.max_positions is not None and len(wanted) > limits.max_positions:
+        border = sorted(wanted, reverse=True)[limits.max_positions]
+        wanted = [weight if weight > border else 0.0 for weight in wanted]
+
+    most = 1.0 if limits.max_weight is None else limits.max_weight
+    cut = [min(weight, most) for weight in wanted]
+    return [round(weight, 6) for weight in scaled_down(cut)]
+
+
+def scaled_down(weights: Sequence[float]) -> list[float]:
+    """Return target weights, scaled down where their sum exceeds `INVESTED`."""
+    total = math.fsum(weights)
+    if total <= INVESTED:
+        return list(weights)
+    return [weight * INVESTED / total for weight in weights]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMove:
+    """Order towards a target weight."""
+
+    slot: int  #: of the asset
+    side: Side
+    weight: float  #: target
+
+
+def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[TargetMove]:
+    """Return the orders from positions to target weights, sells first. `held`: each slot's position
+    as a share of NAV, None where nothing is held.
+    """
+    sells: list[TargetMove] = []
+    buys: list[TargetMove] = []
+    for slot, (position, weight) in enumerate(zip(held, weights, strict=True)):
+        now = position or 0.0
+        is_exit = weight == 0.0 and position is not None
+        if abs(weight - now) < SMALLEST_CHANGE and not is_exit:
+            continue
+
+        if weight > now:
+            buys.append(TargetMove(slot, "BUY", weight))
+        else:
+            sells.append(TargetMove(slot, "SELL", weight))
+
+    return [*sells, *buys]
+
+
+def orders_of(state: ObservedState, weights: Sequence[float], why: str) -> list[JsonValue]:
+    """Return the orders to target weights of `tradables(state)`, sells first."""
+    shown = tradables(state)
+    held: list[float | None] = []
+    for asset in shown:
+        position = state.positions.get(asset.label)
+        held.append(None if position is None else position.weight or 0.0)
+
+    return [
+        {
+            "stock_id": shown[move.slot].label,
+            "side": move.side,
+            "target_weight": move.weight,
+            "confidence": 0.5,
+            "reason": why,
+        }
+        for move in moves(held, weights)
+    ]
+
+
+# ---- the model
+
+
+class ActionsModel:
+    """Submits recorded actions, step by step."""
+
+    def __init__(self, _name: str, params: ActionsParams) -> None:
+        """Read the actions. Raises DataError: there are none; UsageError: not those that the
+        parameters pin.
+        """
+        self._actions, digest = read_actions(user_path(params.file))
+        if params.sha256 not in (None, digest):
+            raise UsageError(
+                f"gym/actions: {params.file} has the SHA-256 {digest}, not {params.sha256}; name the"
+                " file that was meant"
+            )
+        self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Return the submission of a step, or the next round of calls. Raises ModelError: there is
+        none, or it does not fit.
+        """
+        conversation = Conversation(request)
+        if self._actions.rounds:
+            return self._calls(conversation)
+        if not conversation.is_submission:
+            return Reply("No research.")
+
+        action = self._actions.steps.get(str(request.step))
+        shown = tradables(conversation.observed)
+        if action is None or len(action) < len(shown):
+            raise ModelError(
+                "no_recorded_action",
+                f"gym/actions: step {request.step} has no action on {len(shown)} assets; record"
+                " the episode again on this task and market",
+            )
+        return submission(conversation, action)
+
+    def _calls(self, conversation: Conversation) -> Reply:
+        """Return the next round of calls; after the last one an end of the calls, or the form."""
+        form = conversation.request.tool_choice
+        if form is not None:
+            return conversation.call([(form, {"summary": _CALLS_MADE})])
+
+        rounds = self._actions.rounds
+        if conversation.turns == len(rounds):
+            return Reply(_CALLS_MADE)
+
+        made = rounds[conversation.turns]
+        return conversation.call([(call.tool, call.arguments) for call in made])

@@ -1,0 +1,215 @@
+"""Gymnasium environment of a broker behind tools: one day a step, in a workspace of its own.
+
+It calls the tools that a model is offered (`pmb_*` and `upq_*` of the QFinZero services). So the
+clock, fills, fees and margin are the broker's own, and nothing later than the clock can be known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import FloatArray
+from ktdeval_gym.action_submissions import moves, scaled_down
+from ktdeval_gym.arrays import weights_in
+from ktdeval_gym.broker_session import BrokerOptions, BrokerTools, Shown
+from ktdeval_gym.policy import LIMIT, Vector
+from ktdeval_gym.recording import SessionWriter, no_session_writer
+from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
+
+Info = dict[str, Any]
+_CENTS = 100
+_CALENDAR_DAYS = 2  # a calendar day or two to each trading day, and a fortnight for holidays
+_MARGIN_DAYS = 14
+_HALTS = 4  # times as far back where halts leave too few bars
+
+
+class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
+    """Environment of a broker's session. A step sends market orders towards target weights of the
+    stocks, which fill at the next day's trading, and ends at that day's close.
+
+    Observation, float32, cut at ±10: for each stock its last `lookback` daily log returns, corrected
+    for splits and dividends, over their standard deviation before the session; each stock's share of
+    the equity; cash as a share. Action: target weight of 0 to 1 of each stock; scaled down where
+    their sum exceeds 0.995. `info`: `day`, `equity`, shares `held`, and orders `refused` at the step.
+    An episode is truncated at the session's last day, terminated if the equity is gone.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        samples: Any,
+        reward: RewardConfig | None = None,
+        render_mode: str | None = None,
+        writer: SessionWriter = no_session_writer,
+    ) -> None:
+        """`samples`: of the session's task (`broker_session.open_samples`); `writer`: called with
+        the calls of each episode that ended, step by step. Raises DataError: a stock has too few
+        days before the session, or the services refuse it.
+        """
+        self.options = options
+        self.render_mode = render_mode
+        stocks = len(options.stocks)
+        size = stocks * options.lookback + stocks + 1
+        self.observation_space = gymnasium.spaces.Box(-LIMIT, LIMIT, (size,), np.float32)
+        self.action_space = gymnasium.spaces.Box(0.0, 1.0, (stocks,), np.float32)
+        self._samples = samples
+        self._write = writer
+        self._reward = reward or RewardConfig()
+        self._begin()
+
+    # ---- the session
+
+    def _begin(self) -> None:
+        options = self.options
+        environment = self._samples.sample(0).environment
+        self._tools = BrokerTools(environment.tools, environment)
+        moment = self._tools.moment()
+        self._day = moment[:10]
+        self._closes = self._history()
+        self._account, shown = self._tools.open_account(options.cash)
+        last = date.fromisoformat(self._day)
+        last += timedelta(_MARGIN_DAYS + _CALENDAR_DAYS * options.days)
+        self._session = self._tools.begin_session(
+            self._account, moment, last.isoformat(), options.stocks
+        )
+        self._rounds = [tuple(self._tools.calls)]  #: calls made so far, by step
+        self._tools.calls.clear()
+        self._is_over = False
+        self._refused = 0
+        scales = [_scale_of(name, self._closes[name]) for name in options.stocks]
+        self._scales = np.array(scales)
+        self._rewards = Rewards(self._reward, np.array([float(np.mean(self._scales))]))
+        self._take(shown)
+        self._quantities = dict.fromkeys(options.stocks, 0)
+
+    def _history(self) -> dict[str, FloatArray]:
+        """Return the last closes of each stock until today, [lookback + 1], in today's terms. Raises
+        DataError: too few are known.
+        """
+        options = self.options
+        reach = _MARGIN_DAYS + _CALENDAR_DAYS * options.lookback
+        needed = options.lookback + 1
+        closes: dict[str, list[float]] = {}
+        for days in (reach, _HALTS * reach):
+            first = date.fromisoformat(self._day) - timedelta(days)
+            closes = self._tools.closes(options.stocks, first.isoformat(), self._day)
+            if min(map(len, closes.values())) >= needed:
+                return {name: np.array(known[-needed:]) for name, known in closes.items()}
+
+        name, known = min(closes.items(), key=lambda item: len(item[1]))
+        raise DataError(
+            f"{name}: {len(known)} closes are known on {self._day}, and {options.lookback} returns"
+            " need one more; choose a shorter lookback, a later as_of or another stock"
+        )
+
+    def _take(self, account: Shown) -> None:
+        self._equity = account.equity
+        self._cash = account.cash
+
+    # ---- Gymnasium
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Vector, Info]:
+        """Begin a new workspace. Nothing is drawn: `seed` changes nothing."""
+        super().reset(seed=seed, options=options)
+        self._begin()
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[Vector, float, bool, bool, Info]:
+        """Send orders and go to the next close. Raises UsageError: the action is not in the space,
+        or the episode is over.
+        """
+        weights = weights_in(action, len(self.options.stocks))
+        if self._is_over:
+            raise UsageError("the episode is over; call reset()")
+
+        before = self._equity
+        self._send(weights)
+        self._day, is_running, account, traded = self._tools.step(self._session)
+        self._take(account)
+        self._closes = self._history()
+        held = self._tools.quantities(self._account)
+        self._quantities = {name: held.get(name, 0) for name in self.options.stocks}
+        self._rounds.append(tuple(self._tools.calls))
+        self._tools.calls.clear()
+
+        ratios = [closes[-1] / closes[-2] for closes in self._closes.values()]
+        amounts = StepAmounts(
+            nav_before=np.array([round(before * _CENTS)]),
+            nav=np.array([round(self._equity * _CENTS)]),
+            traded=np.array([round(traded * _CENTS)]),
+            benchmark=np.array([math.log(math.fsum(ratios) / len(ratios))]),
+        )
+        reward = float(self._rewards.of(amounts, np.ones(1, dtype=np.bool_))[0])
+        is_ruined = self._equity <= 0
+        is_last = len(self._rounds) > self.options.days or not is_running
+        self._is_over = is_last or is_ruined
+        if self._is_over:
+            self._write(self._rounds)
+
+        return self._observation(), reward, is_ruined, is_last, self._info()
+
+    def _send(self, weights: Sequence[float]) -> None:
+        """Send the orders to target weights: sells first, whole shares."""
+        held: list[float | None] = []
+        for name in self.options.stocks:
+            value = self._value_of(name)
+            held.append(value / self._equity if value else None)
+
+        self._refused = 0
+        for move in moves(held, scaled_down(weights)):
+            name = self.options.stocks[move.slot]
+            close = float(self._closes[name][-1])
+            target = math.floor(move.weight * self._equity / close)
+            shares = target - self._quantities[name]
+            if shares and not self._tools.order(self._session, self._account, name, shares):
+                self._refused += 1
+
+    def _value_of(self, name: str) -> float:
+        """Return the value of the shares held of a stock, in dollars."""
+        return self._quantities[name] * float(self._closes[name][-1])
+
+    def _observation(self) -> Vector:
+        parts: list[float] = []
+        for name, scale in zip(self.options.stocks, self._scales.tolist(), strict=True):
+            returns = np.diff(np.log(self._closes[name])) / scale
+            parts.extend(returns.tolist())
+
+        equity = self._equity if self._equity > 0 else 1.0
+        for name in self.options.stocks:
+            parts.append(self._value_of(name) / equity)
+        parts.append(self._cash / equity)
+        return np.clip(parts, -LIMIT, LIMIT).astype(np.float32)
+
+    def _info(self) -> Info:
+        return {
+            "day": self._day,
+            "equity": self._equity,
+            "held": dict(self._quantities),
+            "refused": self._refused,
+        }
+
+    def render(self) -> str | None:
+        """Return one line of text on the present close; None without a render mode."""
+        if self.render_mode is None:
+            return None
+        held = ", ".join(f"{number} {name}" for name, number in self._quantities.items())
+        return f"{self._day}  equity {self._equity:,.2f}  cash {self._cash:,.2f}  {held}"
+
+
+def _scale_of(name: str, closes: FloatArray) -> float:
+    """Return the standard deviation of log returns. Raises DataError: the price does not move."""
+    scale = float(np.std(np.diff(np.log(closes))))
+    if scale == 0.0:
+        raise DataError(f"{name}: the price does not move before the session; choose another stock")
+    return scale

@@ -1,0 +1,343 @@
+"""Portfolios of a task's window, for many accounts at once: what a close lists is made once and
+shared, and accounts are settled by the executor.
+
+Left out, against an episode of a run, are prompts, transcripts and the reading of submissions. What
+is observed and settled is the same, which tests hold against `TaskEnv`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.harness import Decision as Decided, SubmissionForm
+from ktdeval.market import window_rows
+from ktdeval.observation import ObservedLimits, ObservedState
+from ktdeval.runner import EpisodeFactory
+from ktdeval.task_api import Window, task_traits
+from ktdeval.trading import Action, CountsRecord, Order, StepRecord, known_breaches
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval_gym.action_submissions import Decision, bounded, decided, moves, tradables
+from ktdeval_gym.arrays import Observed, TaskForm, cut_weight, form_of, observed, write_figures
+from ktdeval_gym.open_task import NoModel, OpenedTask
+
+_REASON = "action of the environment's agent"
+_DIGITS = 4  #: decimals of a weight that a task shows
+_NOTHING_COUNTED = CountsRecord(
+    failures={},
+    tool_calls=0,
+    tool_calls_valid=0,
+    submissions=0,
+    unmask_attempts=0,
+    input_tokens=0,
+    output_tokens=0,
+    reasoning_tokens=0,
+    cache_read_tokens=0,
+    cache_write_tokens=0,
+)
+
+
+class Portfolio(Protocol):
+    """One account on its way through a window."""
+
+    form: TaskForm
+    traded_minor: int  #: notional of the last step's fills
+
+    @property
+    def row(self) -> int:
+        """Row of the present close."""
+
+    @property
+    def nav_minor(self) -> int:
+        """NAV at the present close."""
+
+    def reset(self) -> None:
+        """Begin again with cash only."""
+
+    def write(self, arrays: Observed) -> None:
+        """Write the present observation into the arrays of one environment, which are all zero."""
+
+    def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
+        """Settle an action. Return whether the account is ruined, and whether this was the last
+        step.
+        """
+
+
+_Figures = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]  #: [F] figures, and which are known
+
+
+@dataclass(frozen=True)
+class _CloseListing:
+    """What a close lists."""
+
+    labels: tuple[str, ...]
+    assets: tuple[int, ...]  #: columns
+    figures: npt.NDArray[np.float32]  #: [listed, F]
+    known: npt.NDArray[np.int8]  #: [listed, F]
+    limits: ObservedLimits
+
+
+class TaskWindow:
+    """One window of a task on several assets, as its scene shows it."""
+
+    def __init__(self, opened: OpenedTask, window: Window) -> None:
+        """Raises UsageError: the task lists no candidates; DataError: the window has no days."""
+        self.opened = opened
+        self.spec = opened.spec(window)
+        factory = EpisodeFactory({opened.task.name: opened.task}, opened.plugins, opened.snapshot)
+        self.parts = factory.trading_parts(self.spec, NoModel())
+        span = self.spec.span
+        start, stop = window_rows(opened.snapshot.days, span.first, span.last)
+        self.base_row = start - 1
+        self.total_steps = stop - start
+        self.scene = opened.task.scene(self.spec, opened.snapshot)
+        self._labels: dict[int, str] = {}
+        self._others: dict[tuple[int, int], _Figures] = {}
+        self._listings: dict[tuple[int, frozenset[int]], _CloseListing] = {}
+        self._cash_only = _AccountBooks(self)
+        traits = task_traits(opened.task)
+        self._adds_positions = traits.adds_positions
+        #: form of decisions of the task's own; None where it asks for orders
+        self.submission_form: SubmissionForm | None = None
+        if traits.submission_form is not None:
+            self.submission_form = traits.submission_form(self.scene)
+        self.form = form_of(opened, self.state(0, self._cash_only))
+
+    @property
+    def has_form(self) -> bool:
+        """Whether the task asks for decisions, by a form of its own."""
+        return self.submission_form is not None
+
+    def state(self, step: int, books: _AccountBooks) -> ObservedState:
+        """Return the state that the task shows an account at a close."""
+        view = self.opened.snapshot.as_of(self.base_row + step)
+        state = self.scene.observe(step, view, books.account, books.last).state
+        if state is None:
+            raise UsageError(f"task {self.opened.task.name} shows no state; choose another task")
+        return state
+
+    def listing(self, step: int, books: _AccountBooks) -> _CloseListing:
+        """Return what a close lists to an account."""
+        held = frozenset(books.account.positions)
+        if self._adds_positions is None:
+            return self._shared(step, held, books)
+
+        of_market = self._shared(step, frozenset(), self._cash_only)
+        others = held.difference(of_market.assets)
+        if others and self._adds_positions:
+            return self._shared(step, others, books)
+        return of_market
+
+    def _shared(self, step: int, held: frozenset[int], books: _AccountBooks) -> _CloseListing:
+        """Return what a close lists to accounts with these positions."""
+        key = (step, held)
+        if key not in self._listings:
+            self._listings[key] = self._new_listing(self.state(step, books))
+        return self._listings[key]
+
+    def _new_listing(self, state: ObservedState) -> _CloseListing:
+        candidates = tuple(state.candidates.values())
+        shape = (len(candidates), len(self.form.columns))
+        figures = np.zeros(shape, dtype=np.float32)
+        known = np.zeros(shape, dtype=np.int8)
+        write_figures(candidates, self.form.columns, figures, known)
+        assets: list[int] = []
+        for candidate in candidates:
+            asset = self.scene.lens.parse_asset(candidate.label)
+            assert asset is not None  # the scene has just shown it
+            assets.append(asset)
+            self._labels[asset] = candidate.label
+
+        labels = tuple(candidate.label for candidate in candidates)
+        return _CloseListing(labels, tuple(assets), figures, known, state.limits)
+
+    def slots(self, listing: _CloseListing, books: _AccountBooks) -> list[int]:
+        """Return the assets of an account's slots, as `actions.tradables`."""
+        listed = set(listing.assets)
+        others = [asset for asset in books.account.positions if asset not in listed]
+        return [*listing.assets, *sorted(others, key=self._labels.__getitem__)]
+
+    def figures_of(self, step: int, assets: Sequence[int], books: _AccountBooks) -> list[_Figures]:
+        """Return the figures that a close shows of positions that it does not list: of the market
+        alone, as those of candidates.
+        """
+        if any((step, asset) not in self._others for asset in assets):
+            shown = self.state(step, books).assets
+            for asset in assets:
+                figures = np.zeros((1, len(self.form.columns)), dtype=np.float32)
+                known = np.zeros(figures.shape, dtype=np.int8)
+                write_figures([shown[self._labels[asset]]], self.form.columns, figures, known)
+                self._others[step, asset] = (figures[0], known[0])
+        return [self._others[step, asset] for asset in assets]
+
+
+class _AccountBooks:
+    """Books of one account."""
+
+    def __init__(self, window: TaskWindow) -> None:
+        self._window = window
+        self._keeper = window.parts.bookkeeper(window.spec)
+        self.step = 0
+        self.nav_minor = int(self.account.cash_minor)  #: at the present close
+
+    @property
+    def account(self) -> Any:
+        """Account at the present close."""
+        return self._keeper.account
+
+    @property
+    def last(self) -> StepRecord | None:
+        """Record of the step before."""
+        return self._keeper.last
+
+    def weight(self, minor: int) -> float:
+        """Return an amount as a share of NAV, as tasks show it."""
+        if self.nav_minor <= 0:
+            return 0.0
+        return round(minor / self.nav_minor, _DIGITS)
+
+    def held_minor(self) -> dict[int, int]:
+        """Return the value of each position by asset."""
+        if self.last is None:
+            return {}
+        columns = self._window.opened.snapshot.asset_index
+        return {columns[held.code]: held.value_minor for held in self.last.positions}
+
+    def book(self, action: Action) -> int:
+        """Settle orders. Return the notional of the fills."""
+        record = self._keeper.book(self.step, Decided(action, "model"), _NOTHING_COUNTED)
+        self.step += 1
+        self.nav_minor = record.nav_minor
+        return sum(order.notional_minor for order in record.orders)
+
+
+class _PortfolioBase:
+    """What portfolios by orders and by decisions share."""
+
+    def __init__(self, window: TaskWindow) -> None:
+        self._window = window
+        self.form = window.form
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again with cash only."""
+        self._books = _AccountBooks(self._window)
+        self.traded_minor = 0
+        self._look()
+
+    def _look(self) -> None:
+        """Take up what the present close shows."""
+        raise NotImplementedError  # of each kind of account
+
+    @property
+    def row(self) -> int:
+        """Row of the present close."""
+        return self._window.base_row + self._books.step
+
+    @property
+    def nav_minor(self) -> int:
+        """NAV at the present close."""
+        return self._books.nav_minor
+
+    def _judged(self, action: Action) -> Action:
+        """Return the orders that are settled: none where one breaks a rule as it is known."""
+        parts = self._window.parts
+        trading = parts.task.trading
+        if not trading.constraint_feedback:
+            return action
+
+        held = self._books.held_minor()
+        terms = parts.tape.rules.terms
+        if known_breaches(self._books.account, held, action, trading, terms):
+            return ()
+        return action
+
+    def _book(self, action: Action) -> tuple[bool, bool]:
+        self.traded_minor = self._books.book(self._judged(action))
+        self._look()
+        return self.nav_minor <= 0, self._books.step == self._window.total_steps
+
+
+class OrderPortfolio(_PortfolioBase):
+    """Account of a task that asks for orders."""
+
+    def _look(self) -> None:
+        books = self._books
+        self._listing = self._window.listing(books.step, books)
+        self._slots = self._window.slots(self._listing, books)
+        self.form.check_fits(len(self._slots))
+        others = self._slots[len(self._listing.assets) :]
+        self._others = self._window.figures_of(books.step, others, books)
+        values = books.held_minor()
+        self._held: list[float | None] = []
+        for asset in self._slots:
+            value = values.get(asset)
+            self._held.append(None if value is None else books.weight(value))
+
+    def write(self, arrays: Observed) -> None:
+        """Write the present observation into the arrays of one environment."""
+        listed = len(self._listing.assets)
+        arrays["figures"][:listed] = self._listing.figures
+        arrays["known"][:listed] = self._listing.known
+        for slot, (figures, known) in enumerate(self._others, listed):
+            arrays["figures"][slot] = figures
+            arrays["known"][slot] = known
+        for slot, weight in enumerate(self._held):
+            arrays["weights"][slot] = cut_weight(weight or 0.0)
+        arrays["cash"][0] = cut_weight(self._books.weight(self._books.account.cash_minor))
+
+    def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
+        """Settle target weights."""
+        given = [float(weight) for weight in taken[: len(self._slots)]]
+        weights = bounded(given, self._listing.limits)
+        orders = [
+            Order(self._slots[move.slot], move.side, 0.5, "", move.weight)
+            for move in moves(self._held, weights)
+        ]
+        return self._book(tuple(orders))
+
+
+class DecisionPortfolio(_PortfolioBase):
+    """Account of a task that asks for BUY, SELL or HOLD of each asset. Its scene reads decisions
+    about the account that it has shown last, so that each account has a scene of its own.
+    """
+
+    def _look(self) -> None:
+        self._state = self._window.state(self._books.step, self._books)
+
+    def write(self, arrays: Observed) -> None:
+        """Write the present observation into the arrays of one environment."""
+        for name, values in observed(self._state, self.form).items():
+            arrays[name][:] = values
+
+    def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
+        """Settle decisions."""
+        labels = [asset.label for asset in tradables(self._state)]
+        form = self._window.submission_form
+        assert form is not None  # the task asks for decisions
+        text = dumps_canonical(decided(labels, taken[: len(labels)], _REASON))
+        reading = form.read(text)
+        submission = reading.submission
+        if submission.action is None:
+            raise DataError(f"task {self._window.opened.task.name}: {submission.feedback}")
+        return self._book(submission.action)
+
+
+def portfolios(opened: OpenedTask, windows: Sequence[Window]) -> list[Portfolio]:
+    """Return one account for each window. Windows that are the same share what closes list."""
+    shared: dict[Window, TaskWindow] = {}
+    accounts: list[Portfolio] = []
+    for window in windows:
+        task_window = shared.get(window) or TaskWindow(opened, window)
+        if task_window.has_form:
+            accounts.append(DecisionPortfolio(task_window))
+        else:
+            shared[window] = task_window
+            accounts.append(OrderPortfolio(task_window))
+
+    return accounts

@@ -1,0 +1,321 @@
+"""Build of the live page's data: a test settled on what is public, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import ktdeval
+from ktdeval.errors import StoreError
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.values.tie_breaking import places
+from ktdeval_live.card_kind import can_be_ranked
+from ktdeval_live.card_types import LiveCard
+from ktdeval_live.chain import Chain, Frozen
+from ktdeval_live.clock import in_text
+from ktdeval_live.decision_records import DecisionRecord
+from ktdeval_live.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.folder import LiveFolder
+from ktdeval_live.market_sessions import Session, due
+from ktdeval_live.page.data import (
+    Costs,
+    DayState,
+    LivePage,
+    NextDue,
+    PageChain,
+    PageEntry,
+    PageGap,
+    PageMarket,
+    PagePair,
+    PagePublication,
+)
+from ktdeval_live.page.model_costs import entry_costs
+from ktdeval_live.page.series import equity_of, intervals_of
+from ktdeval_live.publication_evidence import PROVES, weakest
+from ktdeval_live.publish_chain import Publication, publications
+from ktdeval_live.settled_cards import LEVEL, SettledTest, differences, settle_test
+from ktdeval_live.time_authorities import authority_of
+
+_LATEST = 20
+"""Publications that the page lists."""
+
+
+class PublicFolder(LiveFolder):
+    """A test as its readers see it: sealed decisions can't be read."""
+
+    def record(self, entrant: str, market: str, day: str) -> DecisionRecord | None:
+        """Return a decision. Raises StoreError: it is not published."""
+        if not self.record_path(entrant, market, day, private=False).is_file():
+            raise StoreError(
+                f"{entrant}/{market} {day}: the record of the decision is not published; run `ktdeval"
+                " live publish` where the test is run"
+            )
+        return super().record(entrant, market, day)
+
+    def is_public(self, entrant: str, market: str, day: str) -> bool:
+        """Whether a decision can be read."""
+        return self.record_path(entrant, market, day, private=False).is_file()
+
+
+@dataclass(frozen=True)
+class EntryDays:
+    """What the page shows of an entry besides its card and its results."""
+
+    states: tuple[DayState, ...]
+    uncounted: int
+    costs: Costs
+
+
+def live_page(test: LiveFolder, plugins: Plugins, now: datetime) -> LivePage:
+    """Return the page of a test as of `now`. Raises KtdevalError: a record or the data do not fit."""
+    folder = PublicFolder(test.path)
+    chain = folder.chain()
+    settled = settle_test(folder, plugins, now)
+    entry_days = []
+    gaps: list[PageGap] = []
+    for result in settled.results:
+        ended = answers(chain, result.entry)
+        entry_days.append(_entry_days(folder, result.entry, ended.get, now))
+        gaps.extend(_gaps(ended.values()))
+
+    plan = folder.plan
+    return LivePage(
+        name=plan.name,
+        kind=plan.kind,
+        as_of=in_text(now),
+        suite_version=ktdeval.__version__,
+        first=plan.first,
+        last=plan.last,
+        is_sealed=plan.sealed,
+        least_activity=plan.least_activity,
+        level=LEVEL,
+        next_due=_next_due(folder, now),
+        markets=tuple(_market(folder, chain, name, now) for name in plan.markets),
+        entries=page_entries(settled, entry_days),
+        pairs=page_pairs(settled),
+        gaps=tuple(sorted(gaps, key=lambda gap: gap.day, reverse=True)),
+        chain=_chain(folder, chain, settled.cards),
+    )
+
+
+# ---- where a test stands
+
+
+def _next_due(folder: LiveFolder, now: datetime) -> NextDue | None:
+    """Return the next moment at which data are asked for; None after the last one."""
+    found = due([folder.schedule(market) for market in folder.plan.markets], now)
+    if found is None:
+        return None
+
+    market, close = found
+    delay = timedelta(minutes=folder.plan.markets[market].delay_minutes)
+    return NextDue(market=market, at=in_text(close + delay))
+
+
+def _market(folder: LiveFolder, chain: Chain, name: str, now: datetime) -> PageMarket:
+    schedule = folder.schedule(name)
+    base = folder.base(name)
+    frozen: set[str] = set()
+    revisions = 0
+    for link in chain.entries:
+        body = link.body
+        if isinstance(body, Frozen) and body.market == name:
+            frozen.add(body.day)
+            revisions += body.number > 0
+
+    index = base.meta.benchmark
+    return PageMarket(
+        name=name,
+        task=folder.plan.markets[name].task,
+        currency=base.currency,
+        index=base.index_names.get(index) or index or None,
+        days=schedule.days,
+        deciding=len(schedule.deciding),
+        frozen=len(frozen),
+        last_frozen=max(frozen, default=None),
+        revisions=revisions,
+        next_close=_next_time(schedule.sessions, now, lambda session: session.complete_at),
+        next_cutoff=_next_time(schedule.sessions, now, lambda session: session.cutoff),
+    )
+
+
+def _next_time(
+    sessions: Iterable[Session], now: datetime, time_of: Callable[[Session], datetime | None]
+) -> str | None:
+    """Return the first of the sessions' times after `now`."""
+    times = [time_of(session) for session in sessions]
+    later = [time for time in times if time is not None and time > now]
+    if not later:
+        return None
+    return in_text(min(later))
+
+
+def _chain(folder: LiveFolder, chain: Chain, cards: Sequence[LiveCard]) -> PageChain:
+    public = publications(folder)
+    published = public[-1].seq + 1 if public else 0
+    evidence = weakest(card.evidence.level for card in cards)
+    rule = folder.plan.publish.stamp
+    latest = [_publication(one) for one in public[-_LATEST:]]
+
+    return PageChain(
+        plan=folder.begun_plan.id,
+        head=chain.head,
+        links=len(chain.entries),
+        begun_at=chain.entries[0].at,
+        last_at=chain.entries[-1].at,
+        publications=len(public),
+        pushed=sum(one.pushed for one in public),
+        stamped=sum(one.stamp is not None for one in public),
+        unpublished=len(chain.entries) - published,
+        latest=tuple(reversed(latest)),
+        authority=None if rule is None else authority_of(rule),
+        evidence=evidence,
+        proves=PROVES[evidence],
+        evidence_if_trusted=weakest(card.evidence.level_if_trusted for card in cards),
+    )
+
+
+def _publication(one: Publication) -> PagePublication:
+    stamped_at = None
+    if one.stamped_at is not None:
+        stamped_at = in_text(one.stamped_at)
+
+    return PagePublication(
+        seq=one.seq,
+        at=in_text(one.at),
+        commit=one.commit,
+        pushed=one.pushed,
+        stamped_at=stamped_at,
+    )
+
+
+# ---- entries
+
+
+def _entry_days(
+    folder: PublicFolder,
+    entry: Entry,
+    answer_of: Callable[[str], DayAnswer | None],
+    now: datetime,
+) -> EntryDays:
+    """Return what became of each session of an entry that is over."""
+    sessions = folder.schedule(entry.market).sessions
+    over = [session for session in sessions[:-1] if session.complete_at <= now]
+    first = entry.entrant.first or entry.plan.first
+    states: list[DayState] = []
+    uncounted = 0
+    for number, session in enumerate(over):
+        has_joined = sessions[number + 1].day >= first
+        if not has_joined or number < entry.plan.shadow_days:
+            uncounted += 1
+
+        if has_joined:
+            is_public = folder.is_public(entry.entrant.name, entry.market, session.day)
+            states.append(_day_state(answer_of(session.day), is_public))
+        else:
+            states.append("absent")
+
+    public = [state not in ("sealed", "open", "absent") for state in states]
+    costs = entry_costs(folder, entry, public)
+    return EntryDays(states=tuple(states), uncounted=uncounted, costs=costs)
+
+
+def _day_state(answer: DayAnswer | None, is_public: bool) -> DayState:
+    if answer is None:
+        return "open"
+    if answer.gap is not None:
+        return answer.gap.cause
+    if is_public:
+        return "decided"
+    return "sealed"
+
+
+def _gaps(ended: Iterable[DayAnswer]) -> Iterable[PageGap]:
+    """Yield the gaps of an entry."""
+    for answer in ended:
+        gap = answer.gap
+        if gap is not None:
+            yield PageGap(
+                entrant=gap.entrant,
+                market=gap.market,
+                day=gap.day,
+                cause=gap.cause,
+                detail=gap.detail,
+            )
+
+
+def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple[PageEntry, ...]:
+    """Return the entries of a page, in the order of the plan."""
+    ranks = _ranks(settled.cards)
+    entries = []
+    parts = zip(settled.cards, settled.results, entry_days, ranks, strict=True)
+    for card, result, days, rank in parts:
+        plan = result.entry.plan
+        entry = PageEntry(
+            entrant=card.entrant,
+            market=card.market.name,
+            model=card.model.name,
+            agent=card.agent.name,
+            rank=rank,
+            labels=tuple(card.labels),
+            evidence=card.evidence.level,
+            days=card.days,
+            results=card.results,
+            states=days.states,
+            uncounted=days.uncounted,
+            equity=equity_of(result),
+            over_index=intervals_of(plan, result, result.index),
+            over_buy_and_hold=intervals_of(plan, result, result.buy_and_hold),
+            costs=days.costs,
+        )
+        entries.append(entry)
+
+    return tuple(entries)
+
+
+def _ranks(cards: Sequence[LiveCard]) -> list[int | None]:
+    """Return the rank of each card within its market, by its mean excess return; None of a card that
+    can't be ranked.
+    """
+    ranks: list[int | None] = [None] * len(cards)
+    for market in {card.market.name for card in cards}:
+        rankable = []
+        figures = []
+        for number, card in enumerate(cards):
+            figure = _ranking_figure(card)
+            if card.market.name == market and can_be_ranked(card) and figure is not None:
+                rankable.append(number)
+                figures.append(figure)
+
+        if rankable:
+            for number, place in zip(rankable, places([figures]), strict=True):
+                ranks[number] = place + 1
+    return ranks
+
+
+def _ranking_figure(card: LiveCard) -> float | None:
+    """Return the mean excess over the index; over Buy & Hold in a market without an index."""
+    results = card.results
+    if results.index.value is None:
+        return results.over_buy_and_hold.symmetric.mean
+    return results.over_index.symmetric.mean
+
+
+def page_pairs(settled: SettledTest) -> tuple[PagePair, ...]:
+    """Return the pairs of entrants of each market."""
+    if not settled.results:
+        return ()
+
+    plan = settled.results[0].entry.plan
+    pairs = []
+    for one, other, excess in differences(plan, settled.results):
+        pair = PagePair(
+            market=one.entry.market,
+            entrant=one.entry.entrant.name,
+            minus=other.entry.entrant.name,
+            excess=excess,
+        )
+        pairs.append(pair)
+
+    return tuple(pairs)

@@ -1,0 +1,226 @@
+"""Value of masks and modes, where a report's cards hold one agent under several of them.
+
+The contrasts and contributions are those of `ktdeval compare masks`, which tests them too. Here they are
+computed wherever cards allow it; cards that do not fit together are skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval import stats
+from ktdeval.cards import TradingEpisode, system_labels
+from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import encode_canonical
+from ktdeval_report.inputs import Cell, Evaluation
+from ktdeval_report.value_formatting import WORDS
+from ktdeval_report.window_means import WindowMean
+
+Values = npt.NDArray[np.float64]
+
+EFFECT_NAMES = WORDS["effects"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One effect. `low, high`: its 95 % interval; None where there is none, with `reason`."""
+
+    agent: str  # the system, as tables call it
+    where: str  # the mode that masks are compared in, or the mask that modes are
+    name: str  # in words
+    value: float | None  # mean over windows; None with `reason`
+    low: float | None
+    high: float | None
+    n: int  # windows
+    reason: str = ""  # what is missing
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All effects of a report on one metric, and what could not be compared."""
+
+    metric: str
+    unit: str
+    masks: Sequence[Effect]
+    modes: Sequence[Effect]
+    notes: Sequence[str]
+    market_kind: str = ""  # real or synthetic, where a report has both
+
+
+def find_effects(evaluations: Sequence[Evaluation], metric: str, market_kind: str = "") -> Effects:
+    """Return the mask effects within each mode, and the contributions of modes within each mask, of
+    every agent that has both sides. `market_kind` is kept with them.
+    """
+    masks: list[Effect] = []
+    modes: list[Effect] = []
+    notes: list[str] = []
+    unit = "fraction"
+
+    groups: dict[str, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        if metric in evaluation.card.metrics:
+            if not groups:
+                unit = evaluation.card.metrics[metric].unit
+            groups.setdefault(_identity(evaluation, metric), []).append(evaluation)
+
+    names = system_labels(members[0].system for members in groups.values())
+    for members in groups.values():
+        cards = _by_variant(members, notes)
+        if len(cards) > 1:
+            design = _AgentDesign(names[members[0].system], cards, metric)
+            masks += design.mask_effects()
+            modes += design.ladders()
+            notes += design.notes
+
+    return Effects(metric, unit, masks, modes, list(dict.fromkeys(notes)), market_kind)
+
+
+def _by_variant(members: Sequence[Evaluation], notes: list[str]) -> dict[Variant, Evaluation]:
+    """Return the first card of each mask and mode, in the order of variants; others are noted."""
+    cards: dict[Variant, Evaluation] = {}
+    for one in members:
+        mask, mode = one.card.task.mask, one.card.task.mode
+        if mask not in MASK_FACTORS or mode not in MODE_PIECES:
+            continue
+
+        if (mask, mode) in cards:
+            notes.append(
+                f"{one.label}: a card of that mask and mode is there already; this one is left out"
+            )
+        else:
+            cards[mask, mode] = one
+
+    return {variant: cards[variant] for variant in sorted(cards, key=stats.variant_order)}
+
+
+def _identity(evaluation: Evaluation, metric: str) -> str:
+    """Return everything that must be equal for a difference to come from mask and mode."""
+    card = evaluation.card
+    config = {}
+    for name, value in card.task.config.items():
+        if name not in VARIANT_FIELDS:
+            config[name] = value
+
+    facets = (evaluation.system, card.rules, card.limit, card.snapshot.id,
+              card.task.version, config, card.windows, card.metrics[metric].formula)  # fmt: skip
+
+    return encode_canonical(facets)
+
+
+class _AgentDesign:
+    """One agent's cards by mask and mode; each comparison is paired over the windows and seeds that
+    its own cards share.
+    """
+
+    def __init__(self, agent: str, cards: Mapping[Variant, Evaluation], metric: str) -> None:
+        self.agent = agent
+        self.cards = cards
+        self.metric = metric
+        self.notes: list[str] = []
+
+    def mask_effects(self) -> list[Effect]:
+        """Return the contrasts of the masks, of each mode that has bright and blinded."""
+        effects = []
+        modes = dict.fromkeys(mode for _, mode in self.cards)  # each once, in the order of variants
+        for mode in modes:
+            variants = [variant for variant in self.cards if variant[1] == mode]
+            if not {("bright", mode), ("blinded", mode)} <= set(variants):
+                continue
+
+            # A mask changes what a prompt shows. Other instructions or tools would be a second cause.
+            shown = set()
+            for variant in variants:
+                config = self.cards[variant].card.task.config
+                shown.add(dumps_canonical([config.get("prompts"), config.get("tools")]))
+
+            if len(shown) > 1:
+                self.notes.append(
+                    f"{self.agent}: masks of {mode} have different prompts or tools and are not"
+                    " compared"
+                )
+                continue
+
+            values, correlation = self._values(variants, f"masks of {mode}")
+            by_mask = {mask: values[mask, mode] for mask, _ in variants}
+            contrasts = stats.mask_contrasts(by_mask)
+            for name, effect in contrasts.items():
+                effects.append(self._effect(mode, EFFECT_NAMES[name], effect, correlation))
+
+        return effects
+
+    def ladders(self) -> list[Effect]:
+        """Return the contributions of data and tools, of each mask that has two modes; they add up
+        to the total.
+        """
+        effects = []
+        for mask in dict.fromkeys(mask for mask, _ in self.cards):
+            variants = [variant for variant in self.cards if variant[0] == mask]
+            if len(variants) < 2:
+                continue
+
+            values, correlation = self._values(variants, f"modes under {mask}")
+            sets = {MODE_PIECES[mode]: values[mask, mode] for _, mode in variants}
+            ends = f"total ({variants[0][1]} to {variants[-1][1]})"
+            for piece, contribution in stats.ladder_contributions(sets).items():
+                name = ends if piece == "total" else piece
+                effects.append(self._effect(mask, name, contribution, correlation))
+
+        return effects
+
+    def _values(
+        self, variants: Sequence[Variant], what: str
+    ) -> tuple[dict[Variant, Values], Values]:
+        """Return for each variant the means over paired seeds, [windows], and the correlation of
+        the windows, which comes from the days that they share.
+        """
+        episodes = {variant: self.cards[variant].episodes() for variant in variants}
+        days = {}
+        for (window, _), entry in episodes[variants[0]].items():
+            days[window] = (entry.first_day, entry.last_day)
+
+        excluded = stats.left_out_windows(days, self.cards[variants[0]].card.snapshot.days_a_year)
+        for window, reason in excluded.items():
+            self.notes.append(f"{self.agent}: {what}: window {window} is left out: {reason}")
+
+        whole = {}
+        for cell in episodes[variants[0]]:
+            row = self._figures(cell, episodes.values())
+            if cell[0] not in excluded and len(row) == len(variants):
+                whole[cell] = row
+
+        planned: set[Cell] = set()
+        for cells in episodes.values():
+            planned.update(cell for cell in cells if cell[0] not in excluded)
+
+        if len(whole) < len(planned):
+            self.notes.append(
+                f"{self.agent}: {what}: {len(whole)} of {len(planned)} (window, seed) have a figure"
+                " on every card"
+            )
+
+        windows, values = stats.window_means(variants, whole)
+        return values, stats.overlap_correlation([days[window] for window in windows])
+
+    def _figures(self, cell: Cell, cards: Iterable[Mapping[Cell, TradingEpisode]]) -> list[float]:
+        """Return the figures of a window and seed on the cards that have one."""
+        figures = []
+        for episodes in cards:
+            if cell not in episodes:
+                continue
+
+            value = episodes[cell].metrics[self.metric].value
+            if value is not None:
+                figures.append(value)
+
+        return figures
+
+    def _effect(self, where: str, name: str, values: Values, correlation: Values) -> Effect:
+        mean = WindowMean.of(stats.mean_with_interval(values, correlation))
+        return Effect(
+            self.agent, where, name, mean.value, mean.low, mean.high, len(values), mean.reason
+        )

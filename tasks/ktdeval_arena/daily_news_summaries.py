@@ -1,0 +1,442 @@
+"""Daily summaries of articles of many sources: stories of an asset and day, what is left out and
+why (`mis.yaml`), what reports the same; and their summaries, as an extract without any model, or as
+a model's answers in a run of their own.
+
+A day begins after the close of the session before and ends with its own close, equality included:
+nothing that became known later is part of it. An article is compared with the stories of its asset
+in the last days by the Jaccard index of their runs of three words.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, zip_longest
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ktdeval.api import QATask, Spec, hookimpl
+from ktdeval.cli import check_finished, run_shown
+from ktdeval.market import Close, Document, Venue, sessions
+from ktdeval.masking import beginning, shorten
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner import RunConfig, RunFolder
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.yamlio import load_yaml
+
+MIS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))
+_WORD = re.compile(r"\w+")
+_DAY = np.timedelta64(1, "D")
+
+
+@dataclass(frozen=True)
+class Story:
+    """Articles of an asset and day that report the same."""
+
+    article: Document  #: known first
+    row: int  #: of its session
+    sources: list[str]  #: in the order in which they reported it, each once
+    size: int = 0  #: runs of words
+
+
+@dataclass(frozen=True, slots=True)
+class NewsDay:
+    """Stories of an asset and day."""
+
+    asset: str
+    day: str  #: ISO
+    begins: datetime  #: close of the session before
+    cutoff: datetime  #: its own close
+    stories: Sequence[Story]  #: reported by most sources first, outlets taken in turn
+
+    @property
+    def id(self) -> str:
+        """Name in records, such as `TSLA/2025-08-01`."""
+        return f"{self.asset}/{self.day}"
+
+    @property
+    def sources(self) -> list[str]:
+        """Sources of all stories, each once."""
+        sources: dict[str, None] = {}
+        for story in self.stories:
+            sources.update(dict.fromkeys(story.sources))
+        return list(sources)
+
+    def facts(self) -> dict[str, JsonValue]:
+        """What is recorded of the day, with scores of 0, 1 or 2 by the quality rules that can be
+        counted: bias needs a reader.
+        """
+        sources = self.sources
+        drivers = themes(self)
+        late = sum(story.article.published_at <= self.begins for story in self.stories)
+        return {
+            "asset": self.asset,
+            "day": self.day,
+            "cutoff": self.cutoff.isoformat(),
+            "stories": len(self.stories),
+            "sources": sources,
+            "drivers": drivers,
+            "ratings": {
+                "date_accuracy": 2 - min(late, 2),
+                "coverage": _rating(len(drivers), len(MIS["drivers"])),
+                "source_diversity": _rating(len(sources), 4),
+            },
+        }
+
+
+def _rating(count: int, enough: int) -> int:
+    """Rate a count: 2 if it is enough, 1 if there are several, else 0."""
+    if count >= enough:
+        return 2
+    return 1 if count > 1 else 0
+
+
+@dataclass
+class StoryStream:
+    """Stories of each asset and day, and how many articles each rule has left out."""
+
+    days: list[NewsDay] = field(default_factory=list)  #: by day, then asset
+    dropped: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(MIS["dropped"], 0)))
+    articles: int = 0
+
+
+def words_of(article: Document) -> list[str]:
+    """Words of title and text in lower case."""
+    return _WORD.findall(f"{article.title} {article.text}".lower())
+
+
+def themes(day: NewsDay) -> dict[str, int]:
+    """Number of stories on each driver, the most frequent first; without those of no story."""
+    vocabularies = [set(words_of(story.article)) for story in day.stories]
+    counts: Counter[str] = Counter()
+    for name, terms in MIS["drivers"].items():
+        counts[name] = sum(not words.isdisjoint(terms) for words in vocabularies)
+
+    return {name: count for name, count in counts.most_common() if count}
+
+
+def stream_of(
+    articles: Iterable[Document], venue: Venue, assets: Sequence[str] = ()
+) -> StoryStream:
+    """Return the stories of `assets` (empty: of all that articles are filed under), by the days of
+    a venue. `articles`: sorted by when they became known. Raises DataError: the venue's calendar
+    does not reach as far.
+    """
+    stream = StoryStream()
+    sound: list[Document] = []
+    for article in articles:
+        stream.articles += 1
+        rule = _fault(article, assets)
+        if rule is None:
+            sound.append(article)
+        else:
+            stream.dropped[rule] += 1
+
+    if not sound:
+        return stream
+
+    calendar = _VenueSessions(venue, sound[0].known_at, sound[-1].known_at)
+    stories: dict[str, _StoryIndex] = {}
+    for article in sound:
+        row = calendar.row_of(article.known_at)
+        for asset in article.assets:
+            if assets and asset not in assets:
+                continue
+
+            rule = stories.setdefault(asset, _StoryIndex()).add(article, row)
+            if rule is not None:
+                stream.dropped[rule] += 1
+
+    for asset, own in stories.items():
+        for row, group in groupby(own.stories, key=lambda story: story.row):
+            reported = list(group)
+            chosen = _in_turn(reported)
+            stream.dropped["over_most"] += len(reported) - len(chosen)
+            stream.days.append(
+                NewsDay(
+                    asset=asset,
+                    day=str(calendar.days[row]),
+                    begins=calendar.close(row - 1),
+                    cutoff=calendar.close(row),
+                    stories=chosen,
+                )
+            )
+
+    stream.days.sort(key=lambda day: (day.day, day.asset))
+    return stream
+
+
+def _fault(article: Document, assets: Sequence[str]) -> str | None:
+    """Name of the first rule by which an article by itself is left out."""
+    limits = MIS["filter"]
+    latency = article.known_at - article.published_at
+    if article.known_at < article.published_at:
+        return "known_early"
+    if not article.assets:
+        return "no_asset"
+    if assets and set(assets).isdisjoint(article.assets):
+        return "other_asset"
+    if not article.source.strip():
+        return "no_source"
+    if len(words_of(article)) < limits["least_words"]:
+        return "too_short"
+    if latency > timedelta(hours=limits["most_latency_hours"]):
+        return "late"
+    return None
+
+
+class _VenueSessions:
+    """Sessions of a venue around a span of time."""
+
+    def __init__(self, venue: Venue, first: datetime, last: datetime) -> None:
+        self._close = Close.parse(f"{venue.close} {venue.zone}")
+        # Half a month more on either side reaches over every holiday.
+        start = np.datetime64(first.astimezone(UTC).date()) - 15 * _DAY
+        end = np.datetime64(last.astimezone(UTC).date()) + 15 * _DAY
+        self.days = sessions(start, end, venue.calendar)
+
+    def close(self, row: int) -> datetime:
+        """Close of a session."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
+            microseconds=self._close.instant(self.days[row])
+        )
+
+    def row_of(self, moment: datetime) -> int:
+        """Row of the first session whose close is not before a moment."""
+        return bisect_left(range(len(self.days)), moment, key=self.close)
+
+
+class _StoryIndex:
+    """Stories of an asset, found again by their runs of words."""
+
+    def __init__(self) -> None:
+        self.stories: list[Story] = []  #: by when they became known
+        self._with: dict[tuple[str, ...], list[int]] = defaultdict(list)
+
+    def add(self, article: Document, row: int) -> str | None:
+        """Add an article of a session to the story that it tells, or as a new one; return the rule
+        that leaves it out, if any.
+        """
+        words = words_of(article)
+        runs = {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
+        likeness, number = self._nearest(runs, row)
+        if likeness >= MIS["filter"]["similar"]:
+            story = self.stories[number]
+            if story.row < row:
+                return "repeated"
+            if article.source not in story.sources:
+                story.sources.append(article.source)
+            return "duplicate"
+
+        for run in runs:
+            self._with[run].append(len(self.stories))
+
+        self.stories.append(Story(article, row, [article.source], len(runs)))
+        return None
+
+    def _nearest(self, runs: Collection[tuple[str, ...]], row: int) -> tuple[float, int]:
+        """Jaccard index of the most similar story of the last days, and its number; 0 without
+        one.
+        """
+        shared: Counter[int] = Counter()
+        for run in runs:
+            shared.update(self._with[run])
+
+        nearest = (0.0, 0)
+        for number, count in shared.items():
+            story = self.stories[number]
+            if row - story.row <= MIS["filter"]["repeated_days"]:
+                likeness = count / (len(runs) + story.size - count)
+                nearest = max(nearest, (likeness, number))
+
+        return nearest
+
+
+def _in_turn(stories: Sequence[Story]) -> list[Story]:
+    """Most reported stories, the latest first among equals, one of each outlet in turn."""
+    ordered = sorted(
+        stories, key=lambda story: (len(story.sources), story.article.known_at), reverse=True
+    )
+    by_outlet: dict[str, list[Story]] = defaultdict(list)
+    for story in ordered:
+        by_outlet[story.sources[0]].append(story)
+
+    chosen: list[Story] = []
+    for turn in zip_longest(*by_outlet.values()):
+        chosen += [story for story in turn if story is not None]
+
+    return chosen[: MIS["filter"]["most_stories"]]
+
+
+# ---- summaries
+
+TASK = "ama_summary"
+_PROMPTS = Path(__file__).with_name("prompts")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def extract(day: NewsDay) -> str:
+    """Return counts, titles and first sentences of the most reported stories, themes and sentiment
+    by words, in at most `most_characters` (`mis.yaml`). It is ours: the paper's summaries are a
+    model's.
+    """
+    wording: Mapping[str, str] = MIS["wording"]
+    most: Mapping[str, int] = MIS["summary"]
+    head = wording["head"].format(stories=len(day.stories), sources=len(day.sources))
+    tail = ""
+    listed = ", ".join(f"{name} {count}" for name, count in themes(day).items())
+    if listed:
+        tail += wording["themes"].format(themes=listed)
+
+    tones = _tones(day)
+    tone = max(tones, key=tones.__getitem__)
+    if len(set(tones.values())) == 1:
+        tone = "mixed"
+    tail += wording["tone"].format(tone=tone, **tones)
+
+    for story in day.stories:
+        text = _first_words(story, most["story_characters"])
+        line = wording["story"].format(text=text, sources=", ".join(story.sources[:3]))
+        if len(head) + len(line) + len(tail) <= most["most_characters"]:
+            head += line
+
+    return head + tail
+
+
+def _tones(day: NewsDay) -> dict[str, int]:
+    """Number of words of each tone in all stories."""
+    words: Counter[str] = Counter()
+    for story in day.stories:
+        words.update(words_of(story.article))
+
+    return {
+        tone: sum(words[word] for word in set(vocabulary))
+        for tone, vocabulary in MIS["tone"].items()
+    }
+
+
+def _first_words(story: Story, most: int) -> str:
+    """Title and first sentence, on one line, cut at a word."""
+    sentence = re.split(r"(?<=[.!?])\s", story.article.text.strip(), maxsplit=1)[0]
+    parts: dict[str, None] = {}  # a text may begin with its title
+    for part in (story.article.title, sentence):
+        line = " ".join(part.split()).rstrip(".")
+        if line:
+            parts[line] = None
+
+    return beginning(". ".join(parts), most)
+
+
+class SummaryTask(QATask):
+    """Scoring task that asks for the summary of each day, by the instructions of the paper's
+    appendix A.
+    """
+
+    source = "Qian et al. 2025 (arXiv:2510.11695), §3.1 and appendix A"
+    system = Template((_PROMPTS / "summary.md").read_text(encoding="utf-8")).substitute(
+        MIS["summary"]
+    )
+
+    def __init__(self, days: Sequence[NewsDay]) -> None:
+        samples: list[Mapping[str, JsonValue]] = [
+            {"id": day.id, "question": _question(day)} for day in days
+        ]
+        summary = "Summary of the news of an asset and day"
+        super().__init__(
+            samples, _numbers_found, name=TASK, summary=summary, scores=("numbers_found",)
+        )
+
+    @hookimpl
+    def ktdeval_tasks(self) -> list[Spec]:
+        """The task itself."""
+        return [self.spec()]
+
+
+def _question(day: NewsDay) -> str:
+    most = MIS["summary"]["article_characters"]
+    articles = []
+    for story in day.stories:
+        text = shorten(story.article.text, most)
+        lines = [f"Source: {', '.join(story.sources)}", f"Title: {story.article.title}"]
+        if story.article.sentiment:
+            lines.append(f"Sentiment: {story.article.sentiment}")
+        lines.append(f"Text: {text}")
+        articles.append("\n".join(lines))
+
+    prompt = Template((_PROMPTS / "articles.md").read_text(encoding="utf-8"))
+    return prompt.substitute(
+        asset=day.asset,
+        day=day.day,
+        stories=len(articles),
+        sources=len(day.sources),
+        articles="\n\n".join(articles),
+    )
+
+
+def _numbers_found(answer: str, sample: Mapping[str, JsonValue]) -> float | None:
+    """Share of a summary's numbers that its articles have; None where it has none."""
+    numbers = _NUMBER.findall(answer)
+    if not numbers:
+        return None
+
+    known = set(_NUMBER.findall(str(sample["question"])))
+    return sum(number in known for number in numbers) / len(numbers)
+
+
+class ModelSummaries(NamedTuple):
+    """Summaries by a model."""
+
+    texts: dict[str, str]  #: by the id of a day
+    failures: dict[str, str]  #: by the id of a day without a summary, why
+    folder: Path  #: of the run
+
+
+def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> ModelSummaries:
+    """Ask a model for summaries: the same command again resumes its run and asks nothing twice.
+    Raises KtdevalError as of a run.
+    """
+    plugins.add(SummaryTask(days), TASK)
+    result = run_shown(config, plugins)
+    check_finished(result)
+    folder = RunFolder.load(result.folder)
+    texts: dict[str, str] = {}
+    failures = dict.fromkeys((day.id for day in days), "not_asked")
+
+    for spec in folder.manifest.specs:
+        for record in folder.load_answers(spec):
+            text = ""
+            if record.answer is not None:
+                text = str(record.answer["answer"]).strip()
+
+            if text:
+                texts[record.sample] = text
+                del failures[record.sample]
+            else:
+                failures[record.sample] = ", ".join(sorted(record.failures)) or "empty"
+
+    return ModelSummaries(texts, failures, result.folder)
+
+
+def document_line(day: NewsDay, text: str | None) -> str:
+    """Return a summary as a line of documents, known at the close of its day; None: a document that
+    says that it is missing.
+    """
+    missing = MIS["wording"]["missing"].format(stories=len(day.stories))
+    return dumps_canonical(
+        {
+            "published_at": day.cutoff.isoformat(),
+            "known_at": day.cutoff.isoformat(),
+            "source": "MIS",
+            "assets": [day.asset],
+            "kind": "summary" if text else "summary_missing",
+            "title": MIS["wording"]["title"],
+            "text": text or missing,
+        }
+    )

@@ -1,0 +1,429 @@
+"""What attackers recovered of a probe set: those without a language model, put to the very
+questions that models get, and by which field; and models, by their answers in finished runs of the
+scoring task, accepted only to these questions. Each with its positive control, the unmasked
+questions about the same windows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from jsonschema import Draft202012Validator
+from msgspec import Struct, ValidationError
+
+from ktdeval.attribution import FACTOR_NAMES, factor_panel
+from ktdeval.errors import StoreError
+from ktdeval.harness import TranscriptEntry, as_object
+from ktdeval.masking import MaskConfig
+from ktdeval.runner import RunFolder
+from ktdeval.task_api import AnswerRecord, EpisodeSpec
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import converted
+from ktdeval_deanon.certificate.card import ALL_FIELDS, DATE_MATCHER, EXACT_MATCHER, RANDOM
+from ktdeval_deanon.certificate.lookup_attackers import (
+    AttackerGuess,
+    Evidence,
+    RandomAttacker,
+    field_sets,
+    weigh,
+)
+from ktdeval_deanon.certificate.payload_matching import FIELDS, Field, read_payload
+from ktdeval_deanon.certificate.public_history import PublicHistory
+from ktdeval_deanon.certificate.questions import (
+    Entry,
+    ProbeQuestion,
+    ProbeSet,
+    attacker_entry,
+    blank_answer,
+    tally,
+)
+from ktdeval_deanon.certificate.types import MECHANICAL, MODEL
+from ktdeval_deanon.certificate.unmasked_probes import control_tally
+
+Answer = dict[str, JsonValue]  #: in the form of de-anonymization probes
+
+_HEADLINE = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
+_UNITS = (1.0, 100.0)
+_NEAR = 0.3  # decades: noise of the mask moves a median by less, and another unit by more
+
+
+def attack_questions(
+    questions: ProbeSet, control: ProbeSet, on_probe: Callable[[int], None]
+) -> tuple[list[Entry], Entry]:
+    """Put every question to the exact matcher, the date matcher and chance, and every unmasked
+    question of the control without its labels.
+
+    The exact matcher answers by all fields, by each field alone, and by all fields but one.
+    `on_probe` is called with the number of probes done. Returns the entries of a certificate's
+    `attackers`, and its `identifiability`. Raises ConfigError: these attackers can't read or answer
+    the questions; DataError: a payload is not what the research tools give.
+    """
+    asked = questions.all
+    market = questions.snapshot
+    factors = factor_panel(market, range(len(market.days)))
+    panel = dict(zip(FACTOR_NAMES, factors, strict=True))
+    units, shown = _units(questions, panel)
+    history = PublicHistory(market, {name: panel[name] * unit for name, unit in units.items()})
+    random = RandomAttacker(history, questions.period)
+
+    sets = field_sets(_shown_fields(asked[0].sample.lens.mask))
+    by_set: dict[str, list[Answer]] = {name: [] for name in sets}
+    counts: dict[str, list[int]] = {name: [] for name in sets}
+    dates: list[Answer] = []
+    drawn: list[Answer] = []
+    for number, question in enumerate(asked):
+        evidence = weigh(question.payload, history, FIELDS, question.sample.lens.mask)
+        for name, fields in sets.items():
+            by_set[name].append(_answer(EXACT_MATCHER, evidence.guess(fields, number)))
+            counts[name].append(evidence.anonymity(fields))
+
+        dates.append(_date_answer(evidence, number))
+        drawn.append(_answer(RANDOM, random.guess(question.payload, number)))
+        on_probe(number + 1)
+
+    recorded = {name: _records(questions, answers) for name, answers in by_set.items()}
+    read = _attack_control(control, history, random, lambda done: on_probe(len(asked) + done))
+    attacks = {
+        EXACT_MATCHER: recorded[ALL_FIELDS],
+        DATE_MATCHER: _records(questions, dates),
+        RANDOM: _records(questions, drawn),
+    }
+    entries: list[Entry] = []
+    for name, records in attacks.items():
+        facts: Entry = {"kind": MECHANICAL, "control": {"value": read[name]}}
+        entry = attacker_entry(questions, name, records, facts)
+        if name == DATE_MATCHER:
+            scores = as_object(entry["scores"])
+            entry["scores"] = {key: scores[key] for key in scores if key.startswith("date_")}
+
+        entries.append(entry)
+
+    ablation: list[JsonValue] = []
+    for name, fields in sets.items():
+        tallies = tally(questions, recorded[name])
+        ablation.append(
+            {
+                "name": name,
+                "fields": list(fields),
+                "scores": {key: tallies[key] for key in tallies if key in _HEADLINE},
+                "k": _anonymity(counts[name]),
+            }
+        )
+
+    others = sorted((shown & set(FACTOR_NAMES)) - set(units))
+    return entries, {
+        "ablation": ablation,
+        "factors": sorted(units),
+        "factors_not_compared": others,
+    }
+
+
+def _shown_fields(mask: MaskConfig) -> list[Field]:
+    """Return the fields of payloads that a mask shows: blinded payloads have no labels."""
+    return [field for field in FIELDS if field != "labels" or mask.kind != "blinded"]
+
+
+def _attack_control(
+    control: ProbeSet,
+    history: PublicHistory,
+    random: RandomAttacker,
+    on_probe: Callable[[int], None],
+) -> dict[str, Entry]:
+    """Return by attacker what it reads off the unmasked questions. The matchers use numbers only,
+    since labels name stock and day.
+    """
+    numbers = [field for field in FIELDS if field != "labels"]
+    answers: dict[str, list[Answer]] = {
+        EXACT_MATCHER: [],
+        DATE_MATCHER: [],
+        RANDOM: [],
+    }
+    for number, question in enumerate(control.all):
+        evidence = weigh(question.payload, history, numbers, question.sample.lens.mask)
+        answers[EXACT_MATCHER].append(_answer(EXACT_MATCHER, evidence.guess(numbers, number)))
+        answers[DATE_MATCHER].append(_date_answer(evidence, number))
+        answers[RANDOM].append(_answer(RANDOM, random.guess(question.payload, number)))
+        on_probe(number + 1)
+
+    read: dict[str, Entry] = {}
+    for name, given in answers.items():
+        read[name] = dict(control_tally(control, _records(control, given)))
+
+    return read
+
+
+def _answer(attacker: str, guess: AttackerGuess) -> Answer:
+    return {
+        **blank_answer(attacker),
+        "tickers": list(guess.tickers),
+        "date": guess.day,
+        "sector": guess.sector,
+        "board": guess.board,
+    }
+
+
+def _date_answer(evidence: Evidence, number: int) -> Answer:
+    """Return the date matcher's answer: the day on which the market moved most like the shown
+    one.
+    """
+    day = evidence.guess(("index", "breadth"), number).day
+    return {**blank_answer(DATE_MATCHER), "date": day}
+
+
+def _records(questions: ProbeSet, answers: Sequence[Answer]) -> list[AnswerRecord]:
+    pairs = zip(questions.all, answers, strict=True)
+    return [question.record(answer) for question, answer in pairs]
+
+
+def _anonymity(counts: Sequence[int]) -> Entry:
+    """Summarise how many pairs of asset and day agree with a payload; `alone` is the share of
+    payloads that only their own pair agrees with.
+    """
+    values = np.array(counts)
+    return {
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "least": int(values.min()),
+        "most": int(values.max()),
+        "alone": float((values <= 1).mean()),
+    }
+
+
+def _units(
+    questions: ProbeSet, panel: Mapping[str, np.ndarray]
+) -> tuple[dict[str, float], set[str]]:
+    """Return the unit in which payloads show each factor (1, or 100 for per cent), and the names of
+    all shown figures.
+
+    Units are no secret (tool descriptions state them), but only the tools know them. They are
+    derived from the median ratio of shown to raw values, which noise and rounding hardly move. A
+    factor that fits no unit is not one of ours and is omitted.
+    """
+    market = questions.snapshot
+    shown = set[str]()
+    days = np.datetime_as_string(market.days, unit="D").tolist()
+    rows = {day: row for row, day in enumerate(days)}
+    ratios: dict[str, list[float]] = {name: [] for name in FACTOR_NAMES}
+
+    for question in questions.all:
+        asset = market.asset_index[question.fact("code")]
+        row = rows[question.fact("day")]
+        figures = read_payload(question.payload, rows).figures
+        shown |= figures.keys()
+
+        for name in FACTOR_NAMES:
+            raw = float(panel[name][row, asset])
+            if name in figures and math.isfinite(raw) and raw * figures[name] > 0.0:
+                ratios[name].append(math.log10(figures[name] / raw))
+
+    units: dict[str, float] = {}
+    for name, logs in ratios.items():
+        if not logs:
+            continue
+
+        middle = float(np.median(logs))
+        near = [unit for unit in _UNITS if abs(middle - math.log10(unit)) < _NEAR]
+        if near:
+            units[name] = near[0]
+
+    return units, shown
+
+
+# ---- models
+
+
+_ELSEWHERE = "ask the same questions to certify with it"
+_FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
+    "snapshot": lambda spec: str(spec.snapshot)[:12],
+    "mask": lambda spec: str(spec.mask),
+    "task version": lambda spec: spec.task_version,
+    "config of the task or its subject": lambda spec: spec.task_hash[:12],
+    "windows": lambda spec: f"{spec.span.name} {spec.span.first}…{spec.span.last}",
+    "seed": lambda spec: str(spec.seed),
+    "mask key": lambda spec: str(spec.mask_key),
+}
+"""Facts in which a run's plan must equal that of the probe set."""
+
+
+def read_attacks(
+    paths: Sequence[Path], questions: ProbeSet, control: ProbeSet
+) -> tuple[list[Entry], dict[str, str]]:
+    """Return the models' entries of a certificate's `attackers`, each under a name of its own, and
+    SHA-256 of answers and transcripts by path.
+
+    Transcripts must show that a model was asked these questions, word for word; answers are scored
+    again. A model's control is the unmasked questions of the same run, so model and settings are
+    the same. Raises StoreError: a run is absent, not finished or given twice, a record is not
+    readable, or the run asked something else, which the message names.
+    """
+    entries: list[Entry] = []
+    artefacts: dict[str, str] = {}
+    models: list[str] = []
+    for path in paths:
+        folder = RunFolder.load(path)
+        specs = _matched(folder, questions)
+        control_specs = _control_specs(folder, control)
+        # A task without a mask is its own control: its episodes are in both lists.
+        others = [spec for spec in control_specs if spec not in specs]
+        digests = folder.artefacts([*specs, *others])
+        if not artefacts.keys().isdisjoint(digests):
+            raise StoreError(f"{path}: its answers are already there; give each run once")
+
+        entry = {
+            **_model_entry(folder, specs, questions),
+            "control": _model_control(folder, control_specs, control),
+        }
+        artefacts |= digests
+        model = specs[0].model
+        models.append(model)
+        same = models.count(model)
+        if same > 1:
+            entry["name"] = f"{model} ({same})"
+
+        entries.append(entry)
+
+    return entries, artefacts
+
+
+def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: ProbeSet) -> Entry:
+    records: list[AnswerRecord] = []
+    for spec in specs:
+        records += _checked_records(folder, spec, questions)
+
+    first = specs[0]
+    card = folder.card_path(questions.task.name)
+    facts: Entry = {
+        "kind": MODEL,
+        "card": file_sha256(card) if card.is_file() else None,
+        "model": {"name": first.model, "args": dict(first.model_args)},
+        "agent": {"name": first.agent, "args": dict(first.agent_args)},
+        "call": dict(first.call),
+    }
+
+    return attacker_entry(questions, first.model, records, facts)
+
+
+def _control_specs(folder: RunFolder, control: ProbeSet) -> list[EpisodeSpec]:
+    """Episodes of a run that ask the control, in its order; empty where the run asks none of it."""
+    if all(spec.task != control.task.name for spec in folder.manifest.specs):
+        return []
+    return _matched(folder, control)
+
+
+def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: ProbeSet) -> Entry:
+    """Positive control of a model, before shares are worked out."""
+    if not specs:
+        return {"value": None, "reason": f"the run did not ask {control.task.name}"}
+
+    records: list[AnswerRecord] = []
+    for spec in specs:
+        records += _checked_records(folder, spec, control)
+
+    return {"value": dict(control_tally(control, records))}
+
+
+def _matched(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]:
+    """Return a run's episodes in the order of the probe set. Raises StoreError as `read_attacks`."""
+    manifest = folder.manifest
+    task = questions.task
+    specs = [spec for spec in manifest.specs if spec.task == task.name]
+
+    if not specs:
+        asked = ", ".join(dict.fromkeys(spec.task for spec in manifest.specs))
+        raise StoreError(f"{folder.path}: holds {asked}, not {task.name}; {_ELSEWHERE}")
+
+    for name, facet in _FACETS.items():
+        ours = sorted(set(map(facet, questions.specs)))
+        theirs = sorted(set(map(facet, specs)))
+        if ours != theirs:
+            difference = f"{name}: {', '.join(theirs)}; this probe set has {', '.join(ours)}"
+            raise StoreError(f"{folder.path}: asked other questions ({difference}); {_ELSEWHERE}")
+
+    by_window = {spec.span: spec for spec in specs}
+    for spec in specs:
+        if not folder.is_complete(spec):
+            raise StoreError(
+                f"{folder.path}: {spec.span.name} is not finished; run it again to resume"
+            )
+
+    return [by_window[spec.span] for spec in questions.specs]
+
+
+def _checked_records(
+    folder: RunFolder, spec: EpisodeSpec, questions: ProbeSet
+) -> list[AnswerRecord]:
+    """Return the records of one window. Raises StoreError: one does not answer its question."""
+    asked = questions.of(spec)
+    records = folder.load_answers(spec)
+    transcript = folder.load_transcript(spec)
+    where = f"{folder.path}: {spec.span.name}"
+    if len(records) != len(asked) or len(transcript) != len(asked):
+        raise StoreError(
+            f"{where}: {len(records)} probes were asked, this probe set has {len(asked)} there;"
+            f" {_ELSEWHERE}"
+        )
+
+    for question, record, entry in zip(asked, records, transcript, strict=True):
+        problem = _answer_problem(question, record, entry)
+        if problem:
+            raise StoreError(f"{where}: {question.sample.id}: {problem}")
+
+    return records
+
+
+def _answer_problem(
+    question: ProbeQuestion, record: AnswerRecord, entry: TranscriptEntry
+) -> str | None:
+    """Return why a record is not an answer to a question; None when it is."""
+    if (record.step, record.sample) != (question.number, question.sample.id):
+        return "its record is not that of an answer to this probe"
+    if dumps_canonical(record.facts) != dumps_canonical(dict(question.sample.facts)):
+        return "asked about another stock or day"
+    if not _was_asked(question, entry):
+        return (
+            "the transcript does not show that it was asked this; the tools, or the prompts, were"
+            " others"
+        )
+
+    answer = record.answer
+    if answer is None:
+        if record.scores:
+            return "has scores without an answer"
+        return None
+
+    if not Draft202012Validator(dict(question.sample.form.parameters)).is_valid(answer):
+        return "its answer does not have the form that is asked for"
+
+    scores = dict(question.samples.score(question.number, answer))
+    if dumps_canonical(record.scores) != dumps_canonical(scores):
+        return "its scores are not those of its answer"
+    return None
+
+
+class _Message(Struct):
+    """Parts of a recorded message that are compared."""
+
+    role: str
+    content: str
+
+
+class _Call(Struct):
+    """Recorded call of a model."""
+
+    sent: list[_Message]
+
+
+def _was_asked(question: ProbeQuestion, entry: TranscriptEntry) -> bool:
+    """Whether the first call of a transcript holds the question as it stands."""
+    try:
+        call = converted(entry.exchanges[0], _Call)
+    except (IndexError, ValidationError):
+        return False
+
+    sent = {message.role: message.content for message in call.sent}
+    sample = question.sample
+    return sample.system in sent.get("system", "") and sample.user in sent.get("user", "")

@@ -1,0 +1,128 @@
+"""Unmasked probes of the same windows as a probe set, and what an attacker reads off them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ktdeval.errors import ConfigError
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.task_api import AnswerRecord, Window, is_scoring, task_traits
+from ktdeval_deanon.answer import days_off
+from ktdeval_deanon.certificate.questions import (
+    Entry,
+    ProbeChoice,
+    ProbeQuestion,
+    ProbeSet,
+    blank_answer,
+    open_questions,
+)
+
+BRIGHT = "bright"
+_DEFAULT_CONTROL = "deanon_probe_bright"
+# What is to be read -> the score that measures the same, and whose chance is known
+_SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}
+
+
+def open_control(questions: ProbeSet, plugins: Plugins, choice: ProbeChoice) -> ProbeSet:
+    """Return the unmasked questions of the same windows, as many in each; of a task without a mask,
+    its own.
+
+    Raises ConfigError: the control that the scoring task names is masked, or asks another number of
+    probes in a window.
+    """
+    task = questions.task
+    if task.mask == BRIGHT:
+        return questions
+
+    name = task_traits(task).control or _DEFAULT_CONTROL
+    control_task: Any = plugins.make_task(name)
+    if not is_scoring(control_task) or control_task.mask != BRIGHT:
+        raise ConfigError(
+            f"task {task.name}: its control {name} is no scoring task without a mask; name one,"
+            f" such as {_DEFAULT_CONTROL}"
+        )
+
+    control = open_questions(control_task, plugins, questions.snapshot, choice)
+    if _probes_by_window(questions) != _probes_by_window(control):
+        raise ConfigError(
+            f"task {task.name}: its control {name} asks other numbers of probes, or of other"
+            " windows; give both the same windows and probes_per_window"
+        )
+
+    return control
+
+
+def _probes_by_window(questions: ProbeSet) -> list[tuple[Window, int]]:
+    return [(spec.span, len(questions.of(spec))) for spec in questions.specs]
+
+
+def control_tally(control: ProbeSet, records: Sequence[AnswerRecord]) -> dict[str, Entry]:
+    """Return successes, n and baseline over all unmasked probes for each thing that was to be read.
+    A probe without a valid answer counts as not read.
+    """
+    hits: dict[str, list[bool]] = {"stock": [], "day": [], "stock_and_day": [], "industry": []}
+    for question, record in zip(control.all, records, strict=True):
+        stock = bool(record.scores.get("ticker_top1"))
+        day = _names_the_day(control, question, record)
+        hits["stock"].append(stock)
+        hits["day"].append(day)
+        hits["stock_and_day"].append(stock and day)
+        if _has_sector(question):
+            hits["industry"].append(bool(record.scores.get("sector")))
+
+    chances = _baselines(control)
+    tallies: dict[str, Entry] = {}
+    for name, read in hits.items():
+        baseline = chances[name] if read else None
+        tallies[name] = {"successes": sum(read), "n": len(read), "baseline": baseline}
+
+    return tallies
+
+
+def _names_the_day(control: ProbeSet, question: ProbeQuestion, record: AnswerRecord) -> bool:
+    """Whether an answer names exactly the day of its question."""
+    if record.answer is None:
+        return False
+
+    days = control.snapshot.days
+    row = int(np.searchsorted(days, np.datetime64(question.fact("day"), "D")))
+    return days_off(record.answer, days, row) == 0
+
+
+def _has_sector(question: ProbeQuestion) -> bool:
+    """Whether the data have an industry for a question's stock."""
+    return question.sample.facts.get("sector") is not None
+
+
+def _baselines(control: ProbeSet) -> dict[str, float]:
+    """Return the share that chance or the best constant answer reads, whichever is more."""
+    # An answer that names nothing has no hit, but the summary of such answers has the chances.
+    blank = [question.record(blank_answer("nothing")) for question in control.all]
+    summary = control.task.summarise(blank)
+    pairs = [(question.fact("code"), question.fact("day")) for question in control.all]
+    sectors = [question.fact("sector") for question in control.all if _has_sector(question)]
+    constant = {
+        "stock": _largest_share([code for code, _ in pairs]),
+        "day": _largest_share([day for _, day in pairs]),
+        "stock_and_day": _largest_share(pairs),
+        "industry": _largest_share(sectors),
+    }
+
+    for name, score in _SCORE_OF.items():
+        chance = summary[score].baseline if score in summary else None
+        constant[name] = max(constant[name], chance or 0.0)
+
+    return constant
+
+
+def _largest_share(values: Sequence[Hashable]) -> float:
+    """Return the share of the most common value; 0 without values."""
+    if not values:
+        return 0.0
+
+    [(_, most)] = Counter(values).most_common(1)
+    return most / len(values)

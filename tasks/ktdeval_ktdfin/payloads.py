@@ -1,0 +1,408 @@
+"""Payloads shared by observations and tools: account, positions, performance, bars, candidate
+tables.
+
+A table is `{"columns": [...], "rows": [[...], ...]}`: column names are given once, which halves the
+tokens of a list of objects. Units are in the names: `_cny` yuan (prices per share), `_pct` per
+cent; weights are fractions of NAV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+
+from ktdeval.masking import (
+    AssetRef,
+    DayRef,
+    OwnFigure,
+    Payload,
+    Price,
+    SectorRef,
+    Shares,
+    figure,
+    filled_table,
+    prepared,
+    table,
+)
+from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
+from ktdeval.values.tie_breaking import first_of, whole_groups
+from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, MarketDay
+from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep
+
+BAR_COLUMNS = (
+    "day",
+    "open_cny",
+    "high_cny",
+    "low_cny",
+    "close_cny",
+    "volume_shares",
+    "amount_cny",
+    "return_pct",
+)
+POSITION_COLUMNS = (
+    "stock_id",
+    "board",
+    "shares",
+    "locked_shares",
+    "last_close_cny",
+    "value_cny",
+    "weight",
+    "member",
+    "status",
+)
+EVENT_COLUMNS = ("stock_id", "share_ratio", "shares_before", "shares_after", "cash_cny")
+# Columns of memory_only: what the account itself counts. All others need a price of one stock, or
+# say whether it traded.
+OWN_POSITION_COLUMNS = ("stock_id", "board", "shares", "locked_shares", "member")
+OWN_ORDER_COLUMNS = (
+    "stock_id",
+    "side",
+    "target_weight",
+    "shares",
+    "status",
+    "rule",
+    "filled_shares",
+)
+ORDER_COLUMNS = (*OWN_ORDER_COLUMNS, "fill_price_cny", "cost_cny")
+OWN_EVENT_COLUMNS = ("stock_id", "shares_before", "shares_after")
+_PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
+LIMITS = (
+    "max_positions",
+    "max_weight",
+    "lot_shares",
+    "star_min_shares",
+    "buy_fee_bps",
+    "sell_fee_bps",
+    "min_fee_cny",
+)
+TODAY_COLUMNS = ("open_cny", "high_cny", "low_cny", "close_cny", "volume_shares", "amount_cny")
+FEATURE_COLUMNS = (
+    "stock_id",
+    "board",
+    "sector",
+    "status",
+    *TODAY_COLUMNS,
+    *MEASURE_NAMES,
+    *FACTOR_NAMES,
+)
+
+
+def cny(fen: int) -> Payload:
+    """CNY of an account from fen."""
+    return OwnFigure(fen / 100)
+
+
+def weight(fen: int, nav_fen: int) -> float:
+    """Return a value as a fraction of NAV, to four decimals."""
+    if nav_fen <= 0:
+        return 0.0
+    return round(fen / nav_fen, 4)
+
+
+def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payload:
+    """Return a price that is a close, or `times` one, as a payload; null where there is none."""
+    number = float(value)
+    if np.isnan(number):
+        return None
+    return Price(asset, number, day, times=times)
+
+
+def last_close(step: ResearchStep, asset: int) -> Payload:
+    """Return the last close in today's terms, null before the first bar."""
+    return price(asset, step.marks_cny[asset], step.view.bar_row(asset, step.view.day))
+
+
+def account(step: ResearchStep) -> Payload:
+    """Cash, holdings and NAV at this close."""
+    return {
+        "cash_cny": cny(step.account.cash_minor),
+        "holdings_cny": cny(step.nav_fen - step.account.cash_minor),
+        "nav_cny": cny(step.nav_fen),
+        "cash_weight": weight(step.account.cash_minor, step.nav_fen),
+        "positions_held": len(step.account.positions),
+    }
+
+
+def positions(step: ResearchStep) -> Payload:
+    """Holdings, largest first. `locked_shares` were bought this day (T+1) and can be sold from the
+    next open on.
+    """
+    rows = []
+    for asset, value in step.held_fen.items():
+        held = step.account.positions[asset]
+        row = (
+            AssetRef(asset),
+            str(step.view.boards[asset]),
+            Shares(asset, held.shares),
+            Shares(asset, held.locked),
+            last_close(step, asset),
+            cny(value),
+            weight(value, step.nav_fen),
+            bool(step.member[asset]),
+            step.status(asset),
+        )
+        rows.append(row)
+
+    return table(POSITION_COLUMNS, rows)
+
+
+def own_positions(step: ResearchStep) -> Payload:
+    """Holdings without a figure of the market, most shares first: their order by value would need
+    prices.
+    """
+    positions = step.account.positions
+
+    def by_shares(asset: int) -> tuple[int, int]:
+        return -positions[asset].shares, int(step.stage.rank[asset])
+
+    rows = []
+    for asset in sorted(positions, key=by_shares):
+        held = positions[asset]
+        row = (
+            AssetRef(asset),
+            str(step.view.boards[asset]),
+            Shares(asset, held.shares),
+            Shares(asset, held.locked),
+            bool(step.member[asset]),
+        )
+        rows.append(row)
+
+    return table(OWN_POSITION_COLUMNS, rows)
+
+
+def performance(step: ResearchStep) -> Payload:
+    """Returns since the first decision, of the portfolio and of the benchmark, in per cent."""
+    stage = step.stage
+    day = step.view.day
+    own = _own_return_pct(step)
+    benchmark = step.benchmark_return(stage.lens.base_row) * 100.0
+    today = DayRef(day)
+
+    return {
+        **own_performance(step),
+        "benchmark_return_pct": today.figure(round(benchmark, 3)),
+        "excess_return_pct": today.figure(round(own - benchmark, 3)),
+        "benchmark_return_1d_pct": today.figure(
+            round(step.benchmark_return(max(day - 1, 0)) * 100.0, 3)
+        ),
+    }
+
+
+def own_performance(step: ResearchStep) -> dict[str, Payload]:
+    """Return of the portfolio since the first decision, in per cent."""
+    return {"portfolio_return_pct": round(_own_return_pct(step), 3)}
+
+
+def _own_return_pct(step: ResearchStep) -> float:
+    return (step.nav_fen / (step.stage.trading.initial_cash * 100) - 1.0) * 100.0
+
+
+def constraints(step: ResearchStep) -> dict[str, Payload]:
+    """Return the limits of the task as numbers; the system prompt says what they mean."""
+    trading = step.stage.trading
+    return {
+        **{name: getattr(trading, name) for name in LIMITS},
+        "price_limit_pct": step.stage.price_limit_pct,
+        "min_reason_chars": step.stage.harness.min_reason_chars,
+    }
+
+
+def last_step(step: ResearchStep, record: StepRecord) -> Payload:
+    """Return the outcomes of the previous step's orders, filled on this day. A stock_id that was no
+    asset shows as null.
+    """
+    stage = step.stage
+    orders = [_order_row(stage, order, step.view.day) for order in record.orders]
+    events = [_event_row(stage, event) for event in record.corporate_actions]
+    return _outcomes(record, filled_table(ORDER_COLUMNS, orders), table(EVENT_COLUMNS, events))
+
+
+def own_last_step(step: ResearchStep, record: StepRecord) -> Payload:
+    """Return `last_step` without the price and the cost of a fill, and without the terms of splits
+    and dividends.
+    """
+    stage = step.stage
+    orders = [_own_order_row(stage, order) for order in record.orders]
+    events = [_own_event_row(stage, event) for event in record.corporate_actions]
+    return _outcomes(
+        record, filled_table(OWN_ORDER_COLUMNS, orders), table(OWN_EVENT_COLUMNS, events)
+    )
+
+
+def _outcomes(record: StepRecord, orders: Payload, events: Payload) -> Payload:
+    payload: dict[str, Payload] = {
+        "decided_by": record.provenance,
+        "failures": dict(record.failures),
+        "orders": orders,
+    }
+    if record.corporate_actions:
+        payload["splits_and_dividends"] = events
+
+    return payload
+
+
+def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
+    asset = stage.code_column.get(order.code or "")
+    own = _own_order_row(stage, order)
+    if asset is None:
+        return (*own, None, 0)
+
+    fill_price = None
+    if order.filled_shares:
+        fill_price = Price(asset, order.price_ticks / TICKS_PER_CNY, day, "open")
+
+    return (*own, fill_price, cny(order.fee_minor))
+
+
+def _own_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload]:
+    """Return `OWN_ORDER_COLUMNS`, the first of `ORDER_COLUMNS`."""
+    asset = stage.code_column.get(order.code or "")
+    if asset is None:
+        # What was submitted is not repeated: it may be an identity that the mask hides.
+        return (None, order.side, order.target_weight, None, order.status, order.rule, 0)
+
+    ordered = None
+    if order.shares is not None:
+        ordered = Shares(asset, order.shares)
+
+    return (
+        AssetRef(asset),
+        order.side,
+        order.target_weight,
+        ordered,
+        order.status,
+        order.rule,
+        Shares(asset, order.filled_shares),
+    )
+
+
+def _event_row(stage: EpisodeStage, event: CorporateActionRecord) -> Sequence[Payload]:
+    label, before, after = _own_event_row(stage, event)
+    return (label, OwnFigure(event.ratio), before, after, cny(event.cash_minor))
+
+
+def _own_event_row(
+    stage: EpisodeStage, event: CorporateActionRecord
+) -> tuple[AssetRef, Shares, Shares]:
+    """Return `OWN_EVENT_COLUMNS`."""
+    asset = stage.code_column[event.code]
+    return (
+        AssetRef(asset),
+        Shares(asset, event.shares_before),
+        Shares(asset, event.shares_after),
+    )
+
+
+def bars(step: ResearchStep, asset: int, lookback: int) -> Payload:
+    """Daily bars of one asset, oldest first; days without a bar are left out. Prices unadjusted,
+    returns adjusted.
+    """
+    adjusted = step.view.adjusted_close[:, asset]
+    known = np.flatnonzero(np.isfinite(adjusted))
+    first = int(np.searchsorted(known, step.view.day + 1 - lookback))
+    rows = []
+
+    for index in range(first, len(known)):
+        row = int(known[index])
+        change: Payload = None
+        if index:  # an asset's first bar has no change
+            since = int(known[index - 1])
+            value = figure((adjusted[row] / adjusted[since] - 1.0) * 100.0)
+            if value is not None:
+                change = AssetRef(asset).change_pct(value, row, since)
+
+        rows.append((DayRef(row), *_bar(step, asset, row), change))
+
+    return table(BAR_COLUMNS, rows)
+
+
+def _bar(step: ResearchStep, asset: int, row: int) -> tuple[Payload, ...]:
+    """Return open, high, low, close, volume, amount of one day."""
+    view = step.view
+    prices: list[Payload] = []
+    for part in _PARTS:
+        value = float(getattr(view, part)[row, asset])
+        prices.append(None if np.isnan(value) else Price(asset, value, row, part))
+
+    volume = Shares(asset, float(view.volume[row, asset]), row)
+    traded = figure(view.amount[row, asset])
+    amount: Payload = None
+    if traded is not None:
+        amount = AssetRef(asset).figure(traded, "amount_cny", row)
+
+    return (*prices, volume, amount)
+
+
+def identity(step: ResearchStep, asset: int) -> tuple[Payload, ...]:
+    """stock_id, board, sector and status of an asset."""
+    return (
+        AssetRef(asset),
+        str(step.view.boards[asset]),
+        SectorRef(step.view.industries[asset]),
+        step.status(asset),
+    )
+
+
+def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
+    """Today's bar, recent returns and all factors, one row an asset."""
+    rows: list[Payload] = []
+    if not step.stage.lens.shows_figures_as_they_are:
+        rows += [_feature_row(step, asset) for asset in assets]
+    else:
+        texts = step.market.feature_rows
+        for asset in assets:
+            if asset not in texts:
+                texts[asset] = prepared(_feature_row(step, asset))
+            rows.append(texts[asset])
+
+    return {"columns": list(FEATURE_COLUMNS), "rows": rows}
+
+
+def _feature_row(step: ResearchStep, asset: int) -> Sequence[Payload]:
+    """Return the row of an asset, of figures of the market alone."""
+    figures = [step.shown(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
+    return (*identity(step, asset), *_bar(step, asset, step.view.day), *figures)
+
+
+def factor_union(step: ResearchStep, most: int) -> list[int]:
+    """Return the fixed candidate list: the union of each factor's top k, with the largest k whose
+    union has at most `most` names. Assets that are equal in all figures are in it all or none.
+    Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too
+    many, factors are taken in their documented order until the list is full.
+    """
+    chosen = step.market.once(("factor union", most), partial(_factor_union, most))
+    return sorted(chosen, key=step.stage.rank.__getitem__)
+
+
+def _factor_union(most: int, market: MarketDay) -> Sequence[int]:
+    """Return the assets of the fixed candidate list."""
+    rankings = []
+    for name in FACTOR_NAMES:
+        values = market.dims[name]
+        rankings.append(market.ranked([values], market.candidates & np.isfinite(values)))
+
+    longest = max(sum(map(len, ranking)) for ranking in rankings)
+    chosen: list[int] = []
+    for k in range(1, longest + 1):
+        groups = _top_groups(rankings, k)
+        assets = list(chain.from_iterable(groups))
+        if len(assets) > most:
+            return chosen or first_of(groups, most)
+
+        chosen = assets
+
+    return chosen
+
+
+def _top_groups(rankings: Sequence[list[list[int]]], k: int) -> list[Sequence[int]]:
+    """Return the groups within each ranking's top k, each group once."""
+    union: dict[int, Sequence[int]] = {}
+    for ranking in rankings:
+        for group in whole_groups(ranking, k):
+            union[min(group)] = group
+
+    return list(union.values())

@@ -1,0 +1,253 @@
+"""Tables of prices: figures of the assets listed, their last sessions and bars, and what came after a
+day of a warm-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ktdeval.attribution import filled_forward
+from ktdeval.market import FloatArray, MarketView, board_of
+from ktdeval.masking import AssetRef, DayRef, Payload, Price, Shares, figure, filled_table, table
+from ktdeval_markets.episode_setting import EpisodeStage
+from ktdeval_markets.shown_state import PARTS, Part, status
+
+LOOKBACK_DAYS = 60
+VOLATILITY_DAYS = 20
+RETURN_DAYS = (1, 5, 20, 60)
+SESSION_DAYS = 10  #: how many days back the last session is looked for
+VOLATILITY = "volatility_20d_pct"
+DRAWDOWN = "drawdown_60d_pct"
+ASSET_COLUMNS = (
+    "stock_id",
+    "kind",
+    "board",
+    "status",
+    *PARTS,
+    "volume",
+    *(f"return_{days}d_pct" for days in RETURN_DAYS),
+    VOLATILITY,
+    DRAWDOWN,
+)
+LAST_CLOSE = "last_close"  #: column of the assets on days on which one of them has no close
+INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *PARTS, "volume")
+#: columns that a market of closes alone, or one without boards, does not have
+OPTIONAL_COLUMNS = ("board", "open", "high", "low", "volume")
+HISTORY_COLUMNS = ("stock_id", "day", *PARTS, "volume")
+OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
+
+
+# ---- figures of the day
+
+
+def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
+    """Return figures of the assets shown."""
+    first_row = max(0, view.day - LOOKBACK_DAYS)
+    closes = filled_forward(view.adjusted_close[first_row:])
+    rows = [_asset_row(stage, view, closes[:, asset], asset) for asset in shown]
+    if np.isfinite(view.close[view.day, list(shown)]).all():
+        return filled_table(ASSET_COLUMNS, rows, OPTIONAL_COLUMNS)
+
+    # An exchange is closed: a position can still be judged by its last price.
+    with_last = []
+    for row, asset in zip(rows, shown, strict=True):
+        with_last.append((*row, _last_close(view, asset)))
+
+    return filled_table((*ASSET_COLUMNS, LAST_CLOSE), with_last, OPTIONAL_COLUMNS)
+
+
+def _asset_row(
+    stage: EpisodeStage, view: MarketView, path: FloatArray, asset: int
+) -> Sequence[Payload]:
+    """Return the figures of an asset. `path`: [≤ 61] adjusted closes until today, filled forward."""
+    day = view.day
+    ref = AssetRef(asset)
+    returns = [_return_pct(view, path, asset, days) for days in RETURN_DAYS]
+    volatility = _volatility_pct(path)
+    drawdown = figure((path[-1] / np.fmax.reduce(path) - 1.0) * 100.0)
+
+    return (
+        ref,
+        stage.snapshot.kinds[asset],
+        _board(stage, asset),
+        status(view, asset),
+        *(_bar_price(view, asset, day, part, 1.0) for part in PARTS),
+        Shares(asset, float(view.volume[day, asset]), day),
+        *returns,
+        None if volatility is None else ref.figure(volatility, VOLATILITY, day),
+        None if drawdown is None else ref.figure(drawdown, DRAWDOWN, day),
+    )
+
+
+def _board(stage: EpisodeStage, asset: int) -> str | None:
+    """Return the board that an asset's lots and price limits follow from; None where its venue has
+    no boards.
+    """
+    if not stage.rules.venues[asset].has_boards:
+        return None
+    return str(board_of(stage.snapshot.codes[asset]))
+
+
+def _return_pct(view: MarketView, path: FloatArray, asset: int, days: int) -> Payload:
+    """Return the change of the close over some days; None where the history is shorter."""
+    if len(path) <= days:
+        return None
+
+    change = figure((path[-1] / path[-1 - days] - 1.0) * 100.0)
+    last = view.bar_row(asset, view.day)
+    since = view.bar_row(asset, view.day - days)
+    if change is None or last is None or since is None:
+        return None
+
+    return AssetRef(asset).change_pct(change, last, since)
+
+
+def _volatility_pct(path: FloatArray) -> float | None:
+    """Return the standard deviation of daily returns; None where the history is shorter."""
+    recent = path[-1 - VOLATILITY_DAYS :]
+    moves = recent[1:] / recent[:-1] - 1.0
+    if len(moves) < VOLATILITY_DAYS:
+        return None
+    return figure(np.std(moves, ddof=1) * 100.0)
+
+
+def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float) -> Payload:
+    """Return one price of a bar, in shares of another day by `times`; None where there is none."""
+    value = float(getattr(view, part)[day, asset] * times)
+    if value != value:
+        return None
+    return Price(asset, value, day, part)
+
+
+def _last_close(view: MarketView, asset: int) -> Payload:
+    """Return the last close known, in shares of today; None before the first one."""
+    row = view.bar_row(asset, view.day)
+    if row is None:
+        return None
+
+    in_shares_of_today = view.factor[row, asset] / view.factor[view.day, asset]
+    return Price(asset, float(view.close[row, asset] * in_shares_of_today), row, "close")
+
+
+# ---- the last session
+
+
+def intraday(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
+    """Return the last session of each asset shown, in as many parts of equal time on short days as
+    on others.
+    """
+    rows = list[Sequence[Payload]]()
+    for asset in shown:
+        session = _last_session(view, asset)
+        if session is not None:
+            day, bars = session
+            rows += _session(asset, day, bars, stage.session_parts(asset))
+
+    return table(INTRADAY_COLUMNS, rows)
+
+
+def _last_session(view: MarketView, asset: int) -> tuple[int, Any] | None:
+    """Return row and minute bars of the last day that has some, of the latest `SESSION_DAYS`."""
+    earliest = max(view.day - SESSION_DAYS, -1)
+    for day in range(view.day, earliest, -1):
+        bars = view.minutes(view.codes[asset], day)
+        if len(bars):
+            return day, bars
+
+    return None
+
+
+def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[Payload]]:
+    """Yield the rows of a session's parts. A bar's prices belong to the part that it ends in, its
+    volume to those that it lies in, by their shares of its time. A part that no bar ends in has the
+    price before it.
+    """
+    ends = bars["ends_at"].astype(np.int64)
+    length = np.diff(ends).min() if len(ends) > 1 else 1
+    start = ends[0] - length
+    size = (ends[-1] - start) / parts
+
+    # times of the bars, counted in parts
+    until = (ends - start) / size
+    since = (ends - length - start) / size
+    part_of_price = np.ceil(until - 1e-9).astype(np.int64) - 1
+    price_before = float(bars["open"][0])
+
+    for part in range(parts):
+        chunk = bars[part_of_price == part]
+        quoted = (price_before,) * 4
+        if len(chunk):
+            high = chunk["high"].max()
+            low = chunk["low"].min()
+            quoted = (chunk["open"][0], high, low, chunk["close"][-1])
+
+        price_before = float(quoted[-1])
+        prices = []
+        for name, value in zip(PARTS, quoted, strict=True):
+            prices.append(Price(asset, float(value), day, name))
+
+        inside = np.minimum(until, part + 1) - np.maximum(since, part)
+        shares = np.clip(inside, 0.0, None) / (until - since)
+        volume = float((shares * bars["volume"])[shares > 0].sum())
+        elapsed_pct = figure((part + 1) / parts * 100.0, 3)
+        yield (AssetRef(asset), DayRef(day), elapsed_pct, *prices, Shares(asset, volume, day))
+
+
+# ---- bars of days
+
+
+def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
+    """Return the last bars of each asset shown, the oldest first, days without trade left out.
+    Prices and volumes count in shares of the decision's day, so that a split makes no jump and the
+    last bar is that of the assets' table.
+    """
+    rows = list[Sequence[Payload]]()
+    for asset in shown:
+        has_close = np.isfinite(view.close[:, asset])
+        traded = np.flatnonzero(has_close & (view.volume[:, asset] != 0))
+        factors = view.factor[:, asset] / view.factor[view.day, asset]
+
+        for day in traded[-stage.history :].tolist():
+            prices = [_bar_price(view, asset, day, part, factors[day]) for part in PARTS]
+            volume = Shares(asset, float(view.volume[day, asset] / factors[day]), day)
+            rows.append((AssetRef(asset), DayRef(day), *prices, volume))
+
+    return filled_table(HISTORY_COLUMNS, rows, OPTIONAL_COLUMNS)
+
+
+# ---- what came after a day
+
+
+def outcomes(
+    view: MarketView, day: int, shown: Sequence[int], inverted: bool
+) -> list[Sequence[Payload]]:
+    """Return the change of each price from its close on an earlier day to its next one up to now,
+    and the action that it called for. `inverted` shows the opposite of both.
+    """
+    rows = list[Sequence[Payload]]()
+    for asset in shown:
+        path = view.adjusted_close[day:, asset]
+        later_closes = np.flatnonzero(np.isfinite(path[1:])) + 1
+        if not np.isfinite(path[0]) or not len(later_closes):
+            continue
+
+        later = int(later_closes[0])
+        since, until = (later, 0) if inverted else (0, later)
+        change = float(path[until] / path[since] - 1.0)
+        ref = AssetRef(asset)
+        change_pct = ref.change_pct(figure(change * 100.0) or 0.0, day + until, day + since)
+        rows.append((ref, DayRef(day + later), change_pct, _action(change)))
+
+    return rows
+
+
+def _action(change: float) -> str:
+    """Return the action that a change of the price called for."""
+    if change > 0:
+        return "BUY"
+    if change < 0:
+        return "SELL"
+    return "HOLD"

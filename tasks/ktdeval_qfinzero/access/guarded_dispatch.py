@@ -1,0 +1,285 @@
+"""Who may call with which bodies, and one call of a client: its turn, the operation in a thread,
+and a bounded answer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from anyio import to_thread
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+
+from ktdeval.values.request_smuggling import ambiguity
+from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, HeldWorkspace, Workspaces
+from ktdeval_qfinzero.errors import ServiceError, invalid
+from ktdeval_qfinzero.operations import Operation
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_LOG = logging.getLogger(__name__)
+
+DEFECT: dict[str, JsonValue] = {
+    "error": {
+        "code": "internal",
+        "message": "the service failed on this call, which is a defect of it; its log says more",
+    }
+}
+"""Answer to a call that raised an unexpected exception; the log has its trace."""
+
+
+@dataclass(frozen=True)
+class CallAnswer:
+    """Outcome of a call."""
+
+    status: int  # as of HTTP: 200, or that of the error
+    payload: JsonValue  # what the operation gave, or the error envelope
+    text: str  # the same as compact JSON
+
+    def response(self, headers: Mapping[str, str] | None = None) -> Response:
+        """Answer over HTTP."""
+        return Response(
+            self.text,
+            self.status,
+            {"cache-control": "no-store", **(headers or {})},
+            "application/json",
+        )
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is an error envelope."""
+        return self.status >= HTTPStatus.BAD_REQUEST
+
+
+def answer_of(status: int, payload: JsonValue) -> CallAnswer:
+    """An answer with its text; raises ValueError if the payload holds NaN or infinity."""
+    return CallAnswer(
+        status,
+        payload,
+        json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":")),
+    )
+
+
+def error_answer(error: ServiceError) -> CallAnswer:
+    """Answer to a refused call."""
+    return answer_of(error.status, error.to_json())
+
+
+async def dispatch(
+    workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue
+) -> CallAnswer:
+    """Run an operation for a client. Calls of one workspace go one after the other, those of
+    several side by side.
+
+    A refusal is an error answer; an unexpected exception is an error answer without its details,
+    and is logged.
+    """
+    try:
+        held = workspaces.find(workspace_id)
+        try:
+            return await _take_turn(held, operation, given)
+        finally:
+            workspaces.touch(held)
+    except ServiceError as error:
+        return error_answer(error)
+    except Exception:  # noqa: BLE001 - a defect must not take the server down; the log says more
+        _LOG.exception("a defect of a service")
+        return answer_of(HTTPStatus.INTERNAL_SERVER_ERROR, DEFECT)
+
+
+async def _take_turn(held: HeldWorkspace, operation: Operation, given: JsonValue) -> CallAnswer:
+    held.check_room()
+    held.waiting += 1
+    try:
+        async with held.turn:
+            return await to_thread.run_sync(_carry_out, held, operation, given)
+    finally:
+        held.waiting -= 1
+
+
+def _carry_out(held: HeldWorkspace, operation: Operation, given: JsonValue) -> CallAnswer:
+    try:
+        return answer_of(HTTPStatus.OK, operation.call(held.workspace, given))
+    finally:
+        held.save_log()  # of what was refused, too
+
+
+LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+CHALLENGE: Final = 'Bearer realm="qfinzero"'
+_ONCE: Final = (HEADER.lower(), "mcp-session-id")
+_PORT: Final = re.compile(r":\d*$")
+
+
+@dataclass(frozen=True, repr=False)
+class AccessRules:
+    """Who may call. `hosts`: names that a request may be sent to, which keeps a web page from
+    reaching a server on the reader's own machine by a name of its own (DNS rebinding); None: any,
+    as where a token is asked for, which such a page does not have.
+    """
+
+    hosts: frozenset[str] | None = LOOPBACK_NAMES
+    token: str | None = None  # what every request for data carries; None: nothing is asked for
+
+
+class ClientGuard:
+    """Middleware that refuses requests of clients that may not call, and forbids browsers to guess
+    types of content. `security`: who may call it; `is_public`: which requests need no token.
+    """
+
+    def __init__(
+        self, app: ASGIApp, security: AccessRules, is_public: Callable[[Scope], bool]
+    ) -> None:
+        self._app = app
+        self._security = security
+        self._is_public = is_public
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with an error."""
+
+        async def send_marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["x-content-type-options"] = "nosniff"
+            await send(message)
+
+        if scope["type"] == "http":
+            try:
+                headers = Headers(scope=scope)
+                problem = ambiguity(headers.items(), _ONCE)
+                if problem is not None:
+                    raise invalid("headers", problem)
+                _check_source(headers, self._security)
+                if self._security.token is not None and not self._is_public(scope):
+                    _check_token(headers, self._security.token)
+            except ServiceError as error:
+                more = {}
+                if error.code == "unauthorized":
+                    more["www-authenticate"] = CHALLENGE
+                if error.field == "headers":
+                    more["connection"] = "close"  # where its body ends is not known
+                await error_answer(error).response(more)(scope, receive, send_marked)
+                return
+
+        await self._app(scope, receive, send_marked)
+
+
+def _check_source(headers: Headers, security: AccessRules) -> None:
+    host = headers.get("host", "")
+    if security.hosts is not None and _PORT.sub("", host).strip("[]").lower() not in security.hosts:
+        raise invalid("Host", f"this server answers to {', '.join(sorted(security.hosts))} only")
+
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != host:
+        raise invalid("Origin", "pages of other sites may not call this server")
+
+
+def _check_token(headers: Headers, token: str) -> None:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    is_same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token.encode())
+    if not is_same or scheme.lower() != "bearer":
+        raise ServiceError(
+            "unauthorized", "send the server's token in the header Authorization: Bearer TOKEN"
+        )
+
+
+def is_json(headers: Headers) -> bool:
+    """Whether a request says that its body is JSON."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+class BoundedBodyReader:
+    """Middleware that reads a body before anything is done with it, for HTTP and MCP alike: bounded
+    in size and time, strict JSON. A client that breaks off is left alone. `limit_s`: seconds in
+    which a body has to come; `refusal`: path, body as far as it was read, and error -> answer.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit_s: float,
+        refusal: Callable[[str, bytes, ServiceError], CallAnswer],
+    ) -> None:
+        self._app = app
+        self._limit_s = limit_s
+        self._refusal = refusal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its whole body, or answer it with an error."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        headers = Headers(scope=scope)
+        body = None
+        try:
+            body = await self._read(headers, receive)
+            if body and is_json(headers):
+                check_json(body)
+        except ServiceError as error:
+            close = {"connection": "close"} if error.code == "timeout" else {}
+            await self._refusal(scope["path"], body or b"", error).response(close)(
+                scope, receive, send
+            )
+            return
+
+        if body is None:
+            return
+
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_read() -> Message:
+            return unread.pop() if unread else await receive()
+
+        await self._app(scope, receive_read, send)
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
+        """The body; None where the client broke off."""
+        declared = headers.get("content-length", "")
+        body = bytearray()
+        is_more = True
+        check_size(int(declared[:18]) if declared.isdecimal() else 0)
+
+        try:
+            with anyio.fail_after(self._limit_s):
+                while is_more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+
+                    body += message.get("body", b"")
+                    is_more = message.get("more_body", False)
+                    check_size(len(body))
+        except TimeoutError as error:
+            raise ServiceError(
+                "timeout", f"the body of a request has {self._limit_s:g} s to come"
+            ) from error
+
+        return bytes(body)
+
+
+def check_size(count: int) -> None:
+    """Refuse a body that is too long; raises ServiceError `too_large`."""
+    if count > MOST_BODY_BYTES:
+        raise ServiceError("too_large", f"a request's body has at most {MOST_BODY_BYTES} bytes")
+
+
+def check_json(body: bytes | str) -> None:
+    """Refuse what is not strict JSON; raises ServiceError `invalid_argument`."""
+    try:
+        loads_untrusted(body)
+    except ValueError as error:
+        doubled = f" ({error})" if "stands twice" in str(error) else ""
+        message = (
+            "expected strict JSON in UTF-8, without NaN, Infinity, huge numbers or fields that"
+            f" stand twice{doubled}"
+        )
+        raise invalid("body", message) from error

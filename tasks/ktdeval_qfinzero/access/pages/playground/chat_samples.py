@@ -1,0 +1,136 @@
+"""A chat's turn as an item of one's own: a row of a tasks file in the public format, and the task
+file that asks the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from ktdeval.values.files import make_folder, read_plain, write_atomic
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, refusal_of
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
+from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
+from ktdeval_qfinzero.scoring.tasks_file import task_from_row, task_to_row
+from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
+from ktdeval_qfinzero.scoring.values import instant_of
+from ktdeval_qfinzero.suite.environment import make_calls
+from ktdeval_qfinzero.suite.grading import RecordedCall
+
+_OWN_IDS: Final = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_MOST_BYTES: Final = 16 << 20
+SUITES: Final[tuple[Suite, ...]] = ("calling", "planning")
+
+
+def gold_task(
+    item_id: str, suite: Suite, instruction: str, calls: Sequence[GoldCall], category: str
+) -> GoldTask:
+    """Return an item. Without any call it is one to refuse."""
+    expected = tuple(calls) or (GoldCall(REFUSE),)
+    if suite == "planning":
+        expected = tuple(
+            GoldCall(
+                call.tool,
+                call.endpoint,
+                call.method,
+                call.required,
+                call.optional,
+                call.times,
+                f"s{number}",
+            )
+            for number, call in enumerate(expected, 1)
+        )
+
+    return GoldTask(
+        id=item_id,
+        suite=suite,
+        category=category,
+        difficulty="medium",
+        instruction=instruction,
+        calls=expected,
+        notes="from a chat of the playground",
+    )
+
+
+def gold_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[GoldCall]:
+    """Make recorded calls again and return those that were carried out, as they are expected.
+    Arguments that are moments or days are compared as times, to the second.
+    """
+    answers = make_calls(workspace, calls)
+    expected = []
+    for call, answer in zip(calls, answers, strict=True):
+        if refusal_of(answer) or not isinstance(call.arguments, dict):
+            continue
+
+        expected.append(_gold_call(call.tool, call.arguments))
+
+    return expected
+
+
+def _gold_call(tool: str, arguments: dict[str, JsonValue]) -> GoldCall:
+    operation = catalogue().find(tool)
+    required = dict(arguments)
+    times: dict[str, JsonValue] = {}
+    for name, value in arguments.items():
+        if isinstance(value, str) and (name, value) in _OWN_IDS:
+            required[name] = _OWN_IDS[name, value]
+        elif isinstance(value, str) and instant_of(value) is not None:
+            times[name] = value
+
+    if times:
+        times["tolerance"] = "exact"
+    return GoldCall(operation.name, operation.path, operation.method, required, times=times)
+
+
+def check_name(name: str, field: str) -> str:
+    """Return a name that may stand in a file's name. Raises ServiceError."""
+    if not _NAME.fullmatch(name):
+        raise invalid(field, "expected 1 to 64 letters, digits, `_`, `.` and `-`")
+    return name
+
+
+def add_sample(folder: Path, task: GoldTask) -> Path:
+    """Append an item to the tasks file of its suite in a folder, and write the task file that asks
+    all of them; return the latter. Raises ServiceError: the id is there already, or the file is full.
+    """
+    make_folder(folder, "choose another --chats")
+    rows = folder / f"{task.suite}.jsonl"
+    before = b""
+    if rows.exists():
+        before = read_plain(rows, _MOST_BYTES)
+
+    row = task_to_row(task)
+    task_from_row(row, "the new item")  # what is written must be readable
+    for line in before.decode().splitlines():
+        if f'"id":{dumps_canonical(task.id)}' in line:
+            raise conflict(f"there is an item {task.id} already; choose another id", "id")
+
+    content = before + dumps_canonical(row).encode() + b"\n"
+    if len(content) > _MOST_BYTES:
+        raise ServiceError("too_large", f"{rows} is full; move it away")
+
+    write_atomic(rows, content)
+    path = folder / f"my_{task.suite}.yaml"
+    write_atomic(path, _task_file(task.suite, rows))
+    return path
+
+
+def _task_file(suite: Suite, rows: Path) -> str:
+    variant: dict[str, Any] = {
+        "extends": f"qfinzero_{suite}",
+        "summary": f"Items of my own, made of chats ({suite})",
+        "tasks_file": str(rows.resolve()),
+    }
+    content = {
+        "family": "my_items",
+        "version": "1",
+        "variants": {f"my_{suite}": variant},
+    }
+    return yaml.safe_dump(content, sort_keys=False)

@@ -1,0 +1,167 @@
+"""Datasets of the services as `ktdeval data` makes, checks and describes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.errors import UsageError
+from ktdeval.values.files import read_plain
+from ktdeval.values.strict_json import loads_untrusted
+from ktdeval_qfinzero.data.check import check_dataset
+from ktdeval_qfinzero.data.dataset_storage import save_dataset
+from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update
+from ktdeval_qfinzero.data.ingest_spec import load_spec
+from ktdeval_qfinzero.data.layout import (
+    FORMAT,
+    MANIFEST,
+    DatasetManifest,
+    bar_file_of,
+    load_manifest,
+)
+from ktdeval_qfinzero.data.providers import DATASET, FilesParams
+from ktdeval_qfinzero.data.rows import DatasetInfo
+from ktdeval_qfinzero.data.synthetic.market import generate
+from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, ranges_of
+from ktdeval_qfinzero.data.validation_rules import DatasetRefused
+from ktdeval_qfinzero.timestamps import moment_text
+
+
+def generated(params: SyntheticParams, folder: Path) -> Iterator[str]:
+    """Write an invented market, all of it from one seed; yield lines that describe it.
+
+    The folder must be absent, empty, or hold this very dataset. Raises DataError: days are no
+    ranges; StoreError: it can't be written.
+    """
+    ranges_of(params)  # before the line that says that work begins
+    click.echo("generating the market: some seconds", err=True)
+    market = generate(params)
+    info = save_dataset(folder, market.prices, market.events, market.news, market.info)
+    yield from _dataset_lines(folder, info)
+
+
+def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
+    """Make a dataset of files, or update one; yield lines that say what was read and written.
+
+    Every row is checked, and nothing is written if one is wrong: the problems are yielded, each
+    with its file and line, before DatasetRefused is raised.
+    """
+    if params.replace and not params.update:
+        raise UsageError("--replace goes with --update; add that, or omit it")
+
+    try:
+        if params.update:
+            yield from _updated(params, folder)
+            return
+
+        spec = Path(params.ingest)
+        info, report = ingest_dataset(load_spec(spec), spec.parent, folder)
+    except DatasetRefused as refused:
+        yield from refused.problems
+        if refused.count > len(refused.problems):
+            yield f"… and {refused.count - len(refused.problems)} more"
+
+        raise
+
+    yield from _read_lines(report)
+    yield from _dataset_lines(folder, info)
+
+
+def _updated(params: FilesParams, folder: Path) -> Iterator[str]:
+    """Add files to a dataset. Services that have it open go on with what they opened."""
+    spec = Path(params.ingest)
+    done, report = ingest_update(load_spec(spec), spec.parent, folder, replace=params.replace)
+    yield from _read_lines(report)
+    for kind, tally in done.tallies.items():
+        added = f"{tally.new} new, {tally.same} as stored"
+        yield f"{kind}: {added}, {tally.grown} grown, {tally.other} replaced"
+
+    for line in done.replaced:
+        yield f"replaced: {line}"
+
+    yield from _dataset_lines(folder, done.info)
+    if done.info.content_id == done.before:
+        yield "nothing has changed"
+
+
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder's manifest says that it is a dataset of the services."""
+    try:
+        manifest = loads_untrusted(read_plain(folder / MANIFEST))
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+
+
+def check_folder(folder: Path) -> list[tuple[str, str, str]]:
+    """Read a whole dataset: hashes, order, prices, moments, and whether its tables fit each other.
+    Return severity, file or table, and message of each finding.
+    """
+    return [(each.severity, each.where, each.message) for each in check_dataset(folder)]
+
+
+def facts_of_folder(folder: Path) -> dict[str, Any]:
+    """Return what a dataset holds, by name, from its manifest alone. Raises DataError."""
+    manifest = load_manifest(folder)
+    info = manifest.info
+    parts = manifest.parts.values()
+
+    return {
+        "name": info.name,
+        "id": info.content_id,
+        "form": DATASET.name,
+        "synthetic": info.synthetic,
+        "currency": info.currency,
+        "calendar": info.calendar,
+        "day_bars": _day_range(info.first_day, info.last_day),
+        "minute_bars": _day_range(info.minute_first_day, info.minute_last_day),
+        "clock_starts": moment_text(info.default_as_of_ns),
+        "rows": _row_counts(manifest),
+        "bytes": sum(part.bytes for part in parts),
+        "files": len(parts),
+    }
+
+
+def _row_counts(manifest: DatasetManifest) -> dict[str, int]:
+    """Return the number of rows of each kind: `stock minute`, `events`, …"""
+    rows: Counter[str] = Counter()
+    for key, part in manifest.parts.items():
+        bar_file = bar_file_of(key)
+        if bar_file is None:
+            kind, _, _ = key.partition("/")
+        else:
+            kind = f"{bar_file.asset_class} {bar_file.resolution}"
+
+        rows[kind] += part.rows
+
+    return dict(sorted(rows.items()))
+
+
+def _dataset_lines(folder: Path, info: DatasetInfo) -> Iterator[str]:
+    kind = "synthetic market" if info.synthetic else "market"
+    yield f"{folder}: {info.name}, {kind}, id {info.content_id}"
+    yield f"day bars     {_day_range(info.first_day, info.last_day)}"
+    yield f"minute bars  {_day_range(info.minute_first_day, info.minute_last_day)}"
+    yield f"clock        starts at {moment_text(info.default_as_of_ns)}"
+
+
+def _day_range(first: date, last: date) -> str:
+    if first > last:
+        return "none"
+    return f"{first} … {last}"
+
+
+def _read_lines(report: IngestReport) -> Iterator[str]:
+    for kind, count in report.rows.items():
+        yield f"read  {count:>10,}  {kind}"
+
+    for note in report.notes:
+        yield f"note: {note}"
+
+    if report.duplicates:
+        yield f"note: {report.duplicates} rows repeat others; each was taken once"

@@ -1,0 +1,76 @@
+"""Embedded market as a dataset: generated on first use, kept in a cache folder, read from there
+afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from ktdeval.errors import DataError, StoreError
+from ktdeval.runner import cache_folder
+from ktdeval.values.files import make_folder
+from ktdeval.values.folder_lock import locked
+from ktdeval.values.hashes import content_hash
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
+from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
+from ktdeval_qfinzero.data.synthetic.market import generate
+from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticParams
+
+_ADVICE = "set KTDEVAL_CACHE_DIR to a folder that can be written"
+
+
+def cache_root() -> Path:
+    """Where generated markets are kept: in `$KTDEVAL_CACHE_DIR`, or in the user's cache folder."""
+    return cache_folder() / "qfinzero"
+
+
+def open_embedded(cache: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
+    """Open the market of a seed; `say` receives what takes time. Raises StoreError: the cache can't
+    be written; DataError: bad.
+    """
+    return open_generated(cache, SyntheticParams(seed=seed), say)
+
+
+def open_generated(
+    cache: Path, params: SyntheticParams, say: Callable[[str], None] | None = None
+) -> Dataset:
+    """Like `open_embedded`, for any parameters. Of processes that open a new one at once, one
+    generates and the others wait.
+    """
+    folder = generated_folder(cache, params)
+    if not (folder / MANIFEST).is_file():
+        _generate(folder, params, say or (lambda _: None))
+
+    try:
+        return open_dataset(folder)
+    except DataError as error:
+        raise DataError(f"{error}; delete {folder} to generate it again") from error
+
+
+def generated_folder(cache: Path, params: SyntheticParams) -> Path:
+    """Where a market is kept: by parameters, and by the versions of the generator and of the
+    format.
+    """
+    return cache / f"synthetic-v{GENERATOR_VERSION}.{VERSION}-{content_hash(asdict(params))[:16]}"
+
+
+def _generate(folder: Path, params: SyntheticParams, say: Callable[[str], None]) -> None:
+    """Generate a market into its folder, unless another process did so while this one waited for
+    its turn.
+    """
+    make_folder(folder.parent, _ADVICE)
+    with locked(folder.parent, wait=True):
+        if (folder / MANIFEST).is_file():
+            return
+
+        say("generating the embedded market: once, some seconds")
+        market = generate(params)
+        try:
+            save_dataset(folder, market.prices, market.events, market.news, market.info)
+        except StoreError as error:
+            raise StoreError(f"{error}; {_ADVICE}") from error
+
+    say(f"the embedded market is kept in {folder}")

@@ -1,0 +1,118 @@
+"""Config of a question that calls answer: a turn of a chat, or a session to trade."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness import HarnessConfig
+from ktdeval.task_api import QuestionsConfig
+from ktdeval.values.config_options import option
+from ktdeval.values.secret_free_addresses import Address
+from ktdeval_qfinzero.suite.config import SuiteConfig
+
+MOST_TURNS: Final = 50
+MOST_INSTRUCTION_CHARS: Final = 8_000
+MOST_DAYS: Final = 1_000
+
+_USUAL: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "conversation": {
+            "max_answer_chars": 20_000,
+            "most_past_chars": 4_000,
+            "harness": {"max_tool_calls": 24},
+        },
+        "session": {"max_answer_chars": 100_000, "harness": {"max_tool_calls": 200}},
+    }
+)
+"""Field that says what is asked -> values of the other fields where they are left out."""
+
+
+@dataclass(frozen=True)
+class ChatCall:
+    """Call that the model made in an earlier turn."""
+
+    tool: str = option(help="dotted name of the tool")
+    arguments: Any = option(help="its arguments as they were recorded")
+
+
+@dataclass(frozen=True)
+class ChatTurn:
+    """Turn before this one. The answers of its calls are not kept: the calls are made again."""
+
+    instruction: str = option(help="what the user wrote")
+    answer: str = option(help="what the model answered; empty where it gave no answer")
+    calls: tuple[ChatCall, ...] = option((), help="calls that it made, in order")
+
+
+@dataclass(frozen=True)
+class ChatHistory:
+    """Chat up to this turn, and the data that it is about."""
+
+    as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
+    instruction: str = option(help="what the user writes in this turn")
+    content_id: str = option(help="id of the dataset, as `ktdeval data info` prints it")
+    data: Address | None = option(
+        None, help="folder of the dataset; null for the embedded synthetic market"
+    )
+    turns: tuple[ChatTurn, ...] = option((), help="turns before this one, oldest first")
+
+
+@dataclass(frozen=True)
+class TradedSession:
+    """What is to be traded."""
+
+    as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
+    stocks: tuple[str, ...] = option(help="symbols that may be traded")
+    days: int = option(20, help="trading days", minimum=1, maximum=MOST_DAYS)
+    cash: float = option(100_000.0, help="dollars paid in", minimum=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveConfig(QuestionsConfig):
+    """One question. Everything here but a dataset's folder is part of the task's hash; what belongs
+    to the other kind of question is None.
+    """
+
+    conversation: ChatHistory | None = option(
+        None, help="the chat so far, and what the user writes now; of a chat"
+    )
+    session: TradedSession | None = option(None, help="what is to be traded; of a session")
+    data_seed: int = option(0, help="seed of the embedded synthetic market", minimum=0)
+    max_answer_chars: int = option(
+        help="longest answer of a call that is passed on to the model", minimum=1_000
+    )
+    most_past_chars: int | None = option(
+        None,
+        help="longest answer of a call of an earlier turn that is shown again; of a chat",
+        minimum=100,
+    )
+    harness: HarnessConfig = option(help="budgets of the question")
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any], where: str) -> Self:
+        """Validate a resolved variant, as of `QuestionsConfig.load`. Fields of the suite that the
+        variant extends, such as its rules and seeds of items, are not those of the question.
+        """
+        own = {each.name for each in fields(cls)}
+        of_suite = {each.name for each in fields(SuiteConfig)} - own
+        given = {name: value for name, value in config.items() if name not in of_suite}
+        kind = next((kind for kind in _USUAL if kind in config), "")
+        return super().load({**_USUAL.get(kind, {}), **given}, where)
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError if there is not one question, or a session has no stock, or one twice."""
+        super().check(where)
+        if (self.conversation is None) == (self.session is None):
+            raise ConfigError(f"{where}: conversation, session: give one of the two")
+        if self.session is None:
+            return
+
+        stocks = self.session.stocks
+        if not stocks or len(set(stocks)) < len(stocks):
+            raise ConfigError(f"{where}: session.stocks: name at least one stock, each once")
+        if self.most_past_chars is not None:
+            raise ConfigError(f"{where}: most_past_chars: a session has no turns; leave it out")

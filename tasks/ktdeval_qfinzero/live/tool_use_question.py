@@ -1,0 +1,152 @@
+"""A question that calls answer: how it is put, the tools that answer it, and what the calls earned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+from ktdeval.harness import ToolSpec
+from ktdeval.masking import UNMASKED
+from ktdeval.task_api import Sample
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value, from_plain
+from ktdeval_qfinzero.benchmark.items import refusal_of
+from ktdeval_qfinzero.client_workspace import Workspace
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.rows import DatasetInfo
+from ktdeval_qfinzero.live.tool_use_config import ChatTurn
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.suite.environment import LiveEnvironment, make_again, make_calls
+from ktdeval_qfinzero.suite.grading import RecordedCall
+from ktdeval_qfinzero.suite.prompt_texts import clock_words
+from ktdeval_qfinzero.timestamps import moment_text, parse_moment
+
+_PROMPTS: Final = ("system", "user")
+_SHOWN_SYMBOLS: Final = 60
+
+
+class LiveAnswer(Value, frozen=True):
+    """Recorded answer without its text: the calls, and the state that they left."""
+
+    calls: tuple[RecordedCall, ...]
+    end_state: Any
+
+
+def no_figures(workspace: Workspace) -> Mapping[str, JsonValue]:  # noqa: ARG001 - none of it counts
+    """Return nothing: the calls alone are counted."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveQuestion:
+    """One question: all that a turn of a chat and a traded session differ in."""
+
+    id: str  #: of its sample
+    #: of its prompts `system.md` and `user.md`, and of the definitions of its scores, `scores.yaml`
+    folder: Path
+    form: ToolSpec  #: ends it with a text
+    answer_type: type[LiveAnswer]  #: recorded answer, with that text
+    as_of: str  #: where the clock starts
+    words: Mapping[str, str]  #: its own words in the prompts
+    facts: Mapping[str, JsonValue]
+    max_answer_chars: int  #: longest answer of a call that is passed on to the model
+    text_field: str = ""  #: as of `Sample`
+    turns: tuple[ChatTurn, ...] = ()  #: turns before it, whose calls are made again
+    most_past_chars: int = 0  #: longest answer of such a call that is shown again
+    #: what the calls earned, by the workspace as they left it
+    figures: Callable[[Workspace], Mapping[str, JsonValue]] = no_figures
+
+    def prompt(self, name: str) -> str:
+        """Return the text of a prompt file."""
+        return (self.folder / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
+
+    def prompt_hashes(self) -> dict[str, JsonValue]:
+        """Return the SHA-256 of the prompt files, by file name."""
+        return {f"{name}.md": sha256_hex(self.prompt(name)) for name in _PROMPTS}
+
+
+class LiveSamples:
+    """The one question of an episode."""
+
+    def __init__(self, name: str, question: LiveQuestion, dataset: Dataset) -> None:
+        self._name = name
+        self._question = question
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return 1
+
+    def sample(self, number: int) -> Sample:  # noqa: ARG002 - there is one
+        """Return the question. Raises DataError: the clock can't stand where the question says."""
+        question = self._question
+        workspace, past = self._situation()
+        clock_ns = workspace.clock.as_of_ns
+        words = {
+            **market_words(self._dataset.info),
+            "symbols": symbols_text(DatasetView(self._dataset, clock_ns)),
+            "past": past,
+            "clock": clock_words(clock_ns),
+            **question.words,
+        }
+        return Sample(
+            question.id,
+            UNMASKED,
+            Template(question.prompt("system")).substitute(words),
+            Template(question.prompt("user")).substitute(words),
+            question.form,
+            {**question.facts, "as_of": moment_text(clock_ns)},
+            LiveEnvironment(lambda: self._situation()[0], question.max_answer_chars),
+            question.text_field,
+        )
+
+    def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:  # noqa: ARG002 - there is one
+        """Make the calls of an answer again, count them and return what they earned. Raises
+        InvariantError: they leave another state than the recorded one.
+        """
+        recorded = from_plain(dict(answer), self._question.answer_type, self._name)
+        workspace, _ = self._situation()
+        answers = make_again(workspace, recorded.calls, recorded.end_state, self._name)
+        accepted = sum(not refusal_of(each) for each in answers)
+        counts: dict[str, JsonValue] = {"calls": len(answers), "accepted": accepted}
+        return {**counts, **self._question.figures(workspace)}
+
+    def _situation(self) -> tuple[Workspace, str]:
+        """Return a workspace as the turns before have left it, and these turns in words."""
+        question = self._question
+        workspace = Workspace(self._dataset, parse_moment(question.as_of, "as_of"))
+        parts = [_past_text(workspace, turn, question.most_past_chars) for turn in question.turns]
+        return workspace, "".join(parts)
+
+
+def _past_text(workspace: Workspace, turn: ChatTurn, most_chars: int) -> str:
+    """Make the calls of an earlier turn and put it into words."""
+    calls = [RecordedCall(tool=each.tool, arguments=each.arguments) for each in turn.calls]
+    lines = [f"# The user wrote\n\n{turn.instruction}\n"]
+    for call, answer in zip(calls, make_calls(workspace, calls), strict=True):
+        shown = dumps_canonical(answer)
+        if len(shown) > most_chars:
+            shown = f"{shown[:most_chars]} … (cut)"
+
+        lines.append(f"You called {call.tool} {dumps_canonical(call.arguments)}\n→ {shown}\n")
+
+    lines.append(f"# You answered\n\n{turn.answer or '(nothing)'}\n")
+    return "\n".join(lines) + "\n"
+
+
+def market_words(info: DatasetInfo) -> dict[str, str]:
+    """Return what prompts say of a market."""
+    market = f"The market {info.name}"
+    if info.synthetic:
+        market = "An invented market"
+    return {"market": market, "calendar": info.calendar, "currency": info.currency}
+
+
+def symbols_text(view: DatasetView) -> str:
+    """Return the first symbols of a market with their names."""
+    named = [f"{row.symbol} ({row.name})" for row in view.symbols()[:_SHOWN_SYMBOLS]]
+    return ", ".join(named) or "none is listed yet"

@@ -1,0 +1,198 @@
+"""State that commands and ticks of the broker work on: accounts and orders, the log, the position
+in the calendar, and the bars of the day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from ktdeval_qfinzero.pmb.bar_feed import BarFeed, DayFrame, require_reach
+from ktdeval_qfinzero.pmb.broker_types import Account, Instrument, Order, Rules, Session
+from ktdeval_qfinzero.pmb.log import EventLog
+from ktdeval_qfinzero.pmb.reference_data import BrokerReference
+from ktdeval_qfinzero.pmb.state_events import BrokerState, Event, EventData, apply
+from ktdeval_qfinzero.trading_hours import TradingHours
+
+Observer = Callable[[BrokerState, Mapping[str, int]], None]
+"""Called after each tick of a session with the state and the marks (instrument id -> price)."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """State, calendar and bars that commands and ticks act on."""
+
+    reference: BrokerReference
+    now_ns: int
+    state: BrokerState = field(default_factory=BrokerState)  #: result of all events
+    log: EventLog = field(default_factory=EventLog)  #: commands and events
+    day_row: int = 0  #: row of the calendar: the running trading day, or the next one
+    opened: bool = False  #: whether that day has been opened
+    frame: DayFrame | None = None  #: bars of the running session's present or last day
+    done: int = 0  #: number of ticks of the frame that are over
+    feed: BarFeed | None = None  #: bars of the running session
+    #: order or spread id -> next tick at which it can fill or expire
+    due: dict[str, int] = field(default_factory=dict)
+    observer: Observer | None = None
+    _marks: tuple[int, dict[str, int]] = (-1, {})
+
+    def emit(self, data: EventData, ts_ns: int | None = None) -> None:
+        """Record an event and apply it to the state; its moment is now if none is given."""
+        if ts_ns is None:
+            ts_ns = self.now_ns
+
+        entry = self.log.add(ts_ns, "event", data.type, data)
+        apply(self.state, Event(entry.seq, entry.ts_ns, data))
+
+    @property
+    def hours(self) -> TradingHours:
+        """Sessions of the dataset's market."""
+        return self.reference.hours
+
+    @property
+    def session(self) -> Session | None:
+        """Running session, if there is one."""
+        if not self.state.running:
+            return None
+        return self.state.sessions[self.state.running]
+
+    @property
+    def day(self) -> date:
+        """Running trading day, or the next one."""
+        return self.hours.day(self.day_row)
+
+    def place_in_calendar(self, ns: int) -> None:
+        """Go to a moment before which no event can happen. Raises ServiceError
+        `invalid_argument`.
+        """
+        hours = self.hours
+        require_reach(hours, ns, "clock")
+        self.now_ns = ns
+        self.day_row = int(np.searchsorted(hours.close_ns, ns, side="right"))
+        self.opened = int(hours.open_ns[self.day_row]) <= ns
+        self.frame = None
+
+    def bar_end(self, order: Order) -> int | None:
+        """Return the end of the bar around the clock, if the order has worked since its open."""
+        if self.frame is None or self.session is None or self.done == len(self.frame.tick_ns):
+            return None
+
+        start_ns = int(self.frame.start_ns[self.done])
+        end_ns = int(self.frame.tick_ns[self.done])
+        is_inside = start_ns < self.now_ns and end_ns <= self.session.end_ns
+        if not is_inside or order.accepted_ns > start_ns:
+            return None
+        return end_ns
+
+    def marks(self) -> Mapping[str, int]:
+        """Return the last prices of all positions and of the running session's universe, with the
+        underlyings of options.
+        """
+        if self.frame is not None:
+            marks = self.frame.marks_at(self.done)
+            missing = [instrument for instrument in self.held() if instrument.id not in marks]
+            return marks | self.visible_marks(missing, self.now_ns)
+
+        # Without a frame each mark is a query: they are kept as long as the clock stands still.
+        moment, cached = self._marks
+        if moment != self.now_ns:
+            cached = {}
+            self._marks = (self.now_ns, cached)
+
+        missing = [instrument for instrument in self.instruments() if instrument.id not in cached]
+        cached |= self.visible_marks(missing, self.now_ns)
+        return dict(cached)
+
+    def visible_marks(self, instruments: Iterable[Instrument], as_of_ns: int) -> dict[str, int]:
+        """Return the last prices of instruments as of a moment; for a position that never had one,
+        its average cost.
+        """
+        marks: dict[str, int] = {}
+        for instrument in instruments:
+            mark = self.reference.visible_mark(instrument, as_of_ns) or self._cost(instrument.id)
+            if mark:
+                marks[instrument.id] = mark
+
+        return marks
+
+    def load_frame(self, opened: Mapping[str, int]) -> None:
+        """Read the bars of the running session's day. `opened` are the marks at its open."""
+        self.due = {}
+        self.done = 0
+        self.frame = None
+        if self.feed is not None and self.session is not None:
+            self.frame = self.feed.frame(self.day_row, self.instruments(), opened)
+            self.done = int(np.searchsorted(self.frame.tick_ns, self.now_ns, side="right"))
+
+    def borrowable(
+        self, account: Account, symbols: Iterable[str], as_of_ns: int
+    ) -> Mapping[str, int]:
+        """Return the shares that an account can be short by ticker: those of the pool, which all
+        accounts share, less those that other accounts have borrowed.
+        """
+        locates = self.reference.lent(symbols, as_of_ns)
+        left = {symbol: row.shares for symbol, row in locates.items()}
+        for other in self.state.accounts.values():
+            if other is account:
+                continue
+            for symbol in left:
+                left[symbol] -= max(0, -other.held(f"STOCK:{symbol}"))
+
+        return left
+
+    def instruments(self) -> tuple[Instrument, ...]:
+        """Return the running session's universe and all held instruments, with the underlyings of
+        options, each once.
+        """
+        universe: Sequence[Instrument] = ()
+        if self.session is not None:
+            universe = self.session.universe
+        return tuple(dict.fromkeys((*_with_underlyings(universe), *self.held())))
+
+    def held(self) -> tuple[Instrument, ...]:
+        """Return the instruments of all accounts' positions, with the underlyings of options."""
+        held: list[Instrument] = []
+        for account in self.state.accounts.values():
+            for position in account.positions.values():
+                if position.qty:
+                    held.append(position.instrument)
+
+        return _with_underlyings(held)
+
+    def rules_of(self, account: Account) -> Rules:
+        """Rules of the account's latest session; the defaults before its first."""
+        for session in reversed(self.state.sessions.values()):
+            if session.account_id == account.id:
+                return session.rules
+
+        return Rules()
+
+    def legs_of(self, order: Order) -> tuple[Order, ...]:
+        """Return all orders of an order's spread; the order alone if it has none."""
+        if not order.spread_id:
+            return (order,)
+
+        spread = self.state.spreads[order.spread_id]
+        return tuple(self.state.orders[order_id] for order_id in spread.order_ids)
+
+    def _cost(self, instrument_id: str) -> int | None:
+        """Return the average cost of a position, which is its mark until it has a price. It is at
+        least 0.0001 dollars: a deal may have paid more cash than the position had cost.
+        """
+        for account in self.state.accounts.values():
+            position = account.positions.get(instrument_id)
+            if position is not None and position.qty:
+                return max(1, position.cost_e4 // (position.qty * position.instrument.multiplier))
+        return None
+
+
+def _with_underlyings(instruments: Sequence[Instrument]) -> tuple[Instrument, ...]:
+    stocks: list[Instrument] = []
+    for instrument in instruments:
+        if instrument.kind == "OPTION":
+            stocks.append(Instrument("STOCK", instrument.underlying))
+
+    return tuple(dict.fromkeys((*instruments, *stocks)))

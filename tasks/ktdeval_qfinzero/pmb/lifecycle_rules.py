@@ -1,0 +1,467 @@
+"""What days bring to positions: expiry, exercise and assignment of options, corporate actions,
+financing and settlement.
+
+`docs/qfinzero-margin.md` says the rules. Options deliver physically, long and short alike (OCC Rule
+805), even where the account can't carry the shares; the premium moves into the cost of the shares
+(IRS Publication 550). Splits adjust options as OCC does for those of a whole number for one; others
+close them in cash. Interest and fees are simple between closes, on actual/360. What is rounded is
+rounded against the trader, and the cost that leaves with a part of a position down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from ktdeval_qfinzero.data.rows import DealRow, DividendRow, SplitRow
+from ktdeval_qfinzero.errors import ServiceError, invalid
+from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract, read_contract
+from ktdeval_qfinzero.pmb.broker_types import Account, FeeRules, Instrument, Position, Rules
+from ktdeval_qfinzero.pmb.holding_events import (
+    DividendPaid,
+    EndTerms,
+    OptionAssigned,
+    OptionExercised,
+    OptionExpired,
+    OptionOver,
+    PositionEnded,
+    PositionSplit,
+)
+from ktdeval_qfinzero.trading_hours import TradingHours
+
+THRESHOLD_E4 = 100
+"""Least amount in the money, of one share, at which an expiring option is exercised: a cent."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndingPosition:
+    """An option position of which contracts end. `spot_e4`: price of the underlying: at expiry its
+    official close, else its last known one; None where there never was one.
+    """
+
+    account_id: str  # of the holder or writer
+    position: Position  # not flat
+    spot_e4: int | None
+    fees: FeeRules  # exercise fee
+    settles: str  # day on which cash settles
+
+
+def settlement_session(hours: TradingHours, instrument: Instrument) -> date:
+    """Session at whose close an option expires: its expiry, or the last trading day before one
+    without a session.
+    """
+    return hours.last_expiry_session(_contract(instrument).expiry)
+
+
+def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> OptionOver | None:
+    """What expiry makes of a whole position; None without a price: a missing one is never taken as
+    out of the money. `do_not_exercise`: the holder's instruction; without effect on a short
+    position.
+    """
+    position = ending.position
+    spot_e4 = ending.spot_e4
+    if spot_e4 is None:
+        return None
+
+    contract = _contract(position.instrument)
+    in_the_money = contract.intrinsic_e4(spot_e4) >= THRESHOLD_E4
+    is_forbidden = do_not_exercise and position.qty > 0
+    if in_the_money and not is_forbidden:
+        return delivery_event(ending, abs(position.qty))
+
+    option = position.instrument.id
+    stock = f"STOCK:{contract.underlying}"
+    return OptionExpired(
+        ending.account_id,
+        option,
+        stock,
+        change=-position.qty,
+        cost_e4=position.cost_e4,
+        stock_change=0,
+        stock_cost_e4=0,
+        realized_e4=-position.cost_e4,
+        cash_e4=0,
+        fee_e4=0,
+        spot_e4=spot_e4,
+        settles=ending.settles,
+    )
+
+
+def delivery_event(ending: EndingPosition, qty: int) -> OptionOver:
+    """Exercise of `qty` held contracts, or assignment of written ones: shares against the strike.
+    The price is only noted.
+    """
+    position = ending.position
+    contract = _contract(position.instrument)
+    kind: type[OptionExercised | OptionAssigned] = OptionAssigned
+    change = qty
+    if position.qty > 0:
+        kind = OptionExercised
+        change = -qty
+
+    shares = -change * CONTRACT_SIZE
+    if contract.right == "P":
+        shares = -shares
+
+    cost = position.cost_e4 * qty // abs(position.qty)
+    return kind(
+        ending.account_id,
+        position.instrument.id,
+        f"STOCK:{contract.underlying}",
+        change=change,
+        cost_e4=cost,
+        stock_change=shares,
+        stock_cost_e4=shares * contract.strike_e4 + cost,
+        realized_e4=0,
+        cash_e4=-shares * contract.strike_e4,
+        fee_e4=qty * ending.fees.option_exercise_e4,
+        spot_e4=ending.spot_e4,
+        settles=ending.settles,
+    )
+
+
+def exercise_problem(account: Account, instrument: Instrument, qty: int, today: date) -> str | None:
+    """Why a holder can't exercise now, in words; None where he can. A CASH account must hold the
+    shares that a put delivers and, settled, the cash that a call costs; a MARGIN account may go
+    short or into debt by exercise, and is called for margin if it can't carry that. `account`: the
+    holder's; `today`: trading day of the clock.
+    """
+    if instrument.contract is None:
+        return "only options can be exercised"
+
+    held = account.held(instrument.id)
+    if not 0 < qty <= held:
+        return f"{max(held, 0)} contracts are held, and from 1 to as many can be exercised"
+    if today > instrument.contract.expiry:
+        return "the option has expired"
+
+    if account.type == "CASH":
+        return _cash_account_problem(account, instrument.contract, qty, today)
+
+    return None
+
+
+def early_assignments(
+    positions: Mapping[str, Position], marks: Mapping[str, int], dividends_e4: Mapping[str, int]
+) -> tuple[Instrument, ...]:
+    """Short calls that are assigned at this close, because their underlying goes ex-dividend on the
+    next trading day. A holder gains by exercising a call in the money for the dividend when that is
+    more than the time value he gives up, and is taken to do just that; so every such short call is
+    assigned whole. Time value is what the option's mark is above its intrinsic value; an option
+    without a mark is taken to have none. Puts are never assigned early, nor calls for any other
+    reason. `positions`: by instrument id; `marks`: instrument id -> price at this close, of options
+    and `STOCK:X`; `dividends_e4`: ticker -> amount of one share's dividend whose ex-day is the NEXT
+    trading day (known by now). Returns in the order of instrument ids.
+    """
+    assigned = []
+    for name, position in sorted(positions.items()):
+        contract = position.instrument.contract
+        if contract is None or contract.right != "C" or position.qty >= 0:
+            continue
+
+        spot = marks.get(f"STOCK:{contract.underlying}")
+        intrinsic = 0 if spot is None else contract.intrinsic_e4(spot)
+        time_value = max(0, marks.get(name, 0) - intrinsic)
+
+        if intrinsic >= THRESHOLD_E4 and time_value < dividends_e4.get(contract.underlying, 0):
+            assigned.append(position.instrument)
+
+    return tuple(assigned)
+
+
+def _cash_account_problem(
+    account: Account, contract: OptionContract, qty: int, today: date
+) -> str | None:
+    shares = qty * CONTRACT_SIZE
+    if contract.right == "P":
+        if account.held(f"STOCK:{contract.underlying}") >= shares:
+            return None
+        return (
+            f"a CASH account must hold the {shares} shares of {contract.underlying} that are to"
+            " be delivered"
+        )
+
+    strike_e4 = shares * contract.strike_e4
+    if account.settled_e4(today) >= strike_e4:
+        return None
+    return f"a CASH account must have the ${strike_e4 / 10_000:,.2f} of the strike in settled cash"
+
+
+def _contract(instrument: Instrument) -> OptionContract:
+    contract = instrument.contract
+    if contract is None:
+        raise invalid("instrument", "is not an option")
+    return contract
+
+
+_CENT_E4 = 100
+
+
+def split_effects(
+    account: Account, split: SplitRow, marks: Mapping[str, int]
+) -> tuple[PositionSplit, ...]:
+    """Events of a split of the account's stock and of its options on it, by instrument id.
+    `account`: before the open of the ex-day; `marks`: `STOCK:X` at the ex-day's open (of the new
+    shares; else the last close × old / new), and of options their last mark. Raises ServiceError
+    `unavailable`: a price is needed for cash and is missing.
+    """
+    effects: list[PositionSplit] = []
+    for _, position in sorted(account.positions.items()):
+        if not position.qty or position.instrument.underlying != split.symbol:
+            continue
+
+        contract = position.instrument.contract
+        if contract is None:
+            effect = _stock_effect(position, split, marks)
+        else:
+            effect = _option_effect(position, split, marks, contract)
+
+        effects.append(
+            PositionSplit(
+                account.id,
+                position.instrument.id,
+                effect.becomes,
+                split.new,
+                split.old,
+                position.qty,
+                effect.qty,
+                cost_after_e4=effect.cost_e4,
+                realized_e4=effect.realized_e4,
+                cash_e4=effect.cash_e4,
+            )
+        )
+
+    return tuple(effects)
+
+
+def deal_effects(
+    account: Account, deal: DealRow, marks: Mapping[str, int]
+) -> tuple[PositionEnded, ...]:
+    """Events of a stock's end, for the account's shares and its options on them, by instrument id.
+    Cash that comes with shares lowers what these cost. Options are closed at their intrinsic value
+    at what a share became. `marks`: `STOCK:X` of the stock, its last price, and of what it becomes;
+    without the latter, parts of shares bring nothing. Without terms and a last price nothing ends:
+    what is held of options stays.
+    """
+    share_e4 = deal.cash_e4 if deal.has_terms else marks.get(f"STOCK:{deal.symbol}")
+    if share_e4 is None:
+        return ()
+
+    prices = (share_e4, marks.get(f"STOCK:{deal.into}", 0))
+    ended: list[PositionEnded] = []
+    for _, position in sorted(account.positions.items()):
+        if position.qty and position.instrument.underlying == deal.symbol:
+            ended.append(_ended(account.id, position, deal, prices))
+
+    return tuple(ended)
+
+
+def _ended(
+    account_id: str, position: Position, deal: DealRow, prices: tuple[int, int]
+) -> PositionEnded:
+    """End of one position. `prices`: cash that a share brings, and price of what it becomes."""
+    share_e4, into_e4 = prices
+    contract = position.instrument.contract
+    becomes = ""
+    whole = 0
+    terms: EndTerms = "DEAL" if deal.has_terms else "LAST_PRICE"
+
+    if contract is None:
+        sign = 1 if position.qty > 0 else -1
+        units = rest = 0
+        if deal.into:
+            units, rest = divmod(abs(position.qty) * deal.new, deal.old)
+        if units:
+            becomes = f"STOCK:{deal.into}"
+
+        whole = sign * units
+        cash = position.value_e4(share_e4) + sign * rest * into_e4 // deal.old
+    else:
+        if deal.into:
+            share_e4 += into_e4 * deal.new // deal.old
+
+        terms = "INTRINSIC"
+        cash = position.value_e4(contract.intrinsic_e4(share_e4))
+
+    cost = position.cost_e4 - cash if whole else 0
+    realized = 0 if whole else cash - position.cost_e4
+    return PositionEnded(
+        account_id,
+        position.instrument.id,
+        becomes,
+        deal.new,
+        deal.old,
+        position.qty,
+        whole,
+        cost,
+        realized,
+        cash,
+        terms=terms,
+    )
+
+
+def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
+    """Series that an option becomes; None where the split is not a whole number for one."""
+    if split.new % split.old:
+        return None
+    factor = split.new // split.old
+    cents = (2 * contract.strike_e4 + factor * _CENT_E4) // (2 * factor * _CENT_E4)
+    return replace(contract, strike_e4=max(1, cents) * _CENT_E4)
+
+
+def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, int]:
+    """Last prices, those of the stock's options as a split leaves them, rounded down; at least one
+    step. They are those of the series that the options become. Where these can't be written, and of
+    series that no option becomes, there is none: a price from before the split is about another
+    contract. `marks`: instrument id -> last price; of options before the split.
+    """
+    after = {}
+    for name, mark in marks.items():
+        kind, _, symbol = name.partition(":")
+        contract = read_contract(symbol) if kind == "OPTION" else None
+        if contract is None or contract.underlying != split.symbol:
+            after[name] = mark
+            continue
+
+        series = adjusted_contract(contract, split)
+        if series is not None:
+            after[f"OPTION:{series.symbol}"] = max(1, mark * split.old // split.new)
+
+    return after
+
+
+def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
+    """What the account earns or owes by holding the stock at the ex-day's open, before anything
+    trades; None without a position. Shares bought on the ex-day bring nothing, those sold that day
+    do. There are no taxes.
+    """
+    position = account.positions.get(f"STOCK:{dividend.symbol}")
+    if position is None or not position.qty:
+        return None
+
+    return DividendPaid(
+        account_id=account.id,
+        instrument=position.instrument.id,
+        qty=position.qty,
+        share_e4=dividend.amount_e4,
+        cash_e4=position.qty * dividend.amount_e4,
+        settles=dividend.pay_day.isoformat(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitEffect:
+    """Effect of a split on a position."""
+
+    becomes: str  #: id of what the position becomes; empty: it is closed
+    qty: int  #: units after, and what they cost
+    cost_e4: int
+    realized_e4: int  #: profit of what is paid out, and its cash
+    cash_e4: int
+
+
+def _stock_effect(position: Position, split: SplitRow, marks: Mapping[str, int]) -> _SplitEffect:
+    total = abs(position.qty) * split.new
+    whole, rest = divmod(total, split.old)
+    sign = 1 if position.qty > 0 else -1
+    cost = position.cost_e4 * rest // total
+    cash = 0
+    if rest:
+        cash = sign * rest * _mark_e4(position.instrument, marks) // split.old
+
+    return _SplitEffect(
+        becomes=position.instrument.id,
+        qty=sign * whole,
+        cost_e4=position.cost_e4 - cost,
+        realized_e4=cash - cost,
+        cash_e4=cash,
+    )
+
+
+def _option_effect(
+    position: Position, split: SplitRow, marks: Mapping[str, int], contract: OptionContract
+) -> _SplitEffect:
+    series = adjusted_contract(contract, split)
+    if series is None:
+        cash = position.value_e4(_mark_e4(position.instrument, marks))
+        return _SplitEffect("", 0, 0, cash - position.cost_e4, cash)
+
+    factor = split.new // split.old
+    return _SplitEffect(f"OPTION:{series.symbol}", position.qty * factor, position.cost_e4, 0, 0)
+
+
+def _mark_e4(instrument: Instrument, marks: Mapping[str, int]) -> int:
+    if instrument.id not in marks:
+        raise ServiceError(
+            "unavailable",
+            f"no price of {instrument.id} is known, so what its split leaves over can't be paid",
+        )
+    return marks[instrument.id]
+
+
+_BPS_YEAR = 10_000 * 360
+
+
+def settlement_day(hours: TradingHours, trade_day: date) -> date:
+    """T+1 (SEC Rule 15c6-1, since 28 May 2024): the first trading day after that of the trade."""
+    return hours.day(int(np.searchsorted(hours.days, np.datetime64(trade_day), side="right")))
+
+
+def debit_e4(account: Account, marks: Mapping[str, int]) -> int:
+    """Cash that is borrowed, positive; 0 without a debit. What shares sold short are worth is
+    collateral of those who lent them, so it does not pay for purchases: the debit is that of cash
+    less the shorts' market value, marked every day. `marks`: `STOCK:X` of short stocks. Raises
+    ServiceError `unavailable`: a short stock has no mark.
+    """
+    return max(0, sum(_short_values(account, marks).values()) - account.cash_e4)
+
+
+def debit_interest_e4(debit_e4: int, days: int, bps_per_year: int) -> int:
+    """Interest on a debit, or fee on the value of a short position (positive), for calendar days,
+    actual/360, rounded up. $10,000 at 7% for the three days of a weekend: 10,000 × 0.07 × 3 / 360 =
+    $5.8334, rounded up.
+    """
+    return -(-debit_e4 * bps_per_year * days // _BPS_YEAR)
+
+
+def daily_charges(
+    account: Account,
+    marks: Mapping[str, int],
+    rules: Rules,
+    borrow_bps: Mapping[str, int],
+    days: int,
+) -> tuple[int, dict[str, int]]:
+    """Charges at a close: interest on borrowed cash, and the fee of each borrowed stock by ticker;
+    all positive. `account`: after the day's trades; `marks`: `STOCK:X` of short stocks at this
+    close; `rules`: debit rate; `borrow_bps`: ticker -> `BorrowRow.fee_bps_per_year`; a short stock
+    that is absent has no rate and is charged none; `days`: calendar days that are charged for:
+    until the next trading day, over a weekend 3. Raises ServiceError `unavailable`: a short stock
+    has no mark.
+    """
+    interest = debit_interest_e4(debit_e4(account, marks), days, rules.margin.debit_interest_bps)
+    shorts = _short_values(account, marks)
+    fees = {
+        ticker: debit_interest_e4(value, days, borrow_bps.get(ticker, 0))
+        for ticker, value in shorts.items()
+    }
+
+    return interest, {ticker: fee for ticker, fee in fees.items() if fee}
+
+
+def _short_values(account: Account, marks: Mapping[str, int]) -> dict[str, int]:
+    """Market value, positive, of each stock sold short, by ticker in order."""
+    values = {}
+    for name, position in sorted(account.positions.items()):
+        if position.instrument.kind == "STOCK" and position.qty < 0:
+            if name not in marks:
+                raise ServiceError(
+                    "unavailable",
+                    f"no price of {name} is known, so its borrow fee can't be worked out",
+                )
+
+            values[position.instrument.symbol] = -position.qty * marks[name]
+
+    return values

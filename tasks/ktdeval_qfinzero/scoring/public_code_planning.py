@@ -1,0 +1,346 @@
+"""Planning suite as the public code scores it, quirks and all (conformance with published figures;
+not the rules to rank by).
+
+As in the calling suite each metric takes, for each expected step, the best score of any predicted
+call; what differs is in `docs/qfinzero-scoring.md`. Calls that the public code raises on (not an
+object, a name that is not text) take no part; arguments that are not an object earn 0. `detail`
+holds `tm_name_only` and `overall_name_only`, the paper's TM by name and its mean, and the composite
+`overall_weighted` (0 to 100) with its terms as of a run without services: `dc` (order and ids),
+`rs` (recovery), `ef` (1 less 0.15 for each surplus call), `ss` and `er`, which only a live run
+could lower.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_qfinzero.scoring.public_code_calling import inverted_share
+from ktdeval_qfinzero.scoring.types import (
+    PLANNING_ENDPOINTS,
+    RUN_IDS,
+    AnswerScores,
+    GoldCall,
+    GoldTask,
+    prefix_family,
+    with_run_ids,
+)
+from ktdeval_qfinzero.scoring.values import (
+    PLANNING_RULES,
+    reference_failures,
+    reference_object,
+    reference_time,
+    reference_within,
+    text_of,
+    time_fields,
+    tolerance_of,
+)
+
+WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
+    {"tm": 0.20, "pa": 0.20, "ta": 0.10, "ss": 0.10, "dc": 0.15, "er": 0.10, "rs": 0.10, "ef": 0.05}
+)
+
+# Episodes in which the second step must be tried again; `rs` looks for a call like it.
+_RECOVERY_TASKS: Final = frozenset({"ms-005", "ms-009", "ms-020"})
+_RUN_ID_PLACEHOLDERS: Final = tuple(f"{{{name}}}" for name in RUN_IDS)
+_PATH_IDS: Final = ("{order_id}", "{event_id}", "{news_id}")
+_OTHER_TOOL_SCORE: Final = 0.5
+_FIRST_SEGMENT_SCORE: Final = 0.3
+_SURPLUS_COST: Final = 0.15
+
+
+@dataclass(frozen=True)
+class _ParsedCall:
+    """A predicted call with the address and method that it names or that its name implies; `args`
+    is None if not an object.
+    """
+
+    name: str
+    address: str
+    method: str
+    args: Mapping[str, JsonValue] | None
+
+
+def score_planning(
+    task: GoldTask,
+    predicted: Sequence[JsonValue],
+    run_context: Mapping[str, str],
+    json_valid: bool = True,
+) -> AnswerScores:
+    """Score the calls of one plan. `predicted`: objects with `tool` and `args`, and perhaps
+    `endpoint` and `method`; anything else is tolerated; `run_context`: `session_id` and
+    `account_id` of the run; `json_valid`: whether the reply was JSON; an unreadable reply without
+    calls earns nothing at all.
+    """
+    is_recovery = task.id in _RECOVERY_TASKS
+    if not predicted and not json_valid:
+        # no fault in the run either
+        nothing = dict.fromkeys(WEIGHTS, 0.0) | {"tm_name_only": 0.0, "er": 1.0, "ef": 1.0}
+        return _weighted_scores(nothing | {"rs": float(not is_recovery)}, {"invalid_json"})
+
+    read = (_read_call(item) for item in predicted)
+    calls = [call for call in read if call is not None]
+    steps = [_with_ids(step, run_context) for step in task.calls]
+    surplus = max(0, len(predicted) - len(steps))
+    recovers = not is_recovery or _recovers(calls, steps)
+    terms = {
+        "tm_name_only": _mean_or_zero([_best_name(calls, step) for step in steps]),
+        "tm": _mean_or_zero([_best_tool(calls, step) for step in steps]),
+        "pa": _mean_or_zero([_params(calls, step) for step in steps]),
+        "ta": _mean_or_zero([_times_score(calls, step) for step in steps]),
+        "ss": 1.0,
+        "er": 1.0,
+        "dc": _dependencies(calls, task.calls),
+        "rs": float(recovers),
+        "ef": max(0.0, 1.0 - _SURPLUS_COST * surplus),
+    }
+
+    failures: set[str] = set()
+    for step in steps:
+        failures |= _step_failures(calls, step)
+    if not predicted:
+        failures.add("false_refusal")
+    if surplus:
+        failures.add("redundant_call")
+    if _order_score(calls, task.calls) < 1:
+        failures.add("wrong_call_order")
+    if not recovers:
+        failures.add("recovery_failed")
+
+    return _weighted_scores(terms, failures)
+
+
+def _mean_or_zero(values: Sequence[float]) -> float:
+    """Mean of values, 0 without any."""
+    return math.fsum(values) / (len(values) or 1)
+
+
+def _recovers(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> bool:
+    """Whether some call is of the family of the second step, which must be tried again."""
+    if len(steps) < 2:
+        return False
+    return bool(_candidates(calls, steps[1]))
+
+
+def _weighted_scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> AnswerScores:
+    weighted = math.fsum(weight * terms[name] for name, weight in WEIGHTS.items())
+    detail = {
+        "tm_name_only": terms["tm_name_only"],
+        "overall_name_only": (terms["tm_name_only"] + terms["pa"] + terms["ta"]) / 3.0 * 100.0,
+        "overall_weighted": 100.0 * weighted,
+        "dc": terms["dc"],
+        "rs": terms["rs"],
+        "ef": terms["ef"],
+        "ss": terms["ss"],
+        "er": terms["er"],
+    }
+    return AnswerScores(terms["tm"], terms["pa"], terms["ta"], tuple(sorted(failures)), detail)
+
+
+def _read_call(item: JsonValue) -> _ParsedCall | None:
+    """A call that can be read; None of what is not an object, or has a name that is not text."""
+    name = item.get("tool", "") if isinstance(item, dict) else None
+    if not isinstance(item, dict) or not isinstance(name, str):
+        return None
+
+    implied_address, implied_method = PLANNING_ENDPOINTS.get(name, ("", ""))
+    address = item.get("endpoint")
+    method = item.get("method")
+    args = item.get("args", {})
+
+    return _ParsedCall(
+        name=name,
+        address=address if isinstance(address, str) and address else implied_address,
+        method=method.upper() if isinstance(method, str) and method else implied_method,
+        args=args if isinstance(args, dict) else None,
+    )
+
+
+def _with_ids(step: GoldCall, run_context: Mapping[str, str]) -> GoldCall:
+    """Step with the run's ids in its parameters and address, and without the ids that only an
+    address holds.
+    """
+    endpoint = step.endpoint
+    if endpoint is not None:
+        endpoint = str(_substituted(endpoint, run_context))
+        for path_id in _PATH_IDS:
+            endpoint = endpoint.replace(path_id, "")
+
+    required: dict[str, JsonValue] = {
+        key: _substituted(value, run_context) for key, value in step.required.items()
+    }
+    return GoldCall(
+        step.tool, endpoint, step.method, required, step.optional, step.times, step.step_id
+    )
+
+
+def _substituted(value: JsonValue, run_context: Mapping[str, str]) -> JsonValue:
+    if isinstance(value, str):
+        return with_run_ids(value, run_context)
+    if isinstance(value, dict):
+        return {key: _substituted(inner, run_context) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_substituted(inner, run_context) for inner in value]
+
+    return value
+
+
+def _name_score(name: str, expected: str) -> float:
+    if name == expected:
+        return 1.0
+    return _OTHER_TOOL_SCORE if prefix_family(name) == prefix_family(expected) else 0.0
+
+
+def _best_name(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
+    return max((_name_score(call.name, step.tool) for call in calls), default=0.0)
+
+
+def _tool_score(call: _ParsedCall, step: GoldCall) -> float:
+    """Weighted sum of the scores of name, address and method."""
+    name = _name_score(call.name, step.tool)
+    address = _address(call.address, step.endpoint)
+    method = float(not call.method or call.method == (step.method or "").upper())
+    return 0.5 * name + 0.3 * address + 0.2 * method
+
+
+def _best_tool(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
+    return max((_tool_score(call, step) for call in calls), default=0.0)
+
+
+def _address(given: str, expected: str | None) -> float:
+    if expected is None:
+        return 1.0
+
+    left = _segments(given)
+    right = _segments(expected)
+    if left == right:
+        return 1.0
+    if len(left) == len(right):
+        return sum(a == b for a, b in zip(left, right, strict=True)) / len(left)
+
+    return _FIRST_SEGMENT_SCORE if left[:1] == right[:1] else 0.0
+
+
+def _segments(address: str) -> list[str]:
+    return [part for part in address.lower().split("/") if part]
+
+
+def _candidates(calls: Sequence[_ParsedCall], step: GoldCall) -> list[_ParsedCall]:
+    """Calls of the expected tool or of another one of its family."""
+    return [call for call in calls if _name_score(call.name, step.tool) > 0]
+
+
+def _params(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
+    return max((_args_score(call, step) for call in _candidates(calls, step)), default=0.0)
+
+
+def _args_score(call: _ParsedCall, step: GoldCall) -> float:
+    if not step.required:
+        return 1.0
+    if call.args is None:
+        return 0.0
+
+    return reference_object(call.args, step.required, PLANNING_RULES)
+
+
+def _times_score(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
+    if not time_fields(step.times):
+        return 1.0
+    return max((_fields(call, step) for call in _candidates(calls, step)), default=0.0)
+
+
+def _fields(call: _ParsedCall, step: GoldCall) -> float:
+    """Mean score of a call's time fields, of which there is at least one."""
+    args = call.args or {}
+    tolerance = tolerance_of(step.times)
+    scores = [
+        _field(args.get(name), expected, tolerance)
+        for name, expected in time_fields(step.times).items()
+    ]
+    return math.fsum(scores) / len(scores)
+
+
+def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
+    if expected is None:
+        return 1.0
+
+    left = text_of(predicted)
+    right = text_of(expected)
+    if predicted is None or left is None or right is None:
+        return 0.0
+
+    predicted_time = reference_time(left.strip())
+    expected_time = reference_time(right.strip())
+    if predicted_time is None or expected_time is None:
+        return float(left.lower() == right.lower())
+
+    return float(reference_within(predicted_time, expected_time, tolerance))
+
+
+def _step_failures(calls: Sequence[_ParsedCall], step: GoldCall) -> set[str]:
+    """Failures of a step as the public code logs them. It logs too much: each call of the family
+    that misses a time counts.
+    """
+    failures: set[str] = set()
+    tool = _best_tool(calls, step)
+    if tool <= 0:
+        failures.add("missing_call")
+    elif tool < 0.5:
+        failures.add("wrong_tool_family")
+    elif tool < 1:
+        failures.add("wrong_tool_action")
+
+    candidates = _candidates(calls, step)
+    best = max(candidates, key=lambda call: _args_score(call, step), default=None)
+    if best is not None and best.args is not None and _args_score(best, step) > 0:
+        failures |= reference_failures(best.args, step.required, PLANNING_RULES)
+
+    if time_fields(step.times) and any(_fields(call, step) < 1 for call in candidates):
+        failures.add("wrong_time_value")
+
+    return failures
+
+
+def _dependencies(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
+    """0.6 of the order of the calls and 0.4 of the steps whose run ids some call names; 1 without
+    any call.
+    """
+    if not calls:
+        return 1.0
+
+    named = [1.0 if _names_ids(_candidates(calls, step), step) else 0.5 for step in steps]
+    return 0.6 * _order_score(calls, steps) + 0.4 * _mean_or_zero(named)
+
+
+def _order_score(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
+    """1 less the share of inverted pairs, where each step in turn takes the first call of its
+    family that is left.
+    """
+    positions: list[int] = []
+    for step in steps:
+        for index, call in enumerate(calls):
+            if index not in positions and _name_score(call.name, step.tool) > 0:
+                positions.append(index)
+                break
+
+    return 1.0 - inverted_share(positions) if len(positions) > 1 else 1.0
+
+
+def _names_ids(fits: Sequence[_ParsedCall], step: GoldCall) -> bool:
+    """Whether one call of the step's family gives all the run ids that the step asks for, whatever
+    their values.
+    """
+    id_names = [key for key, value in step.required.items() if value in _RUN_ID_PLACEHOLDERS]
+    if not id_names:
+        return True
+
+    return any(_gives_all(call, id_names) for call in fits)
+
+
+def _gives_all(call: _ParsedCall, names: Sequence[str]) -> bool:
+    args = call.args or {}
+    return all(args.get(name) for name in names)

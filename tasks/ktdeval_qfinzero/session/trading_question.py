@@ -1,0 +1,127 @@
+"""A traded session as a question: its form, its words, and the figures that it earned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from ktdeval.harness import ToolSpec
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, to_object
+from ktdeval_qfinzero.client_workspace import Workspace
+from ktdeval_qfinzero.data.rows import E4
+from ktdeval_qfinzero.live.tool_use_config import LiveConfig, TradedSession
+from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion
+from ktdeval_qfinzero.pmb.account_views import summary_shown
+from ktdeval_qfinzero.pmb.answers import SummaryShown
+
+_MOST_SUMMARY_CHARS: Final = 2_000
+
+FORM: Final = ToolSpec(
+    "finish_session",
+    "Finish, having traded all days.",
+    {
+        "type": "object",
+        "properties": {
+            "summary": {
+                "type": "string",
+                "maxLength": _MOST_SUMMARY_CHARS,
+                "description": "what was done and why, in plain text",
+            }
+        },
+        "required": ["summary"],
+        "additionalProperties": False,
+    },
+)
+"""Form that ends a session."""
+
+
+class SessionAnswer(LiveAnswer, frozen=True):
+    """Recorded answer of a session."""
+
+    summary: str
+
+
+class Figures(Value, frozen=True):
+    """Figures of a session. One that is not defined is None."""
+
+    trades: int
+    days: int
+    problem: str  #: why the session was not traded as asked; empty where it was
+    total_return: float | None
+    sharpe: float | None
+    max_drawdown: float | None
+
+
+class Earned(Figures, frozen=True):
+    """What a session earned, as recorded."""
+
+    calls: int
+    accepted: int
+
+
+def session_question(config: LiveConfig) -> LiveQuestion:
+    """Return the question of a traded session."""
+    session = config.session
+    assert session is not None
+    return LiveQuestion(
+        id="session",
+        folder=Path(__file__).parent,
+        form=FORM,
+        answer_type=SessionAnswer,
+        as_of=session.as_of,
+        words={
+            "cash": f"{session.cash:,.2f}",
+            "stocks": ", ".join(session.stocks),
+            "days": str(session.days),
+            "calls": str(config.harness.max_tool_calls),
+        },
+        facts={"stocks": list(session.stocks), "days": session.days, "cash": session.cash},
+        max_answer_chars=config.max_answer_chars,
+        figures=partial(figures_of, session),
+    )
+
+
+def figures_of(asked: TradedSession, workspace: Workspace) -> Mapping[str, JsonValue]:
+    """Return `Figures` of a workspace's session; none where it was not traded as asked, since other
+    money, stocks or days would earn another return.
+    """
+    problem, summary = _session_of(workspace, asked)
+    figures = Figures(
+        trades=0, days=0, problem=problem, total_return=None, sharpe=None, max_drawdown=None
+    )
+    if summary is not None:
+        figures = structs.replace(figures, trades=summary.num_trades, days=summary.num_days)
+    if summary is not None and not problem:
+        figures = structs.replace(
+            figures,
+            total_return=summary.total_return,
+            sharpe=summary.sharpe,
+            max_drawdown=summary.max_drawdown,
+        )
+    return to_object(figures)
+
+
+def _session_of(workspace: Workspace, asked: TradedSession) -> tuple[str, SummaryShown | None]:
+    """Return why there is no session as it was asked for (empty if there is one), and its summary."""
+    engine = workspace.broker.engine
+    accounts = list(engine.state.accounts.values())
+    sessions = list(engine.state.sessions.values())
+    if len(accounts) != 1 or len(sessions) != 1:
+        return f"{len(accounts)} accounts and {len(sessions)} sessions, not one of each", None
+
+    session = sessions[0]
+    summary = summary_shown(engine, session)
+    if accounts[0].initial_cash_e4 != round(asked.cash * E4):
+        return "the account was opened with another amount of cash", summary
+    if session.options or set(session.stocks) - set(asked.stocks):
+        return "the session is on other instruments", summary
+
+    is_ruined = summary.final_equity <= 0
+    if summary.num_days != asked.days and not is_ruined:
+        return f"{summary.num_days} days were traded, not {asked.days}", summary
+    return "", summary

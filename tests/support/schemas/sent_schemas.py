@@ -22,6 +22,7 @@ from ktdeval.task_api.qa import QATask
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.yamlio import load_yaml
 from planned_tasks import PLUGINS, TASKS, planned
+from session_cache import built_once
 
 Schema = Mapping[str, Any]
 
@@ -39,6 +40,12 @@ def sent_schemas(is_whole: bool = False) -> Mapping[str, Schema]:
     Every task is asked with the agent `react`, and one task of each family with every agent;
     `is_whole`: all with all, which takes a while, and finds no more.
     """
+    name = "sent_schemas_of_all" if is_whole else "sent_schemas"
+    schemas: dict[str, Schema] = built_once(name, lambda: _sent_schemas(is_whole))
+    return schemas
+
+
+def _sent_schemas(is_whole: bool) -> dict[str, Schema]:
     named: dict[str, Schema] = {}
     seen: set[str] = set()
     for name, schema in _all_schemas(is_whole):

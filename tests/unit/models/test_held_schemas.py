@@ -16,6 +16,7 @@ from loops import not_empty
 from schema_documents import followers
 from schema_engines import Outlines, installed
 from schema_rules import subschemas
+from schema_table import stated
 from sent_schemas import sent_schemas
 
 TEXT = {"type": "string"}
@@ -147,7 +148,7 @@ def test_another_list_may_still_hold_any_label() -> None:
     assert FOR_LLAMA.schema(schema) == schema
 
 
-@pytest.mark.parametrize("name", sent_schemas())
+@pytest.mark.parametrize("name", stated()["cells"])
 def test_what_llama_cpp_is_sent_follows_the_schema_that_the_reply_is_checked_against(
     name: str,
 ) -> None:

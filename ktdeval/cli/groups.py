@@ -39,6 +39,8 @@ class LazyGroup(click.Group):
 
     #: Command whose options may come without its name
     default_command: str | None = None
+    #: Whether its other words may, too: a path or a name that is no command's
+    default_takes_words = False
 
     def __init__(
         self,
@@ -68,6 +70,26 @@ class LazyGroup(click.Group):
         if cmd_name not in self.lazy:
             return None
         return self.load(cmd_name)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command where the first word names none."""
+        if self.default_command is not None and args and self._means_default(ctx, args[0]):
+            args = [self.default_command, *args]
+        return super().parse_args(ctx, args)
+
+    def _means_default(self, ctx: click.Context, first: str) -> bool:
+        if first.startswith("-"):
+            own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+            return first not in own
+
+        if not self.default_takes_words or first in self.lazy:
+            return False
+        # No command has a slash in its name, as models and paths have.
+        if "/" in first or os.path.exists(first):  # noqa: PTH110 - Path.exists raises where the name is too long
+            return True
+
+        # A word that is nearly a command is one mistyped, not a run that is absent.
+        return not near_matches(first, list(self.lazy))
 
     def load(self, name: str) -> click.Command:
         """Import a command. Raises UsageError: its module, or a package that it needs, is not
@@ -170,6 +192,7 @@ class SharedGroup(LazyGroup):
         super().__init__(path, lazy, **settings)
         self._makers = makers
         self.default_command = default or None
+        self.default_takes_words = True
 
     def load(self, name: str) -> click.Command:
         """Return a command of a plugin, or one of ktdeval itself."""
@@ -177,23 +200,3 @@ class SharedGroup(LazyGroup):
         if maker is None:
             return super().load(name)
         return maker()
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the default command where the first word names none."""
-        if self._means_default(args):
-            args = [str(self.default_command), *args]
-        return super().parse_args(ctx, args)
-
-    def _means_default(self, args: Sequence[str]) -> bool:
-        if self.default_command is None or not args:
-            return False
-
-        first = args[0]
-        if first in self.lazy or first in ("-h", "--help"):
-            return False
-        # No command has a slash in its name, as models and paths have.
-        if first.startswith("-") or "/" in first or os.path.exists(first):  # noqa: PTH110 - Path.exists raises where the name is too long
-            return True
-
-        # A word that is nearly a command is one mistyped, not a run that is absent.
-        return not near_matches(first, list(self.lazy))

@@ -44,14 +44,9 @@ class KtdevalGroup(LazyGroup):
         return command_summaries(_plugin_commands(ctx))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace words that moved, and insert `run` if the first word is an option that this group
-        itself lacks.
-        """
+        """Replace words that moved."""
         args = with_new_words(args)
         ctx.meta[WORDS] = tuple(args)
-        own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        if args and args[0].startswith("-") and args[0] not in own:
-            args = ["run", *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -40,16 +40,7 @@ class GridGroup(LazyGroup):
     """Group whose first word is a command, or else the plan of a launch."""
 
     default_command = LAUNCH
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `launch` if the first word is no command and no option of the group."""
-        own: set[str] = set()
-        for parameter in self.get_params(ctx):
-            own.update(parameter.opts)
-
-        if args and args[0] not in own and args[0] not in self.lazy:
-            args = [LAUNCH, *args]
-        return super().parse_args(ctx, args)
+    default_takes_words = True
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete options, commands, and plans to launch."""

@@ -138,6 +138,9 @@ class MarketSnapshot:
     """T trading days of N assets. Arrays are read-only; prices are unadjusted, a share or coin in
     units of currency, NaN without a bar. With several calendars the days are those of all of them:
     while its exchange is closed an asset has no bar.
+
+    Example:
+        snapshot.close[-1, snapshot.asset_index["609001.SH"]]  # 11.0
     """
 
     meta: SnapshotMeta

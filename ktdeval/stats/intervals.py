@@ -17,7 +17,11 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Two ends in the unit of the figure, or the reason why there are none."""
+    """Two ends in the unit of the figure, or the reason why there are none.
+
+    Example:
+        Interval(0.31, 0.69, level=0.95, kind="Wilson score", n=25)
+    """
 
     low: float | None
     high: float | None

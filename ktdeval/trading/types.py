@@ -33,6 +33,9 @@ and transfer fee (`ktdeval.market.fees`) besides the commission.
 class TradingConfig:
     """Costs, lots and limits. Part of every task config, and so of the card. Costs, lots and the
     limit buffer are those of A-shares; other venues bring their own.
+
+    Example:
+        TradingConfig(max_positions=5, max_weight=0.2)
     """
 
     initial_cash: int = option(
@@ -203,6 +206,9 @@ class Order(Struct, frozen=True, gc=False):
     """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares;
     `asset` is None for an unknown stock_id. With both it was sized when it was decided: the shares
     are what the weight came to, none if it was reached already.
+
+    Example:
+        Order(0, "BUY", 0.7, "it fell below its mean", target_weight=0.1)
     """
 
     asset: int | None

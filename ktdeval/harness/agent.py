@@ -24,10 +24,12 @@ class HarnessConfig:
         HarnessConfig(max_tool_calls=6, schema_retries=1)
     """
 
+    # KTD-Fin Appendix I has the values of all four
     max_candidates: int = option(30, help="most candidates shown in a step", minimum=1)
     max_tool_calls: int = option(
         12, help="research tool calls in a step, malformed ones included", minimum=0
     )
+    # KTD-Fin §3.4: up to three retries, then no trade
     schema_retries: int = option(
         3, help="further submissions after an invalid one, with feedback", minimum=0, maximum=20
     )

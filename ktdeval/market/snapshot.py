@@ -41,6 +41,7 @@ class Board(StrEnum):
     BSE = "bse"
 
 
+# KTD-Fin Appendix H; limits of each day are in `board_rules.csv`
 DAILY_LIMIT_PCT = {Board.MAIN: 10.0, Board.CHINEXT: 20.0, Board.STAR: 20.0, Board.BSE: 30.0}
 _DIGITS_FIRST = re.compile(
     r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SHG|SZ|SZSE|XSHE|SHZ|SHE|BJ|BSE|XBSE))?", re.IGNORECASE

@@ -38,9 +38,11 @@ class TradingConfig:
         TradingConfig(max_positions=5, max_weight=0.2)
     """
 
+    # KTD-Fin §3.1: CNY 1,000,000
     initial_cash: int = option(
         1_000_000, help="starting cash in units of the account's currency", minimum=1
     )
+    # KTD-Fin §3.1: 5 bps of a buy
     buy_fee_bps: float = option(
         5.0,
         help=(
@@ -50,21 +52,27 @@ class TradingConfig:
         minimum=0,
         maximum=1000,
     )
+    # KTD-Fin §3.1: 15 bps of a sell
     sell_fee_bps: float = option(
         15.0,
         help="cost of a sell in basis points of its notional, with the stamp duty",
         minimum=0,
         maximum=1000,
     )
+    # KTD-Fin §3.1: at least CNY 5 an order
     min_fee_cny: float = option(5.0, help="smallest cost of a filled order in CNY", minimum=0)
+    # Trading Rules of SSE and SZSE: orders of 100 shares or a multiple
     lot_shares: int = option(100, help="shares in a lot; buys are whole lots", minimum=1)
+    # SSE Special Provisions on Trading on the STAR Market (2019)
     star_min_shares: int = option(200, help="smallest buy on the STAR board in shares", minimum=1)
+    # KTD-Fin Appendix H: a small buffer below the board's limit
     limit_buffer_pct: float = option(
         0.5,
         help="percentage points short of the board's daily limit at which trading stops",
         minimum=0,
         maximum=5,
     )
+    # KTD-Fin Appendix I, as is the next
     max_positions: int = option(20, help="names held at once", minimum=1)
     max_weight: float = option(
         0.10,

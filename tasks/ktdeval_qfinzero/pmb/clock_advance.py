@@ -117,6 +117,7 @@ def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[
 def _apply_splits(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
     """Apply the day's splits of a stock to orders and positions; return the marks after them."""
     for split in engine.reference.splits_on(ticker, engine.day):
+        # FINRA Rule 5330 has exchanges adjust some of them; here all end.
         _cancel_about(engine, ticker, SPLIT)
         for account in engine.state.accounts.values():
             for effect in days.split_effects(account, split, marks):

@@ -226,6 +226,7 @@ def hodges_lehmann(
         null = rank_null(np.arange(1.0, n + 1.0))
 
     if null is None:
+        # Standard deviation of the signed-rank statistic without ties or zeros
         spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
         cut = max(0, math.floor(len(walsh) / 2.0 + normal_quantile((1 - confidence) / 2) * spread))
         return Shift(value, float(walsh[cut]) + 0.0, float(walsh[-1 - cut]) + 0.0, confidence)

@@ -139,6 +139,7 @@ def total_return(nav: Series) -> MetricValue:
     says why.
     """
     problem = level_problem(nav)
+    # KTD-Fin Appendix G: geometric return from end-of-day NAV
     return (
         undefined(problem, len(nav) - 1)
         if problem

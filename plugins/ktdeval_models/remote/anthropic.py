@@ -168,6 +168,7 @@ class AnthropicModel(RemoteAdapter):
         mode = _mode_of(thinking)
         # With thinking the API accepts no other temperature than its default, 1.
         if self._has_sampling and mode not in _THINKS:
+            # Reference of the Messages API: 0 to 1
             if request.params.temperature > 1:
                 raise self._refused(
                     f"temperatures go from 0 to 1, was {request.params.temperature:g}; set"

@@ -84,6 +84,7 @@ def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: Ma
         least = rules.option_short_floor_pct * spot_e4
     else:
         out_of_the_money = max(0, spot_e4 - contract.strike_e4)
+        # The floor of a put is of its strike, that of a call of the underlying.
         least = rules.option_short_floor_pct * contract.strike_e4
 
     # FINRA Rule 4210(f)(2)(E)–(H)
@@ -145,6 +146,7 @@ def cash_account_groups(
 
 
 def _cash_secured(put: _ShortLot) -> MarginGroup:
+    # docs/qfinzero-margin.md, CASH_SECURED: the whole strike
     required = put.qty * CONTRACT_SIZE * put.contract.strike_e4
     return MarginGroup("CASH_SECURED", ((put.contract, -put.qty),), required)
 
@@ -234,6 +236,7 @@ def _spread_pairs(
     for lot in shorts:
         sold = lot.contract
         for bought in longs:
+            # docs/qfinzero-margin.md, SPREAD: no long option expires before the short ones.
             if bought.right != sold.right or bought.expiry < sold.expiry:
                 continue
 

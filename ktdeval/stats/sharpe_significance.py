@@ -162,7 +162,6 @@ def min_track_record(ledger: Ledger) -> float | str:
     days = minimum_track_record(shape_of(ledger.returns))
     if days is None:
         return f"{NEVER}the Sharpe ratio is not positive"
-    # The paper counts in observations; a card shows years.
     return days / ledger.days_a_year
 
 

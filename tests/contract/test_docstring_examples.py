@@ -204,6 +204,13 @@ def readers_run(readers_words: dict[str, Any]) -> dict[str, Any]:
     return readers_words
 
 
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_a_public_name_has_an_example_of_at_most_three_lines(name: str) -> None:
+    lines = EXAMPLES[name].split("\n")
+    assert lines != [""], "end its docstring with an example, or give the reason in WITHOUT"
+    assert len(lines) <= 3
+
+
 def cases() -> list[Any]:
     """Names whose examples need no run; one starts a process."""
     names = sorted(set(EXAMPLES) - {*OF_PACKAGE, "check_plugin"})
@@ -214,10 +221,7 @@ def cases() -> list[Any]:
 def test_the_example_of_a_public_name_runs_as_shown(
     readers_words: dict[str, Any], name: str
 ) -> None:
-    source = EXAMPLES[name]
-    assert source, f"{name}: end its docstring with an example, or give the reason in WITHOUT"
-    assert len(source.split("\n")) <= 3, f"{name}: an example has one line, three at most"
-    run_example(source, dict(readers_words))
+    run_example(EXAMPLES[name], dict(readers_words))
 
 
 def test_the_examples_of_a_run_work_on_the_run_of_the_first(readers_run: dict[str, Any]) -> None:

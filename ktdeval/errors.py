@@ -126,6 +126,9 @@ class ModelError(KtdevalError):
     `[a-z_]+` that an adapter documents. `retry_after_s` are the seconds after which the provider
     wants to be asked again, where it said so. `may_be_billed`: the provider may have written a
     reply that never arrived whole; so it is of each `timeout` and `bad_response`.
+
+    Example:
+        ModelError("rate_limited", "HTTP 429", retry_after_s=2.0).kind  # rate_limited
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports what it needs only when
-called.
-"""
+"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports its needs when called."""
 
 from __future__ import annotations
 
@@ -20,6 +18,9 @@ COMPACT = "_compact"
 @dataclass(frozen=True)
 class Spec:
     """One named thing that a plugin offers.
+
+    Example:
+        Spec("mine/parrot", lambda name: Parrot(), "Gives one answer to every question")
 
     Attributes:
         name: what a user types. A model spec whose name has no slash is a provider: `--model

@@ -167,6 +167,7 @@ def _amount_weights(
     replaces an absent one.
     """
     first = rows.start - MONTH
+    # KTD-Fin §4.5: information strictly before the day
     amount = snapshot.amount[max(0, first) : rows.stop - 1]
     if first < 0:
         amount = np.concatenate([np.full((-first, amount.shape[1]), np.nan), amount])
@@ -255,6 +256,7 @@ def vif_screen(
     `evaluation_row`. Raises DataError if the window reaches into the evaluation, is not in the
     snapshot, or holds too few names.
     """
+    # KTD-Fin §4.5: screened on a pre-evaluation calibration window
     if rows.stop > evaluation_row:
         raise DataError(
             f"VIF screen: the calibration window ends on row {rows.stop - 1}, not before the"

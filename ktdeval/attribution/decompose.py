@@ -52,6 +52,7 @@ def linking_coefficients(returns: FloatArray) -> FloatArray:
     logs = np.log1p(np.where(ruined, 0.0, returns))
     total = logs.sum(axis=-1, keepdims=True)
 
+    # As Carino (1999) links them
     return np.where(ruined, np.nan, _log_share(returns, logs) / _log_share(np.expm1(total), total))
 
 
@@ -289,6 +290,7 @@ class _Holdings:
 
         days = np.repeat(np.arange(len(names), dtype=np.intp), names)
         nav = ledger.nav[days] * float(ledger.minor_per_unit)
+        # KTD-Fin §4.5: weights before the day's return
         weight = np.array(value, dtype=np.float64) / nav
         return cls(days, np.array(asset, dtype=np.intp), weight)
 
@@ -338,9 +340,11 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
         factor_names=fitted.factor_names,
         industry_names=fitted.industry_names,
         held_return=totals[:, 0],
+        # KTD-Fin §4.5: the intercept is a common return, not that of an index.
         common=totals[:, 3] * fitted.common[fit_days],
         style=totals[:, 4 : 4 + factors] * fitted.style[fit_days],
         industry=industries * fitted.industry[fit_days],
+        # KTD-Fin §4.5: factor-adjusted selection alpha
         selection=totals[:, 1],
         exposures=totals[:, 4 : 4 + factors],
         invested=totals[:, 2],

@@ -169,6 +169,7 @@ class Fit:
         if total > 0.0:
             r_squared = 1.0 - left / total
             if free > 0:
+                # As Theil (1961) corrects it
                 adjusted = 1.0 - left / free / (total / (names - days))
 
         return Goodness(r_squared, adjusted, names / days, parameters / days, free / days)
@@ -435,9 +436,11 @@ def _with_industries(
     mean_return, _ = industry_means(returns[:, None], weights, industry_of, count)
     left = returns - of_names(mean_return, industry_of)[:, 0]
     groups: CountArray = np.count_nonzero(total, axis=1)
+    # Frisch, Waugh and Lovell: the styles' returns are those of the whole regression.
     sections = weighted_least_squares(styles, left, weights, groups)
     effects = mean_return[:, 0] - (sections.coefficients[:, None, :] @ means)[:, 0]
     everything = total.sum(axis=1, keepdims=True)
+    # Menchero, Orr and Wang (2011): weighted industry returns sum to 0.
     common = (effects * total).sum(axis=1, keepdims=True) / np.where(
         everything > 0.0, everything, 1.0
     )

@@ -108,6 +108,7 @@ def robust_errors(
             # A name that its own columns fit exactly has residual 0 and no room: it says nothing
             # about the noise.
             room = np.where(room > 1e-12, room, np.inf)
+            # MacKinnon and White: by 1 - leverage, or its square
             square /= room if kind == "HC2" else room * room
 
         variance = np.einsum("dpn,dn->dp", influence * influence, square)

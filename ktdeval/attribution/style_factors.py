@@ -101,7 +101,8 @@ MONTH_SKIPPED = 21  #: MOM_12_1 ends at `close[-21]`: the last 20 daily returns 
 YEAR_MINIMUM = 168
 QUARTER_MINIMUM = 40
 MONTH_MINIMUM = 14
-#: Exposures are clipped at this quantile and its mirror image before they are z-scored
+#: Exposures are clipped at this quantile and its mirror image before they are z-scored (both:
+#: KTD-Fin §4.5)
 WINSOR_TAIL = 0.01
 
 
@@ -278,6 +279,7 @@ def _sample_deviation(values: FloatArray, mean: FloatArray, count: FloatArray) -
 
 
 def _momentum(window: TrailingWindow) -> FloatArray:
+    # MOM_12_1 of KTD-Fin, Table 7: 12-minus-1-month momentum
     if len(window.close) < YEAR:
         return np.full(window.close.shape[1:], np.nan)
     enough = _true_counts(np.isfinite(window.close)) >= YEAR_MINIMUM
@@ -287,12 +289,14 @@ def _momentum(window: TrailingWindow) -> FloatArray:
 
 
 def _realised_volatility(window: TrailingWindow) -> FloatArray:
+    # RV_60 of Table 7: 60-day realised volatility
     returns = np.log1p(window.returns)
     mean, count = _counted(returns, QUARTER_MINIMUM)
     return _sample_deviation(returns, mean, count) * math.sqrt(TRADING_DAYS_PER_YEAR)
 
 
 def _illiquidity(window: TrailingWindow) -> FloatArray:
+    # ILLIQ of Table 7: Amihud's illiquidity
     returns = window.returns[-MONTH:]
     amount = window.amount[1:][-MONTH:]
     mean, _ = _counted(np.abs(returns) / np.where(amount > 0, amount, np.nan), MONTH_MINIMUM)
@@ -301,16 +305,19 @@ def _illiquidity(window: TrailingWindow) -> FloatArray:
 
 
 def _overnight_return(window: TrailingWindow) -> FloatArray:
+    # REV_ON of Table 7: overnight return
     return _counted(
         window.open[1:][-MONTH:] / window.last_close[:-1][-MONTH:] - 1.0, MONTH_MINIMUM
     )[0]
 
 
 def _intraday_return(window: TrailingWindow) -> FloatArray:
+    # MOM_ID of Table 7: intraday momentum
     return _counted(window.close[-MONTH:] / window.open[-MONTH:] - 1.0, MONTH_MINIMUM)[0]
 
 
 def _negative_skewness(window: TrailingWindow) -> FloatArray:
+    # SKEW of Table 7: negative return skewness
     mean, count = _counted(window.returns, QUARTER_MINIMUM)
     deviations = _deviations(window.returns, mean)
     variance = (deviations**2).sum(axis=0) / count
@@ -321,6 +328,7 @@ def _negative_skewness(window: TrailingWindow) -> FloatArray:
 
 
 def _price_volume_correlation(window: TrailingWindow) -> FloatArray:
+    # CORR_PV of Table 7: correlation of volume and return
     volume = window.volume[-(MONTH + 1) :]
     change = np.diff(np.log(np.where(volume > 0, volume, np.nan)), axis=0)
     returns = window.returns[-MONTH:]
@@ -338,12 +346,14 @@ def _price_volume_correlation(window: TrailingWindow) -> FloatArray:
 
 
 def _year_high(window: TrailingWindow) -> FloatArray:
+    # HIGH_52W of Table 7: 52-week high anchor
     finite = np.isfinite(window.high)
     high = np.where(finite, window.high, -np.inf).max(axis=0)
     return np.where(_true_counts(finite) >= YEAR_MINIMUM, window.last_close[-1] / high, np.nan)
 
 
 def _amount_variation(window: TrailingWindow) -> FloatArray:
+    # CV_VOL of Table 7: coefficient of variation of the amount
     amount = window.amount[-MONTH:]
     amount = np.where(np.isfinite(window.close[-MONTH:]) & (amount > 0), amount, np.nan)
     mean, count = _counted(amount, MONTH_MINIMUM)

@@ -49,6 +49,7 @@ _KINDS = {
     425: "server",
     429: "rate_limited",
     503: "overloaded",
+    # Anthropic's overloaded_error (error_codes.csv)
     529: "overloaded",
 }
 

@@ -89,6 +89,7 @@ class RetryPolicy:
         """Return the seconds to wait before the next attempt."""
         doublings = min(state.attempt_number - 1, 64)  # a float can't double without end
         longest = min(self.cap_s, self.base_s * 2.0**doublings)
+        # "Full jitter" (Brooker 2015)
         backoff = self.rng.uniform(0.0, longest)
 
         requested = _failure(state).retry_after_s or 0.0

@@ -67,6 +67,10 @@ def evaluate(
     `out` names one, because nothing shows whether it is the same as before. Raises KtdevalError: a
     bad option (UsageError, ConfigError), an episode that did not finish (EpisodeFailure; all that
     did is in the run folder, see `load_run`).
+
+    Example:
+        run = ktdeval.evaluate(Parrot(), task, out="runs/first", quiet=True)
+        run.metrics["value"]
     """
     objects = _ObjectPlugin()
     name = objects.model_name(model)
@@ -97,6 +101,9 @@ def load_run(folder: str | Path) -> Evaluation:
     """Open a run folder, complete or not, at a path or a URL.
 
     Raises StoreError: there is no run; UsageError: `folder` is not a path.
+
+    Example:
+        ktdeval.load_run("runs/first").cards[0].model.name  # python/Parrot
     """
     plugins = load_plugins()
     return Evaluation(open_run(local_run_path(folder).absolute(), plugins).path, plugins)
@@ -107,6 +114,10 @@ class Evaluation:
     """Run with its decisions, their outcomes and its cards. Records are only read.
 
     Frames name episodes by `task`, `window` and `seed`; money is in units of the ledger's currency.
+
+    Example:
+        run = ktdeval.load_run("runs/first")
+        run.metrics.loc[("sums", "right"), "value"]  # 1.0
     """
 
     folder: Path

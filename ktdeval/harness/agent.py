@@ -18,12 +18,18 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 @dataclass(frozen=True)
 class HarnessConfig:
-    """Budgets of a step. Part of every task config, and so of the card."""
+    """Budgets of a step. Part of every task config, and so of the card.
 
+    Example:
+        HarnessConfig(max_tool_calls=6, schema_retries=1)
+    """
+
+    # KTD-Fin Appendix I has the values of all four
     max_candidates: int = option(30, help="most candidates shown in a step", minimum=1)
     max_tool_calls: int = option(
         12, help="research tool calls in a step, malformed ones included", minimum=0
     )
+    # KTD-Fin §3.4: up to three retries, then no trade
     schema_retries: int = option(
         3, help="further submissions after an invalid one, with feedback", minimum=0, maximum=20
     )
@@ -34,6 +40,9 @@ class HarnessConfig:
 class Observation:
     """Prompt of one step in its parts: already masked, already text. An agent that only submits
     shows `system` and `user`; one of several roles shows each role the parts that concern it.
+
+    Example:
+        Observation(0, rules="Trade three shares.", day="No news.", request="Submit.").user
     """
 
     step: int
@@ -170,6 +179,9 @@ class StepSession(Protocol):
 class Decision:
     """How a step was decided. `memory` comes back to the agent at the next step, also after a
     resume.
+
+    Example:
+        Decision((), "fallback", "no valid submission")
     """
 
     action: Action
@@ -210,6 +222,11 @@ def decision_problem(decision: Any) -> str:
 class Agent(Protocol):
     """Scaffold around a model. Pure except for the session: equal observation, memory and replies
     give an equal decision. Its `traits`, if it has any, are `AgentTraits`.
+
+    Example:
+        class Plain:
+            def decide(self, observation, session, memory):
+                return decide_in_phases([Message("user", observation.user)], session, memory)
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:

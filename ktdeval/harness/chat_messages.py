@@ -61,7 +61,11 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that a model asks for."""
+    """One call that a model asks for.
+
+    Example:
+        ToolCall("call_1", "submit_answer", '{"answer": "5"}')
+    """
 
     id: str  #: given by the provider; the answer repeats it
     name: str  #: of the tool
@@ -91,7 +95,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn. `tool_calls` belongs to assistant turns, `tool_call_id` to tool turns."""
+    """One turn. `tool_calls` belongs to assistant turns, `tool_call_id` to tool turns.
+
+    Example:
+        Message("tool", '{"close": 10.5}', tool_call_id="call_1")
+    """
 
     role: Role
     content: str
@@ -122,7 +130,11 @@ begins as requests that call them: providers count tools among what their prompt
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as offered to a model. `parameters` is a JSON Schema object."""
+    """A tool as offered to a model. `parameters` is a JSON Schema object.
+
+    Example:
+        ToolSpec("roll", "Roll a die", {"type": "object", "properties": {}})
+    """
 
     name: str
     description: str
@@ -134,6 +146,9 @@ class CallParams:
     """Sampling and transport parameters of a model call (defaults of KTD-Fin Appendix I). `seed` is
     derived per call by the harness, so that a keyless model may use chance and still be a pure
     function of its request.
+
+    Example:
+        CallParams(temperature=0.0, max_output_tokens=1024)
     """
 
     temperature: float = 0.7  #: sampling temperature
@@ -151,7 +166,11 @@ class CallParams:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that can change a reply, and for the record who asks."""
+    """Everything that can change a reply, and for the record who asks.
+
+    Example:
+        ModelRequest((Message("user", "What is 2 + 3?"),), params=CallParams(seed=7))
+    """
 
     messages: tuple[Message, ...]  #: the conversation
     tools: tuple[ToolSpec, ...] = ()  #: tools on offer
@@ -234,6 +253,10 @@ class Reply:
     say what a reader of the card should know of how the reply came about, a short phrase each: a
     field that the server refused and what was sent instead, or a word for the reply's end that is
     not known.
+
+    Example:
+        call = ToolCall("call_1", "submit_answer", '{"answer": "5"}')
+        Reply(tool_calls=(call,), finish_reason="tool_calls")
     """
 
     content: str = ""
@@ -397,6 +420,11 @@ class Model(Protocol):
 
     A model that asks a network is a `RemoteModel`, one that ranks a market a `Predictor`, too.
     Its `traits`, if it has any, are `ModelTraits`.
+
+    Example:
+        class Echo:
+            def reply(self, request):
+                return Reply(request.messages[-1].content)
     """
 
     def reply(self, request: ModelRequest) -> Reply:

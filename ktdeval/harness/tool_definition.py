@@ -48,7 +48,11 @@ class ToolArgument:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Research tool: its description for the model, and the function behind it."""
+    """Research tool: its description for the model, and the function behind it.
+
+    Example:
+        [argument.name for argument in tool(count_words).arguments]  # ['text']
+    """
 
     name: str  #: the function's name
     description: str  #: the docstring without its `Args:` section
@@ -67,7 +71,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refusal of a call in a tool's own words, returned by its function."""
+    """Refusal of a call in a tool's own words, returned by its function.
+
+    Example:
+        Refusal({"error": "there is no such page"}, "bad_arguments")
+    """
 
     payload: Payload  #: the feedback
     failure: str  #: the kind that is counted, such as `bad_arguments`
@@ -108,6 +116,10 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
     dict[AssetArg | str, ...] of these, `... | None`, and Annotated with `Bounds` or `Length`.
     Defaults must be of the function's side (columns, rows). Raises PluginError: the signature can't
     be turned into a schema; names the function and the parameter.
+
+    Example:
+        # def count_words(context, text: str): "Count the words of a text."
+        tool(count_words).parameters["required"]  # ['text']
     """
     name = function.__name__
     description, lines = _split_docstring(function.__doc__ or "")

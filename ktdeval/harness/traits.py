@@ -24,11 +24,12 @@ T = TypeVar("T")
 class ModelTraits:
     """What a model may say of itself.
 
-    class Echo:
-        traits = ModelTraits(is_free=True)
-
     A trait that is a function is a method of the model, so that a model with one has a property
     `traits`, or sets it in `__init__`.
+
+    Example:
+        class Echo:
+            traits = ModelTraits(is_free=True)
     """
 
     is_free: bool = option(
@@ -106,7 +107,12 @@ class ModelTraits:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentTraits:
-    """What an agent may say of itself."""
+    """What an agent may say of itself.
+
+    Example:
+        class Committee:
+            traits = AgentTraits(further_models=("openai/gpt-4.1",))
+    """
 
     further_models: tuple[str, ...] = option(
         (),

@@ -295,6 +295,9 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
     Its days are those with bars; its assets are the codes with bars and all members. A row without
     trade becomes NaN prices and volume 0, a missing row NaN in all fields. Raises DataError on
     faults that would change results silently, UsageError on an unknown repair.
+
+    Example:
+        assemble(raw).codes  # ('000001.SZ', '600519.SH', '688981.SH')
     """
     raw = apply_repairs(raw, repairs)
     check_importable(raw, check(raw))

@@ -99,6 +99,7 @@ def limit_prices(
     """
     reference = (references + fen // 2) // fen
     half = _PARTS // 2
+    # Limit prices that the BSE publishes are never rounded beyond the limit.
     for_upper = np.where(inward, 0, half)
     for_lower = np.where(inward, _PARTS - 1, half)
 
@@ -126,6 +127,7 @@ def daily_limits(snapshot: MarketSnapshot, columns: Sequence[int]) -> IntArray:
     listings = _listings(snapshot)
     limits = np.full((len(days), len(columns)), -1, dtype=np.int64)
     usual = {board: _limit_parts(board, "limit_pct", days) for board in Board}
+    # ST on the main board: 5 % until 2026-07-05, then 10 % (Trading Rules of SSE and SZSE)
     narrow = {board: _limit_parts(board, "special_limit_pct", days) for board in Board}
 
     for index, column in enumerate(columns):
@@ -164,6 +166,7 @@ def _free_first_days(
     if first < days[0]:
         return
 
+    # Delisting rules of SSE and SZSE (2020-12-31): the first day of the period has no limit.
     free_days = int(_in_force(board, "delisting_free_days", np.array([first]))[0])
     traded = np.flatnonzero(has_bar & (days >= first) & (days <= _parse_day(spell.last)))
     limits[traded[: max(0, free_days)]] = -1
@@ -241,6 +244,7 @@ def _is_free(
     if listing is None:
         return np.zeros(len(has_bar), dtype=np.bool_)
 
+    # Listings under the registration system: STAR 2019, ChiNext 2020, main board 2023
     free_days = int(_in_force(board, "free_days", np.array([listing.day]))[0])
     traded = has_bar & (days >= listing.day)
     number = listing.before + np.cumsum(traded)  # 1 on the first day of trade

@@ -17,7 +17,11 @@ _MARGIN = np.timedelta64(14, "D")  # makes room for ranges of one day
 
 @dataclass(frozen=True)
 class Window:
-    """An evaluation window; dates are ISO days, both ends included."""
+    """An evaluation window; dates are ISO days, both ends included.
+
+    Example:
+        Window("W1", "2024-01-02", "2024-06-28")
+    """
 
     name: str
     first: str

@@ -41,6 +41,7 @@ class Board(StrEnum):
     BSE = "bse"
 
 
+# KTD-Fin Appendix H; limits of each day are in `board_rules.csv`
 DAILY_LIMIT_PCT = {Board.MAIN: 10.0, Board.CHINEXT: 20.0, Board.STAR: 20.0, Board.BSE: 30.0}
 _DIGITS_FIRST = re.compile(
     r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SHG|SZ|SZSE|XSHE|SHZ|SHE|BJ|BSE|XBSE))?", re.IGNORECASE
@@ -138,6 +139,9 @@ class MarketSnapshot:
     """T trading days of N assets. Arrays are read-only; prices are unadjusted, a share or coin in
     units of currency, NaN without a bar. With several calendars the days are those of all of them:
     while its exchange is closed an asset has no bar.
+
+    Example:
+        snapshot.close[-1, snapshot.asset_index["609001.SH"]]  # 11.0
     """
 
     meta: SnapshotMeta

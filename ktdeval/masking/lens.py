@@ -106,6 +106,10 @@ class Lens:
     `base_row` is the row of `day_+0`. The lens reads static facts, rows up to `base_row`, and the
     first close of assets listed later. It parses only handles that it has shown. Raises DataError
     if the snapshot has no row `base_row`.
+
+    Example:
+        lens = Lens(MaskConfig("blinded"), spec.mask_seed, snapshot, base_row=1)
+        lens.render({"stock_id": AssetRef(0), "day": DayRef(0)})["day"]  # day_-1
     """
 
     def __init__(

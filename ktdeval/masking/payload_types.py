@@ -105,7 +105,11 @@ class MarketFigure(NamedTuple):
 
 
 class AssetRef(NamedTuple):
-    """An asset, by its column in the snapshot."""
+    """An asset, by its column in the snapshot.
+
+    Example:
+        bright.render({"stock_id": AssetRef(0)})  # {'stock_id': '609001.SH'}
+    """
 
     asset: int
 
@@ -131,7 +135,11 @@ class AssetName(NamedTuple):
 
 
 class DayRef(NamedTuple):
-    """A trading day, by its row in the snapshot."""
+    """A trading day, by its row in the snapshot.
+
+    Example:
+        bright.render({"day": DayRef(1)})  # {'day': '2024-01-03'}
+    """
 
     day: int
 
@@ -147,7 +155,11 @@ class SectorRef(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Price of one asset, rescaled under `rebase_prices`, rounded under `round_digits`."""
+    """Price of one asset, rescaled under `rebase_prices`, rounded under `round_digits`.
+
+    Example:
+        bright.render({"close": Price(0, 10.5, day=1)})  # {'close': 10.5}
+    """
 
     asset: int  #: column of the asset
     value: float  #: units of currency a share
@@ -172,6 +184,9 @@ class Shares(NamedTuple):
     """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or
     ordered are rescaled by the level as known under the mask (`Lens.known_price`): whole lots of
     several sizes would else tell its further digits.
+
+    Example:
+        bright.render({"held": Shares(0, 200)})  # {'held': 200}
     """
 
     asset: int  #: column of the asset

@@ -96,6 +96,9 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     this family; it may be left out when every variant extends another task. Raises ConfigError:
     unreadable, not YAML, a duplicate, unknown, missing or ill-typed key; names the file and the
     key.
+
+    Example:
+        task_specs(Path("mine.yaml"))[0].name  # my_short_week
     """
     specs = []
     for variant in load_yaml_as(path, _read_variants):  # a command loads its plugins more than once

@@ -100,6 +100,7 @@ def _running_moments(series: Series) -> tuple[Series, Series, Series]:
 
 def _nested(means: Series, distance: Series, level: float) -> Sequence:
     """Return intervals around means, each cut to those before it."""
+    # All intervals cover the mean together, so their intersection does, too.
     low = np.maximum.accumulate(means - distance, axis=-1)
     high = np.minimum.accumulate(means + distance, axis=-1)
     return Sequence(low, high, level)
@@ -115,6 +116,7 @@ def _distance(count: Series, squares: Series, rho: float, alpha: float, most: fl
     passing it.
     """
     spread = squares + rho
+    # Where the mixture reaches 1 / alpha: Robbins (1970), de la Pena (1999), theorem 6.1
     height = np.log(spread / (rho * alpha**2))
     is_finite = _evidence(count * most**2 / spread, count, height) > 0
     count = np.broadcast_to(count, spread.shape)
@@ -154,6 +156,7 @@ def asymptotic_sequence(
     rho = mixture_variance(narrowest_at, level)
     count, means, squares = _running_moments(series)
     spread = count + rho  # of deviations with variance 1
+    # Waudby-Smith et al. (2024), theorem 2.2
     half = np.sqrt(squares / count * spread * np.log(spread / (rho * alpha**2))) / count
     return _nested(means, np.where(count >= FIRST_ASYMPTOTIC, half, np.inf), level)
 

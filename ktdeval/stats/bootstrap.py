@@ -114,17 +114,20 @@ def stationary_block_length(values: Series) -> float:
 
     n = len(values)
     centred = values - values.mean()
+    # As `arch.bootstrap.optimal_block_length` has it
     most = math.ceil(math.sqrt(n)) + QUIET_LAGS
     # One product of slices a lag: few lags, and each sum is taken over its own days only.
     products = np.array([centred[lag:] @ centred[: n - lag] for lag in range(most + 1)])
     width = min(2 * _first_quiet_lag(centred, products), most)
     lags = np.arange(1, width + 1)
+    # Flat-top window of Politis and Romano (1995), both signs of a lag
     weighted = 2 * np.minimum(1.0, 2 * (1 - lags / width))
     covariances = products[: width + 1] / n
     # Running sums add one lag after the other, whatever the number of lags.
     slope = float(np.cumsum(weighted * lags * covariances[1:])[-1])
     variance = float(np.cumsum(np.append(covariances[:1], weighted * covariances[1:]))[-1])
     cap = float(math.ceil(min(3 * math.sqrt(n), n / 3)))
+    # Patton, Politis and White (2009), which corrects the paper of 2004
     spread = 2 * variance**2
     if spread == 0:
         return cap if slope else 0.0
@@ -142,6 +145,7 @@ def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
     lags = np.arange(1, last)
     first = np.cumsum(squares)[n - lags - 2]
     final = np.cumsum(squares[::-1])[n - lags - 2]
+    # Band of Politis and White (2004)
     quiet = np.abs(products[lags]) < 2 * math.sqrt(math.log10(n) / n) * np.sqrt(first * final)
     begins_run = np.lib.stride_tricks.sliding_window_view(quiet, QUIET_LAGS).all(axis=1)
     if not begins_run.any():
@@ -226,6 +230,7 @@ class Resamples:
         blocks = 0
         for first in range(0, self._draws, rows):
             part = days[first : first + rows]
+            # Politis and Romano (1994): lengths are geometric, of this mean.
             begins = chance[first : first + rows] < np.float32(1 / block)
             begins[:, 0] = True
             starts = np.flatnonzero(begins)
@@ -392,6 +397,7 @@ class Bootstrap:
         if transform is not None:
             series = transform(series)
 
+        # By the rule of Lazarus, Lewis, Stock and Watson (2018)
         lags = int(1.3 * math.sqrt(len(self.values)))
         figure, influence = terms(series[None, :])
         centre = float(figure[0])
@@ -409,6 +415,7 @@ class Bootstrap:
         if not spread > 0 or not (errors > 0).all():
             return self._none("a resample has no variance")
 
+        # Götze and Künsch (1996): by the error of each resample, not that of the sample
         pivots = (figures - centre) / errors
         level = self.resampling.level
         if kind == "mean":

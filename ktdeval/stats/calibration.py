@@ -84,6 +84,7 @@ def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> Jud
     market = same_market.value
     filled = list(filled_orders(ledger, market))
     forecasts = tuple(
+        # KTD-Fin Appendix G asks for a positive return; a SELL is right about a negative one.
         Forecast(float(order.confidence), change > 0 if order.side == "BUY" else change < 0)
         for order, change in filled
         if math.isfinite(change)
@@ -201,6 +202,7 @@ def expected_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     if n == 0:
         return undefined(NO_ORDERS, 0)
 
+    # KTD-Fin Appendix G: weighted mean of absolute gaps
     error = math.fsum(entry.n / n * entry.gap for entry in calibration_bins(forecasts))
     return defined(error, n)
 
@@ -210,6 +212,7 @@ def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
     n = len(forecasts)
     if n == 0:
         return undefined(NO_ORDERS, 0)
+    # Brier score of KTD-Fin Appendix G
     errors = [forecast.confidence - forecast.success for forecast in forecasts]
     return defined(math.fsum([error * error for error in errors]) / n, n)
 
@@ -269,6 +272,7 @@ def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
         reliability.append(share * (confidence - accuracy) ** 2)
         resolution.append(share * (accuracy - base) ** 2)
         for stated, success in inside:
+            # Stephenson, Coelho and Jolliffe 2008
             deviation = stated - confidence
             within.append(deviation * (deviation - 2.0 * (success - accuracy)) / n)
 
@@ -290,6 +294,7 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     biases: list[float] = []
     for entry in calibration_bins(forecasts):
         share = entry.n / n
+        # Kumar, Liang and Ma 2019: a bin's accuracy as normal
         spread = math.sqrt(entry.accuracy * (1.0 - entry.accuracy) / entry.n)
         gaps.append(share * entry.gap)
         biases.append(share * (_folded_mean(entry.gap, spread) - entry.gap))
@@ -310,6 +315,7 @@ def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
 
     terms = []
     for entry in bins:
+        # Kumar, Liang and Ma 2019; Ferro and Fricker 2012
         variance = entry.accuracy * (1.0 - entry.accuracy) / (entry.n - 1)
         terms.append(entry.n / n * ((entry.mean_confidence - entry.accuracy) ** 2 - variance))
 

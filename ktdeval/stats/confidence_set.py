@@ -165,6 +165,7 @@ class _StudentisedDifferences:
         self.observed[upper, lower] = (means[lower] - means[upper]) / errors
         self.observed[lower, upper] = -self.observed[upper, lower]
         shift = drawn @ differences / blocks
+        # Götze and Künsch (1996): each resample has a standard error of its own.
         own = np.maximum(drawn @ differences**2 / blocks - shift**2, 0.0) / (blocks - 1)
 
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -181,6 +182,7 @@ class _StudentisedDifferences:
         largest: list[float] = []
 
         for _ in range(len(agents) - 1):
+            # Range statistic and elimination rule of Hansen, Lunde and Nason (2011)
             largest.append(float(observed.max()))
             out.append(int(observed.argmax()) // len(agents))
             observed[out[-1], :] = observed[:, out[-1]] = -np.inf

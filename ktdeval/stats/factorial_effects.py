@@ -281,6 +281,7 @@ def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
         effects["memory_premium"] = cells["bright"] - cells["blinded"]
 
     if set(MASK_FACTORS) <= set(cells):
+        # Main effects of a 2×2 design (Yates 1937)
         with_date = cells["bright"] - cells["stock_blind"]
         without_date = cells["date_blind"] - cells["blinded"]
         effects["stock_effect"] = (with_date + without_date) / 2.0
@@ -305,7 +306,7 @@ def orders(
             if not needed <= given:
                 break
             given.add(name)
-        else:
+        else:  # of Faigle and Kern (1992): nothing came before what it needs
             yield order
 
 
@@ -334,6 +335,7 @@ def order_averaged(
             totals[piece] += values[richer] - values[given]
             given = richer
 
+    # Shapley (1953): every order weighs the same.
     return {piece: total / len(ways) for piece, total in totals.items()}
 
 

@@ -17,7 +17,11 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Two ends in the unit of the figure, or the reason why there are none."""
+    """Two ends in the unit of the figure, or the reason why there are none.
+
+    Example:
+        Interval(0.31, 0.69, level=0.95, kind="Wilson score", n=25)
+    """
 
     low: float | None
     high: float | None
@@ -93,6 +97,7 @@ def ends_of_difference(
     if of_left.low is None or of_left.high is None or of_right.low is None or of_right.high is None:
         return None
 
+    # MOVER (Zou and Donner 2008)
     below = math.hypot(left - of_left.low, of_right.high - right)
     above = math.hypot(of_left.high - left, right - of_right.low)
     return left - right - below, left - right + above

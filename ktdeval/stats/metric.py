@@ -46,7 +46,11 @@ def is_never(reason: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A number, or the reason why there is none."""
+    """A number, or the reason why there is none.
+
+    Example:
+        MetricValue(None, n=0, reason="no sells")
+    """
 
     #: finite, or None when the metric is not defined on this ledger, or is `NEVER` reached
     value: float | None
@@ -141,6 +145,11 @@ def metric(
     names, and returns a number, a text that says why there is none, or a `MetricValue`. A plugin
     offers it by `return [function]` in its hook `ktdeval_metrics`. Raises PluginError if a field is
     empty or not of its kind, or the function asks for something else.
+
+    Example:
+        @metric("nav", formula="nav/1: NAV", unit="CNY", better="higher", source="mine")
+        def nav(ledger):
+            return ledger.steps[-1].nav_minor / 100
     """
 
     def of(function: Callable[..., Any]) -> FunctionMetric:

@@ -163,6 +163,7 @@ def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank
         raise ValueError("differences must be finite; leave out the pairs that have none")
 
     differences = levelled(differences)
+    # Wilcoxon (1945) drops zeros before ranking.
     differing = differences[differences != 0]
     n = len(differences)
     n_nonzero = len(differing)
@@ -187,6 +188,7 @@ def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank
         smallest = null.two_sided(positive + negative)
         method = null.kind
 
+    # Kerby (2014): matched-pairs rank-biserial correlation
     effect = (positive - negative) / (positive + negative)
     return SignedRank(n, n_nonzero, positive, negative, effect, p, smallest, method)  # type: ignore[arg-type]
 
@@ -216,6 +218,7 @@ def hodges_lehmann(
         return Shift(None, None, None, None, "no pair")
 
     rows, columns = np.triu_indices(n)
+    # After Hodges and Lehmann (1963)
     walsh = np.sort((differences[rows] + differences[columns]) / 2.0)
     value = float(np.median(walsh)) + 0.0
 
@@ -223,6 +226,7 @@ def hodges_lehmann(
         null = rank_null(np.arange(1.0, n + 1.0))
 
     if null is None:
+        # Standard deviation of the signed-rank statistic without ties or zeros
         spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
         cut = max(0, math.floor(len(walsh) / 2.0 + normal_quantile((1 - confidence) / 2) * spread))
         return Shift(value, float(walsh[cut]) + 0.0, float(walsh[-1 - cut]) + 0.0, confidence)

@@ -114,6 +114,7 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
     if problem:
         return f"benchmark: {problem}"
 
+    # KTD-Fin Appendix G: daily excess return over the index
     benchmark_returns = series.simple_returns(levels)
     ratio = series.information_ratio(
         ledger.returns, benchmark_returns, ledger.days_a_year, ledger.return_resolution
@@ -198,10 +199,12 @@ def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
         return _NO_NAV
 
     if rules == "paper":
+        # KTD-Fin Appendix G: sum of absolute weight changes per step
         traded = _weight_changes(ledger)
     else:
         traded = [step.traded_minor / step.open_nav_minor for step in ledger.steps]
 
+    # KTD-Fin Appendix G: scaled to a 252-day year
     return math.fsum(traded) * ledger.days_a_year / len(ledger.steps)
 
 
@@ -235,6 +238,7 @@ def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
         if any(step.nav_minor <= 0 for step in ledger.steps):
             return undefined(_NO_NAV, n)
 
+        # KTD-Fin Appendix G: over current holding weights, averaged across steps
         bases = (max(step.nav_minor, _gross(step)) for step in ledger.steps)
         of_nav = [
             _sum_of_squares(step) / base**2 for step, base in zip(ledger.steps, bases, strict=True)
@@ -271,6 +275,7 @@ def cash_ratio(ledger: Ledger) -> float | str:
         return problem
     if any(step.nav_minor <= 0 for step in ledger.steps):
         return _NO_NAV
+    # KTD-Fin Appendix G: average fraction of NAV held as cash
     return mean(max(0, step.nav_minor - _gross(step)) / step.nav_minor for step in ledger.steps)
 
 
@@ -293,6 +298,7 @@ def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
         return undefined(problem, 0)
 
     steps = [step for step in ledger.steps if rules == "paper" or step.provenance in DECIDED]
+    # KTD-Fin Appendix G: steps with zero orders after retries
     abstained = sum(not step.orders for step in steps)
     return defined(abstained / len(steps), len(steps))
 
@@ -304,6 +310,7 @@ def parse_failure_rate(ledger: Ledger) -> MetricValue:
     form and broke a rule of trading is none.
     """
     answered = [step for step in ledger.steps if step.provenance != "error"]
+    # KTD-Fin Appendix G: emissions that fail validation after three retries
     invalid = 0
     for step in answered:
         if step.provenance == "fallback" and CONSTRAINT_AFTER_RETRIES not in step.failures:
@@ -326,6 +333,7 @@ def tool_validity_rate(ledger: Ledger) -> MetricValue:
     if not calls:
         return undefined("no tool calls", 0)
 
+    # KTD-Fin Appendix G: calls whose arguments parse and dispatch
     valid = sum(step.tool_calls_valid for step in ledger.steps)
     return defined(valid / calls, calls)
 

@@ -139,6 +139,7 @@ def total_return(nav: Series) -> MetricValue:
     says why.
     """
     problem = level_problem(nav)
+    # KTD-Fin Appendix G: geometric return from end-of-day NAV
     return (
         undefined(problem, len(nav) - 1)
         if problem
@@ -153,6 +154,7 @@ def max_drawdown(nav: Series) -> MetricValue:
     problem = level_problem(nav)
     if problem:
         return undefined(problem, len(nav) - 1)
+    # KTD-Fin Appendix G: largest peak-to-trough decline
     return defined(float(np.max(1.0 - nav / np.maximum.accumulate(nav))), len(nav) - 1)
 
 
@@ -233,6 +235,7 @@ def _annualised_ratio(
     if has_no_variance(spread, resolution):
         return undefined(reason, n)
 
+    # KTD-Fin Appendix G: annualised by 252 days
     return defined(mean(returns) / spread * math.sqrt(days_a_year), n)
 
 

@@ -69,6 +69,7 @@ def probabilistic_sharpe(shape: SharpeMoments, benchmark: float = 0.0) -> float:
     spread = math.sqrt(max(shape.error_variance, 0.0))
     if not spread:
         return float(shape.sharpe > benchmark)
+    # Bailey and López de Prado 2012
     return normal_probability((shape.sharpe - benchmark) * math.sqrt(shape.days - 1) / spread)
 
 
@@ -81,6 +82,7 @@ def minimum_track_record(
     """
     if shape.sharpe - benchmark < NO_VARIANCE:
         return None
+    # Bailey and López de Prado 2012
     return (
         1.0 + shape.error_variance * (normal_quantile(confidence) / (shape.sharpe - benchmark)) ** 2
     )
@@ -93,6 +95,7 @@ def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
     """
     if trials < 2:
         return 0.0
+    # Bailey and López de Prado 2014: the expected largest of N normal ratios
     best = (1 - EULER_GAMMA) * normal_quantile(1 - 1 / trials)
     best += EULER_GAMMA * normal_quantile(1 - 1 / (trials * math.e))
     return math.sqrt(sharpe_variance) * best

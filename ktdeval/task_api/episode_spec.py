@@ -47,6 +47,9 @@ class FurtherModel:
 class EpisodeSpec:
     """One agent, one window, one seed. Two specs with equal ids give identical ledgers. Of a task
     that asks about no market there is no `snapshot`, `mask`, `window` or `mask_key`.
+
+    Example:
+        random.Random(spec.hidden_seed("samples")).sample(range(100), 10)
     """
 
     task: str

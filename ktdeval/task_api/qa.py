@@ -66,6 +66,9 @@ class QATask:
 
     Raises ConfigError if there are no samples, a sample is not a question, `score` is not a
     function, or `scores` are not names.
+
+    Example:
+        QATask([{"question": "What is 2 + 3?", "gold": "5"}], score, name="sums")
     """
 
     mask = None

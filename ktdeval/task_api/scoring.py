@@ -48,6 +48,11 @@ class TargetTask:
 class Environment(Protocol):
     """Tools of a sample, for an agent to use before it answers. Made anew with each sample, for it
     remembers what was done.
+
+    Example:
+        class Library:
+            tools = (look_up,)  # made by `tool`; gets the Library as its context
+            completed = staticmethod(dict)  # the answer as it was submitted
     """
 
     #: offered besides the form, up to `harness.max_tool_calls` calls; their functions get the
@@ -62,7 +67,12 @@ class Environment(Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """One question."""
+    """One question.
+
+    Example:
+        form = ToolSpec("submit_answer", "Submit a number", {"type": "object"})
+        Sample("sum-1", UNMASKED, "", "What is 2 + 3?", form, facts={"gold": 5})
+    """
 
     id: str  #: names it within its episode
     #: the mask that it is seen through (`ktdeval.masking.UNMASKED` without a market); what leaves
@@ -82,7 +92,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Score:
-    """One figure of a scoring task."""
+    """One figure of a scoring task.
+
+    Example:
+        Score(0.75, n=40, baseline=0.5)
+    """
 
     value: float | None  #: None where it is not defined, with `reason`
     n: int  #: samples that it is made of
@@ -100,6 +114,9 @@ Unanswered = Literal["worst", "left_out"]
 class ScoreDefinition:
     """Definition of a score: formula, unit, range, which way is better (`higher`, `lower`, or
     empty), source; as of a metric. The range is that of a single sample's figure, too.
+
+    Example:
+        ScoreDefinition("distance", "days", (0.0, 30.0), "lower", "mine").worst  # 30.0
     """
 
     formula: FilledText
@@ -134,7 +151,12 @@ def worst_figure(
 
 
 class SampleSet(Protocol):
-    """Questions of one episode. Pure: equal arguments give equal bytes."""
+    """Questions of one episode. Pure: equal arguments give equal bytes.
+
+    Example:
+        questions = task.samples(spec, None, None)
+        questions.score(0, {"answer": "5"})  # {'right': True}
+    """
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -151,6 +173,9 @@ class SampleSet(Protocol):
 class ScoringTask(TaskVariant, Protocol):
     """A scoring task variant. Without `windows` it asks about no market, and a run of it opens
     none.
+
+    Example:
+        task.samples(spec, None, None).sample(0).facts["gold"]  # 5
     """
 
     mask: MaskKind | None  #: None where the task asks about no market

@@ -20,10 +20,11 @@ from ktdeval.values.config_options import option
 class TaskTraits:
     """What a task may say of itself.
 
-    class MinuteTask:
-        traits = TaskTraits(needs_minutes=True)
-
     A task whose traits depend on its config sets them in `__init__`.
+
+    Example:
+        class MinuteTask:
+            traits = TaskTraits(needs_minutes=True)
     """
 
     needs_assets: Collection[str] = option((), help="codes that the market must have")

@@ -63,6 +63,9 @@ def check_model(model: Model, *, deterministic: bool = True) -> None:
     """Check that a model (anything with `reply(request)`) follows the protocol: free turns, tool
     turns and forced submissions. Equal requests must give equal replies, unless `deterministic` is
     False; keyless models are deterministic.
+
+    Example:
+        check_model(Parrot())
     """
     for where, request in _requests():
         outcome = _reply(model, request, where)
@@ -122,6 +125,9 @@ def _accepted(where: str, check: Callable[..., T], *args: Any) -> T:
 def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None:
     """Check that a metric is documented, and a pure function that gives no NaN on any legal
     ledger.
+
+    Example:
+        check_metric(hit_rate)
     """
     name = getattr(metric, "name", "")
     _accepted("", check_made, "metrics", name, metric, f"metric {name}")
@@ -176,6 +182,9 @@ def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
     """Check a task's declaration and the first observations of an episode: pure, masked, and blind
     to the future. The last five days of the market (by default `random_snapshot()`) serve as the
     window.
+
+    Example:
+        check_task(load_plugins().make("tasks", "market_blinded"))
     """
     market = snapshot or random_snapshot()
     _check_declaration(task)
@@ -278,6 +287,9 @@ def check_scoring_task(
     """Check a scoring task's declaration and its first samples: pure, masked, with a form that can
     be answered. Raises ConformanceError: says what is broken; LeakError: a sample shows what its
     mask hides.
+
+    Example:
+        check_scoring_task(task)
     """
     name = task.name
     is_given = (task.target_task is None) == (target_task is None)

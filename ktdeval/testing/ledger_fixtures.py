@@ -30,6 +30,9 @@ _QUIET_STEP: Mapping[str, JsonValue] = {
 def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) -> StepRecord:
     """One step filled on `row` (decided on the row before): a hold in cash, except for `fields`,
     named as in files. Raises TypeError where they are not those of a step record.
+
+    Example:
+        step_record(snapshot, 0, 1, nav_minor=101_000_000).filled_on  # 2024-01-03
     """
     days = {"decided_on": str(snapshot.days[row - 1]), "filled_on": str(snapshot.days[row])}
     try:
@@ -41,7 +44,11 @@ def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) ->
 
 
 def ledger_of(steps: Sequence[StepRecord]) -> Ledger:
-    """Return a ledger of these steps that began with CNY 1,000,000."""
+    """Return a ledger of these steps that began with CNY 1,000,000.
+
+    Example:
+        ledger_of([step_record(snapshot, step, step + 1) for step in range(2)]).nav
+    """
     return Ledger(
         spec={"task": "test", "seed": 0}, initial_cash_minor=INITIAL_CASH_MINOR, steps=tuple(steps)
     )

@@ -37,9 +37,12 @@ class SnapshotDetails:
 def tiny_snapshot(
     closes: Rows, details: SnapshotDetails | None = None, first_day: str = "2024-01-02"
 ) -> MarketSnapshot:
-    """Return a market from closes: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three
-    days and one asset. Days are consecutive weekdays from `first_day`, not sessions of an exchange;
-    highs and lows span open and close, and the amount is close times volume.
+    """Return a market from closes, None where there is no bar. Days are consecutive weekdays from
+    `first_day`, not sessions of an exchange; highs and lows span open and close, and the amount is
+    close times volume.
+
+    Example:
+        tiny_snapshot({"609001.SH": [10.0, 10.5, None]}).close.shape  # (3, 1)
     """
     details = details or SnapshotDetails()
     codes = sorted(closes)
@@ -84,6 +87,9 @@ def random_snapshot(
     """Return a market of random walks on all boards, with a few suspensions and a benchmark: enough
     history for every factor. Equal seeds give equal markets; there are at most 300 assets, and the
     year-long factors need 252 days before the first decision.
+
+    Example:
+        random_snapshot(seed=7, n_assets=5, n_days=20).close.shape  # (20, 5)
     """
     rng = np.random.default_rng(seed)
     codes = sorted(_CODES[number % 4].format(number // 4) for number in range(n_assets))

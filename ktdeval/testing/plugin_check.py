@@ -51,6 +51,9 @@ def check_plugin(module: str) -> Plugins:
     manifest's, as an entry point names it. Installed or not, it is loaded with all installed
     plugins, so that clashes of names show. Returns the registry with the plugin in it, to check its
     parts with inputs of your own. Raises ConformanceError, with each fault on a line.
+
+    Example:
+        check_plugin("my_plugin").make_model("mine/parrot")
     """
     report = check_parts(module)
     if report.findings:
@@ -63,6 +66,9 @@ def check_parts(reference: str, lists: bool | None = None) -> Report:
     """Check a plugin as `check_plugin` does, and return all that was found. `reference`: a module,
     a .py file, or a package folder. `lists`: whether to check, in a fresh process, that listing it
     imports nothing heavy; None: unless it is a single file, which is loaded only by its name.
+
+    Example:
+        check_parts("mine.py").findings  # []
     """
     if lists is None:
         lists = not reference.endswith(".py")

@@ -120,6 +120,7 @@ def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bo
         if margin is None:
             continue
 
+        # Margin comes on top of the shorts' own value, which their buyers have paid.
         rate = RATE_SCALE + (margin.initial if initial else margin.maintenance)
         owed = -value_minor(shares, day.open_ticks[asset], day.rules.units[asset])
         needed += (owed * rate + RATE_SCALE // 2) // RATE_SCALE
@@ -137,6 +138,7 @@ def open_day(
     """
     positions = {}
     for asset, held in account.positions.items():
+        # T+1 (KTD-Fin §3.1): bought yesterday, to be sold today
         positions[asset] = Position(held.shares) if held.locked else held
 
     cash = account.cash_minor
@@ -197,6 +199,7 @@ def interest_minor(shares: int, mark: int, asset: int, day: TradingDay) -> int:
     margin = day.rules.terms[asset].margin
     rate = 0 if margin is None else margin.borrow
     parts = -value_minor(shares, mark, day.rules.units[asset]) * rate
+    # By days of trade, not nights: interest by nights would tell masked weekdays and holidays.
     whole = day.rules.days_a_year * RATE_SCALE
 
     return (2 * parts + whole) // (2 * whole)
@@ -208,6 +211,7 @@ def _call_margin(
     """Close positions until the margin is met; add the charges to `charges`, and return the cash
     that is left.
     """
+    # Initial margin is not asked for: a call is about the maintenance margin alone.
     for asset in _largest_first(positions, day, side=-1):
         if cash >= margin_minor(positions, day, initial=False):
             break

@@ -162,6 +162,7 @@ class _BrokerState:
         self.nav = nav
         self.terms = day.rules.terms
         self.most_names = day.rules.limits.max_positions
+        # KTD-Fin §3.5 and Appendix I: largest weight of one name
         self.most_worth_ppb = day.rules.limits.max_weight_ppb * nav
 
     def _is_too_large(self, order: Order, steps: int, price: int, unit: int) -> bool:
@@ -183,6 +184,7 @@ class _BrokerState:
         terms = self.terms[asset]
         position = self.positions.get(asset)
         if position is None:
+            # KTD-Fin §3.1: long only, where the venue allows no short sales
             if terms.margin is None:
                 return _REJECTED["holding"]
 
@@ -190,6 +192,7 @@ class _BrokerState:
 
         if not day.tradable[asset]:
             return _REJECTED["suspended"]
+        # KTD-Fin §3.1: a stock at its lower limit can't be sold
         if day.limit_down[asset]:
             return _REJECTED["price_limit"]
 
@@ -243,6 +246,7 @@ class _BrokerState:
         held = position.shares
         locked = position.locked
         sellable = held - locked
+        # T+1 (KTD-Fin §3.1)
         if sellable == 0:
             return _REJECTED["t_plus_1"]
 
@@ -314,8 +318,10 @@ class _BrokerState:
             return _REJECTED["universe"]
         if not day.tradable[asset]:
             return _REJECTED["suspended"]
+        # KTD-Fin §3.1: a stock at its upper limit can't be bought
         if day.limit_up[asset]:
             return _REJECTED["price_limit"]
+        # KTD-Fin §3.5 and Appendix I: most positions held
         if position is None and len(self.positions) >= self.most_names:
             return _REJECTED["position_limit"]
 
@@ -354,6 +360,7 @@ class _BrokerState:
             if notional < terms.minimum_notional:
                 return _REJECTED["cash"]
 
+        # T+1 (KTD-Fin §3.1): not to be sold before the next day
         locked = position.locked + shares if terms.locks else 0
         self.cash -= notional + fee
         self.positions[asset] = Position(position.shares + shares, locked)

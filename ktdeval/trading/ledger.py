@@ -161,7 +161,12 @@ A_SHARE_SCALE = Scale()
 
 @dataclass(frozen=True)
 class Ledger:
-    """All steps of an episode, with the columns that metrics need as arrays."""
+    """All steps of an episode, with the columns that metrics need as arrays.
+
+    Example:
+        ledger = ledger_of([step_record(snapshot, 0, 1)])
+        ledger.returns.mean()  # 0.0
+    """
 
     spec: JsonObject  #: the JSON of the episode's spec (task, mask, window, seed, …)
     initial_cash_minor: int  #: base of the NAV series

@@ -432,10 +432,12 @@ def _board_terms(terms: Terms, board: Board, config: TradingConfig) -> Terms:
     """Return a venue's terms with the order sizes of a board."""
     if config.board_rules == "exchange":
         sizes = order_sizes(board)
+        # STAR and Beijing trade single shares; a rest below the smallest order is sold whole.
         min_sell = sizes.smallest if sizes.step < sizes.smallest else 0
         return replace(terms, lot=sizes.step, min_buy=sizes.smallest, min_sell=min_sell)
 
     if board is Board.STAR:
+        # SSE Special Provisions on Trading on the STAR Market (2019)
         return replace(terms, min_buy=max(config.star_min_shares, config.lot_shares))
 
     return terms
@@ -445,6 +447,7 @@ def limit_ppm(board: Board, config: TradingConfig) -> int:
     """Return the distance from the reference price at which trading stops on a board, in parts per
     million (main board: 95,000 by default).
     """
+    # KTD-Fin Appendix H: a buffer, to avoid fills at unreachable prices
     return scaled_int(DAILY_LIMIT_PCT[board], 10_000) - scaled_int(config.limit_buffer_pct, 10_000)
 
 

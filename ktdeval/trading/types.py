@@ -33,11 +33,16 @@ and transfer fee (`ktdeval.market.fees`) besides the commission.
 class TradingConfig:
     """Costs, lots and limits. Part of every task config, and so of the card. Costs, lots and the
     limit buffer are those of A-shares; other venues bring their own.
+
+    Example:
+        TradingConfig(max_positions=5, max_weight=0.2)
     """
 
+    # KTD-Fin §3.1: CNY 1,000,000
     initial_cash: int = option(
         1_000_000, help="starting cash in units of the account's currency", minimum=1
     )
+    # KTD-Fin §3.1: 5 bps of a buy
     buy_fee_bps: float = option(
         5.0,
         help=(
@@ -47,21 +52,27 @@ class TradingConfig:
         minimum=0,
         maximum=1000,
     )
+    # KTD-Fin §3.1: 15 bps of a sell
     sell_fee_bps: float = option(
         15.0,
         help="cost of a sell in basis points of its notional, with the stamp duty",
         minimum=0,
         maximum=1000,
     )
+    # KTD-Fin §3.1: at least CNY 5 an order
     min_fee_cny: float = option(5.0, help="smallest cost of a filled order in CNY", minimum=0)
+    # Trading Rules of SSE and SZSE: orders of 100 shares or a multiple
     lot_shares: int = option(100, help="shares in a lot; buys are whole lots", minimum=1)
+    # SSE Special Provisions on Trading on the STAR Market (2019)
     star_min_shares: int = option(200, help="smallest buy on the STAR board in shares", minimum=1)
+    # KTD-Fin Appendix H: a small buffer below the board's limit
     limit_buffer_pct: float = option(
         0.5,
         help="percentage points short of the board's daily limit at which trading stops",
         minimum=0,
         maximum=5,
     )
+    # KTD-Fin Appendix I, as is the next
     max_positions: int = option(20, help="names held at once", minimum=1)
     max_weight: float = option(
         0.10,
@@ -203,6 +214,9 @@ class Order(Struct, frozen=True, gc=False):
     """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares;
     `asset` is None for an unknown stock_id. With both it was sized when it was decided: the shares
     are what the weight came to, none if it was reached already.
+
+    Example:
+        Order(0, "BUY", 0.7, "it fell below its mean", target_weight=0.1)
     """
 
     asset: int | None

@@ -260,6 +260,7 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
     if terms.commission is None:
         notional = (steps * price + (unit >> 1)) // unit
         fee = (notional * rate + HALF_RATE) // RATE_SCALE
+        # KTD-Fin §3.1: at least CNY 5 an order
         if fee < terms.minimum_fee:
             fee = terms.minimum_fee
         if terms.duties != NO_DUTIES:
@@ -272,6 +273,7 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
     notional = steps * price // unit if selling else -(-steps * price // unit)
     fee = max(_up(notional * rate * steps_per_unit + steps * unit_rate, scale), terms.minimum_fee)
 
+    # us_equity: at most 1 % of the order
     if most_rate is not None:
         fee = min(fee, _up(notional * most_rate, RATE_SCALE))
 
@@ -303,6 +305,7 @@ def _duty_minor(duty: Duty, steps: int, notional: int, commission: Commission | 
         return (notional * duty.rate + HALF_RATE) // RATE_SCALE
 
     by_unit = _up(steps * duty.unit_rate, RATE_SCALE * commission.steps)
+    # FINRA's Trading Activity Fee: 9.79 USD an order at most in 2026 (SR-FINRA-2024-019)
     if duty.most is not None:
         by_unit = min(by_unit, duty.most)
 

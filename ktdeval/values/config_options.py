@@ -48,7 +48,13 @@ def option(
     maximum: float | None = None,
     factory: Any = dataclasses.MISSING,
 ) -> Any:
-    """Return a dataclass field with its documentation and its bounds (both ends included)."""
+    """Return a dataclass field with its documentation and its bounds (both ends included).
+
+    Example:
+        @dataclass(frozen=True)
+        class Params:
+            positions: int = option(10, help="most names held", minimum=1)
+    """
     metadata = {"help": help, "minimum": minimum, "maximum": maximum}
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)

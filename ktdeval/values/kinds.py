@@ -56,7 +56,11 @@ CONFIG = Reading()
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Smallest and largest value of a number, both included: `Annotated[int, Bounds(1, 30)]`."""
+    """Smallest and largest value of a number, both included.
+
+    Example:
+        days: Annotated[int, Bounds(1, 30)] = 20
+    """
 
     minimum: float | None = None
     maximum: float | None = None
@@ -86,8 +90,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Fewest and most items of a list or mapping, or characters of a text:
-    `Annotated[list[AssetArg], Length(1, 30)]`.
+    """Fewest and most items of a list or mapping, or characters of a text.
+
+    Example:
+        stock_ids: Annotated[list[AssetArg], Length(1, 30)]
     """
 
     minimum: int = 0

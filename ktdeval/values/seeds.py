@@ -7,8 +7,10 @@ import hashlib
 
 def derive_seed(*parts: str | int, bits: int = 63) -> int:
     """Return a seed of so many bits from named parts; equal parts give equal seeds on every
-    machine. `derive_seed(spec_seed, "mask")` and `derive_seed(spec_seed, "random_model")` are
-    independent streams.
+    machine. Seeds of different parts, such as another purpose, are independent streams.
+
+    Example:
+        derive_seed(7, "mask", bits=16)  # 40859
     """
     # a list: `join` would make one of a generator first
     text = "\x1f".join([f"{type(part).__name__}:{part}" for part in parts])

@@ -142,9 +142,11 @@ def _daily_returns(of: AccountCourse, rules: RuleSet) -> FloatArray:
     returns: FloatArray = np.diff(of.path) / of.path[:-1]
     if rules == "strict":
         return returns
+    # get_return.py at 8fa7e5b begins the returns of crypto with a zero.
     if of.days == 365:
         return np.concatenate([[0.0], returns])
 
+    # get_return.py at 8fa7e5b drops zero returns of stocks.
     moved: FloatArray = returns[np.abs(returns) > _EQUAL]
     return moved if len(moved) else returns
 
@@ -153,6 +155,7 @@ def _of_returns(name: str, of: AccountCourse, returns: FloatArray) -> float | st
     """Figures of daily returns."""
     growth = float(of.path[-1] / of.path[0])
     if name == "ama_annualised_return":
+        # §3.3: (1 + R) to the power of a year over the days, less 1
         power = math.log(growth) * of.days / len(returns)
         if power >= 700.0:
             return "the annualised return is too large for a number"
@@ -163,12 +166,14 @@ def _of_returns(name: str, of: AccountCourse, returns: FloatArray) -> float | st
 
     spread = float(np.std(returns, ddof=1))
     if name == "ama_volatility":
+        # §3.3 prints 252 for all assets; these are the venue's own days.
         return spread * math.sqrt(of.days)
 
     resolution = 1.0 / float(of.path.min())  # the path is in minor units of money
     if has_no_variance(spread, resolution):
         return "the returns do not vary"
 
+    # §3.3: risk-free rate 0
     return float(np.mean(returns)) / spread * math.sqrt(of.days)
 
 
@@ -233,6 +238,7 @@ def _figure_and_count(name: str, of: AccountCourse, rules: RuleSet) -> tuple[flo
     if name in ("ama_days_above_buy_and_hold", "ama_gap_to_buy_and_hold"):
         return _against(name, of, rules)
     if name == "ama_max_drawdown":
+        # §3.3: largest loss from a peak to a trough
         return float((1.0 - of.path / np.maximum.accumulate(of.path)).max()), len(of.path)
 
     returns = _daily_returns(of, rules)

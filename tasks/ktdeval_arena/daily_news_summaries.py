@@ -84,8 +84,11 @@ class NewsDay:
             "sources": sources,
             "drivers": drivers,
             "ratings": {
+                # Quality rules of Agent Market Arena (§3.1, Appendix A; mis.yaml)
                 "date_accuracy": 2 - min(late, 2),
+                # "Comprehensive": all four key drivers
                 "coverage": _rating(len(drivers), len(MIS["drivers"])),
+                # "High": four outlets or more
                 "source_diversity": _rating(len(sources), 4),
             },
         }

@@ -66,6 +66,7 @@ def read_database(path: Path) -> SignalRecord:
                 ticker=ticker,
                 analyst=str(row["analyst"]),
                 signal=signal,
+                # DeepFund stores a signal also after an error, with one of these justifications.
                 is_default=row["justification"] in defaults["signal"],
             )
         )

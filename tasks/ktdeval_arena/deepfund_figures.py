@@ -39,6 +39,7 @@ from ktdeval.stats import (
 )
 from ktdeval.trading import Ledger, StepRecord
 
+# Appendix D, formulas 2 and 6
 RISK_FREE = 0.0429  #: 1-month US Treasury bill on 2025-04-17, a year
 
 
@@ -57,6 +58,7 @@ def buy_and_hold(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
         return "no steps"
 
     first, last = day_rows(market, ledger.days[[0, -1]]).tolist()
+    # Appendix D: initialised by the model on day 1, and held to the end
     step = ledger.steps[0]
     values = [float(step.cash_minor)]
 
@@ -91,6 +93,7 @@ def sharpe(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
     if has_no_variance(spread, ledger.return_resolution):
         return "returns have no variance"
 
+    # Appendix D, formula 2
     excess = mean(ledger.returns) - risk_free(days, rules)
     return MetricValue(excess / spread * math.sqrt(days), len(ledger.returns))
 
@@ -102,8 +105,10 @@ def win_rate(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
         return problem
 
     if rules == "paper":
+        # Table 3 fits shares of 23 daily returns, not of trades.
         wins = (ledger.returns > 0).tolist()
     else:
+        # Appendix D, formula 4: profitable trades
         wins = [profit > 0 for profit in sale_profits(ledger)]
 
     if not wins:
@@ -176,6 +181,7 @@ def market_model(ledger: Ledger, market: MarketSnapshot) -> MarketModel | str:
         return "fewer than two days"
 
     index = simple_returns(levels)
+    # Appendix D, formula 5: covariance over variance
     slope = beta_to(index, ledger.returns)
     if slope is None:
         return "the benchmark does not vary"
@@ -198,6 +204,7 @@ def alpha(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue
 
     days = TRADING_DAYS if rules == "paper" else ledger.days_a_year
     free = risk_free(days, rules)
+    # Appendix D, formula 6
     daily = mean(ledger.returns) - free - model.beta * (mean(model.index_returns) - free)
 
     return MetricValue(days * daily + 0.0, len(ledger.returns))
@@ -211,6 +218,7 @@ def effectiveness(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
     if not forecasts:
         return "no filled order with a next price"
 
+    # §4.3: a Buy followed by a rise, a Sell by a fall
     successes = sum(forecast.success for forecast in forecasts)
     return MetricValue(successes / len(forecasts), len(forecasts))
 

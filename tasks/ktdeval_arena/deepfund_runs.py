@@ -315,6 +315,7 @@ def _effective(group: EpisodeGroup, market: MarketSnapshot) -> EffectiveOrders:
                 continue
 
             filled[order.side] += 1
+            # §4.3, "effective"
             is_right = change > 0 if order.side == "BUY" else change < 0
             right[order.side] += is_right
 

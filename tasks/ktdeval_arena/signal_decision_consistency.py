@@ -23,6 +23,7 @@ from ktdeval.harness import SIGNALS, Signal
 
 Action = Literal["Buy", "Sell", "Hold"]
 ACTIONS: tuple[Action, ...] = ("Buy", "Sell", "Hold")
+# §4.3 (i) to (iii); None: mixed signals
 _CALLED_FOR: dict[Signal | None, Action] = {
     "Bullish": "Buy",
     "Bearish": "Sell",
@@ -40,6 +41,7 @@ def dominant(signals: Sequence[Signal]) -> Signal | None:
         return None
 
     first, most = counted[0]
+    # §4.3 says "dominant" without a rule: two kinds with equally many are mixed.
     is_tied = len(counted) == 2 and counted[1][1] == most
     return None if is_tied else first
 

@@ -59,6 +59,7 @@ def daily_returns(
         sides.append(float(np.sign(shares)))
 
     priced = np.isfinite(closes)
+    # The paper's returns are logarithmic (Appendix); a day without a price is skipped.
     moves = np.diff(np.log(closes[priced]))
     days_of_moves = np.flatnonzero(priced)[1:] - 1
     returns = np.full(len(ledger.steps), np.nan)
@@ -89,6 +90,7 @@ def _figure_value(
     if has_no_variance(spread, resolution):
         return "the returns do not vary"
 
+    # Published figures count 252 days a year for coins, too.
     years = (len(returns) + 1) / _TRADING_DAYS if rules == "paper" else len(returns) / days
     return cumulative / years / volatility
 

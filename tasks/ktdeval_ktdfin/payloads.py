@@ -138,6 +138,7 @@ def positions(step: ResearchStep) -> Payload:
             AssetRef(asset),
             str(step.view.boards[asset]),
             Shares(asset, held.shares),
+            # KTD-Fin Appendix B: portfolio_state has T+1 locks.
             Shares(asset, held.locked),
             last_close(step, asset),
             cny(value),

@@ -51,6 +51,7 @@ class EpisodeStage:
         limit_of: dict[Board, int] = {}
         price_limit_pct: dict[str, float] = {}
         for board in Board:
+            # KTD-Fin Appendix H
             limit_of[board] = limit_ppm(board, trading)
             if board in snapshot.boards:
                 price_limit_pct[str(board)] = limit_stop_pct(board, trading)

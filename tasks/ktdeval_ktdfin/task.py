@@ -170,6 +170,7 @@ class KtdfinScene:
         """Return the prompt of one step."""
         payload = self._state(self.tool_context(step, view, account), last)
         state = observe(self.lens, payload, is_compact=self._config.is_compact)
+        # KTD-Fin Appendix C: one template of the user message for all modes
         day = self.lens.day_handle(view.day)
         return Observation(
             step,
@@ -201,11 +202,13 @@ class KtdfinScene:
             "constraints": payloads.constraints(step),
         }
         if self._config.mode == "fixed_candidate":
+            # KTD-Fin §3.2: a factor table over a small union of factors' top names
             candidates = payloads.factor_union(step, harness.max_candidates)
             others_held = [asset for asset in step.held_fen if asset not in candidates]
             state["candidates"] = payloads.features(step, candidates)
             state["holdings"] = payloads.features(step, others_held)
         else:
+            # §3.4: the prompt has account and constraints alone, so the market must be researched.
             state["constraints"] |= {
                 "max_candidates": harness.max_candidates,
                 "max_tool_calls": harness.max_tool_calls,
@@ -217,6 +220,7 @@ class KtdfinScene:
         """Return the state of memory_only: labels, and what the account itself counts. The returns
         of an index tell the day, and a price tells the stock, to whoever knows their history.
         """
+        # KTD-Fin §3.2: memory-only carries stock identifiers and account state alone.
         is_member = step.member[self._order].tolist()
         return {
             "day": DayRef(step.view.day),

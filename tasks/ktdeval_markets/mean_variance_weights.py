@@ -29,6 +29,7 @@ from ktdeval.trading import MarketRules, target_steps
 WeightRule = Literal["optimised", "equal"]
 IntArray = npt.NDArray[np.int64]
 
+# Both from portfolio_tools.py of felis33/INVESTOR-BENCH
 SHRINKAGE = 0.1
 LEAST_PRICES = 7
 _BEFORE = 7  # closes before the first decision
@@ -106,6 +107,7 @@ def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray
     `closes` ([T, N]; days on which an asset has none are left out).
     """
     known = closes[np.isfinite(closes).all(axis=1)]
+    # The public code holds nothing before there are as many closes.
     if rule == "equal" or len(known) < LEAST_PRICES:
         return scaled(sides.astype(np.float64))
     return scaled(box_optimum(*moments(known), sides))

@@ -35,6 +35,7 @@ class OptionContract:
         """Its OPRA symbol."""
         day = self.expiry  # written by hand: strftime takes most of the time of listing contracts
         expiry = f"{day.year % 100:02d}{day.month:02d}{day.day:02d}"
+        # OPRA: root, yymmdd, C or P, and the strike in thousandths of a dollar, eight digits
         return f"O:{self.root or self.underlying}{expiry}{self.right}{self.strike_e4 // 10:08d}"
 
     @property

@@ -58,6 +58,7 @@ _UNFORCED = re.compile(r"claude-(opus-5-5|sonnet-5-5|(fable|mythos)-5-[12])(-\d{
 _FILTERED = "blocked by content filtering policy"
 """Part of the message of the 400 that replaces a reply withdrawn by the provider's filter."""
 
+# The API's page on thinking: the smallest budget
 _MIN_BUDGET = 1024
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
@@ -167,6 +168,7 @@ class AnthropicModel(RemoteAdapter):
         mode = _mode_of(thinking)
         # With thinking the API accepts no other temperature than its default, 1.
         if self._has_sampling and mode not in _THINKS:
+            # Reference of the Messages API: 0 to 1
             if request.params.temperature > 1:
                 raise self._refused(
                     f"temperatures go from 0 to 1, was {request.params.temperature:g}; set"

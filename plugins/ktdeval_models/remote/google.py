@@ -179,6 +179,7 @@ class GoogleModel(RemoteAdapter):
             config["thinkingConfig"] = thinking
 
         if request.response_schema is not None:
+            # The reference: a schema counts with this type of reply alone.
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = readable_schema(request.response_schema)
 
@@ -393,6 +394,7 @@ def _model_parts(message: Message) -> Iterator[Body]:
         }
         signature = call.opaque_of("google")
         if signature is not None:
+            # Page on thought signatures: Gemini 3 refuses a call without its own.
             part["thoughtSignature"] = signature
         yield part
 

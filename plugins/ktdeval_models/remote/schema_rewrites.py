@@ -26,6 +26,7 @@ _CLOSED_WORDS = frozenset(wire_words("anthropic")["schema_words"])
 _READ_WORDS = frozenset(wire_words("google")["schema_words"])
 _ALTERNATIVES = ("anyOf", "oneOf")
 _DEFINITIONS = ("$defs", "definitions")
+# Anthropic, "JSON Schema limitations": formats of strings that are read
 _FORMATS = (
     "date-time",
     "time",
@@ -123,6 +124,7 @@ def _with_known_values(closed: Body) -> Body:
     """Return a schema without the values of words that the provider does not know."""
     least = closed.get("minItems")
     if isinstance(least, int):
+        # The same page: 0 and 1 alone
         closed["minItems"] = min(least, 1)
 
     if closed.get("format") not in _FORMATS:

@@ -74,13 +74,17 @@ class MarginRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strike (put).
     """
 
+    # Regulation T, 12 CFR 220.12(a)
     long_initial_pct: Annotated[int, whole("Initial requirement of long stock.", 1, 100)] = 50
+    # FINRA Rule 4210(c)(1)
     long_maintenance_pct: Annotated[
         int, whole("Maintenance requirement of long stock.", 1, 100)
     ] = 25
+    # Regulation T, 12 CFR 220.12(c)
     short_initial_pct: Annotated[
         int, whole("Initial requirement of short stock, beside the proceeds.", 1, 1_000)
     ] = 50
+    # FINRA Rule 4210(c)(3), as is the next: $5 a share
     short_maintenance_pct: Annotated[
         int, whole("Maintenance requirement of short stock, beside the proceeds.", 1, 1_000)
     ] = 30
@@ -92,6 +96,7 @@ class MarginRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             10_000_000,
         ),
     ] = 50_000
+    # FINRA Rule 4210(f)(2)(E)–(H), as is the next
     option_short_pct: Annotated[
         int,
         whole(

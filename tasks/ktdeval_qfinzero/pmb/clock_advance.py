@@ -54,6 +54,7 @@ def _entitle(engine: Engine, ticker: str) -> None:
     """Record the dividends of a stock that accounts are entitled to."""
     for dividend in engine.reference.dividends_on(ticker, engine.day, engine.now_ns):
         for account in engine.state.accounts.values():
+            # Booked at the open of the ex-day, when the price loses it: equity does not jump.
             due = days.entitlement(account, dividend)
             if due is not None:
                 engine.emit(due)
@@ -117,6 +118,7 @@ def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[
 def _apply_splits(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
     """Apply the day's splits of a stock to orders and positions; return the marks after them."""
     for split in engine.reference.splits_on(ticker, engine.day):
+        # FINRA Rule 5330 has exchanges adjust some of them; here all end.
         _cancel_about(engine, ticker, SPLIT)
         for account in engine.state.accounts.values():
             for effect in days.split_effects(account, split, marks):
@@ -229,6 +231,7 @@ def _finance(engine: Engine, account: Account) -> None:
     if account.cash_e4 >= 0 and not shorts:
         return
 
+    # Actual/360: a weekend has three nights.
     nights = (days.settlement_day(engine.hours, engine.day) - engine.day).days
     locates = engine.reference.lent(shorts, engine.now_ns)
     bps = {ticker: row.fee_bps_per_year for ticker, row in locates.items()}

@@ -67,6 +67,7 @@ def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> Op
         return None
 
     contract = _contract(position.instrument)
+    # OCC Rule 805
     in_the_money = contract.intrinsic_e4(spot_e4) >= THRESHOLD_E4
     is_forbidden = do_not_exercise and position.qty > 0
     if in_the_money and not is_forbidden:
@@ -106,6 +107,7 @@ def delivery_event(ending: EndingPosition, qty: int) -> OptionOver:
     if contract.right == "P":
         shares = -shares
 
+    # IRS Publication 550: the premium moves into the cost of the shares.
     cost = position.cost_e4 * qty // abs(position.qty)
     return kind(
         ending.account_id,
@@ -166,6 +168,7 @@ def early_assignments(
         intrinsic = 0 if spot is None else contract.intrinsic_e4(spot)
         time_value = max(0, marks.get(name, 0) - intrinsic)
 
+        # The condition that Cboe and OCC name; here a rule, not a lottery of notices.
         if intrinsic >= THRESHOLD_E4 and time_value < dividends_e4.get(contract.underlying, 0):
             assigned.append(position.instrument)
 
@@ -305,9 +308,11 @@ def _ended(
 
 def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
     """Series that an option becomes; None where the split is not a whole number for one."""
+    # OCC changes the deliverable then, which a symbol of 100 shares can't say.
     if split.new % split.old:
         return None
     factor = split.new // split.old
+    # OCC: strike / n to the cent, n times the contracts
     cents = (2 * contract.strike_e4 + factor * _CENT_E4) // (2 * factor * _CENT_E4)
     return replace(contract, strike_e4=max(1, cents) * _CENT_E4)
 
@@ -402,6 +407,7 @@ def _mark_e4(instrument: Instrument, marks: Mapping[str, int]) -> int:
     return marks[instrument.id]
 
 
+# Interest is actual/360.
 _BPS_YEAR = 10_000 * 360
 
 

@@ -115,6 +115,7 @@ def margin_state(
     if account.type == "CASH":
         power = account.settled_e4(today) - portfolio.secured_e4()
     else:
+        # No special memorandum account: what an old gain released does not stay released.
         rate = max(rules.margin.long_initial_pct, rules.margin.long_maintenance_pct)
         power = (equity - required.initial_e4) * 100 // rate
 
@@ -230,11 +231,13 @@ def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> MarginRe
     """
     for_short_options = required_e4(_option_groups(portfolio, rules))
     value_of_options = sum(option.value_e4 for option in portfolio.of_kind("OPTION"))
+    # FINRA Rule 4210(f)(2)(D): a long option has no loan value.
     maintenance = for_short_options + value_of_options
     initial = maintenance
 
     for stock in portfolio.of_kind("STOCK"):
         stock_initial, stock_maintenance = _stock_e4(stock, portfolio.type, rules)
+        # docs/qfinzero-margin.md: initial is never less than maintenance.
         initial += max(stock_initial, stock_maintenance)
         maintenance += stock_maintenance
 
@@ -322,6 +325,7 @@ def _stock_e4(stock: Holding, account_type: AccountType, rules: MarginRules) -> 
     if stock.qty < 0:
         initial = _percent_rounded_up(value, rules.short_initial_pct)
         percentage = _percent_rounded_up(value, rules.short_maintenance_pct)
+        # FINRA Rule 4210(c)(3): at least $5 a share
         minimum = -stock.qty * rules.short_minimum_e4
         return initial, max(percentage, minimum)
 
@@ -434,6 +438,7 @@ def _cash_problem(
             "something must be closed first: until then, only closing trades are allowed",
         )
 
+    # SEC Rule 15c6-1: sales settle on the next trading day, and pay for nothing before.
     needed = _outlay_e4(trades) + after.secured_e4() + circumstances.reserved_e4
     short_of = needed - account.settled_e4(circumstances.today)
     if short_of <= 0:

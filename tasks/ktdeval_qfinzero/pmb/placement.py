@@ -171,6 +171,7 @@ def read_price(value: float, kind: Kind, field: str) -> int:
     price = exact_e4(value, field)
     if price <= 0:
         raise invalid(field, "prices are above 0")
+    # Rule 612 of Regulation NMS
     if price % price_step(kind, price):
         steps = "prices are in whole cents"
         if kind == "STOCK":

@@ -84,8 +84,10 @@ def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: Ma
         least = rules.option_short_floor_pct * spot_e4
     else:
         out_of_the_money = max(0, spot_e4 - contract.strike_e4)
+        # The floor of a put is of its strike, that of a call of the underlying.
         least = rules.option_short_floor_pct * contract.strike_e4
 
+    # FINRA Rule 4210(f)(2)(E)–(H)
     usual = rules.option_short_pct * spot_e4 - 100 * out_of_the_money
     return CONTRACT_SIZE * mark_e4 + max(usual, least) * CONTRACT_SIZE // 100
 
@@ -110,6 +112,7 @@ def margin_groups(
         return ()
 
     pairs = _spread_pairs(shorts, longs)
+    # The rule takes the lesser of both: never more than all of them uncovered.
     ways = [_combinations(shorts)]
     choices = (False, True) if pairs else (False,)
     for every_pair in choices:
@@ -143,6 +146,7 @@ def cash_account_groups(
 
 
 def _cash_secured(put: _ShortLot) -> MarginGroup:
+    # docs/qfinzero-margin.md, CASH_SECURED: the whole strike
     required = put.qty * CONTRACT_SIZE * put.contract.strike_e4
     return MarginGroup("CASH_SECURED", ((put.contract, -put.qty),), required)
 
@@ -232,6 +236,7 @@ def _spread_pairs(
     for lot in shorts:
         sold = lot.contract
         for bought in longs:
+            # docs/qfinzero-margin.md, SPREAD: no long option expires before the short ones.
             if bought.right != sold.right or bought.expiry < sold.expiry:
                 continue
 
@@ -265,6 +270,7 @@ def _spreads(
         if qty and (saves or every_pair):
             short_left[pair.sold] -= qty
             long_left[pair.bought] -= qty
+            # Universal spread rule (SEC Release 34-67752, FINRA Regulatory Notice 12-44)
             legs = sets.setdefault(pair.sold.expiry, Counter())
             legs.update({pair.sold: -qty, pair.bought: qty})
 
@@ -298,6 +304,7 @@ def _combinations(shorts: Sequence[_ShortLot]) -> tuple[MarginGroup, ...]:
         if put.uncovered_e4 > call.uncovered_e4:
             greater, other = put, call
 
+        # Cboe Margin Manual: the short straddle
         required = qty * (greater.uncovered_e4 + CONTRACT_SIZE * other.mark_e4)
         legs = ((call.contract, -qty), (put.contract, -qty))
         groups.append(MarginGroup("COMBINATION", legs, required))

@@ -416,4 +416,5 @@ def errors_table() -> str:
 
 
 def _class_text(cls: type) -> str:
-    return plain_text(" ".join((cls.__doc__ or "").split()))
+    text = (cls.__doc__ or "").partition("Example:")[0]
+    return plain_text(" ".join(text.split()))

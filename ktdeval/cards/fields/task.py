@@ -96,7 +96,8 @@ def task_problems(
 def _configured_days(window: str, dates: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the first and last day that a config gives a window, or that its name gives."""
     if window not in dates:
-        return dict(zip(("first", "last"), window.split(":"), strict=False))
+        first, _, last = window.partition(":")
+        return {"first": first, "last": last} if last else {}
 
     days = dates[window]
     return days if isinstance(days, Mapping) else {}

@@ -4,24 +4,38 @@ there are.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from card_cases import PROVENANCE, card, typed
 from compare_cards import make_card
+from ktdeval.calls.prices import Price, PriceEntry
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards import System, parse_card
 from ktdeval.cards.fields.calls import call_problems
+from ktdeval.cards.fields.coverage import Coverage, coverage_rows
 from ktdeval.cards.fields.cutoff import window_side
-from ktdeval.cards.fields.fact_types import SideDays
+from ktdeval.cards.fields.episode_parts import RoleUsage
+from ktdeval.cards.fields.fact_types import FurtherModelPart, SideDays, TaskPart, WindowPart
+from ktdeval.cards.fields.recorded_facts import DerivationBasis
+from ktdeval.cards.fields.roles import add_roles, derive_roles, role_problems, role_rows, sum_known
+from ktdeval.cards.fields.task import (
+    identity_problems,
+    never_ranked,
+    task_problems,
+    task_rows,
+)
 from ktdeval.cards.system import no_match
-from ktdeval.harness.chat_messages import Usage
+from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.market import Document, Documents
+from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import dumps_pretty
-from metric_cases import market, spec
+from metric_cases import TASK, market, spec
 
 
 @pytest.mark.parametrize(
@@ -136,3 +150,427 @@ def test_a_masked_card_says_in_which_scripts_of_the_documents_stocks_have_no_nam
         "Lunthra sales rose": (None, False),
         "公司的销售额上升": (["Han"], True),
     }
+
+
+# ---- roles: calls, tokens and cost by who asked which model
+
+OWN = Price(2.0, 8.0, cache_read=0.5)
+QUICK = Price(1.0, 4.0)
+
+
+def further(asked_as: str, price: PriceEntry | None = QUICK) -> FurtherModelPart:
+    """A model besides the card's own."""
+    return FurtherModelPart(
+        asked_as=asked_as,
+        name=f"acme/{asked_as}",
+        args={},
+        tool_protocol="native",
+        request_settings={},
+        price=price,
+        knowledge_cutoff="unknown",
+    )
+
+
+def role_usage(role: str, model: str = "", **counts: int) -> RoleUsage:
+    """Calls of a role: one, in which 1,000,000 tokens were read and 100,000 written, unless said
+    otherwise.
+    """
+    usual = {"calls": 1, "input_tokens": 1_000_000, "output_tokens": 100_000}
+    return RoleUsage(role=role, model=model, **usual | counts)
+
+
+def roled(*episodes: Sequence[RoleUsage], models: Sequence[FurtherModelPart] = ()) -> Any:
+    """A card of these calls by role, whose episodes report their sums."""
+    made = typed(card(range(len(episodes))))
+    used = []
+    for episode, roles in zip(made.episodes, episodes, strict=True):
+        tokens = sum((usage.tokens for usage in roles), Usage())
+        usage = structs.replace(episode.usage, **asdict(tokens))
+        uncounted = sum(usage.uncounted for usage in roles)
+        used.append(structs.replace(episode, roles=list(roles), usage=usage, uncounted=uncounted))
+
+    return structs.replace(made, episodes=used, further_models=list(models))
+
+
+def test_calls_of_a_role_to_a_model_are_added_up_in_the_order_in_which_they_first_occur() -> None:
+    tokens = dict(zip(USAGE_FIELDS, (50, 40, 30, 20, 10), strict=True))
+    more = dict(zip(USAGE_FIELDS, (1, 2, 3, 4, 5), strict=True))
+    usages = [
+        RoleUsage(role="trader", calls=5, failed=4, empty=3, uncounted=2, **tokens),
+        RoleUsage(role="analyst", model="quick", calls=1),
+        RoleUsage(role="trader", model="quick", calls=7, **more),
+        RoleUsage(role="trader", calls=10, failed=20, empty=30, uncounted=40, **more),
+    ]
+
+    added = add_roles(usages)
+
+    sums = dict(zip(USAGE_FIELDS, (51, 42, 33, 24, 15), strict=True))
+    assert added == [
+        RoleUsage(role="trader", calls=15, failed=24, empty=33, uncounted=42, **sums),
+        usages[1],
+        usages[2],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("usage", "usd"),
+    [
+        # a million read, and a hundred thousand written: at 2 and 8, and at 1 and 4 USD a million
+        (role_usage("trader"), 2.8),
+        (role_usage("trader", "quick"), 1.4),
+        (role_usage("trader", cache_read_tokens=500_000), 0.5 * 2 + 0.5 * 0.5 + 0.8),
+        (role_usage("trader", "dark"), None),
+        (role_usage("trader", "of another card"), None),
+        (role_usage("trader", uncounted=1), None),
+        (role_usage("trader", "quick", uncounted=1), None),
+        (role_usage("trader", "quick", empty=1, failed=2), 1.4),
+    ],
+)
+def test_tokens_of_a_role_cost_what_the_model_costs_that_it_asked(
+    usage: RoleUsage, usd: float | None
+) -> None:
+    facts = roled([usage], models=[further("quick"), further("dark", None)])
+
+    (cost,) = derive_roles(DerivationBasis(facts, OWN))
+
+    assert cost.usd == (None if usd is None else pytest.approx(usd))
+    assert cost.tokens == usage.tokens
+
+
+def test_a_role_costs_nothing_known_where_the_cards_model_has_no_price() -> None:
+    facts = roled([role_usage("trader"), role_usage("trader", "quick")], models=[further("quick")])
+
+    costs = derive_roles(DerivationBasis(facts, None))
+
+    assert [cost.usd for cost in costs] == [None, pytest.approx(1.4)]
+
+
+def test_roles_are_of_all_finished_episodes() -> None:
+    facts = roled([role_usage("trader")], [role_usage("trader", calls=3), role_usage("critic")])
+
+    costs = derive_roles(DerivationBasis(facts, OWN))
+
+    assert [(cost.role, cost.calls, cost.usd) for cost in costs] == [
+        ("trader", 4, pytest.approx(5.6)),
+        ("critic", 1, pytest.approx(2.8)),
+    ]
+
+
+def test_tokens_and_cost_of_each_model_of_a_team_are_rows() -> None:
+    """The own model answered two roles; one call of model dark has no price."""
+    usages = [
+        role_usage("trader"),
+        role_usage("critic", input_tokens=500, output_tokens=0),
+        role_usage("trader", "quick"),
+        role_usage("trader", "dark", input_tokens=7, output_tokens=5),
+    ]
+    facts = roled(usages, models=[further("quick"), further("dark", None)])
+
+    rows = list(role_rows(derive_roles(DerivationBasis(facts, OWN)), facts))
+
+    assert rows == [
+        ("tokens of builtin/momentum", "1,000,500 in, 100,000 out, 2.80 USD"),
+        ("tokens of quick", "1,000,000 in, 100,000 out, 1.40 USD"),
+        ("tokens of dark", "7 in, 5 out, cost not known"),
+    ]
+
+
+def test_roles_that_all_asked_the_cards_model_have_no_rows_of_models() -> None:
+    facts = roled([role_usage("trader"), role_usage("critic")])
+
+    assert list(role_rows(derive_roles(DerivationBasis(facts, OWN)), facts)) == []
+
+
+def test_a_sum_with_an_unknown_part_is_not_known() -> None:
+    assert sum_known([1.0, 0.5]) == 1.5
+    assert sum_known([]) == 0.0
+    assert sum_known([1.0, None, 0.5]) is None
+
+
+WHERE = ("episodes", 1, "roles")
+
+
+@pytest.mark.parametrize(
+    ("usage", "changes", "problems"),
+    [
+        (role_usage("trader", "quick"), {}, []),
+        (role_usage("trader"), {}, []),
+        (role_usage("trader", "slow"), {}, [((*WHERE, 1, "model"), "is no model of the card")]),
+        (
+            role_usage("trader"),
+            {"output_tokens": 1},
+            [(WHERE, "do not add up to the tokens of the episode")],
+        ),
+        (
+            role_usage("trader", uncounted=2),
+            {"uncounted": 1},
+            [(WHERE, "do not add up to the uncounted replies of the episode")],
+        ),
+    ],
+)
+def test_roles_are_of_models_of_the_card_and_add_up_to_their_episode(
+    usage: RoleUsage, changes: dict[str, int], problems: list[Any]
+) -> None:
+    """The first episode reports tokens and no role, as of an agent without roles."""
+    facts = roled([], [role_usage("critic"), usage], models=[further("quick")])
+    first, second = facts.episodes
+    first = structs.replace(first, usage=structs.replace(first.usage, input_tokens=9))
+    if "output_tokens" in changes:
+        second = structs.replace(second, usage=structs.replace(second.usage, **changes))
+    else:
+        second = structs.replace(second, **changes)
+
+    stated = structs.replace(facts, episodes=[first, second])
+
+    assert list(role_problems(derive_roles(DerivationBasis(stated, OWN)), stated)) == problems
+
+
+# ---- coverage
+
+
+def coverage(decided: int, planned: int = 100, steps: int = 100) -> Coverage:
+    """The coverage of 3 of 4 planned episodes."""
+    return Coverage(
+        episodes_planned=4,
+        episodes_finished=3,
+        steps_planned=planned,
+        steps=steps,
+        steps_decided=decided,
+    )
+
+
+@pytest.mark.parametrize(
+    ("decided", "planned", "is_low", "percent"),
+    [
+        (95, 100, False, "95.0"),
+        (94, 100, True, "94.0"),
+        (9_496, 10_000, True, "94.9"),
+        (9_499, 10_000, True, "94.9"),
+        (9_500, 10_000, False, "95.0"),
+        (0, 100, True, "0.0"),
+        (100, 100, False, "100.0"),
+        (0, 0, False, "0.0"),
+        (1, 1, False, "100.0"),
+    ],
+)
+def test_coverage_is_low_below_95_percent_of_the_planned_steps(
+    decided: int, planned: int, is_low: bool, percent: str
+) -> None:
+    made = coverage(decided, planned)
+
+    assert (made.is_low, made.decided_percent, made.missing) == (is_low, percent, 1)
+
+
+@pytest.mark.parametrize(
+    ("decided", "steps", "is_undecided"), [(0, 5, True), (0, 1, True), (1, 5, False), (0, 0, False)]
+)
+def test_a_model_decided_nothing_where_there_were_steps_to_decide(
+    decided: int, steps: int, is_undecided: bool
+) -> None:
+    assert coverage(decided, steps=steps).is_undecided is is_undecided
+
+
+@pytest.mark.parametrize(
+    ("seeds", "failed", "limit", "expected"),
+    [
+        ((0, 1, 2), (), None, (3, 3, 15, 15, 15)),
+        ((0, 1, 2), (1,), None, (3, 2, 15, 10, 10)),
+        ((0, 1), (1,), 3, (2, 1, 6, 3, 3)),
+        ((0, 1), (0, 1), None, (2, 0, 10, 0, 0)),
+    ],
+)
+def test_coverage_counts_the_steps_of_the_plan_and_of_finished_episodes(
+    seeds: tuple[int, ...],
+    failed: tuple[int, ...],
+    limit: int | None,
+    expected: tuple[int, ...],
+) -> None:
+    made = typed(card(seeds, failed, limit)).coverage
+
+    assert structs.astuple(made) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "episodes", "decided"),
+    [
+        (coverage(99), "3 of 4 finished", "99 of 100 steps decided by the model = 99.0 %"),
+        (
+            coverage(1, planned=2_000, steps=1_500),
+            "3 of 4 finished",
+            "1 of 1,500 steps decided by the model = 0.1 %; 2,000 steps planned",
+        ),
+        (
+            coverage(0, planned=1, steps=0),
+            "3 of 4 finished",
+            "0 of 0 steps decided by the model; 1 step planned",
+        ),
+    ],
+)
+def test_a_card_shows_how_much_was_run_and_decided(
+    made: Coverage, episodes: str, decided: str
+) -> None:
+    assert list(coverage_rows(made, typed(card()))) == [
+        ("episodes", episodes),
+        ("coverage", decided),
+    ]
+
+
+# ---- task
+
+
+def test_the_task_of_a_card_is_that_of_its_plan() -> None:
+    made = typed(card()).task
+
+    assert structs.asdict(made) == {
+        "name": "blinded_open_research",
+        "version": "1",
+        "mask": "blinded",
+        "mode": "open_research",
+        "hash": content_hash(dict(TASK)),
+        "config": dict(TASK),
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({}, ""),
+        ({"never_ranked": None}, ""),
+        ({"never_ranked": ""}, ""),
+        ({"never_ranked": "a person\nsteers it"}, "a person steers it"),
+    ],
+)
+def test_a_config_may_say_why_its_cards_are_never_ranked(
+    config: dict[str, Any], reason: str
+) -> None:
+    assert never_ranked(config) == reason
+
+
+JULY = {"first": "2024-07-01", "last": "2024-07-31"}
+
+
+@pytest.mark.parametrize(
+    ("config", "problems"),
+    [
+        ({}, []),
+        ({"name": "blinded_open_research", "version": "1"}, []),
+        ({"mask": "blinded", "mode": "open_research", "windows": {"July": JULY}}, []),
+        (
+            {"name": "bright"},
+            [(("task", "name"), "is 'blinded_open_research', the task's config says 'bright'")],
+        ),
+        ({"version": "2"}, [(("task", "version"), "is '1', the task's config says '2'")]),
+        ({"mask": "bright"}, [(("task", "mask"), "is 'blinded', the task's config says 'bright'")]),
+        ({"mode": ""}, [(("task", "mode"), "is 'open_research', the task's config says ''")]),
+        (
+            {"windows": {}},
+            [
+                (
+                    ("windows", 0, "first"),
+                    "is 2024-07-01, window 'July' of the task's config has no such day",
+                ),
+                (
+                    ("windows", 0, "last"),
+                    "is 2024-07-31, window 'July' of the task's config has no such day",
+                ),
+            ],
+        ),
+        (
+            {"windows": {"July": {**JULY, "last": "2024-07-30"}}},
+            [
+                (
+                    ("windows", 0, "last"),
+                    "is 2024-07-31, window 'July' of the task's config says 2024-07-30",
+                )
+            ],
+        ),
+        (
+            {"windows": {"July": 3}},
+            [
+                (
+                    ("windows", 0, "first"),
+                    "is 2024-07-01, window 'July' of the task's config has no such day",
+                ),
+                (
+                    ("windows", 0, "last"),
+                    "is 2024-07-31, window 'July' of the task's config has no such day",
+                ),
+            ],
+        ),
+        ({"windows": ["July"]}, []),
+    ],
+)
+def test_task_and_windows_of_a_card_follow_from_the_tasks_config(
+    config: dict[str, Any], problems: list[Any]
+) -> None:
+    window = WindowPart(name="July", **JULY, days=23)
+
+    assert list(task_problems(typed(card()).task, [window], config)) == problems
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("2024-07-01:2024-07-31", {}),
+        ("2024-07-01:2024-07-30", {"last": "says 2024-07-30"}),
+        ("2024-07-01:2024-07-31:x", {"last": "says 2024-07-31:x"}),
+        ("2024-07-01", {"first": "has no such day", "last": "has no such day"}),
+    ],
+)
+def test_a_window_that_the_config_does_not_list_is_named_by_its_days(
+    name: str, says: dict[str, str]
+) -> None:
+    window = WindowPart(name=name, **JULY, days=23)
+
+    found = list(task_problems(typed(card()).task, [window], {"windows": {"August": JULY}}))
+
+    expected = []
+    for field, words in says.items():
+        text = f"is {JULY[field]}, window {name!r} of the task's config {words}"
+        expected.append((("windows", 0, field), text))
+
+    assert found == expected
+
+
+def test_a_task_without_a_mask_may_have_an_empty_one_in_its_config() -> None:
+    bare = TaskPart(name="sums", version="1", hash="a" * 64, config={})
+
+    assert list(task_problems(bare, [], {"name": "sums", "mask": None, "mode": ""})) == []
+
+
+@pytest.mark.parametrize("is_of_config", [True, False])
+def test_the_hash_of_a_task_is_that_of_its_config(is_of_config: bool) -> None:
+    facts = typed(card())
+    task = facts.task
+    if not is_of_config:
+        task = structs.replace(task, config={**task.config, "sources": []})
+
+    problems = list(identity_problems(task, facts))
+
+    expected = [(("task", "hash"), "is not the hash of the task's config")]
+    assert problems == ([] if is_of_config else expected)
+
+
+@pytest.mark.parametrize(
+    ("task", "rows"),
+    [
+        (
+            {"mask": "blinded", "mode": "open_research"},
+            [("task", "sums, version 3 (blinded, open_research)")],
+        ),
+        ({"mask": "blinded"}, [("task", "sums, version 3 (blinded)")]),
+        ({}, [("task", "sums, version 3")]),
+        ({"config": {"left_out": []}}, [("task", "sums, version 3")]),
+        ({"config": {"left_out": "news"}}, [("task", "sums, version 3")]),
+        (
+            {"config": {"left_out": ["news", 3]}},
+            [("task", "sums, version 3"), ("left out", "news, 3")],
+        ),
+    ],
+)
+def test_a_card_names_its_task_and_what_a_compact_prompt_left_out(
+    task: dict[str, Any], rows: list[Any]
+) -> None:
+    part = TaskPart(**{"name": "sums", "version": "3", "hash": "a" * 64, "config": {}} | task)
+
+    assert list(task_rows(part, typed(card()))) == rows

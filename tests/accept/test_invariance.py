@@ -9,7 +9,7 @@ import itertools
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,15 @@ from ktdeval.errors import CardError
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.storage import load_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_compare.compared_cards import Entrant, load_entrants
-from ktdeval_compare.episode_distance import FIGURES, course_of, distances, parted_on
+from ktdeval_compare.episode_distance import FIGURES, course_of, distances
 from ktdeval_compare.label_invariance import InvarianceOptions, invariance
 from ktdeval_compare.mask_key_effect import first_listed, profits_of
-from metric_cases import CODES, order, step
 from paths import SUPPORT
 from run_support import ktdeval, store_market
 from tables import on_each_row
@@ -114,110 +112,14 @@ def orders_of(path: Path) -> dict[tuple[str, int], list[Counter[Any]]]:
     }
 
 
-# ---- figures of a pair, by hand
+# ---- models
 
 
-def ledger(*steps: tuple[int, Sequence[dict[str, Any]], Sequence[dict[str, Any]]]) -> Ledger:
-    """NAV in fen, orders and positions of each step; 1,000 CNY to begin with."""
-    made = []
-    for number, (nav, orders, positions) in enumerate(steps):
-        record = {
-            **step(0, nav),
-            "step": number,
-            "decided_on": f"2024-01-0{number + 2}",
-            "filled_on": f"2024-01-0{number + 3}",
-        }
-        made.append(
-            {
-                **record,
-                "orders": list(orders),
-                "positions": list(positions),
-                "cash_minor": 50_000,
-                "open_nav_minor": 100_000,
-            }
-        )
-    return Ledger({}, 100_000, from_plain(made, list[StepRecord], "steps"))
-
-
-HELD = [
-    {"code": CODES[0], "shares": 100, "locked": 0, "price_ticks": 100_000, "value_minor": 100_000}
-]
-
-
-def test_figures_by_hand() -> None:
-    """Three steps: the same purchase; then the same account and another decision; then other
-    accounts and no orders.
-    """
-    same = order(CODES[0], filled=10)
-    one = ledger(
-        (100_000, [same], []), (110_000, [order(CODES[0], filled=20)], HELD), (110_000, [], HELD)
-    )
-    other = ledger(
-        (100_000, [same], []), (100_000, [order(CODES[1], filled=30), same], []), (121_000, [], [])
-    )
-    found = distances(course_of(one), course_of(other))
-    # Orders by step: {a} {a}; {b'} {b, a}: as decided all weigh 0.05, so that `a` is in both; {}
-    # {}.
-    assert found["decisions"] == pytest.approx(1 / 3)
-    assert found["decisions_alike"] == pytest.approx(1 / 2)
-    assert found["orders"] == pytest.approx(1 - 2 / 3)
-    # Filled, as shares of 1,000 CNY: 0.1 in both; then 0.2 of the first asset against 0.1, and 0.3
-    # of the second against none.
-    assert found["turnover"] == pytest.approx((0.1 + 0.3) / (0.2 + 0.3 + 0.3))
-    assert found["nav"] == pytest.approx((0 + np.log(1.1) + np.log(1.1)) / 3)
-    assert found["total_return"] == pytest.approx(0.11)
-    assert parted_on(course_of(one), course_of(other)) == "2024-01-04"
-
-
-def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_and_asset_are() -> (
-    None
-):
-    base = order(CODES[0], filled=0)
-
-    def decisions(*orders: dict[str, Any]) -> float | str:
-        return distances(
-            course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, [])))
-        )["decisions"]
-
-    assert (
-        decisions(
-            {
-                **base,
-                "confidence": 0.9,
-                "reason": "another thought",
-                "status": "rejected",
-                "rule": "lot",
-            }
-        )
-        == 0.0
-    )
-    for change in (
-        {"side": "SELL"},
-        {"target_weight": 0.06},
-        {"target_weight": None, "shares": 100},
-        {"code": CODES[1]},
-    ):
-        assert decisions({**base, **change}) == 1.0, change
-    assert decisions({**base, "code": None, "stock_id": "asset_9999"}) == 1.0
-    assert decisions(base, base) == 1.0
-    two = [order(CODES[0]), order(CODES[1])]
-    left, right = (course_of(ledger((100_000, orders, []))) for orders in (two, two[::-1]))
-    assert set(distances(left, right).values()) == {0.0}
-
-
-def test_figures_are_symmetric_and_without_orders_there_is_no_share_of_them(
-    session: Session,
-) -> None:
-    still = course_of(ledger((100_000, [], [])))
-    undefined = {"orders": "neither gave an order", "turnover": "neither traded"}
-    assert distances(still, still) == dict.fromkeys(FIGURES, 0.0) | undefined
+def test_figures_are_symmetric(session: Session) -> None:
     folders = map(RunFolder.load, session.draws("test/low_labels", 2))
     left, right = (course_of(folder.load_ledger(folder.manifest.specs[0])) for folder in folders)
     assert distances(left, right) == pytest.approx(distances(right, left))
     assert set(distances(left, left).values()) == {0.0}
-
-
-# ---- models
 
 
 @pytest.mark.parametrize("model", BLIND)

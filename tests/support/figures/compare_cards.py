@@ -125,10 +125,11 @@ def save_run(
     returns: Mapping[Cell, Sequence[float]],
     years: Mapping[str, int] = MappingProxyType({}),
     held: Mapping[Cell, int] = MappingProxyType({}),
+    orders: Mapping[Cell, Mapping[int, Sequence[Mapping[str, Any]]]] = MappingProxyType({}),
 ) -> Path:
     """Write a card with ledgers beside it, whose NAVs have these daily returns on consecutive days
     of each window, with 252 days a year unless `years` gives others; `held`: at how many closes,
-    the first ones, a stock is held.
+    the first ones, a stock is held; `orders`: those of some steps, by number.
     """
     for episode in card["episodes"]:
         cell = episode["window"], episode["seed"]
@@ -148,6 +149,7 @@ def save_run(
                     "step": number,
                     "decided_on": str(days[number]),
                     "filled_on": str(days[number + 1]),
+                    "orders": list(orders.get(cell, {}).get(number, ())),
                 }
             )
         year = years.get(episode["window"], 252)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from msgspec import structs
 
@@ -107,6 +108,86 @@ def test_a_score_without_a_value_has_a_reason() -> None:
     ]
     row = by_label(ranked_tables(board)["all"])["house/leaky"]
     assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
+
+
+def scored(change):
+    """The first entry of a scoring board with a changed card."""
+    return changed(scoring_board().entries[0], change)
+
+
+def test_chance_is_the_median_of_what_it_gives_on_the_samples_of_each_card() -> None:
+    board = scoring_board()
+    other = changed(
+        board.entries[1], lambda card: card["scores"]["right_name"].update(baseline=0.15)
+    )
+
+    table = ranked_tables(replace(board, entries=(board.entries[0], other)))["all"]
+
+    value, low, high, kind, n = shown(table, "chance", "right_name")
+    assert (value, low, high) == pytest.approx((0.1, 0.075, 0.125))
+    assert (kind, n) == ("interquartile", 2)
+    assert by_label(table)["chance"]["model"] == "chance alone"
+
+
+def test_without_a_figure_for_chance_there_is_no_row_of_it() -> None:
+    board = scoring_board()
+
+    def forget(card) -> None:
+        for score in card["scores"].values():
+            score["baseline"] = None
+
+    entries = tuple(changed(each, forget) for each in board.entries)
+
+    rows = by_label(ranked_tables(replace(board, entries=entries))["all"])
+
+    assert list(rows) == ["house/blind", "house/leaky"]
+
+
+COLUMNS = ["decided", "cost_usd", "tokens"]
+
+
+def test_a_scoring_card_has_its_own_cost_and_the_median_of_its_tokens() -> None:
+    """By hand: 38 of 40 samples answered; 400 and 200 tokens read, 40 and 40 written."""
+
+    def use(card) -> None:
+        card["cost"]["per_episode"] = {"value": 0.25, "n": 2, "undefined": {}}
+        card["episodes"][0]["usage"]["input_tokens"] = 400
+
+    figures = score_figures([scored(use)], COLUMNS)
+
+    assert figures.value.tolist() == [[38 / 40, 0.25, (440 + 240) / 2]]
+    assert figures.n.tolist() == [[40, 2, 2]]
+    assert figures.reasons == [{}]
+    assert figures.planned.tolist() == [0]
+
+
+def test_a_scoring_card_says_why_it_has_no_cost_and_no_tokens() -> None:
+    def bare(card) -> None:
+        card["cost"] = {"value": None, "reason": "no price of the model is known"}
+        card["coverage"]["steps_planned"] = 0
+        card["episodes"] = []
+
+    figures = score_figures([scored(bare)], COLUMNS)
+
+    assert np.isnan(figures.value).all()
+    assert figures.n.tolist() == [[0, 0, 0]]
+    assert figures.reasons == [
+        {
+            "decided": "no sample was planned",
+            "cost_usd": "no price of the model is known",
+            "tokens": "no finished episode",
+        }
+    ]
+
+
+def test_uncounted_replies_of_a_scoring_card_leave_its_tokens_undefined() -> None:
+    def uncount(card) -> None:
+        card["episodes"][1]["uncounted"] = 1
+
+    figures = score_figures([scored(uncount)], ["tokens"])
+
+    assert np.isnan(figures.value).all()
+    assert "1 reply" in figures.reasons[0]["tokens"]
 
 
 def test_scores_pair_no_windows() -> None:
@@ -216,6 +297,26 @@ def test_every_column_is_described(forged, forged_tables) -> None:
     )
     assert shown[:3] == ["total_return", "excess", "selection_alpha"]
     assert len(shown) < 10
+
+
+def test_columns_of_a_trading_task_are_a_choice_with_the_figure_of_the_ranks() -> None:
+    columns = ["hhi", "total_return", "sharpe", "excess", "my_metric", "tokens"]
+
+    assert default_columns(columns, "my_metric") == [
+        "total_return",
+        "sharpe",
+        "excess",
+        "my_metric",
+    ]
+    assert default_columns(columns, "total_return") == ["total_return", "sharpe", "excess"]
+
+
+def test_of_many_scores_the_first_four_are_shown_with_the_figure_of_the_ranks() -> None:
+    columns = ["a", "b", "c", "d", "e", "f", "decided", "cost_usd", "tokens"]
+
+    assert default_columns(columns, "f") == ["f", "a", "b", "c", "d", "decided", "cost_usd"]
+    assert default_columns(columns, "b") == ["b", "a", "c", "d", "decided", "cost_usd"]
+    assert default_columns(columns, "unknown") == ["a", "b", "c", "d", "decided", "cost_usd"]
 
 
 def test_scores_are_described_by_their_task() -> None:

@@ -15,6 +15,7 @@ from board_cards import changed
 from board_ranks import (
     EMPTY,
     LOW,
+    WINDOWS,
     entry,
     make_board,
     make_entry,
@@ -24,8 +25,9 @@ from board_ranks import (
 )
 from card_cases import typed
 from compare_cards import make_card
+from ktdeval.runner import DrawnKey, Registration
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_board.document_types import Rerun
 from ktdeval_board.ranking.head_to_head import (
     FIELDS,
@@ -35,8 +37,14 @@ from ktdeval_board.ranking.head_to_head import (
     pairs_index,
     windows_of,
 )
-from ktdeval_board.ranking.model_pages import history, mask_effects, model_pages
-from ktdeval_board.rules import Erratum, WindowRule
+from ktdeval_board.ranking.model_pages import (
+    history,
+    mask_effects,
+    mean_exposures,
+    model_pages,
+)
+from ktdeval_board.registrations import FiledRegistration, Registrations
+from ktdeval_board.rules import Erratum, Excuse, WindowRule
 from ktdeval_compare.compare import CompareOptions, compare
 from ktdeval_compare.compared_cards import Entrant
 from ktdeval_compare.mask_effects import EffectsOptions as EffectOptions, effects
@@ -141,6 +149,9 @@ def test_tests_of_pairs_match_compare(windows, kind) -> None:
     assert (ours["n"], ours["method"]) == (len(windows), wilcoxon["method"])
     for mine, other in (
         ("p", theirs["p"]),
+        ("nonzero", wilcoxon["n_nonzero"]),
+        ("smallest", wilcoxon["smallest_p"]),
+        ("confidence", shift["confidence"]),
         ("effect", wilcoxon["rank_biserial"]),
         ("value", shift["value"]),
         ("low", shift["low"]),
@@ -181,6 +192,56 @@ def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
     chosen = paired_cards(rows)
     assert chosen == [*map(str, range(35)), *map(str, range(45, 50))]
     assert len(chosen) == MOST_PAIRED
+
+
+def row_of(card: str, rank: int | None, baseline: str | None = None) -> dict:
+    """A row of a table, as far as pairing reads it."""
+    return {"card": card, "rank": rank, "baseline": baseline}
+
+
+@pytest.mark.parametrize(("sharing", "are_chosen"), [(2, True), (3, False)])
+def test_cards_that_share_a_rank_are_paired_all_or_none(sharing: int, are_chosen: bool) -> None:
+    """Two baselines and 36 cards leave two of forty places."""
+    best = [row_of(f"{rank}", rank) for rank in range(1, 37)]
+    shared = [row_of(f"tied {number}", 37) for number in range(sharing)]
+    baselines = [row_of("rule", None, "rule"), row_of("random", None, "random")]
+
+    chosen = paired_cards([*best, *shared, *baselines])
+
+    expected = [row["card"] for row in best]
+    expected += [row["card"] for row in shared if are_chosen]
+    assert chosen == [*expected, "rule", "random"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "last"), [(None, "2024-02-20"), (10, WINDOWS["W1"][1])], ids=["whole", "limited"]
+)
+def test_days_of_a_window_are_those_of_a_whole_run(limit: int | None, last: str) -> None:
+    """Windows that share their last days only by the rule; a limited run says nothing of them."""
+
+    def shorten(card) -> None:
+        card["limit"] = limit
+        card["episodes"][0]["last_day"] = "2024-02-20"
+
+    spans = {"W1": WINDOWS["W1"], "W2": ("2024-02-21", "2024-04-25")}
+    one = changed(entry("house/one", 0.0, 0.0), shorten)
+    board = make_board([one], windows=rules_of(spans))
+    division = board.rules.divisions[0]
+
+    index = pairs_index(windows_of(board, division), [])
+
+    assert index["overlap"] is (last > "2024-02-20")
+
+
+def test_a_metric_that_one_card_lacks_is_no_pair() -> None:
+    one = entry("house/one", 0.1, 0.2, metrics={"extra": two(0.1, 0.2)})
+    other = entry("house/two", 0.0, 0.0)
+    board = make_board([one, other])
+
+    tests = pair_tests([one, other], windows_of(board, board.rules.divisions[0]))
+
+    assert "extra" not in tests[one.card_id][other.card_id]
+    assert "total_return" in tests[other.card_id][one.card_id]
 
 
 def test_windows_without_overlap_count_in_full() -> None:
@@ -393,6 +454,193 @@ def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
         ("2026-01-05", "house/b", 0.3),
         ("2026-01-09", "house/d", 0.4),
     ]
+
+
+def filed(answer: str) -> FiledRegistration:
+    """A registration that is open, drawn, or drawn and excused with or without a name."""
+    plain = {
+        "board": "tiny",
+        "division": "main",
+        "task": {"name": "t", "version": "1", "hash": "a" * 64},
+        "snapshot": "b" * 64,
+        "windows": [{"name": "W1", "first": "2024-01-02", "last": "2024-02-26"}],
+        "seeds": [0],
+        "rules": "strict",
+        "system": {
+            "model": "acme/one",
+            "model_args": {},
+            "agent": "react",
+            "agent_args": {},
+            "call": {},
+        },
+        "submitter": {"name": "A team", "contact": "team@example.com"},
+        "registered_on": "2026-01-01",
+    }
+    registration = from_plain(plain, Registration, "registration")
+    drawn = DrawnKey(
+        id=registration.id,
+        registration=registration,
+        mask_key="a" * 32,
+        drawn_on="2026-01-02",
+    )
+    excuse = Excuse(registration.id, "2026-01-03", "the market was withdrawn", answer)
+    return FiledRegistration(
+        "registrations/x.json",
+        registration,
+        None if answer == "open" else drawn,
+        excuse if answer in ("", "the board") else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "kinds", "end"),
+    [
+        ("open", ["registered"], ""),
+        ("drawn", ["registered", "drawn"], ""),
+        ("", ["registered", "drawn", "excused"], "was excused: the market was withdrawn"),
+        (
+            "the board",
+            ["registered", "drawn", "excused"],
+            "was excused: the market was withdrawn (the board)",
+        ),
+    ],
+)
+def test_history_tells_what_became_of_a_registration(
+    answer: str, kinds: list[str], end: str
+) -> None:
+    registration = filed(answer)
+    board = replace(make_board([]), registrations=Registrations((registration,)))
+
+    events = history(board, {})["events"]
+
+    words = f"{registration.id[:12]} (acme/one with agent react)"
+    assert [event["kind"] for event in events] == kinds
+    assert [event["date"] for event in events] == ["2026-01-01", "2026-01-02", "2026-01-03"][
+        : len(kinds)
+    ]
+    assert {event["division"] for event in events} == {"main"}
+    texts = [event["text"] for event in events]
+    assert texts[0] == f"{words} was registered by A team"
+    assert texts[1:2] in ([], [f"the key of registration {words} was drawn"])
+    assert texts[2:] == ([f"registration {words} {end}"] if end else [])
+
+
+def test_a_check_that_ran_no_step_again_counts_none() -> None:
+    one = entry("house/one", 0.1, 0.1)
+    checked = replace(one, verdict=make_verdict("blinded", steps=0))
+    unchecked = entry("house/two", 0.1, 0.1, tier="unchecked")
+
+    events = history(make_board([checked, unchecked]), {})["events"]
+
+    texts = [event["text"] for event in events if event["kind"] == "checked"]
+    assert texts == ["house/one was checked: blinded"]
+
+
+def test_a_card_of_no_division_has_events_and_a_page_without_a_place() -> None:
+    one = entry("house/one", 0.1, 0.1)
+    board = make_board([one])
+    stray = replace(board, entries=(replace(board.entries[0], division=None),))
+
+    events = history(stray, {"main": ranked_tables(board)})["events"]
+    ((name, page),) = model_pages(stray, {"main": {"all": {"rows": []}}})
+
+    assert {event["division"] for event in events} == {None}
+    (card,) = page["cards"]
+    assert (name, card["division"], card["of"]) == ("house/one", None, 0)
+    assert (card["rank"], card["tie"], card["ranked"], card["why"]) == (None, None, None, None)
+
+
+def test_a_page_counts_the_ranked_cards_of_the_division() -> None:
+    entries = [entry("house/one", 0.1, 0.1), entry("house/two", 0.2, 0.2)]
+    board = make_board([*entries, entry("house/odd", 0.3, 0.3, tier="unchecked")])
+
+    pages = dict(model_pages(board, {"main": ranked_tables(board)}))
+
+    shown = {}
+    for name, page in pages.items():
+        (card,) = page["cards"]
+        shown[name] = (card["rank"], card["of"], card["ranked"], card["division"])
+
+    assert shown == {
+        "house/odd": (None, 2, False, "main"),
+        "house/one": (2, 2, True, "main"),
+        "house/two": (1, 2, True, "main"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("details", "expected"),
+    [
+        ([{"SIZE": 1.0, "BETA": 2}, {"SIZE": 2.0, "BETA": 4}], {"BETA": 3.0, "SIZE": 1.5}),
+        ([{"SIZE": 1.0}, {"SIZE": None, "BETA": True}], {"SIZE": 1.0}),
+        ([{"SIZE": "x"}, {"BETA": 0.5}], {"BETA": 0.5}),
+        ([[1.0], None], {}),
+    ],
+)
+def test_exposures_of_a_page_are_medians_of_the_figures_that_are_numbers(
+    details: list, expected: dict
+) -> None:
+    def expose(card) -> None:
+        for episode, exposures in zip(card["episodes"], details, strict=True):
+            metric = episode["metrics"]["selection_alpha"]
+            metric["detail"] = {"mean_exposures": exposures}
+
+    one = changed(entry("house/one", 0.1, 0.1, alphas=two(0.1, 0.1)), expose)
+
+    assert mean_exposures(one.card) == expected
+
+
+@pytest.mark.parametrize("detail", [None, 3, {}])
+def test_a_card_without_exposures_has_none_on_its_page(detail) -> None:
+    def expose(card) -> None:
+        for episode in card["episodes"]:
+            episode["metrics"]["selection_alpha"]["detail"] = detail
+
+    one = entry("house/one", 0.1, 0.1, alphas=two(0.1, 0.1))
+    bare = changed(one, lambda card: [each["metrics"].clear() for each in card["episodes"]])
+
+    assert mean_exposures(changed(one, expose).card) == {}
+    assert mean_exposures(one.card) == mean_exposures(bare.card) == {}
+
+
+def test_lines_of_an_attribution_have_the_ends_that_there_are() -> None:
+    lines = {
+        "style": {
+            "value": 0.0123456789,
+            "n": 2,
+            "undefined": {},
+            "quartiles": {"low": -0.5, "high": 0.25},
+        },
+        "trading": {"value": 0.5, "n": 1, "undefined": {}},
+        "rest": {"value": None, "n": 0, "undefined": {}, "reason": "no steps"},
+    }
+
+    one = changed(
+        entry("house/one", 0.1, 0.1),
+        lambda card: card.update(attribution={"value": {"lines": lines}}),
+    )
+    board = make_board([one])
+
+    ((_, page),) = model_pages(board, {"main": ranked_tables(board)})
+
+    (card,) = page["cards"]
+    assert card["attribution"] == {
+        "style": {"value": 0.0123457, "low": -0.5, "high": 0.25, "n": 2},
+        "trading": {"value": 0.5, "low": None, "high": None, "n": 1},
+        "rest": {"value": None, "low": None, "high": None, "n": 0},
+    }
+
+
+def test_a_mask_effect_of_one_window_has_a_value_and_a_reason_for_no_interval() -> None:
+    """By hand: 5 % under bright, 2 % under blinded."""
+    bright = masked("bright", {("W1", 0): 0.05})
+    blinded = masked("blinded", {("W1", 0): 0.02})
+
+    (row,) = [row for row in mask_effects([bright, blinded]) if row["metric"] == "total_return"]
+
+    assert (row["value"], row["low"], row["high"], row["n"]) == (0.03, None, None, 1)
+    assert row["reason"] == "one window says nothing of other windows"
+    assert (row["system"], row["agent"], row["place"]) == ("house/one", "react", 0)
 
 
 # ==== scoring tasks, labels and columns

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec import structs
 
 from board_cards import changed
 from board_ranks import (
@@ -101,6 +102,44 @@ def test_rounding_is_to_six_significant_digits_in_the_shortest_decimals(values) 
     assert json.dumps(six_digits(exact).tolist()) == json.dumps(
         [float(f"{value:.6g}") for value in exact]
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"),
+    [
+        (1.23456789e-17, 1.23457e-17),
+        (1.23456789e-18, 1.23456789e-18),
+        (1.23456789e27, 1.23457e27),
+        (1.23456789e29, 1.23456789e29),
+        (-123456.5, -123456.0),
+        (0.0, 0.0),
+    ],
+)
+def test_figures_beyond_exact_powers_of_ten_stay_as_they_are(value: float, rounded: float) -> None:
+    """Powers of ten are exact up to the 22nd; halves are rounded to even."""
+    assert six_digits(np.array([value])).tolist() == [rounded]
+
+
+def test_no_zero_of_a_table_has_a_minus() -> None:
+    zeros = np.array([[[-0.0], [-0.0], [-0.0]]])
+
+    middle, low, high, _ = medians(zeros)
+
+    shown_zeros = [each.tolist() for each in (six_digits(zeros[0]), middle, low, high)]
+    assert "-" not in json.dumps(shown_zeros)
+
+
+def test_in_a_scope_of_one_episode_its_own_interval_is_shown() -> None:
+    """Of two windows the second alone has a figure of selection."""
+    interval = {"kind": "bootstrap", "low": -0.5, "high": 0.75}
+    alphas = two(None, None) | {("W2", 0): metric(0.25, interval=interval)}
+
+    tables = ranked_tables(make_board([entry("house/one", 0.1, 0.2, alphas=alphas)]))
+
+    own = (0.25, -0.5, 0.75, "bootstrap", 1)
+    assert shown(tables["all"], "house/one", "selection_alpha") == own
+    assert shown(tables["W2"], "house/one", "selection_alpha") == own
+    assert shown(tables["W1"], "house/one", "selection_alpha") == (None, None, None, None, 0)
 
 
 def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
@@ -231,6 +270,103 @@ def test_without_series_and_price_the_figures_have_reasons() -> None:
     assert row["reasons"]["gross_return"] == "a level is not positive"
 
 
+NO_PRICE = {"value": None, "reason": "no price of the model is known; give one"}
+
+
+@pytest.mark.parametrize("priced", [0, 1])
+def test_a_cost_is_shown_next_to_a_card_without_a_price(priced: int) -> None:
+    """By hand: a million tokens read at 2 USD, and a hundred thousand written at 8."""
+    changes: list[dict[str, Any]] = [{"cost": NO_PRICE}, {"cost": NO_PRICE}]
+    changes[priced] = {}
+    first = entry("house/first", 0.1, 0.1, **changes[0])
+    second = entry("house/second", 0.0, 0.0, **changes[1])
+
+    table = ranked_tables(make_board([first, second]))["all"]
+
+    labels = ("house/first", "house/second")
+    known = labels[priced]
+    unknown = labels[1 - priced]
+    reasons = {label: row["reasons"].get("cost_usd") for label, row in by_label(table).items()}
+    cost = pytest.approx(2.8)
+    assert shown(table, known, "cost_usd") == (cost, cost, cost, "interquartile", 2)
+    assert shown(table, unknown, "cost_usd") == (None, None, None, None, 0)
+    assert (reasons[known], reasons[unknown]) == (None, "no price of the model is known")
+    assert shown(table, unknown, "tokens")[0] == 1_100_000
+
+
+def test_without_a_price_of_a_further_model_a_card_has_no_cost_but_tokens() -> None:
+    """The model `dark` was asked; the card's own has a price."""
+
+    def ask(card: dict[str, Any]) -> None:
+        card["further_models"] = [
+            {
+                "asked_as": "dark",
+                "name": "acme/dark",
+                "args": {},
+                "tool_protocol": None,
+                "sent_as": None,
+                "price": None,
+                "knowledge_cutoff": "unknown",
+            }
+        ]
+        for episode in card["episodes"]:
+            episode["roles"] = [{"role": "scout", "model": "dark", "calls": 1, "input_tokens": 5}]
+
+    table = ranked_tables(make_board([changed(entry("house/team", 0.0, 0.0), ask)]))["all"]
+
+    (label,) = [row["label"] for row in table["rows"] if row["card"]]
+    assert shown(table, label, "cost_usd")[0] is None
+    assert shown(table, label, "tokens")[0] == 1_100_000
+    assert by_label(table)[label]["reasons"]["cost_usd"] == (
+        "no price of a further model is known; give one with --price-table"
+    )
+
+
+def test_replies_whose_tokens_were_not_counted_leave_cost_and_tokens_undefined() -> None:
+    def uncount(card: dict[str, Any]) -> None:
+        card["episodes"][0]["uncounted"] = 3
+
+    one = changed(entry("house/one", 0.0, 0.0), uncount)
+
+    tables = ranked_tables(make_board([one]))
+
+    for column in ("cost_usd", "tokens"):
+        assert shown(tables["W1"], "house/one", column)[0] is None
+    reasons = by_label(tables["W1"])["house/one"]["reasons"]
+    assert reasons["cost_usd"] == reasons["tokens"]
+    assert "3 replies" in reasons["tokens"]
+    assert shown(tables["all"], "house/one", "cost_usd")[::4] == (pytest.approx(2.8), 1)
+
+
+@pytest.mark.parametrize(("limit", "planned"), [(None, 40), (10, 10), (60, 40)])
+def test_steps_are_planned_up_to_the_limit_of_a_card(limit: int | None, planned: int) -> None:
+    """Of each window 9 steps were decided, of two windows 18."""
+
+    def cut(card: dict[str, Any]) -> None:
+        card["limit"] = limit
+        for episode in card["episodes"]:
+            episode["decisions"] = {"model": 5, "model_after_retry": 4, "fallback": 1, "error": 0}
+
+    tables = ranked_tables(make_board([changed(entry("house/one", 0.0, 0.0), cut)]))
+
+    share, low, high, kind, n = shown(tables["all"], "house/one", "decided")
+    assert (share, n) == (pytest.approx(9 / planned), 2 * planned)
+    assert (low, high, kind) == (None, None, None)
+    assert shown(tables["W2"], "house/one", "decided")[::4] == (pytest.approx(9 / planned), planned)
+
+
+def test_a_window_without_an_episode_has_no_figure_and_counts_its_planned_steps() -> None:
+    one = make_entry(EMPTY, "house/one", {("W1", 0): 0.02})
+
+    tables = ranked_tables(make_board([one]))
+
+    row = by_label(tables["W2"])["house/one"]
+    assert row["reasons"]["total_return"] == "no finished episode"
+    assert shown(tables["W2"], "house/one", "decided")[::4] == (0.0, 40)
+    assert shown(tables["all"], "house/one", "decided")[::4] == (0.5, 80)
+    assert shown(tables["all"], "house/one", "total_return") == (0.02, None, None, None, 1)
+
+
 def test_the_benchmark_of_the_best_confirmed_card_counts_for_all() -> None:
     other = {"base_day": "2024-01-01", "last_day": "2024-01-31"}
     other["metrics"] = dict.fromkeys(("total_return", "sharpe", "max_drawdown"), metric(-0.5))
@@ -298,6 +434,37 @@ def test_the_alpha_rank_is_shown_next_to_the_rank() -> None:
         "house/skilled": (2, 1),
         "house/half": (3, None),
     }
+
+
+def test_without_selection_alpha_no_card_has_a_rank_by_it() -> None:
+    def strip(card) -> None:
+        del card["metrics"]["selection_alpha"]
+        card["task"]["config"]["metrics"] = ["total_return"]
+
+    one = changed(entry("house/one", 0.1, 0.1), strip)
+
+    row = by_label(ranked_tables(make_board([one]))["all"])["house/one"]
+
+    assert (row["rank"], row["alpha_rank"]) == (1, None)
+
+
+def test_cards_are_ranked_by_the_share_of_steps_that_they_decided() -> None:
+    """Of 80 planned steps one decided all, the other 78."""
+
+    def fail(card) -> None:
+        card["episodes"][0]["decisions"].update(model=37, fallback=2)
+
+    whole = entry("house/whole", 0.0, 0.0)
+    part = changed(entry("house/part", 0.1, 0.1), fail)
+
+    table = ranked_tables(make_board([whole, part], rank_by="decided"))["all"]
+
+    rows = by_label(table)
+    assert {name: rows[name]["rank"] for name in ("house/whole", "house/part")} == {
+        "house/whole": 1,
+        "house/part": 2,
+    }
+    assert shown(table, "house/part", "decided")[0] == pytest.approx(78 / 80)
 
 
 def test_less_is_better_for_metrics_that_declare_it() -> None:
@@ -547,6 +714,11 @@ def with_baselines():
     ]
 
 
+def replace_tier(of: Any, tier: str) -> Any:
+    """The verdict of an entry, of another tier."""
+    return structs.replace(of.verdict, tier=tier)
+
+
 def test_baselines_are_sorted_in_without_a_rank() -> None:
     table = ranked_tables(make_board(with_baselines()))["all"]
     assert [(row["label"], row["rank"], row["baseline"]) for row in table["rows"]] == [
@@ -598,6 +770,43 @@ def test_the_row_of_random_traders_is_of_all_their_episodes() -> None:
         None,
         1,
     )
+
+
+def test_random_traders_that_never_reach_a_figure_say_how_many() -> None:
+    """Of six episodes five never do: the median is never, and its quantiles are not finite."""
+
+    def track(card: dict[str, Any]) -> None:
+        for number, episode in enumerate(card["episodes"]):
+            value = 4.0 if number == 0 else None
+            episode["metrics"]["sharpe"] = metric(value, "never: no skill")
+
+    entries = with_baselines()
+    entries[3] = changed(entries[3], track)
+
+    table = ranked_tables(make_board(entries))["all"]
+
+    row = by_label(table)["random traders"]
+    assert shown(table, "random traders", "sharpe") == (None, None, None, None, 6)
+    assert row["reasons"]["sharpe"] == "never in 5 of 6 episodes"
+    assert row["reasons"]["selection_alpha"] == "not defined in any episode of random traders"
+
+
+def test_a_reference_row_is_of_the_tier_of_its_card_and_has_no_place() -> None:
+    entries = with_baselines()
+    entries[3] = replace(entries[3], verdict=replace_tier(entries[3], "self-reported"))
+
+    rows = by_label(ranked_tables(make_board(entries))["all"])
+
+    benchmark = rows["benchmark (SYN300)"]
+    random_row = rows["random traders"]
+    assert (benchmark["tier"], random_row["tier"]) == ("re-executed", "self-reported")
+    assert (benchmark["ranked"], benchmark["tied_with"], benchmark["alpha_tied_with"]) == (
+        False,
+        0,
+        0,
+    )
+    assert benchmark["model"] == "SYN300 bought and held"
+    assert benchmark["reasons"]["sharpe"] == "not worked out for the benchmark"
 
 
 def test_a_board_without_its_baselines_is_not_published() -> None:

@@ -7,21 +7,26 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
+from msgspec import UNSET
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare
-from ktdeval_compare.variance_runs import TABLES
+from ktdeval_compare.variance import VarianceOptions, VarianceReport, study
+from ktdeval_compare.variance_runs import TABLES, table_among
 from ktdeval_compare.variance_shares import (
     RESIDUAL,
     component_shares,
+    f_p,
     mixed_model,
     permutation_p,
     shares,
@@ -75,6 +80,46 @@ def test_sums_of_squares_match_anova_lm(replicates: int) -> None:
     assert [part.ss for part in parts.values()] == pytest.approx(table["sum_sq"].tolist())
     assert [part.df for part in parts.values()] == table["df"].tolist()
     assert math.fsum(value or 0 for value in shares(parts).values()) == pytest.approx(1)
+
+    tested = [f_p(parts, effect) for effect in parts if effect != RESIDUAL]
+    assert tested == pytest.approx(table["PR(>F)"].dropna().tolist())
+
+
+def test_an_effect_has_no_f_test_where_nothing_is_left_to_chance() -> None:
+    parts = sums_of_squares(np.array([[0.0, 0.0], [2.0, 2.0]])[..., None])
+
+    assert f_p(parts, (0,)) is None
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 2), (2, 1, 2), (3, 1)])
+def test_a_factor_of_one_level_and_one_factor_without_replicates_have_no_squares(
+    shape: tuple[int, ...],
+) -> None:
+    with pytest.raises(ValueError, match="every factor needs two levels"):
+        sums_of_squares(np.arange(float(math.prod(shape))).reshape(shape))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_the_interval_of_one_factor_is_the_exact_one_of_its_intraclass_correlation(
+    level: float,
+) -> None:
+    """Of one factor the pivotal interval has a closed form: ratios of mean squares are an F."""
+    levels = 6
+    replicates = 4
+    rng = np.random.default_rng(8)
+    values = rng.normal(0, 1, (levels, 1)) + rng.normal(0, 1, (levels, replicates))
+    parts = sums_of_squares(values)
+    ratio = parts[0,].ss / (levels - 1) / (parts[RESIDUAL].ss / (levels * (replicates - 1)))
+    quantiles = scipy.stats.f.ppf(
+        [(1 + level) / 2, (1 - level) / 2], levels - 1, levels * (replicates - 1)
+    )
+    signal = ratio / quantiles - 1
+
+    component = component_shares(parts, level, 0)[0,]
+
+    assert component.share == pytest.approx((ratio - 1) / (ratio - 1 + replicates))
+    ends = signal / (signal + replicates)
+    assert [component.low, component.high] == pytest.approx(np.maximum(ends, 0), abs=0.015)
 
 
 def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
@@ -150,7 +195,28 @@ def test_a_fit_that_does_not_converge_is_reported(monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_permutation_p_is_uniform_without_an_effect_and_exact_on_a_small_table() -> None:
+@pytest.mark.parametrize(
+    ("components", "converged", "expected"),
+    [
+        ([0.3, 0.0, 0.2], True, {"a": 0.3, "b": 0.0, "a x b": 0.2, "residual": 0.5}),
+        ([0.3, 0.0, 0.2], False, "the mixed model did not converge"),
+        ([math.nan, 0.0, 1.0], True, "the mixed model did not converge"),
+        ([math.inf, 0.0, 1.0], True, "the mixed model did not converge"),
+        ([-0.5, 0.0, 0.0], True, "the mixed model did not converge"),
+    ],
+)
+def test_a_fit_counts_where_it_converged_to_finite_components(
+    components: list[float], converged: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What statsmodels fitted; the scale, 0.5, is the residual's variance."""
+    fitted = SimpleNamespace(vcomp=np.array(components), scale=0.5, converged=converged)
+    model = SimpleNamespace(fit=lambda *, reml: fitted)
+    monkeypatch.setattr("statsmodels.formula.api.mixedlm", lambda *_, **__: model)
+
+    assert mixed_model(np.arange(8.0).reshape(2, 2, 2), ["a", "b"]) == expected
+
+
+def test_permutation_p_is_uniform_without_an_effect() -> None:
     rng = np.random.default_rng(6)
     p_values = [
         permutation_p(rng.normal([[[0], [9], [0], [5]]], 1, (3, 4, 1)), 0, seed, 99)
@@ -158,10 +224,40 @@ def test_permutation_p_is_uniform_without_an_effect_and_exact_on_a_small_table()
     ]
     counts = np.histogram(p_values, np.linspace(0.005, 1.005, 11))[0]
     assert ((counts - 40) ** 2 / 40).sum() < 27.9  # chi2, 9 degrees of freedom, 0.1 %
-    # 2 × 2: each column is as it is or turned; two of the four patterns have the largest
-    # difference.
-    assert permutation_p(np.array([[[1.0], [2]], [[3], [5]]]), 0, 0) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_permutation_test_of_a_small_table_is_that_of_all_its_patterns(sign: int) -> None:
+    """2 × 2: each column is as it is or turned; two of the four patterns have the largest
+    difference.
+    """
+    table = sign * np.array([[[1.0], [2]], [[3], [5]]])
+
+    assert permutation_p(table, 0, 0) == pytest.approx(0.5, abs=0.02)
+
+
+def test_equal_values_have_a_permutation_p_of_one() -> None:
     assert permutation_p(np.ones((2, 2, 1)), 0, 0) == 1.0
+
+
+@pytest.mark.parametrize("most", [0, 1, 700, 10_000])
+def test_permutations_are_the_same_however_many_are_drawn_at_once(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = planted(np.random.default_rng(9), (3, 4, 2), (0.3, 1, 0, 1))
+    expected = permutation_p(values, 0, 5, 300)
+    monkeypatch.setattr("ktdeval_compare.variance_shares._AT_ONCE", most)
+
+    assert permutation_p(values, 0, 5, 300) == expected
+    assert 0.01 < expected < 0.99
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_permutation_test_agrees_with_f_on_normal_values(axis: int) -> None:
+    values = planted(np.random.default_rng(12), (3, 4, 3), (0.6, 0.6, 0, 1))
+    parts = sums_of_squares(values)
+
+    assert permutation_p(values, axis, 0) == pytest.approx(f_p(parts, (axis,)), abs=0.03)
 
 
 def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
@@ -202,6 +298,283 @@ def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> No
     assert "0.708" in text
     assert "0.505" in text
     assert max(len(line) for line in text.splitlines()) < 160
+
+
+# ---- tables of runs, by hand
+
+
+def split(folder: Path, content: str, factors: str = "agent,model", **more: Any) -> VarianceReport:
+    """The report of a table with this content."""
+    path = folder / "runs.csv"
+    path.write_text(content)
+    return study([], str(path), VarianceOptions(tuple(factors.split(",")), **more))
+
+
+@pytest.mark.parametrize(
+    ("paths", "table"),
+    [
+        (["ama-1"], "ama-1"),
+        (["there"], None),
+        (["other/ama-1"], None),
+        (["runs.csv"], "runs.csv"),
+        (["other/runs.csv"], "other/runs.csv"),
+        (["one", "two"], None),
+        ([], None),
+    ],
+)
+def test_a_table_is_a_csv_file_or_the_name_of_one_that_ships(
+    paths: list[str], table: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert table_among([Path(path) for path in paths]) == table
+
+
+def test_a_run_of_the_name_of_a_table_is_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ama-1").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert table_among([Path("ama-1")]) is None
+    with pytest.raises(KtdevalError, match=r"x\.csv: a table of runs stands alone"):
+        table_among([Path("ama-1"), Path("x.csv")])
+
+
+#: agent and model -> figures of two seeds, of which the squares are known by hand:
+#: 0 of the agents, 32 of the models, 0 of both, and 12 within
+BY_HAND = {"a,x": (1, 3), "a,y": (5, 7), "b,x": (2, 2), "b,y": (4, 8)}
+
+
+def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: Path) -> None:
+    """The two windows of a run lie 10 above and 10 below its figure, which is no chance."""
+    rows = ["agent,model,window,seed,CR"]
+    for levels, figures in BY_HAND.items():
+        for seed, figure in enumerate(figures):
+            rows += [f"{levels},W1,{seed},{figure - 10}", f"{levels},W2,{seed},{figure + 10}"]
+
+    report = split(tmp_path, "\n".join(rows))
+
+    assert (report.metric, report.replicates, report.levels) == ("CR", 2, [2, 2])
+    assert {row.source: (row.ss, row.df) for row in report.shares} == {
+        "agent": (pytest.approx(0, abs=1e-9), 1),
+        "model": (pytest.approx(32), 1),
+        "agent x model": (pytest.approx(0, abs=1e-9), 1),
+        "residual": (pytest.approx(12), 4),
+    }
+
+
+def test_a_window_that_is_a_factor_is_a_level_and_no_mean(tmp_path: Path) -> None:
+    """By hand: windows 10 above and 10 below the means of four runs each: 8 times 100."""
+    rows = ["agent,window,seed,CR"]
+    for levels, figures in {"a": (1, 3), "b": (2, 2)}.items():
+        for seed, figure in enumerate(figures):
+            rows += [f"{levels},W1,{seed},{figure - 10}", f"{levels},W2,{seed},{figure + 10}"]
+
+    report = split(tmp_path, "\n".join(rows), "agent,window")
+
+    assert (report.replicates, report.levels) == (2, [2, 2])
+    squares = {row.source: row.ss for row in report.shares}
+    assert squares["window"] == pytest.approx(800)
+    assert squares["agent"] == pytest.approx(0, abs=1e-9)
+    assert squares["residual"] == pytest.approx(4)
+
+
+def test_names_of_seeds_may_differ_between_combinations(tmp_path: Path) -> None:
+    rows = ["agent,model,seed,CR"]
+    for number, (levels, figures) in enumerate(BY_HAND.items()):
+        for seed, figure in enumerate(figures):
+            rows.append(f"{levels},{10 * number + seed},{figure}")
+
+    report = split(tmp_path, "\n".join(rows))
+
+    assert report.replicates == 2
+    assert [row.df for row in report.shares] == [1, 1, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        (["b,y,W1,0,4", "b,y,W2,0,4"], "other seeds or windows of b × y"),
+        (["b,y,W1,0,4", "b,y,W2,0,4", "b,y,W1,1,4"], "other seeds or windows of b × y"),
+        (["b,y,W1,0,4", "b,y,W3,0,4", "b,y,W1,1,4", "b,y,W3,1,4"], "other seeds or windows of b"),
+        ([], "no run of b × y; a split needs every combination, equally often"),
+    ],
+    ids=["a seed less", "a window of a seed less", "another window", "none"],
+)
+def test_every_combination_has_the_same_windows_of_as_many_seeds(
+    last: list[str], message: str, tmp_path: Path
+) -> None:
+    rows = ["agent,model,window,seed,CR"]
+    for levels in ("a,x", "a,y", "b,x"):
+        for seed in (0, 1):
+            rows += [f"{levels},W1,{seed},{seed}", f"{levels},W2,{seed},{seed}"]
+
+    with pytest.raises(KtdevalError, match=message):
+        split(tmp_path, "\n".join([*rows, *last]))
+
+
+TWO_ASSETS = """\
+agent,model,asset,CR
+a,x,TSLA,1
+a,y,TSLA,3
+b,x,TSLA,5
+b,y,TSLA,11
+a,x,BTC,0
+a,y,BTC,0
+b,x,BTC,2
+b,y,BTC,2
+"""
+
+
+def test_each_asset_is_split_by_itself_and_p_corrected_over_assets(tmp_path: Path) -> None:
+    """By hand: squares 36, 16 and 4 of one asset, and 4, 0, 0 of the other; Holm doubles the
+    smaller p of two.
+    """
+    report = split(tmp_path, TWO_ASSETS)
+
+    squares = [(row.asset, row.source, row.ss) for row in report.shares]
+    assert squares == [
+        ("TSLA", "agent", pytest.approx(36)),
+        ("TSLA", "model", pytest.approx(16)),
+        ("TSLA", "residual", pytest.approx(4)),
+        ("BTC", "agent", pytest.approx(4)),
+        ("BTC", "model", 0),
+        ("BTC", "residual", 0),
+    ]
+    shares_of = [row.share for row in report.shares]
+    assert shares_of == pytest.approx([36 / 56, 16 / 56, 4 / 56, 1, 0, 0])
+    agents = [row for row in report.shares if row.source == "agent"]
+    lower, higher = sorted(row.p or 0 for row in agents)
+    assert sorted(row.p_holm or 0 for row in agents) == [
+        min(1, 2 * lower),
+        max(min(1, 2 * lower), higher),
+    ]
+    assert [row.p_f for row in report.shares][2:] == [None, None, None, None]
+    assert [row.p_holm for row in report.shares if row.source == "residual"] == [None, None]
+    assert [row.verdict for row in report.shares if row.source == "residual"] == ["", ""]
+    assert report.without == []
+    assert report.notes[0] == "one run each: the highest interaction is part of the residual"
+
+
+def test_an_asset_that_is_a_factor_is_split_with_the_others(tmp_path: Path) -> None:
+    report = split(tmp_path, TWO_ASSETS, "agent,model,asset")
+
+    assert {row.asset for row in report.shares} == {""}
+    assert report.levels == [2, 2, 2]
+    assert [row.source for row in report.shares] == [
+        "agent",
+        "model",
+        "asset",
+        "agent x model",
+        "agent x asset",
+        "model x asset",
+        "residual",
+    ]
+
+
+def test_a_refusal_names_the_asset_that_lacks_a_level(tmp_path: Path) -> None:
+    lacking = TWO_ASSETS.replace("a,y,BTC,0\n", "").replace("b,y,BTC,2\n", "")
+
+    with pytest.raises(
+        KtdevalError, match=r"^BTC: factor model has one level, x; a share needs two"
+    ):
+        split(tmp_path, lacking)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"), [(0.0, "shown"), (-1e-9, "not shown"), (1e-9, "shown")]
+)
+def test_a_share_is_shown_at_its_level_or_below(
+    change: float, verdict: str, tmp_path: Path
+) -> None:
+    rows = "".join(f"{agent},{model},{ord(agent)}\n" for agent in "abc" for model in "xyz")
+    content = f"agent,model,CR\n{rows}"
+    p = split(tmp_path, content).shares[0].p_holm
+    assert p is not None
+
+    report = split(tmp_path, content, alpha=p + change)
+
+    assert report.shares[0].verdict == verdict
+    assert report.alpha == p + change
+
+
+def test_rows_of_ensembles_are_in_no_share_but_among_identical_runs(tmp_path: Path) -> None:
+    """The vote of agent a has the figures of its run with model y."""
+    runs = "a,x,1,\na,y,3,\nb,x,5,\nb,y,11,\na,vote,3,yes\n"
+
+    report = split(tmp_path, f"agent,model,CR,ensemble\n{runs}")
+
+    assert report.levels == [2, 2]
+    assert [row.ss for row in report.shares] == pytest.approx([36, 16, 4])
+    assert report.notes[:2] == [
+        "votes and rows marked as ensembles are made of others and are in no share",
+        "one run each: the highest interaction is part of the residual",
+    ]
+    assert report.compared == "all figures of the row"
+    (same,) = report.identical
+    assert (same.runs, same.places, same.is_flat) == ([["a", "y"], ["a", "vote"]], [""], False)
+
+
+def test_shares_without_each_level_are_those_of_the_other_levels(tmp_path: Path) -> None:
+    """By hand: without agent c the squares are 36, 16 and 4 again."""
+    rows = "a,x,1\na,y,3\nb,x,5\nb,y,11\nc,x,100\nc,y,200\n"
+
+    report = split(tmp_path, f"agent,model,CR\n{rows}")
+
+    assert [row.without for row in report.without[::3]] == ["a", "b", "c"]
+    assert [row.ss for row in report.without if row.without == "c"] == pytest.approx([36, 16, 4])
+    assert {row.reml for row in report.without} == {None}
+    assert {row.without for row in report.shares} == {UNSET}
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ("a,x,1\na,y,1\nb,x,2\nb,y,3\n", "  a: 2 runs (x, y)"),
+        ("a,x,1\na,y,2\nb,x,1\nb,y,3\n", "  across agents: 2 runs (a × x, b × x)"),
+        ("a,x,0\na,y,2\nb,x,0\nb,y,3\n", "  across agents: 2 runs (a × x, b × x); never moved"),
+        ("a,x,1\na,y,2\nb,x,4\nb,y,3\n", "  none"),
+    ],
+)
+def test_identical_runs_are_listed_by_agent_and_model(
+    rows: str, line: str, tmp_path: Path, terminal: CardTerminal
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"agent,model,CR\n{rows}")
+
+    text = terminal.text("compare", "--factor", "agent,model", path).splitlines()
+
+    assert text[0] == "Shares of the variance of CR: 2 agents × 2 models, one run each"
+    assert text[text.index("Identical runs (all figures of the row)") + 1] == line
+    assert "REML" not in text[1]
+    assert "Share of the agent without each agent" not in text
+
+
+def test_a_report_of_replicates_has_their_number_and_the_mixed_models_shares(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
+    values = planted(np.random.default_rng(5), (5, 4, 3), (2, 1, 1, 1))
+    rows = []
+    for (agent, model, seed), value in np.ndenumerate(values):
+        rows.append(f"a{agent},m{model},{seed},{value}\n")
+
+    path = tmp_path / "t.csv"
+    path.write_text(f"# AMA, Table 1\nagent,model,seed,CR\n{''.join(rows)}")
+
+    text = terminal.text("compare", "--factor", "agent,model", path).splitlines()
+
+    assert text[0] == "Shares of the variance of CR: 5 agents × 4 models, 3 runs each"
+    assert (
+        text[1].split()[-9:]
+        == ["95", "%", "interval", "REML", "p", "Holm", "p", "F", "p", "verdict"][-9:]
+    )
+    fitted = mixed_model(values, ["agent", "model"])
+    assert isinstance(fitted, dict)
+    (agent,) = [line for line in text[2:6] if line.split()[0] == "agent" and "x" not in line]
+    assert f"{fitted['agent']:.3f}" in agent
+    assert text[text.index("Notes") + 1] == "  AMA, Table 1"
 
 
 AGENTS = ("direct", "react", "echo")

@@ -5,21 +5,42 @@ neighbours of refusals.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
+from card_cases import typed
 from compare_cards import CardTerminal, make_card, save_run
+from ktdeval.cards.fields.fact_types import KnowledgeCutoff, SideDays
+from ktdeval.errors import CardError
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.hashes import file_sha256
 from ktdeval.values.typed_json import from_plain
-from ktdeval_compare import cutoff, power, sharpe_difference as sharpe
-from ktdeval_compare.compared_cards import load_entrants, recorded_ledger
+from ktdeval_compare import ama_deepfund_tables, cutoff, power, sharpe_difference as sharpe
+from ktdeval_compare.ama_deepfund_tables import RowName, row_names
+from ktdeval_compare.compared_cards import (
+    Entrant,
+    card_notes,
+    cutoff_notes,
+    daily_table,
+    flag_notes,
+    label,
+    left_out_notes,
+    load_entrants,
+    notes_of_groups,
+    on_side,
+    paired_cells,
+    recorded_ledger,
+)
 from ktdeval_compare.episode_distance import course_of, distances
 from ktdeval_compare.power import DifferenceSpread, PowerPlan, plan_report, spreads_of_cards
 from metric_cases import CODES, step
+
+ONE = {("A1", 0): 0.1}
 
 # -- plans
 
@@ -46,6 +67,7 @@ def test_a_plan_knows_its_noise_by_windows_or_by_tracking_error_and_a_length() -
     assert PowerPlan(window_sd=0.02).spread() == DifferenceSpread(0.02, 0.0)
     assert PowerPlan(window_sd=0.02, seed_sd=0.03).spread() == DifferenceSpread(0.02, 0.03)
     assert PowerPlan(window_sd=0.0).spread() == DifferenceSpread(0.0, 0.0)
+    assert DifferenceSpread(0.03).of_pairs(1) == 0.03
     by_error = PowerPlan(tracking_error=0.2, window_days=63, days_per_year=252).spread()
     assert by_error is not None
     assert by_error.window_sd == pytest.approx(0.2 * math.sqrt(63 / 252))
@@ -323,3 +345,227 @@ def test_a_day_in_twenty_is_the_least_for_a_sharpe_difference() -> None:
     few = sharpe.sharpe_difference(first[:19], second[:19])
     assert (few.p, few.n) == (None, 19)
     assert sharpe.MINIMUM_DAYS == 20
+
+
+# -- what cards say of themselves
+
+
+def entrants_of(*cards: dict[str, Any]) -> list[Entrant]:
+    """Cards with their labels, without files."""
+    return label([Entrant(Path(f"card{number}"), typed(card)) for number, card in enumerate(cards)])
+
+
+def flagged(entrant: Entrant, *labels: str) -> Entrant:
+    """A card with other labels."""
+    return replace(entrant, card=structs.replace(entrant.card, labels=list(labels)))
+
+
+def test_a_label_of_some_cards_names_them_and_one_of_all_does_not() -> None:
+    one, other = entrants_of(make_card(ONE), make_card(ONE, "house/two"))
+    first = flagged(one, "synthetic", "limited", "mask not certified")
+    second = flagged(other, "synthetic", "certificate claimed", "spans cutoff")
+
+    assert list(flag_notes([first, second])) == ["synthetic: every card", "limited: house/one"]
+    assert list(flag_notes([first, second], but=("synthetic", "limited"))) == [
+        "mask not certified: house/one",
+        "certificate claimed: house/two",
+        "spans cutoff: house/two",
+    ]
+
+
+CUTOFF = KnowledgeCutoff(
+    date="2011-03-03",
+    confidence="given",
+    source="a test",
+    windows={"A1": SideDays(5, 0, 0), "A2": SideDays(0, 2, 3)},
+)
+
+
+@pytest.mark.parametrize(
+    ("block", "labels", "days"),
+    [
+        (CUTOFF, ["spans cutoff"], "pool days on both sides of"),
+        (CUTOFF, ["before cutoff"], "are all of days before"),
+        (CUTOFF, ["synthetic"], None),
+        ("unknown", ["spans cutoff"], None),
+        ("none", ["before cutoff"], None),
+    ],
+)
+def test_days_that_a_model_may_know_are_noted(
+    block: Any, labels: list[str], days: str | None
+) -> None:
+    (entrant,) = entrants_of(make_card(ONE))
+    card = structs.replace(entrant.card, knowledge_cutoff=block, labels=labels)
+
+    notes = list(cutoff_notes([replace(entrant, card=card)]))
+
+    expected = (
+        f"house/one: figures {days} the cutoff 2011-03-03 of its training data: windows before A1;"
+        " across A2 (see `ktdeval compare cutoff`)"
+    )
+    assert notes == ([] if days is None else [expected])
+
+
+def test_notes_of_all_groups_have_no_name_and_each_stands_once() -> None:
+    notes = {"a": ["both", "one", "one"], "b": ["both"], "c": ["both", "one"]}
+
+    assert list(notes_of_groups(notes)) == ["both", "a, c: one"]
+
+
+TWO = {("A1", 0): 0.1, ("A2", 0): 0.2}
+
+
+def test_cells_that_not_all_have_finished_are_counted() -> None:
+    whole, part = entrants_of(make_card(TWO), make_card(ONE, "house/two"))
+
+    assert list(left_out_notes([whole, part])) == [
+        "figures are of the 1 (window, seed) that all have finished; 1 are left out"
+    ]
+    assert list(left_out_notes([whole, whole])) == []
+    assert paired_cells([whole, part], common=True) == [("A1", 0)]
+    with pytest.raises(CardError, match="unpaired: it has not finished window A2 seed 0, which"):
+        paired_cells([whole, part], common=False)
+
+
+def test_several_cells_that_a_card_lacks_are_counted_from_the_first() -> None:
+    three = {**TWO, ("A3", 0): 0.3}
+    whole, part = entrants_of(make_card(three), make_card(ONE, "house/two"))
+
+    words = (
+        "card1: unpaired: it has not finished window A2 seed 0 and 1 more, which another card has;"
+        " run them, or compare on the 1 that all have with --common"
+    )
+    with pytest.raises(CardError) as refused:
+        paired_cells([whole, part], common=False)
+    assert str(refused.value) == words
+
+
+def test_cards_without_a_common_cell_can_not_be_paired() -> None:
+    one, other = entrants_of(make_card(ONE), make_card({("A2", 0): 0.1}, "house/two"))
+
+    with pytest.raises(CardError, match="card1 and card0 have no window and seed in common"):
+        paired_cells([one, other], common=True)
+
+
+@pytest.mark.parametrize(
+    ("side", "cells"), [("before", [("A1", 0)]), ("after", None), ("across", [("A2", 0)])]
+)
+def test_windows_of_a_side_lie_there_for_every_card_that_records_a_cutoff(
+    side: str, cells: Any
+) -> None:
+    one, other = entrants_of(make_card(TWO), make_card(TWO, "house/two"))
+    known = replace(one, card=structs.replace(one.card, knowledge_cutoff=CUTOFF))
+    unknown = replace(other, card=structs.replace(other.card, knowledge_cutoff="unknown"))
+
+    if cells is None:
+        with pytest.raises(CardError, match=r"lies wholly after the cutoff \(2011-03-03\)"):
+            on_side([known, unknown], list(TWO), side)
+        return
+
+    assert on_side([known, unknown], list(TWO), side) == cells
+
+
+def test_a_median_over_fewer_episodes_is_noted_with_its_reason() -> None:
+    three = {**TWO, ("A3", 0): None}
+    (entrant,) = entrants_of(make_card(three))
+
+    notes = list(card_notes([entrant], ["total_return", "sharpe", "unknown"]))
+
+    assert notes == ["house/one: total_return: median over 2 of 3 episodes: no steps"]
+
+
+# -- daily returns of several cards
+
+
+def test_a_day_of_two_seeds_is_their_mean(tmp_path: Path) -> None:
+    daily = {("A1", 0): (0.01, 0.02, 0.0), ("A1", 1): (0.03, 0.0, 0.0)}
+    card = make_card(dict.fromkeys(daily, 0.1))
+    entrants = load_entrants([save_run(tmp_path, card, daily, years={"A1": 365})])
+
+    table = daily_table(entrants, list(daily))
+
+    assert not isinstance(table, str)
+    assert table.returns[:, 0] == pytest.approx([0.02, 0.01, 0.0], abs=1e-7)
+    assert table.days_a_year == 365
+
+
+def test_ledgers_of_other_days_or_of_no_money_have_no_daily_table(tmp_path: Path) -> None:
+    def of(name: str, model: str, values: tuple[float, ...]) -> Path:
+        return save_run(tmp_path / name, make_card(ONE, model), {("A1", 0): values})
+
+    cells = [("A1", 0)]
+    whole = of("whole", "house/one", (0.1, 0.0, 0.0))
+    short = of("short", "house/two", (0.1, 0.0))
+    ruined = of("ruined", "house/two", (0.1, -1.0, 0.0))
+
+    assert daily_table(label(load_entrants([whole, short])), cells) == (
+        "house/two: its ledgers cover other days than those of house/one"
+    )
+    assert daily_table(label(load_entrants([whole, ruined])), cells) == (
+        "house/two: a NAV is not positive"
+    )
+
+
+# -- votes
+
+
+def voted(agent_args: dict[str, Any], model_args: dict[str, Any], elected: int = 5) -> Any:
+    """A card of a vote, of which so many steps were elected."""
+    (entrant,) = entrants_of(make_card(ONE))
+    card = entrant.card
+    decisions = structs.replace(card.decisions, elected=elected)
+    agent = structs.replace(card.agent, name="vote", args=agent_args)
+    model = structs.replace(card.model, args=model_args)
+    return replace(
+        entrant, card=structs.replace(card, decisions=decisions, agent=agent, model=model)
+    )
+
+
+VOTERS = [{"agent": "react", "model": "a"}, {"agent": "react", "model": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("agent_args", "model_args", "elected", "is_row_of_agent"),
+    [
+        ({}, {"voters": VOTERS}, 5, True),
+        ({}, {"voters": VOTERS}, 0, False),
+        ({}, {"voters": [*VOTERS, {"agent": "echo", "model": "a"}]}, 5, False),
+        ({"agents": "react, react", "models": "a,b"}, {}, 1, True),
+        ({"agents": ["react"], "models": "a,b"}, {}, 1, True),
+        ({"agents": "react,echo", "models": "a,b"}, {}, 1, False),
+        ({"agents": "react"}, {}, 1, False),
+        ({"models": "a,b"}, {}, 1, False),
+    ],
+)
+def test_a_vote_of_one_agent_over_several_models_is_a_row_of_that_agent(
+    agent_args: dict[str, Any], model_args: dict[str, Any], elected: int, is_row_of_agent: bool
+) -> None:
+    vote = voted(agent_args, model_args, elected)
+
+    (name,) = row_names([vote])
+
+    own = RowName(vote.system.agent_name, "house/one")
+    if is_row_of_agent:
+        assert name == RowName("react", "Vote")
+    elif not model_args:
+        assert name == own
+    else:
+        assert (name.agent, name.model == "Vote") == (own.agent, False)
+
+
+def test_votes_stand_below_the_models_of_their_agent_and_a_holder_above_all() -> None:
+    names = [
+        RowName("react", "Vote"),
+        RowName("react", "b"),
+        RowName("echo", "a"),
+        RowName("Buy & Hold", "-"),
+        RowName("react", "a"),
+    ]
+
+    assert ama_deepfund_tables._in_order(names) == [
+        names[3],
+        names[1],
+        names[4],
+        names[0],
+        names[2],
+    ]

@@ -8,13 +8,14 @@ import copy
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from card_cases import derived_fields
+from card_cases import derived_fields, typed
 from compare_cards import CardTerminal, make_card
 from ktdeval.errors import ConfigError
 from ktdeval.registry.paper_tables import PaperTable, Pivot
@@ -22,6 +23,15 @@ from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.registry.task_files import table_specs
 from ktdeval.task_api.scoring import Score, ScoreDefinition
 from ktdeval.values.hashes import content_hash
+from ktdeval_compare.paper_tables import benchmark_held, index_sharpe
+from ktdeval_compare.table_columns import (
+    both,
+    figure,
+    interval_head,
+    p_value,
+    unit_name,
+    unless_alone,
+)
 from ktdeval_compare.table_writing import FORMS, table_json, write_table
 from scoring_cases import TASK, score_spec, scoring_card
 
@@ -409,3 +419,510 @@ def test_a_pivot_has_a_numbered_column_for_each_name_and_a_dash_where_it_has_no_
         "  2  y · w",
     ]
     assert table_json(table, frame)["rows"] == rows
+
+
+# ---- tables of agents and funds
+
+
+def measured(
+    card: dict[str, Any], metrics: dict[str, Sequence[float | None]], unit: str = "fraction"
+) -> dict[str, Any]:
+    """A card with further metrics, by episode; None is undefined."""
+    for name, values in metrics.items():
+        card["metrics"][name] = {**copy.deepcopy(SELECTION), "formula": f"{name}/1", "unit": unit}
+        for episode, value in zip(card["episodes"], values, strict=True):
+            entry: dict[str, Any] = {"value": value, "n": 5}
+            if value is None:
+                entry["reason"] = "no steps"
+            episode["metrics"][name] = entry
+
+    return card | derived_fields(card)
+
+
+ONE = {("A1", 0): 0.01}
+THREE = {("A1", 0): 0.01, ("A2", 0): 0.02, ("A3", 0): 0.06}
+FORMULAS = (
+    "formulas of §3.3 as in the public code: SR is mean / deviation × √days, not AR / AV, and coins"
+    " have 365 days a year, not 252; Vote: more than half of all voters, else HOLD, for the paper"
+    " names no rule for ties"
+)
+STRICT = "these cards are scored by strict rules; the paper's figures are those of --rules paper"
+SEVERAL = "a cell is the median over the episodes of its card"
+
+
+@pytest.mark.parametrize(
+    ("figures", "rules", "note"),
+    [
+        (ONE, "paper", FORMULAS),
+        (ONE, "strict", f"{FORMULAS}; {STRICT}"),
+        (THREE, "paper", f"{FORMULAS}; {SEVERAL}"),
+        (THREE, "strict", f"{FORMULAS}; {STRICT}; {SEVERAL}"),
+    ],
+)
+def test_a_table_of_agents_says_what_differs_from_the_paper(
+    figures: Any, rules: str, note: str, terminal: CardTerminal
+) -> None:
+    cards = terminal.cards(make_card(figures, rules=rules, config={"assets": ["TSLA"]}))
+
+    lines = terminal.text("table", *cards, "--like", "ama-1", "--format", "markdown").splitlines()
+
+    assert lines[0] == (
+        "Agents, models and their votes by asset, in per cent but SR (AMA, Table 1)"
+    )
+    assert lines[-1] == note
+    assert terminal.report("table", *cards, "--like", "ama-1")["notes"] == [note]
+
+
+def test_agents_are_rows_and_assets_columns_in_the_order_of_the_paper(
+    terminal: CardTerminal,
+) -> None:
+    """A return of 12.345 % and a ratio of 1.5; the other agent has no card of the second asset."""
+
+    def of_asset(asset: str, agent: str, value: float, model: str = "house/one") -> dict[str, Any]:
+        card = make_card(
+            ONE, model, agent={"name": agent, "args": {}}, config={"name": asset, "assets": [asset]}
+        )
+        figures = {"ama_cumulative_return": [value], "ama_sharpe": [1.5]}
+        return measured(card, {name: list(values) for name, values in figures.items()})
+
+    cards = terminal.cards(
+        of_asset("BMRN", "react", 0.12345),
+        of_asset("TSLA", "react", -0.02),
+        of_asset("TSLA", "hold", 0.5, "builtin/buy_and_hold"),
+        of_asset("TSLA", "echo", 0.04),
+        of_asset("TSLA", "react", 0.03, "house/two"),
+    )
+
+    text = terminal.text("table", *cards, "--like", "ama-1", "--format", "markdown")
+
+    rows = []
+    for line in text.splitlines():
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+
+    assert rows[0] == [
+        "Agent",
+        "Model",
+        *(f"TSLA {head}" for head in ("CR", "AR", "AV", "SR", "MDD")),
+        *(f"BMRN {head}" for head in ("CR", "AR", "AV", "SR", "MDD")),
+    ]
+    none = ["-"] * 5
+    assert rows[2:] == [
+        ["Buy & Hold", "-", "+50.00", "-", "-", "1.50", "-", *none],
+        ["react", "house/one", "-2.00", "-", "-", "1.50", "-", "+12.35", "-", "-", "1.50", "-"],
+        ["react", "house/two", "+3.00", "-", "-", "1.50", "-", *none],
+        ["echo", "house/one", "+4.00", "-", "-", "1.50", "-", *none],
+    ]
+
+
+def asset_card(*assets: str, **changes: Any) -> dict[str, Any]:
+    """A card of these assets."""
+    config = {"name": "one", "assets": list(assets), **changes.pop("config", {})}
+    return make_card(ONE, config=config, **changes)
+
+
+@pytest.mark.parametrize(
+    ("cards", "message"),
+    [
+        (
+            [asset_card("TSLA", "BTC")],
+            "one is not a task of one asset; give cards of tasks such as",
+        ),
+        ([asset_card()], "one is not a task of one asset"),
+        ([asset_card("TSLA"), asset_card("TSLA")], "on TSLA; give one of them"),
+        (
+            [asset_card("TSLA"), asset_card("BTC", config={"name": "two", "hold": 3})],
+            "two has another hold than one of",
+        ),
+        (
+            [asset_card("TSLA"), asset_card("BTC", rules="paper", config={"name": "two"})],
+            "the cards' figures are of different metric rules",
+        ),
+        (
+            [asset_card("TSLA"), asset_card("TSLA", model="house/two", snapshot={"id": "f" * 64})],
+            "the cards' figures are of different ",
+        ),
+    ],
+)
+def test_a_table_of_agents_is_of_one_asset_a_card_and_one_set_of_rules(
+    cards: list[dict[str, Any]], message: str, terminal: CardTerminal
+) -> None:
+    assert message in terminal.refusal("table", *terminal.cards(*cards), "--like", "ama-1")
+
+
+def reference_of(card: dict[str, Any], **figures: float | None) -> dict[str, Any]:
+    """A card whose index has these figures in every window."""
+    for held in card["reference"]["benchmark_buy_and_hold"].values():
+        held["metrics"] = copy.deepcopy(held["metrics"])
+        for name, value in figures.items():
+            entry: dict[str, Any] = {"value": value, "n": 5}
+            if value is None:
+                entry["reason"] = "no index"
+            held["metrics"][name] = entry
+
+    return card
+
+
+def test_a_table_of_a_fund_ends_with_its_index(terminal: CardTerminal) -> None:
+    """The index: 4 %, a drawdown of 10 %, a Sharpe ratio of 2 over 0 with a volatility of 20 %, so
+    2 - 0.0429 / 0.2 over the bill; and its own beta of 1 and alpha of 0.
+    """
+    index = {"total_return": 0.04, "max_drawdown": 0.1, "sharpe": 2.0, "volatility": 0.2}
+    worse = measured(make_card(ONE, rules="paper"), {"df_beta": [0.5]}, "ratio")
+    better = make_card({("A1", 0): 0.07}, "house/two", rules="paper")
+    cards = terminal.cards(reference_of(worse, **index), reference_of(better, **index))
+
+    report = terminal.report("table", *cards, "--like", "deepfund-3")
+
+    first, second, third = report["rows"]
+    assert (first["Model"], first["total_return"], first["df_beta"]) == ("house/two", 0.07, None)
+    assert (second["Model"], second["total_return"], second["df_beta"]) == ("house/one", 0.01, 0.5)
+    assert third == {
+        "Model": "CSI300",
+        "total_return": 0.04,
+        "df_buy_and_hold": None,
+        "df_sharpe": pytest.approx(2.0 - 0.0429 / 0.2),
+        "max_drawdown": 0.1,
+        "df_win_rate": None,
+        "df_beta": 1.0,
+        "df_alpha": 0.0,
+    }
+    assert len(report["notes"]) == 1
+    assert report["notes"][0].startswith("formulas of Appendix D: α is a year's")
+    assert STRICT not in report["notes"][0]
+
+
+def test_by_strict_rules_the_bill_grows_by_the_day(terminal: CardTerminal) -> None:
+    """252 times the 252nd root of 1.0429, less 1: 0.04201 a year."""
+    index = {"total_return": 0.04, "sharpe": 2.0, "volatility": 0.2}
+    cards = terminal.cards(reference_of(make_card(ONE), **index))
+
+    report = terminal.report("table", *cards, "--like", "deepfund-3")
+
+    bill = 252 * (1.0429 ** (1 / 252) - 1)
+    assert report["rows"][-1]["df_sharpe"] == pytest.approx(2.0 - bill / 0.2, abs=1e-9)
+    assert report["notes"][0].endswith(STRICT)
+
+
+@pytest.mark.parametrize(
+    ("volatility", "sharpe", "expected"),
+    [(0.2, 2.0, 1.8), (0.0, 2.0, None), (None, 2.0, None), (0.2, None, None)],
+)
+def test_an_index_without_a_spread_has_no_ratio(
+    volatility: float | None, sharpe: float | None, expected: float | None
+) -> None:
+    card = typed(reference_of(make_card(ONE), volatility=volatility, sharpe=sharpe))
+
+    ratio = index_sharpe({"A1": card}, 0.04)
+
+    assert ratio == (None if expected is None else pytest.approx(expected))
+
+
+def test_figures_of_an_index_are_medians_over_windows() -> None:
+    cards = {}
+    for name, value in {"A1": 0.01, "A2": 0.05, "A3": None}.items():
+        made = reference_of(make_card({(name, 0): 0.0}), total_return=value, sharpe=value)
+        cards[name] = typed(reference_of(made, volatility=0.5))
+
+    assert benchmark_held(cards, "total_return") == pytest.approx(0.03)
+    assert benchmark_held(cards, "turnover") is None
+    assert benchmark_held({"A3": cards["A3"]}, "total_return") is None
+    assert index_sharpe(cards, 0.1) == pytest.approx(0.03 - 0.2)
+
+
+def test_a_table_of_a_fund_has_one_card_of_a_model_and_one_task(terminal: CardTerminal) -> None:
+    other = make_card(ONE, "house/two", config={"name": "another"})
+    cards = terminal.cards(make_card(ONE), other)
+
+    message = terminal.refusal("table", *cards, "--like", "deepfund-3")
+
+    assert "a table of a fund is of one task, these cards are of another, blinded_open" in message
+
+
+# ---- tables of models, modes and masks
+
+
+def test_models_are_ranked_by_return_with_the_benchmark_at_its_place(
+    terminal: CardTerminal,
+) -> None:
+    """The index earned 4 %; ranks by selection are of the models alone."""
+    models = {"house/one": (0.01, 0.03), "house/two": (0.07, -0.01), "house/three": (0.04, None)}
+    made = []
+    for model, (total, selection) in models.items():
+        card = measured(make_card({("A1", 0): total}, model), {"selection_alpha": [selection]})
+        made.append(reference_of(card, total_return=0.04))
+
+    rows = rows_of(terminal, "ktdfin-4", terminal.cards(*made))
+
+    shown = []
+    for row in rows:
+        shown.append([row["Model"], float(row["total_return"]), row["selection_rank"]])
+
+    assert shown == [
+        ["house/two", 0.07, "2.0"],
+        ["house/three", 0.04, ""],
+        ["CSI300 buy-and-hold", 0.04, ""],
+        ["house/one", 0.01, "1.0"],
+    ]
+    excess = {row["Model"]: row["excess"] for row in rows}
+    assert float(excess["house/two"]) == pytest.approx(0.03)
+    assert float(excess["house/one"]) == pytest.approx(-0.03)
+    assert excess["CSI300 buy-and-hold"] == ""
+
+
+def test_a_single_model_is_shown_with_the_benchmark(terminal: CardTerminal) -> None:
+    cards = terminal.cards(reference_of(make_card(ONE), total_return=0.04))
+
+    rows = rows_of(terminal, "ktdfin-9", cards)
+
+    assert [row["Model"] for row in rows] == ["CSI300 buy-and-hold", "house/one"]
+
+
+def test_modes_are_rows_in_the_order_of_the_benchmark_with_quartiles(
+    terminal: CardTerminal,
+) -> None:
+    """Returns of 1, 2 and 6 % have the quartiles 1.5 and 4 %."""
+    cards = terminal.cards(
+        make_card(dict.fromkeys(THREE, 0.01), mode="memory_only"),
+        make_card(THREE, mode="open_research"),
+        make_card(THREE, mode="fixed_candidate", mask="bright"),
+    )
+
+    text = terminal.text("table", *cards, "--like", "ktdfin-3", "--format", "markdown")
+
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert lines == [
+        "| Model | Mode | bright | blinded |",
+        "| --- | --- | ---: | ---: |",
+        "| house/one | open_research | - | +2.00 [+1.50, +4.00] |",
+        "| house/one | fixed_candidate | +2.00 [+1.50, +4.00] | - |",
+        "| house/one | memory_only | - | +1.00 [+1.00, +1.00] |",
+    ]
+
+
+def test_the_only_episode_of_a_mode_has_no_quartiles(terminal: CardTerminal) -> None:
+    cards = terminal.cards(make_card(ONE), make_card(ONE, mask="bright"))
+
+    text = terminal.text("table", *cards, "--like", "ktdfin-3", "--format", "markdown")
+
+    assert "| house/one | open_research | +1.00 | +1.00 |" in text.splitlines()
+
+
+def test_masks_are_rows_in_their_order(terminal: CardTerminal) -> None:
+    cards = terminal.cards(
+        make_card(ONE, mask="blinded"),
+        make_card(ONE, mask="date_blind"),
+        make_card(ONE, "house/two", mask="stock_blind"),
+        make_card(ONE, mask="bright"),
+    )
+
+    rows = rows_of(terminal, "ktdfin-11", cards)
+
+    assert [(row["Model"], row["Mask"]) for row in rows] == [
+        ("house/one", "bright"),
+        ("house/one", "date_blind"),
+        ("house/one", "blinded"),
+        ("house/two", "stock_blind"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("ktdfin-3", {}, "house/one has two cards of blinded open_research; give one"),
+        ("ktdfin-11", {}, "house/one has two cards of blinded open_research; give one"),
+        (
+            "ktdfin-11",
+            {"mode": "memory_only"},
+            "a table of masks is of one mode; give cards of one",
+        ),
+        (
+            "ktdfin-4",
+            {"mode": "memory_only"},
+            "a table of models is of one task, these cards are of blinded_memory_only, blinded_open",
+        ),
+        ("ktdfin-4", {"rules": "paper"}, "the cards' figures are of different metric rules"),
+        ("ktdfin-12", {}, "no card of a de-anonymization probe here; run --tasks deanon_probe"),
+        (
+            "qfinzero-2",
+            {},
+            "no card of tool calling or planning here; run --tasks qfinzero_calling",
+        ),
+        ("qfinzero-kinds", {}, "no card of tool calling or planning here"),
+    ],
+)
+def test_a_table_refuses_cards_that_do_not_give_it(
+    name: str, changes: dict[str, Any], message: str, terminal: CardTerminal
+) -> None:
+    cards = terminal.cards(make_card(ONE), make_card(ONE, **changes))
+
+    assert message in terminal.refusal("table", *cards, "--like", name)
+
+
+def test_attackers_are_ranked_by_their_success_above_chance(terminal: CardTerminal) -> None:
+    """Chance is the mean of what it gives on the probes of each card; it has no date."""
+    share = ScoreDefinition("a share", "fraction", (0.0, 1.0), "lower", "a test")
+    names = ("ticker_top1", "ticker_top5", "board", "date_within_5", "date_within_20")
+    names += ("date_within_60", "joint")
+
+    def attack(model: str, joint: float, chance: float | None) -> dict[str, Any]:
+        scores = {name: Score(0.5, 20) for name in names}
+        scores["joint"] = Score(joint, 20, baseline=chance)
+        return scoring_card(
+            specs=[score_spec(model=model)],
+            definitions=dict.fromkeys(names, share),
+            scores=scores,
+        )
+
+    cards = terminal.cards(
+        attack("house/weak", 0.1, 0.02),
+        attack("house/strong", 0.4, 0.04),
+        attack("house/x", 0.2, None),
+    )
+
+    rows = rows_of(terminal, "ktdfin-12", cards)
+
+    assert [(row["Attacker"], row["joint"]) for row in rows[:3]] == [
+        ("house/strong", "0.4"),
+        ("house/x", "0.2"),
+        ("house/weak", "0.1"),
+    ]
+    assert rows[3]["Attacker"] == "random baseline"
+    assert float(rows[3]["joint"]) == pytest.approx(0.03)
+    assert rows[3]["board"] == ""
+
+
+def test_without_cohorts_exposures_end_with_their_mean(terminal: CardTerminal) -> None:
+    cards = terminal.cards(tilted("house/one", 1.0), tilted("house/two", 0.2))
+
+    (row,) = rows_of(terminal, "ktdfin-8", cards)
+
+    assert list(row) == ["Factor", "house/one", "house/two", "mean"]
+    assert [float(row[name]) for name in ("house/one", "house/two", "mean")] == [
+        1.0,
+        0.2,
+        pytest.approx(0.6),
+    ]
+
+
+def test_of_three_cohorts_there_is_no_difference(terminal: CardTerminal) -> None:
+    cards = terminal.cards(*(tilted(f"house/{name}", 1.0) for name in "abc"))
+    words = [word for name in "abc" for word in ("--cohort", f"{name}=house/{name}")]
+
+    (row,) = rows_of(terminal, "ktdfin-8", cards, *words)
+
+    assert list(row) == ["Factor", "a", "b", "c"]
+
+
+# ---- suites
+
+
+def scores_card(suite: str, model: str, **scores: float | None) -> dict[str, Any]:
+    """A card of a suite of QFinZero with these scores; None is undefined."""
+    task = {**TASK, "name": f"qfinzero_{suite}", "suite": suite}
+    number = ScoreDefinition("a score", "points", (0.0, 100.0), "higher", "a test")
+    made = {}
+    for name, value in scores.items():
+        if value is None:
+            made[name] = Score(None, 0, reason="no valid answer")
+        else:
+            made[name] = Score(value, 20)
+
+    spec = score_spec(task=task["name"], task_hash=content_hash(task), model=model)
+    return scoring_card(
+        task=task, specs=[spec], definitions=dict.fromkeys(scores, number), scores=made
+    )
+
+
+def test_models_of_suites_are_sorted_by_the_mean_of_their_overall_scores(
+    terminal: CardTerminal,
+) -> None:
+    """Means: 70 of 80 and 60; 75 of one; none."""
+    cards = terminal.cards(
+        scores_card("calling", "house/none", overall=None, tm=0.5),
+        scores_card("calling", "house/both", overall=80.0),
+        scores_card("planning", "house/both", overall=60.0),
+        scores_card("planning", "house/one", overall=75.0),
+    )
+
+    rows = rows_of(terminal, "qfinzero-2", cards)
+
+    assert [(row["Model"], row["calling_overall"], row["planning_overall"]) for row in rows] == [
+        ("house/one", "", "75.0"),
+        ("house/both", "80.0", "60.0"),
+        ("house/none", "", ""),
+    ]
+    assert rows[2]["calling_tm"] == "0.5"
+
+
+def test_a_suite_has_one_card_of_a_model(terminal: CardTerminal) -> None:
+    cards = terminal.cards(
+        scores_card("calling", "house/one", overall=80.0),
+        scores_card("calling", "house/one", overall=70.0),
+    )
+
+    for name in ("qfinzero-2", "qfinzero-kinds"):
+        assert "has two cards of the suite calling; give one" in terminal.refusal(
+            "table", *cards, "--like", name
+        )
+
+
+# ---- figures of reports
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "fraction", "-"),
+        (0.0123, "fraction", "+1.230"),
+        (-0.0123, "fraction", "-1.230"),
+        (0.0999996, "fraction", "+10.000"),
+        (0.1, "fraction", "+10.00"),
+        (9.9994, "ratio", "+9.999"),
+        (10.0, "ratio", "+10.00"),
+        (-0.0001, "ratio", "0.000"),
+        (0.0, "ratio", "0.000"),
+    ],
+)
+def test_a_figure_is_signed_with_three_or_four_digits(
+    value: float | None, unit: str, text: str
+) -> None:
+    assert figure(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0.01, 0.02, "+1.000 … +2.000"), (None, 0.02, "-"), (0.01, None, "-"), (None, None, "-")],
+)
+def test_an_interval_needs_both_ends(low: float | None, high: float | None, text: str) -> None:
+    assert both(low, high, "fraction") == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (0.05, "0.0500"), (0.0001, "0.0001"), (0.00009, "9e-05"), (1.0, "1.0000")],
+)
+def test_a_small_p_is_a_power_of_ten(value: float | None, text: str) -> None:
+    assert p_value(value) == text
+
+
+def test_heads_of_intervals_and_units_of_columns() -> None:
+    assert interval_head(0.05) == "95 % interval"
+    assert interval_head(0.001) == "99.9 % interval"
+    assert (unit_name("count"), unit_name("ratio"), unit_name("fraction")) == ("count", "", "%")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A row of a task."""
+
+    task: str
+    value: float
+
+
+def test_what_all_rows_have_in_common_is_left_blank() -> None:
+    rows = [Named("a", 1.0), Named("a", 2.0)]
+
+    assert unless_alone(rows, "task") == [Named("", 1.0), Named("", 2.0)]
+    assert unless_alone(rows, "value") == rows
+    assert unless_alone(rows, "task", [Named("b", 3.0)]) == rows

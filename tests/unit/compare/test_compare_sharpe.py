@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 from statsmodels.tsa.vector_ar.var_model import VAR
 
@@ -83,6 +84,78 @@ def test_the_long_run_covariance_is_prewhitened_kernel_and_recoloured() -> None:
     inverse = np.linalg.inv(np.eye(2) - fit.coefs[0])
     expected = inverse @ kernel @ inverse.T * np.outer(scale, scale) * 400 / 398
     assert long_run_covariance(series) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("columns", "top", "bottom"),
+    [
+        # by hand: 1, 2, 1, 2, 1 has the coefficient 8 / 10, and residuals 1.2, -0.6 in turn
+        ([[1, 2, 1, 2, 1]], 4 * 0.8**2 * 0.9**2 / 0.2**8, 0.9**2 / 0.2**4),
+        # 1, 0, 1, 0, 1 has the coefficient 0, and residuals 0, 1 in turn
+        (
+            [[1, 2, 1, 2, 1], [1, 0, 1, 0, 1]],
+            4 * 0.8**2 * 0.9**2 / 0.2**8,
+            0.9**2 / 0.2**4 + 0.5**2,
+        ),
+        # a coefficient is at most 0.97: 1, 1, 1, 1, 1 has residuals of 0.03
+        ([[1, 1, 1, 1, 1]], 4 * 0.97**2 * 0.03**4 / 0.03**8, 0.03**4 / 0.03**4),
+    ],
+)
+def test_the_bandwidth_is_andrews_of_an_ar_1_of_each_column(
+    columns: list[list[float]], top: float, bottom: float
+) -> None:
+    series = np.array(columns, dtype=float).T
+
+    bandwidth = ledoit_wolf._andrews_bandwidth(series)
+
+    assert bandwidth == pytest.approx(1.3221 * (top / bottom * 5) ** 0.2)
+
+
+def test_bootstrap_ratios_are_those_of_blocks_around_a_circle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each by its definition: the difference in a sample of whole blocks less the observed one, over
+    a standard error from the sums of its blocks; drawn three at once.
+    """
+    monkeypatch.setattr(ledoit_wolf, "_CHUNK", 3)
+    pair = returns(3, 23)
+    days, block, blocks = 23, 4, 5
+
+    ratios = ledoit_wolf._bootstrap_ratios(pair, 7, block, 11)
+
+    generator = np.random.default_rng(11)
+    starts = np.concatenate([generator.integers(0, days, (size, blocks)) for size in (3, 3, 1)])
+    observed = pair.mean(axis=0) / pair.std(axis=0, ddof=1)
+    expected = []
+    for of_draw in starts:
+        rows = np.concatenate([np.arange(start, start + block) % days for start in of_draw])
+        sample = pair[rows]
+        sharpes = sample.mean(axis=0) / sample.std(axis=0, ddof=1)
+        moments = np.column_stack([sample, sample**2])
+        gradient = ledoit_wolf._gradient(sample.mean(axis=0), (sample**2).mean(axis=0))
+        along = (moments - moments.mean(axis=0)) @ gradient
+        error = math.sqrt((along.reshape(blocks, block).sum(axis=1) ** 2).sum()) / len(rows)
+        change = sharpes[0] - sharpes[1] - observed[0] + observed[1]
+        expected.append(abs(change) / error)
+
+    assert ratios == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_an_interval_reaches_as_far_as_its_quantile_of_the_error(confidence: float) -> None:
+    first, second = returns(6, 500).T
+
+    normal = sharpe_difference(first, second, confidence=confidence)
+    boot = sharpe_difference(first, second, draws=300, seed=3, confidence=confidence)
+
+    reach = norm.ppf((1 + confidence) / 2) * normal.se
+    assert (normal.low, normal.high) == pytest.approx((normal.value - reach, normal.value + reach))
+    assert normal.p == pytest.approx(2 * norm.sf(abs(normal.value) / normal.se))
+    ratios = ledoit_wolf._bootstrap_ratios(np.column_stack([first, second]), 300, 4, 3)
+    reach = np.quantile(ratios, confidence) * normal.se
+    assert (boot.low, boot.high) == pytest.approx((boot.value - reach, boot.value + reach))
+    beyond = (ratios >= abs(boot.value) / boot.se).sum()
+    assert boot.p == pytest.approx((1 + beyond) / 301)
 
 
 def test_the_gradient_is_the_derivative() -> None:

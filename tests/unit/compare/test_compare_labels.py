@@ -1,0 +1,771 @@
+"""`ktdeval compare labels`: pairs of episodes by hand, their means and intervals, what a result owes to
+chance, and what a key alone is worth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import UNSET, structs
+from scipy import stats
+
+from card_cases import CALLS, spec_of
+from compare_cards import CardTerminal, Cell, make_card, save_run
+from ktdeval.cards.fields.calls import Calls
+from ktdeval.errors import CardError, KtdevalError
+from ktdeval.task_api.episode_spec import Window
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import TradingConfig
+from ktdeval.values.typed_json import from_plain
+from ktdeval_compare import functions, mask_key_effect
+from ktdeval_compare.compared_cards import Entrant, load_entrants
+from ktdeval_compare.episode_distance import FIGURES, course_of, distances, parted_on
+from ktdeval_compare.label_invariance import (
+    FigureRow,
+    InvarianceOptions,
+    InvarianceReport,
+    invariance,
+)
+from ktdeval_compare.label_invariance_texts import key_parts
+from ktdeval_compare.mask_key_effect import (
+    FirstPurchases,
+    KeyOptions,
+    KeyReport,
+    SpreadRow,
+    first_listed,
+    profits_of,
+)
+from ktdeval_compare.table_columns import lines_of
+from metric_cases import CODES, market, order, spec, step
+
+# ---- figures of a pair, by hand
+
+
+def ledger(*steps: tuple[int, Sequence[dict[str, Any]], Sequence[dict[str, Any]]]) -> Ledger:
+    """NAV in fen, orders and positions of each step; 1,000 CNY to begin with."""
+    made = []
+    for number, (nav, orders, positions) in enumerate(steps):
+        record = {
+            **step(0, nav),
+            "step": number,
+            "decided_on": f"2024-01-0{number + 2}",
+            "filled_on": f"2024-01-0{number + 3}",
+        }
+        made.append(
+            {
+                **record,
+                "orders": list(orders),
+                "positions": list(positions),
+                "cash_minor": 50_000,
+                "open_nav_minor": 100_000,
+            }
+        )
+    return Ledger({}, 100_000, from_plain(made, list[StepRecord], "steps"))
+
+
+HELD = [
+    {"code": CODES[0], "shares": 100, "locked": 0, "price_ticks": 100_000, "value_minor": 100_000}
+]
+
+
+def test_figures_by_hand() -> None:
+    """Three steps: the same purchase; then the same account and another decision; then other
+    accounts and no orders.
+    """
+    same = order(CODES[0], filled=10)
+    one = ledger(
+        (100_000, [same], []), (110_000, [order(CODES[0], filled=20)], HELD), (110_000, [], HELD)
+    )
+    other = ledger(
+        (100_000, [same], []), (100_000, [order(CODES[1], filled=30), same], []), (121_000, [], [])
+    )
+    found = distances(course_of(one), course_of(other))
+    # Orders by step: {a} {a}; {b'} {b, a}: as decided all weigh 0.05, so that `a` is in both; {}
+    # {}.
+    assert found["decisions"] == pytest.approx(1 / 3)
+    assert found["decisions_alike"] == pytest.approx(1 / 2)
+    assert found["orders"] == pytest.approx(1 - 2 / 3)
+    # Filled, as shares of 1,000 CNY: 0.1 in both; then 0.2 of the first asset against 0.1, and 0.3
+    # of the second against none.
+    assert found["turnover"] == pytest.approx((0.1 + 0.3) / (0.2 + 0.3 + 0.3))
+    assert found["nav"] == pytest.approx((0 + np.log(1.1) + np.log(1.1)) / 3)
+    assert found["total_return"] == pytest.approx(0.11)
+    assert parted_on(course_of(one), course_of(other)) == "2024-01-04"
+
+
+def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_and_asset_are() -> (
+    None
+):
+    base = order(CODES[0], filled=0)
+
+    def decisions(*orders: dict[str, Any]) -> float | str:
+        return distances(
+            course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, [])))
+        )["decisions"]
+
+    assert (
+        decisions(
+            {
+                **base,
+                "confidence": 0.9,
+                "reason": "another thought",
+                "status": "rejected",
+                "rule": "lot",
+            }
+        )
+        == 0.0
+    )
+    assert decisions({**base, "side": "SELL"}) == 1.0
+    assert decisions({**base, "target_weight": 0.06}) == 1.0
+    assert decisions({**base, "target_weight": None, "shares": 100}) == 1.0
+    assert decisions({**base, "code": CODES[1]}) == 1.0
+    assert decisions({**base, "code": None, "stock_id": "asset_9999"}) == 1.0
+    assert decisions(base, base) == 1.0
+    two = [order(CODES[0]), order(CODES[1])]
+    left, right = (course_of(ledger((100_000, orders, []))) for orders in (two, two[::-1]))
+    assert set(distances(left, right).values()) == {0.0}
+
+
+def test_without_orders_there_is_no_share_of_them() -> None:
+    still = course_of(ledger((100_000, [], [])))
+
+    undefined = {"orders": "neither gave an order", "turnover": "neither traded"}
+    assert distances(still, still) == dict.fromkeys(FIGURES, 0.0) | undefined
+    assert parted_on(still, still) is None
+
+
+def test_a_nav_that_is_not_positive_has_no_path_to_compare() -> None:
+    one = course_of(ledger((100_000, [], [])))
+    ruined = course_of(ledger((0, [], [])))
+
+    assert distances(one, ruined)["nav"] == "a NAV is not positive"
+    assert distances(ruined, one)["nav"] == "a NAV is not positive"
+    assert distances(one, ruined)["total_return"] == 1.0
+
+
+# ---- runs under several keys
+
+STILL = (0.0,) * 5
+ROSE = (0.1, 0.0, 0.0, 0.0, 0.0)
+GAINED = (0.02, 0.0, 0.0, 0.0, 0.0)
+WINDOWS = (("A1", 0), ("A2", 0))
+BUY = order(CODES[0])
+
+
+def run_of(
+    folder: Path,
+    key: str,
+    daily: Mapping[Cell, Sequence[float]],
+    orders: Mapping[Cell, Any] | None = None,
+    **changes: Any,
+) -> Path:
+    """A run under a mask key, of which the letter is given."""
+    card = make_card(dict.fromkeys(daily, 0.0), mask_key=key * 32, **changes)
+    return save_run(folder, card, daily, orders=orders or {}).parent.parent
+
+
+def of_two_keys(folder: Path) -> list[Path]:
+    """Under one key the first window's NAV rises by a tenth on its first day, and an order is given
+    on the second; in the second window both give the same order.
+    """
+    orders = {WINDOWS[0]: {1: [BUY]}, WINDOWS[1]: {0: [BUY]}}
+    one = run_of(folder / "one", "a", {WINDOWS[0]: ROSE, WINDOWS[1]: STILL}, orders)
+    same = {WINDOWS[1]: {0: [BUY]}}
+    other = run_of(folder / "other", "b", {WINDOWS[0]: STILL, WINDOWS[1]: STILL}, same)
+    return [one, other]
+
+
+def report_of(paths: Sequence[Path], **options: Any) -> InvarianceReport:
+    """The report of runs."""
+    return invariance(load_entrants(paths), InvarianceOptions(**options))
+
+
+def rows_of(report: InvarianceReport, between: str = "labels") -> dict[str, FigureRow]:
+    """Rows of one kind of pair by figure."""
+    return {row.figure: row for row in report.figures if row.between == between}
+
+
+def test_a_figure_is_the_mean_over_episodes_of_their_distance(tmp_path: Path) -> None:
+    """By hand: one of five steps, one of one order, all that was traded, log 1.1 on each day, and a
+    tenth; and nothing in the second window.
+    """
+    rows = rows_of(report_of(of_two_keys(tmp_path)))
+
+    assert {name: row.value for name, row in rows.items()} == {
+        "decisions": pytest.approx(0.1),
+        "decisions_alike": 0.0,
+        "orders": pytest.approx(0.5),
+        "turnover": pytest.approx(0.5),
+        "nav": pytest.approx(math.log(1.1) / 2),
+        "total_return": pytest.approx(0.05),
+    }
+    counts = {(row.pairs, row.cells, row.windows, row.over) for row in rows.values()}
+    assert counts == {(2, 2, 2, "episode")}
+
+
+def test_intervals_are_those_of_student_within_the_range_of_the_figure(tmp_path: Path) -> None:
+    """Two values, x and 0, have the mean x / 2 and the standard error x / 2."""
+    reach = stats.t.ppf(0.975, 1)
+
+    rows = rows_of(report_of(of_two_keys(tmp_path)))
+
+    total = rows["total_return"]
+    assert (total.low, total.high) == (0.0, pytest.approx(0.05 * (1 + reach)))
+    assert total.reason is None
+    decisions = rows["decisions"]
+    assert (decisions.low, decisions.high) == (None, None)
+    assert decisions.reason == "the interval of 2 values is the whole range"
+    alike = rows["decisions_alike"]
+    assert (alike.low, alike.high) == (None, None)
+    assert alike.reason == "no variation: all values are the same"
+
+
+def test_an_interval_has_the_level_of_the_report(tmp_path: Path) -> None:
+    """At 50 % Student's quantile with one degree of freedom is 1."""
+    rows = rows_of(report_of(of_two_keys(tmp_path), alpha=0.5))
+
+    assert rows["decisions"].low == pytest.approx(0.0, abs=1e-12)
+    assert rows["decisions"].high == pytest.approx(0.2)
+
+
+def test_a_pair_is_a_row_with_its_figures_and_the_day_on_which_it_parted(tmp_path: Path) -> None:
+    one, other = of_two_keys(tmp_path)
+
+    report = report_of([other, one])
+
+    first, second = report.pairs
+    assert (first.between, first.window, first.parted_on) == ("labels", "A1", "2011-03-02")
+    assert (first.first.mask_key, first.second.mask_key) == ("a" * 32, "b" * 32)
+    assert first.first.path == str(one / "cards" / "blinded_open_research.json")
+    assert (first.decisions, first.orders, first.total_return) == (
+        pytest.approx(0.2),
+        1.0,
+        pytest.approx(0.1),
+    )
+    assert (second.window, second.parted_on, second.orders) == ("A2", None, 0.0)
+    assert first.undefined == {}
+    assert [card.mask_key for card in report.cards] == ["a" * 32, "b" * 32]
+    assert (report.alpha, report.over) == (0.05, "episode")
+
+
+def test_noise_is_the_standard_deviation_of_an_episode_and_what_two_differ_by(
+    tmp_path: Path,
+) -> None:
+    """Two draws of 0.1 and 0 have the variance 0.005; two of 0 none: the mean is 0.0025."""
+    report = report_of(of_two_keys(tmp_path))
+
+    (noise,) = report.noise
+    assert (noise.between, noise.cells, noise.episodes) == ("labels", 2, 2)
+    assert noise.sd == pytest.approx(0.05)
+    assert noise.difference_of_one == pytest.approx(1.959964 * math.sqrt(2) * 0.05)
+    assert noise.difference_of_means == pytest.approx(1.959964 * 0.05)
+
+
+def test_a_key_run_twice_tells_chance_from_labels(tmp_path: Path) -> None:
+    """By hand: the key's runs differ by 0.1 and 0.02; from the other's by 0.1 or 0, and 0 or 0.02."""
+    runs = [
+        run_of(tmp_path / "1", "a", {WINDOWS[0]: ROSE, WINDOWS[1]: STILL}),
+        run_of(tmp_path / "2", "a", {WINDOWS[0]: STILL, WINDOWS[1]: GAINED}),
+        run_of(tmp_path / "3", "b", {WINDOWS[0]: STILL, WINDOWS[1]: STILL}),
+    ]
+
+    report = report_of(runs)
+
+    labels = rows_of(report)["total_return"]
+    again = rows_of(report, "again")["total_return"]
+    beyond = rows_of(report, "labels - again")["total_return"]
+    assert (labels.pairs, labels.value) == (4, pytest.approx(0.03))
+    assert (again.pairs, again.value) == (2, pytest.approx(0.06))
+    assert (beyond.pairs, beyond.value) == (None, pytest.approx(-0.03))
+    reach = 0.02 * stats.t.ppf(0.975, 1)
+    assert (beyond.low, beyond.high) == pytest.approx((-0.03 - reach, -0.03 + reach))
+    kinds = list(dict.fromkeys(row.between for row in report.figures))
+    assert kinds == ["labels", "again", "labels - again"]
+    orders = rows_of(report)["orders"]
+    assert (orders.value, orders.pairs, orders.cells) == (None, 0, 0)
+    assert orders.reason == "neither gave an order"
+    assert report.pairs[0].undefined == {
+        "orders": "neither gave an order",
+        "turnover": "neither traded",
+    }
+
+
+SEEDED = (("A1", 0), ("A1", 1), ("A2", 0), ("A2", 1))
+
+
+def of_two_seeds(folder: Path) -> list[Path]:
+    """Only seed 0 of the first window rises, and only under one key."""
+    still = dict.fromkeys(SEEDED, STILL)
+    one = run_of(folder / "one", "a", still | {SEEDED[0]: ROSE})
+    return [one, run_of(folder / "other", "b", still)]
+
+
+def test_seeds_of_one_key_are_paired_within_their_window(tmp_path: Path) -> None:
+    """By hand: seeds differ by 0.1 under one key and 0 under the other; labels by 0.1 once in four."""
+    report = report_of(of_two_seeds(tmp_path))
+
+    seeds = rows_of(report, "seeds")["total_return"]
+    labels = rows_of(report)["total_return"]
+    assert (seeds.pairs, seeds.cells, seeds.windows, seeds.over) == (4, 2, 2, "window")
+    assert seeds.value == pytest.approx(0.025)
+    assert (labels.pairs, labels.cells, labels.over) == (4, 4, "episode")
+    assert labels.value == pytest.approx(0.025)
+    error = 0.1 / 4
+    assert labels.high == pytest.approx(0.025 + stats.t.ppf(0.975, 3) * error)
+    by_kind = {row.between: row for row in report.noise}
+    assert list(by_kind) == ["labels", "seeds"]
+    assert by_kind["labels"].sd == pytest.approx(math.sqrt(0.005 / 4))
+    assert by_kind["seeds"].sd == pytest.approx(math.sqrt(0.0025 / 2))
+    assert by_kind["seeds"].episodes == 4
+
+
+def test_over_windows_an_interval_is_of_the_means_of_their_seeds(tmp_path: Path) -> None:
+    """Windows have the means 0.05 and 0, whose standard error is 0.025."""
+    report = report_of(of_two_seeds(tmp_path), over="window")
+
+    total = rows_of(report)["total_return"]
+    assert (total.over, total.cells, total.windows) == ("window", 4, 2)
+    assert total.value == pytest.approx(0.025)
+    assert total.high == pytest.approx(0.025 * (1 + stats.t.ppf(0.975, 1)))
+
+
+@pytest.mark.parametrize(
+    ("over", "reason"),
+    [
+        ("episode", "one (window, seed) says nothing of others"),
+        ("window", "one window says nothing of others"),
+    ],
+)
+def test_one_value_has_no_interval(over: str, reason: str, tmp_path: Path) -> None:
+    runs = [
+        run_of(tmp_path / "1", "a", {WINDOWS[0]: ROSE}),
+        run_of(tmp_path / "2", "b", {WINDOWS[0]: STILL}),
+    ]
+
+    total = rows_of(report_of(runs, over=over))["total_return"]
+
+    assert (total.value, total.low, total.high) == (pytest.approx(0.1), None, None)
+    assert total.reason == reason
+
+
+# ---- notes
+
+
+def test_where_nothing_was_decided_otherwise_the_bound_is_that_of_no_success(
+    tmp_path: Path,
+) -> None:
+    """Of two episodes without a difference, at 95 %: all but 1 - 0.05 ** (1 / 2)."""
+    daily = {WINDOWS[0]: ROSE, WINDOWS[1]: STILL}
+    runs = [run_of(tmp_path / key, key, daily) for key in "ab"]
+
+    notes = report_of(runs).notes
+
+    assert notes[0] == (
+        "blinded_open_research: no step was decided otherwise under other labels; with so many"
+        f" (window, seed) that is shown, at 95 %, for all but {100 * (1 - 0.05**0.5):.3g} % of them"
+    )
+    assert "2 pair(s) left out of a figure: neither gave an order" in notes
+    assert "2 pair(s) left out of a figure: neither traded" in notes
+
+
+def test_notes_say_what_intervals_vary_over_and_what_a_mask_hides(tmp_path: Path) -> None:
+    episodes = report_of(of_two_keys(tmp_path / "1")).notes
+    windows = report_of(of_two_keys(tmp_path / "2"), over="window").notes
+    bright = {"mask": "bright"}
+    daily = {WINDOWS[0]: ROSE}
+    shown = report_of([run_of(tmp_path / key, key, daily, **bright) for key in "ab"]).notes
+
+    vary = (
+        "intervals vary over (window, seed): they describe other labels in these windows; other"
+        " windows with --over window"
+    )
+    assert vary in episodes
+    assert vary not in windows
+    assert not any("decided otherwise" in note for note in episodes)
+    assert shown[0] == (
+        "bright_open_research: bright hides nothing, so that draws differ in the order of rows only"
+    )
+    assert not any("bright hides" in note or note.startswith("seeds:") for note in episodes)
+
+
+def test_seeds_hold_the_part_of_labels_too(tmp_path: Path) -> None:
+    notes = report_of(of_two_seeds(tmp_path)).notes
+
+    assert (
+        "seeds: another seed is another call seed and another alias map, so that this holds the"
+        " labels' part too"
+    ) in notes
+
+
+def asked(
+    folder: Path, settings: Any, keys: str, calls: Mapping[str, Any] | None = None
+) -> list[Entrant]:
+    """Runs of keys, whose cards say how a provider was asked; `calls` of all but the first."""
+    paths = []
+    for number, key in enumerate(keys):
+        paths.append(run_of(folder / str(number), key, {WINDOWS[0]: ROSE}))
+
+    entrants = []
+    for number, entrant in enumerate(load_entrants(paths)):
+        card = structs.replace(entrant.card, request_settings=settings)
+        if calls is not None and number:
+            counted = from_plain({**CALLS, **calls}, Calls, "calls")
+            card = structs.replace(card, provenance=structs.replace(card.provenance, calls=counted))
+        entrants.append(replace(entrant, card=card))
+
+    return entrants
+
+
+NOT_TWICE = "no mask key was run twice: what other keys change holds the model's own chance"
+AT_MOST = "keys differ in the seeds of calls, too"
+
+
+@pytest.mark.parametrize(
+    ("settings", "keys", "starts"),
+    [
+        ({}, "ab", [NOT_TWICE]),
+        (None, "ab", []),
+        (None, "aab", []),
+        ({}, "aab", [AT_MOST]),
+        ({"omit": ["seed"]}, "aab", []),
+        ({"not_sent": ["seed"]}, "aab", []),
+        ({"not_sent": ["top_p"], "omit": None}, "aab", [AT_MOST]),
+        ({"takes_seed": False}, "aab", []),
+        ({"takes_seed": True}, "aab", [AT_MOST]),
+    ],
+)
+def test_what_a_provider_was_sent_bounds_what_a_repeat_shows(
+    settings: Any, keys: str, starts: list[str], tmp_path: Path
+) -> None:
+    notes = invariance(asked(tmp_path, settings, keys), InvarianceOptions()).notes
+
+    found = []
+    for note in notes:
+        found += [start for start in (NOT_TWICE, AT_MOST) if note.startswith(start)]
+
+    assert found == starts
+
+
+@pytest.mark.parametrize(("answered", "cached"), [(90, 9), (1, 1)])
+def test_replies_of_a_repeat_that_came_from_the_cache_are_counted(
+    answered: int, cached: int, tmp_path: Path
+) -> None:
+    calls = {"answered": answered, "cached": cached}
+
+    repeated = invariance(asked(tmp_path / "1", {}, "aab", calls), InvarianceOptions()).notes
+    once = invariance(asked(tmp_path / "2", {}, "ab", calls), InvarianceOptions()).notes
+
+    end = f"{cached} of its replies came from the cache; what they repeat is not chance"
+    assert sum(note.endswith(end) for note in repeated) == 2
+    assert not any(note.endswith(end) for note in once)
+
+
+def test_steps_that_the_engine_held_are_counted(tmp_path: Path) -> None:
+    first, second = load_entrants(of_two_keys(tmp_path))
+    coverage = structs.replace(first.card.coverage, steps_decided=first.card.coverage.steps - 3)
+    held = replace(first, card=structs.replace(first.card, coverage=coverage))
+
+    notes = invariance([held, second], InvarianceOptions()).notes
+
+    words = "step(s) were held by the engine, not decided by the model; they count as steps"
+    assert [note for note in notes if words in note] == [f"{first.path}: 3 {words} without orders"]
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("a", f"the one card of blinded_open_research is of mask key {'a' * 32}; run the same"),
+        ("aa", f"every card of blinded_open_research is of mask key {'a' * 32}; run the same"),
+    ],
+)
+def test_one_key_is_not_enough(keys: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(CardError, match=message):
+        invariance(asked(tmp_path, None, keys), InvarianceOptions())
+
+
+@pytest.mark.parametrize(
+    ("keys", "calls", "is_refused"),
+    [
+        ("aab", {"answered": 0, "cached": 9}, True),
+        ("aab", {"answered": 1, "cached": 9}, False),
+        ("aab", {"answered": 0, "cached": 0}, False),
+        ("ab", {"answered": 0, "cached": 9}, False),
+    ],
+)
+def test_a_repeat_out_of_the_cache_is_no_repeat(
+    keys: str, calls: dict[str, int], is_refused: bool, tmp_path: Path
+) -> None:
+    entrants = asked(tmp_path, {}, keys, calls)
+
+    if not is_refused:
+        assert invariance(entrants, InvarianceOptions()).pairs
+        return
+
+    with pytest.raises(CardError, match=f"repeats mask key {'a' * 32} with replies from the cache"):
+        invariance(entrants, InvarianceOptions())
+
+
+def test_cards_differ_in_nothing_but_the_key_and_lie_in_their_runs(tmp_path: Path) -> None:
+    one = run_of(tmp_path / "1", "a", {WINDOWS[0]: ROSE})
+    tuned = run_of(tmp_path / "2", "b", {WINDOWS[0]: ROSE}, args={"positions": 3})
+    bare = run_of(tmp_path / "3", "b", {WINDOWS[0]: ROSE})
+    (path,) = bare.rglob("ledger.parquet")
+    path.unlink()
+
+    with pytest.raises(CardError, match=r"have different models: .*only the mask key may differ"):
+        report_of([one, tuned])
+    with pytest.raises(CardError, match="no ledgers beside the card; decisions are compared in"):
+        report_of([one, bare])
+
+
+def test_ledgers_of_one_window_cover_the_same_days(tmp_path: Path) -> None:
+    one = run_of(tmp_path / "1", "a", {WINDOWS[0]: ROSE})
+    short = run_of(tmp_path / "2", "b", {WINDOWS[0]: ROSE[:4]})
+
+    with pytest.raises(CardError, match="have ledgers of other days in window A1"):
+        report_of([one, short])
+
+
+# ---- tables
+
+
+def test_the_table_shows_the_figures_in_per_cent(tmp_path: Path, terminal: CardTerminal) -> None:
+    lines = terminal.text("compare", "labels", *of_two_keys(tmp_path)).splitlines()
+
+    assert lines[0] == (
+        "Episodes of one window and seed, set against each other over mask keys aaaaaaaa, bbbbbbbb;"
+        " all in per cent"
+    )
+    texts = [" ".join(line.split()) for line in lines]
+    assert "what differs figure pairs n mean 95 % interval" in texts
+    assert "labels (mask key) decisions changed 2 2 10.00 -" in texts
+    assert "labels (mask key) total return difference 2 2 5.000 0.000 … 68.53" in texts
+    assert "-: the interval of 2 values is the whole range" in texts
+    assert (
+        "What that makes of a total return: two runs of one model differ by less than this in 95 of"
+        " 100"
+    ) in texts
+    assert "labels (mask key) 5.000 13.86 9.800 2" in texts
+
+
+def test_values_over_windows_are_counted_by_window(tmp_path: Path, terminal: CardTerminal) -> None:
+    text = terminal.text("compare", "labels", *of_two_seeds(tmp_path), "--over", "window")
+
+    texts = [" ".join(line.split()) for line in text.splitlines()]
+    assert "labels (mask key) total return difference 4 2 2.500 0.000 … 34.27" in texts
+
+
+# ---- what a key is worth
+
+GENTLE = [[10.0 + 0.2 * day, 20.0 - 0.2 * day] for day in range(6)]
+FREE_OF_COST = {"buy_fee_bps": 0.0, "sell_fee_bps": 0.0, "min_fee_cny": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("names", "limit", "weight", "profits"),
+    [
+        # bought at 10.20 and 19.80 on the second day; at the end 11.00 and 19.00. A tenth of
+        # 1,000,000 CNY buys 9,800 and 5,000 shares in lots of 100.
+        (1, None, 0.10, (9_800 * 80, -5_000 * 80)),
+        # held to the close of the third day, at 10.40 and 19.60
+        (1, 2, 0.10, (9_800 * 20, -5_000 * 20)),
+        # 98 % in equal parts of two names
+        (2, None, 1.0, (48_000 * 80, -24_700 * 80)),
+        (5, None, 1.0, (48_000 * 80, -24_700 * 80)),
+        (0, None, 1.0, (96_000 * 80, -49_400 * 80)),
+    ],
+)
+def test_a_name_brings_what_its_shares_gain_to_the_end_of_the_window(
+    names: int, limit: int | None, weight: float, profits: tuple[int, int]
+) -> None:
+    snapshot = market(opens=GENTLE)
+    config = TradingConfig(max_weight=weight, **FREE_OF_COST)
+    tape = MarketTape.from_snapshot(snapshot, config)
+
+    made = profits_of(snapshot, tape, config, spec(limit=limit), names)
+
+    assert made.of_each.tolist() == list(profits)
+    assert made.cash == 100_000_000
+    assert made.names == max(1, min(names, 2))
+
+
+def test_only_names_of_the_universe_before_the_window_are_bought() -> None:
+    snapshot = market(opens=GENTLE)
+    member = snapshot.member.copy()
+    member[0, 1] = False
+    snapshot = replace(snapshot, member=member)
+    config = TradingConfig(max_weight=1.0, **FREE_OF_COST)
+    tape = MarketTape.from_snapshot(snapshot, config)
+
+    made = profits_of(snapshot, tape, config, spec(), 2)
+
+    assert made.of_each.tolist() == [96_000 * 80, 0]
+    assert made.names == 1
+    assert first_listed(spec(mask_key="a" * 32), snapshot, 0, 2) == [0]
+
+
+def test_a_key_lists_the_universe_in_its_order() -> None:
+    snapshot = market()
+    orders = set()
+    for letter in "0123456789abcdef":
+        orders.add(tuple(first_listed(spec(mask_key=letter * 32), snapshot, 0, 2)))
+
+    assert orders == {(0, 1), (1, 0)}
+    assert len(first_listed(spec(mask_key="a" * 32), snapshot, 0, 1)) == 1
+
+
+def test_a_row_of_keys_has_their_quantiles_and_the_rank_of_the_cards_own(tmp_path: Path) -> None:
+    """Of 0 to 100 per mille 30 lie below 30, and one is equal."""
+    (entrant, _) = load_entrants(of_two_keys(tmp_path))
+    returns = np.array([*range(101), 30]) / 1000
+
+    row = mask_key_effect._spread_row(entrant, "A1", returns, FirstPurchases(4, 3, 1.5))
+
+    quantiles = (row.q5, row.q25, row.q50, row.q75, row.q95)
+    assert quantiles == pytest.approx((0.005, 0.025, 0.05, 0.075, 0.095))
+    assert (row.n, row.own, row.window) == (101, 0.03, "A1")
+    assert row.rank == pytest.approx(30.5 / 101)
+    assert row.sd == pytest.approx(np.std(returns[:-1], ddof=1))
+    assert (row.bought, row.among_first, row.by_chance) == (4, 3, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("bought", "counts"),
+    [
+        ([order(CODES[0])], (1, 1, 0.5)),
+        ([order(CODES[1])], (1, 0, 0.5)),
+        ([order(CODES[0]), order(CODES[1])], (2, 1, 1.0)),
+        ([order(CODES[0], "SELL")], (0, 0, 0.0)),
+        ([order(CODES[0], filled=0)], (0, 0, 0.0)),
+        ([], (0, 0, 0.0)),
+    ],
+)
+def test_purchases_of_the_first_step_are_set_against_those_of_chance(
+    bought: list[dict[str, Any]], counts: tuple[float, ...], tmp_path: Path
+) -> None:
+    """One of two names was listed first, so that chance buys half of them."""
+    path = run_of(tmp_path, "a", {WINDOWS[0]: STILL}, {WINDOWS[0]: {0: bought, 1: [BUY]}})
+    (entrant,) = load_entrants([path])
+    planned = spec_of(entrant.card.plain, Window("A1", "2011-03-01", "2011-03-05"), 0)
+
+    found = mask_key_effect._first_purchases(entrant, planned, [CODES[0]], market(), 0)
+
+    assert (found.bought, found.among_first, found.by_chance) == counts
+
+
+def test_purchases_of_several_episodes_are_added() -> None:
+    assert FirstPurchases(1, 2, 0.5).plus(FirstPurchases(10, 20, 1.0)) == FirstPurchases(
+        11, 22, 1.5
+    )
+
+
+@pytest.mark.parametrize(("own", "is_named"), [(97, False), (98, True)])
+def test_a_key_among_the_luckiest_is_named(own: int, is_named: bool, tmp_path: Path) -> None:
+    (entrant, _) = load_entrants(of_two_keys(tmp_path))
+    returns = np.array([*range(100), own], dtype=float)
+    row = mask_key_effect._spread_row(entrant, "all windows", returns, FirstPurchases(0, 0, 0.0))
+
+    notes = list(mask_key_effect._card_notes(entrant, row))
+
+    assert row.rank == (own + 0.5) / 100
+    assert len(notes) == is_named
+    assert all("only 1.5 % of keys do better for a model that buys" in note for note in notes)
+
+
+def spread_row(**changes: Any) -> SpreadRow:
+    """A row of a window."""
+    fields: dict[str, Any] = {
+        "task": "t",
+        "card": "house/one",
+        "n": 1000,
+        "window": "A1",
+        "q5": -0.05,
+        "q25": -0.02,
+        "q50": 0.0,
+        "q75": 0.02,
+        "q95": 0.05,
+        "sd": 0.03,
+        "own": 0.04,
+        "rank": 0.9346,
+        "bought": 9,
+        "among_first": 2,
+        "by_chance": 1.25,
+    }
+    return SpreadRow(**fields | changes)
+
+
+def test_the_worth_of_a_key_is_a_table_a_card() -> None:
+    rows = [spread_row(), spread_row(window="all windows"), spread_row(card="house/two")]
+    report = KeyReport(keys=1_000, positions=7, spread=rows, notes=["a lucky key"])
+
+    lines = [" ".join(line.split()) for line in lines_of(key_parts(report))]
+
+    assert lines[0] == (
+        "A model that buys the first 7 names listed and keeps them, over 1,000 mask keys: total"
+        " return in per cent"
+    )
+    assert lines[1:3] == [
+        "t, house/one",
+        "window n 5 % 25 % 50 % 75 % 95 % this key rank first listed bought",
+    ]
+    figures = "1000 -5.000 -2.000 0.000 +2.000 +5.000 +4.000 0.935 2 of 9 (1.2)"
+    assert lines[3:5] == [f"A1 {figures}", f"all windows {figures}"]
+    assert lines[5] == "t, house/two"
+    assert lines[-1] == "a lucky key"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"positions": 5}, "positions goes with keys"),
+        ({"keys": 20, "alpha": 0.1}, "alpha, over and common are of runs under several keys"),
+        ({"keys": 19}, "invariance: keys: expected a value from 20 to 100000, was 19"),
+        ({"keys": 20, "positions": 0}, "positions: expected a value from 1 to 1000, was 0"),
+        ({"over": "seed"}, "invariance: over: "),
+    ],
+)
+def test_options_of_keys_and_of_pairs_are_told_apart(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(KtdevalError) as refused:
+        functions.invariance(*of_two_keys(tmp_path), **options)
+
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--positions", "5"), "--positions goes with --keys"),
+        (
+            ("--keys", "20", "--over", "window"),
+            "--over is of runs under several keys, not of --keys",
+        ),
+        (("--keys", "20", "--alpha", "0.1"), "--alpha is of runs under several keys"),
+        (("--keys", "20", "--common"), "--common is of runs under several keys"),
+    ],
+)
+def test_the_command_takes_options_of_one_of_both(
+    words: tuple[str, ...], message: str, tmp_path: Path, terminal: CardTerminal
+) -> None:
+    assert message in terminal.refusal("compare", "labels", tmp_path, *words)
+
+
+def test_a_spread_over_keys_needs_a_key_and_a_run(tmp_path: Path) -> None:
+    (entrant, _) = load_entrants(of_two_keys(tmp_path))
+    keyless = replace(entrant, card=structs.replace(entrant.card, mask_key=UNSET))
+
+    with pytest.raises(CardError, match="has no mask key"):
+        mask_key_effect.key_spread([keyless], KeyOptions(keys=20))
+    with pytest.raises(CardError, match="lies in no run folder, which says where the market is"):
+        mask_key_effect.key_spread([entrant], KeyOptions(keys=20))

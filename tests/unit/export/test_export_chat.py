@@ -4,6 +4,7 @@ the audit finds something.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,13 @@ from export_runs import (
     script,
     submission,
 )
-from forging import change_transcript, rehash
+from forging import change_ledger, change_transcript, rehash
 from ktdeval.harness import Reply
 from ktdeval.market import save_snapshot
 from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.values.hashes import file_sha256
 from ktdeval_export.held_out_episodes import evaluation_use
-from ktdeval_export.replayed_steps import traced_episodes
+from ktdeval_export.replayed_steps import TracedEpisode, traced_episodes
 from ktdeval_export.training_rows import exclusion
 from ktdfin_market import small_market
 from loops import not_empty
@@ -126,6 +128,7 @@ def test_a_step_is_a_conversation_with_tools_as_trl_documents_it(runs: Path) -> 
 
 def test_an_episode_is_one_conversation_and_openais_arguments_are_text(runs: Path) -> None:
     assert export("momentum", "--rows", "episode", "--dialect", "openai", cwd=runs).code == 0
+    assert metadata(runs)["row_sources"] == [{"source": 0, "steps": [0, 1, 2]}]
     (row,) = rows(runs)
     messages = row["messages"]
     assert [message["role"] for message in messages].count("system") == 1
@@ -247,6 +250,241 @@ def test_text_planted_in_a_transcript_is_found(runs: Path, tmp_path: Path) -> No
     change_transcript(episode, reply)
     rehash(episode)
     assert "step 0" in error_line(export(replied, cwd=runs))
+
+
+def differing(runs: Path, folder: Path, change: Callable[[Path], None]) -> TracedEpisode:
+    """The run `calm` with an episode whose records do not agree, though all hashes do."""
+    copied = copy_run(runs / "calm", folder)
+    (recorded,) = episodes(copied)
+    change(recorded)
+    rehash(recorded)
+    (episode,) = traced_episodes(copied, load_plugins(), {}, [])
+    return episode
+
+
+def test_a_record_that_differs_from_its_replies_is_found(runs: Path, tmp_path: Path) -> None:
+    """The second step says that more cash is left than the replies give."""
+
+    def richer(steps: list[Any]) -> None:
+        steps[1]["cash_minor"] += 1
+        steps[1]["nav_minor"] += 1
+
+    episode = differing(runs, tmp_path / "richer", lambda folder: change_ledger(folder, richer))
+
+    differences = [step.difference for step in episode.steps]
+    assert differences == ["", "the replies do not give cash_minor of the records"]
+    line = error_line(export(tmp_path / "richer", "--skip-leaks", cwd=runs))
+    assert "step 1: is not as recorded: the replies do not give cash_minor of the records" in line
+    assert line.endswith("; nothing was written")
+
+
+def test_the_steps_after_one_that_differs_are_not_executed(runs: Path, tmp_path: Path) -> None:
+    def reworded(steps: list[Any]) -> None:
+        steps[0]["overall_reason"] = "I wait"
+
+    episode = differing(runs, tmp_path / "run", lambda folder: change_ledger(folder, reworded))
+
+    (step,) = episode.steps
+    assert (step.number, step.where) == (0, f"{episode.where}, step 0")
+    assert step.difference == "the replies do not give overall_reason of the records"
+    assert len(step.calls) == 2
+
+
+def test_a_transcript_of_another_length_is_found_before_anything_is_executed(
+    runs: Path, tmp_path: Path
+) -> None:
+    def shortened(entries: list[Any]) -> list[Any]:
+        return entries[:1]
+
+    episode = differing(runs, tmp_path / "run", lambda folder: change_transcript(folder, shortened))
+
+    (step,) = episode.steps
+    assert step.difference == "2 steps are recorded, 1 are in the transcript"
+    assert (step.number, step.calls) == (0, ())
+
+
+def test_replies_that_end_too_early_are_found(runs: Path, tmp_path: Path) -> None:
+    def cut(entries: list[Any]) -> None:
+        del entries[0]["exchanges"][-1]
+
+    episode = differing(runs, tmp_path / "run", lambda folder: change_transcript(folder, cut))
+
+    (step,) = episode.steps
+    assert step.difference.startswith("can't be executed again: ")
+
+
+def test_steps_beyond_the_window_are_found(runs: Path, tmp_path: Path) -> None:
+    def lengthened(entries: list[Any]) -> list[Any]:
+        return [*entries, entries[-1]]
+
+    def change(folder: Path) -> None:
+        change_ledger(folder, lambda steps: [*steps, {**steps[-1], "step": 2}])
+        change_transcript(folder, lengthened)
+
+    episode = differing(runs, tmp_path / "run", change)
+
+    assert [step.number for step in episode.steps] == [0, 1, 2]
+    assert episode.steps[-1].difference == "the window has no such day"
+
+
+def test_a_step_has_the_calls_of_its_own_day(runs: Path) -> None:
+    (episode,) = traced_episodes(runs / "calm", load_plugins(), {}, [])
+
+    first, second = episode.steps
+
+    assert [first.decided_on, second.decided_on] == ["2024-02-29", "2024-03-01"]
+    assert [len(step.calls) for step in episode.steps] == [2, 2]
+    assert [step.calls[-1].request.step for step in episode.steps] == [0, 1]
+    assert (first.facts, first.question) == ({}, ())
+    assert first.lens is second.lens
+    assert first.lens.hides_assets
+
+
+def test_unfinished_and_repeated_episodes_are_left_out_with_a_note(
+    runs: Path, tmp_path: Path
+) -> None:
+    unfinished = copy_run(runs / "calm", tmp_path / "unfinished")
+    (recorded,) = episodes(unfinished)
+    (recorded / "episode.json").unlink()
+    label = traced_label(runs)
+
+    nothing = error_line(export(unfinished, cwd=runs))
+    again = copy_run(runs / "calm", tmp_path / "again")
+    done = export("calm", again, cwd=runs)
+
+    assert f"no row is left; {unfinished}: {label} is unfinished and left out" in nothing
+    assert done.code == 0
+    assert f"{again}: {label}" in done.err
+    assert "was given twice and counts once" in done.err
+    assert len(rows(runs)) == 2
+
+
+def traced_label(runs: Path) -> str:
+    (episode,) = traced_episodes(runs / "calm", load_plugins(), {}, [])
+    return str(episode.spec.label)
+
+
+# ---- what the command prints and refuses
+
+
+def test_the_command_prints_what_it_wrote_and_left_out(runs: Path) -> None:
+    answers = [[SEEN, submission()], [SEEN, submission(NAME)], {"fail": "timeout"}]
+    out = run_script(runs, "printed", answers)
+
+    done = export(out, "--skip-leaks", cwd=runs)
+
+    assert done.out.splitlines() == [
+        "rows    rows.jsonl (1 of chat, trl)",
+        "about   rows.jsonl.metadata.json",
+        "audit   3 steps; 1 left out, no finding in the others",
+        "left out 1: a model call failed",
+        "left out 1: the model wrote what the audit refuses",
+    ]
+
+
+def test_the_command_prints_pairs_that_are_none(runs: Path) -> None:
+    words = ("--format", "preference", "--by", "step_return", "--dialect", "openai")
+
+    done = export("momentum", "calm", *words, cwd=runs)
+
+    assert done.out.splitlines() == [
+        "rows    rows.jsonl (1 of preference, openai)",
+        "about   rows.jsonl.metadata.json",
+        "audit   5 steps, no finding",
+        "left out 1: pairs with different prompts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--format", "preference"), "--format preference needs --by METRIC: a question's score"),
+        (("--by", "step_return"), "--by goes with --format preference; --where chooses rows"),
+        (
+            ("--format", "preference", "--by", "sharpe", "--where", "step_return=0"),
+            "--where and --by name one metric: step_return is not sharpe",
+        ),
+        (("--where", "step_return"), "--where 'step_return': expected METRIC=VALUE"),
+        (("--where", "step_return=high"), "--where 'step_return=high': expected METRIC=VALUE"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    runs: Path, words: tuple[str, ...], message: str
+) -> None:
+    assert message in error_line(export("calm", *words, cwd=runs))
+
+
+@pytest.mark.parametrize(("bound", "steps"), [("0", [0, 1]), ("-0.5", [0, 1]), ("1e-9", [])])
+def test_rows_are_at_least_as_good_as_the_bound(runs: Path, bound: str, steps: list[int]) -> None:
+    """A run that traded nothing has a return of 0 on each day."""
+    done = export("calm", "--where", f"step_return={bound}", cwd=runs)
+
+    if not steps:
+        assert "no row is left; its figure is not good enough: 2" in error_line(done)
+        return
+
+    assert [entry["steps"] for entry in metadata(runs)["row_sources"]] == [[each] for each in steps]
+    assert [entry["value"] for entry in metadata(runs)["row_sources"]] == [0.0, 0.0]
+    assert metadata(runs)["measure"]["at_least"] == float(bound)
+
+
+@pytest.mark.parametrize(("bound", "is_kept"), [("0", True), ("0.1", False)])
+def test_an_episode_is_a_row_if_its_figure_is_good_enough(
+    runs: Path, bound: str, is_kept: bool
+) -> None:
+    words = ("--rows", "episode", "--where", f"total_return={bound}")
+
+    done = export("calm", *words, cwd=runs)
+
+    if not is_kept:
+        assert "no row is left; its figure is not good enough: 2" in error_line(done)
+        return
+
+    (entry,) = metadata(runs)["row_sources"]
+    assert (entry["steps"], entry["value"]) == ([0, 1], 0.0)
+
+
+def test_an_episode_with_a_step_that_is_no_row_is_none(runs: Path) -> None:
+    out = run_script(runs, "partly", [[SEEN, submission()], {"fail": "timeout"}])
+
+    line = error_line(export(out, "--rows", "episode", cwd=runs))
+
+    assert "a model call failed: 1; a step of its episode can't be a row: 1" in line
+
+
+def test_the_metadata_name_the_source_of_each_row(runs: Path) -> None:
+    preference = ("--format", "preference", "--by", "step_return")
+    assert export("momentum", "calm", *preference, cwd=runs).code == 0
+
+    about = metadata(runs)
+
+    models = [source["model"] for source in about["sources"]]
+    assert models == ["builtin/momentum", "builtin/script"]
+    (entry,) = about["row_sources"]
+    assert sorted([entry["source"], entry["rejected_source"]]) == [0, 1]
+    worse_is_calm = entry["rejected_source"] == 1
+    assert (entry["value"] > 0) == worse_is_calm
+    assert about["sources"][0] == {
+        "episode": about["sources"][0]["episode"],
+        "task": "blinded_open_research",
+        "task_version": about["sources"][0]["task_version"],
+        "window": "own days",
+        "seed": 0,
+        "mask": "blinded",
+        "model": "builtin/momentum",
+        "agent": "react",
+        "snapshot": about["sources"][1]["snapshot"],
+        "synthetic": True,
+        "evaluates": "",
+    }
+    assert (about["rows_hold"], about["dialect"], about["format"]) == ("step", "trl", "preference")
+    assert about["measure"] == {
+        "name": "step_return",
+        "formula": "step_return/1: NAV at the close of the fill day / NAV before it - 1",
+        "better": "higher",
+    }
+    assert about["pairs"] == {"formed": 1, "tied": 0, "undefined": 0, "another_prompt": 1}
+    assert about["sha256"] == file_sha256(runs / "rows.jsonl")
 
 
 SPELLED = (

@@ -7,10 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
 import pytest
+import yaml
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
 
@@ -22,8 +24,8 @@ from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, InvariantError, UsageError  # noqa: E402
 from ktdeval_gym.action_submissions import RecordedCall  # noqa: E402
-from ktdeval_gym.broker_session import BrokerOptions  # noqa: E402
-from ktdeval_gym.rewards import RewardName  # noqa: E402
+from ktdeval_gym.broker_session import BrokerOptions, BrokerTools  # noqa: E402
+from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_qfinzero.timestamps import parse_moment  # noqa: E402
 from qfinzero_poison import poison, small_world  # noqa: E402
 
@@ -91,6 +93,173 @@ def test_nothing_up_to_a_day_depends_on_later_days(name: str) -> None:
     )
     assert first[: known + 1] == second[: known + 1]
     assert first[known + 1] != second[known + 1]
+
+
+def test_orders_are_for_whole_shares_towards_the_target_weights() -> None:
+    """The first orders are sized by the closes before the session; the second step sells a half of
+    what is held, and nothing of what has its weight.
+    """
+    env = broker_env(OPTIONS, small_world())
+    env.reset()
+    closes = {name: float(env._closes[name][-1]) for name in OPTIONS.stocks}
+
+    *_, first = env.step(HALVES)
+
+    expected = {
+        "AVLN": math.floor(0.5 * OPTIONS.cash / closes["AVLN"]),
+        "BRKT": math.floor(float(HALVES[1]) * OPTIONS.cash / closes["BRKT"]),
+    }
+    assert first["held"] == expected
+    assert first["refused"] == 0
+    closes = {name: float(env._closes[name][-1]) for name in OPTIONS.stocks}
+
+    *_, second = env.step(np.array([0.25, 0.4]))
+
+    assert second["held"]["AVLN"] == math.floor(0.25 * first["equity"] / closes["AVLN"])
+    assert second["held"]["BRKT"] == expected["BRKT"]
+
+
+def test_weights_are_scaled_down_to_what_costs_leave() -> None:
+    env = broker_env(OPTIONS, small_world())
+    env.reset()
+    close = float(env._closes["AVLN"][-1])
+
+    observation, _, _, _, info = env.step(np.array([1.0, 0.0]))
+
+    assert info["held"]["AVLN"] == math.floor(0.995 * OPTIONS.cash / close)
+    value = info["held"]["AVLN"] * float(env._closes["AVLN"][-1])
+    assert observation[-3] == pytest.approx(value / info["equity"], rel=1e-6)
+    assert observation[-2] == 0.0
+    assert observation[-1] == pytest.approx(1 - value / info["equity"], abs=1e-6)
+
+
+def test_an_order_that_the_broker_refuses_is_counted() -> None:
+    """A second session of its own has closed the first one's account to orders."""
+    env = broker_env(OPTIONS, small_world())
+    env.reset()
+    env._session = "no session"
+
+    env._send([0.5, 0.4])
+
+    assert env._refused == 2
+    assert env._info()["refused"] == 2
+
+
+def rewards_of(**options: Any) -> list[float]:
+    env = broker_env(OPTIONS, small_world(), **options)
+    env.reset()
+    return [float(env.step(HALVES)[1]) for _ in range(2)]
+
+
+def test_each_reward_is_of_the_days_amounts() -> None:
+    """The benchmark is the mean of the stocks' returns; the first day trades nine tenths of the
+    equity.
+    """
+    env = broker_env(OPTIONS, small_world())
+    env.reset()
+    env.step(HALVES)
+    ratios = [closes[-1] / closes[-2] for closes in env._closes.values()]
+    plain = rewards_of()
+    relative = rewards_of(reward=rewarded_by("benchmark_relative"))
+    costly = rewards_of(reward=RewardConfig("after_costs", cost_bps=100.0))
+    sharpe = rewards_of(reward=rewarded_by("differential_sharpe"))
+
+    assert plain[0] - relative[0] == pytest.approx(math.log(sum(ratios) / 2), abs=1e-12)
+    assert plain[0] - costly[0] == pytest.approx(0.9 * 0.01, rel=0.05)
+    assert abs(plain[1] - costly[1]) < 0.05 * 0.01
+    # D of a first return R is R over the scale of the returns before
+    env.reset()
+    scale = float(np.mean(env._scales))
+    assert sharpe[0] == pytest.approx(math.expm1(plain[0]) / scale, rel=1e-6)
+
+
+def test_the_text_of_a_close_states_day_equity_cash_and_shares() -> None:
+    env = broker_env(OPTIONS, small_world(), render_mode="ansi")
+    env.reset()
+    before = env.render()
+
+    *_, info = env.step(HALVES)
+
+    held = info["held"]
+    assert before == "2025-01-20  equity 100,000.00  cash 100,000.00  0 AVLN, 0 BRKT"
+    assert env.render() == (
+        f"{info['day']}  equity {info['equity']:,.2f}  cash {env._cash:,.2f}"
+        f"  {held['AVLN']} AVLN, {held['BRKT']} BRKT"
+    )
+    assert broker_env(OPTIONS, small_world()).render() is None
+
+
+def test_an_observation_has_the_returns_of_each_stock_its_share_and_cash() -> None:
+    env = broker_env(OPTIONS, small_world())
+
+    observation, info = env.reset()
+
+    assert env.observation_space.shape == observation.shape == (2 * OPTIONS.lookback + 3,)
+    assert (env.observation_space.low.min(), env.observation_space.high.max()) == (-10.0, 10.0)
+    assert env.action_space.shape == (2,)
+    assert (env.action_space.low.min(), env.action_space.high.max()) == (0.0, 1.0)
+    assert observation[-3:].tolist() == [0.0, 0.0, 1.0]
+    assert info == {
+        "day": "2025-01-20",
+        "equity": 100_000.0,
+        "held": {"AVLN": 0, "BRKT": 0},
+        "refused": 0,
+    }
+    for index, name in enumerate(OPTIONS.stocks):
+        returns = np.diff(np.log(env._closes[name]))
+        shown = observation[index * OPTIONS.lookback : (index + 1) * OPTIONS.lookback]
+        assert len(returns) == OPTIONS.lookback
+        np.testing.assert_allclose(shown, returns / np.std(returns), rtol=1e-5)
+
+
+# ---- the session
+
+
+def test_a_sessions_task_file_states_the_session_and_the_calls_that_it_needs() -> None:
+    """20 days of two orders and four other calls, two orders more, and 20 calls before them."""
+    assert yaml.safe_load(BrokerOptions().task_file) == {
+        "family": "qfinzero_session",
+        "version": "1",
+        "summary": "A session of the broker, traded day by day",
+        "variants": {
+            "broker_session": {
+                "extends": "qfinzero_planning_live",
+                "data_seed": 0,
+                "harness": {"max_tool_calls": 142},
+                "session": {
+                    "as_of": "2025-01-23T22:00:00Z",
+                    "stocks": ["AVLN", "BRKT"],
+                    "days": 20,
+                    "cash": 100_000.0,
+                },
+            }
+        },
+    }
+    assert (BrokerOptions().lookback, BrokerOptions().out) == (10, None)
+
+
+def test_the_days_executions_are_worth_their_shares_times_prices() -> None:
+    """Sells count as buys do; other events do not."""
+    events = [
+        {"type": "TRADE", "data": {"qty": 10, "price": 2.5}},
+        {"type": "TRADE", "data": {"qty": -4, "price": 5.0}},
+        {"type": "ORDER", "data": {"qty": 100, "price": 1.0}},
+    ]
+    answer = {
+        "events": events,
+        "clock": {"current_ts": "2025-01-21T21:00:00Z", "status": "DONE"},
+        "account": {"equity": 5.0, "cash": 1.0},
+    }
+    answers = SimpleNamespace(name="pmb_session_step", function=lambda _context, _given: answer)
+    tools = BrokerTools([answers], None)  # type: ignore[list-item]
+
+    day, is_running, account, traded = tools.step("s1")
+
+    assert (day, is_running, traded) == ("2025-01-21", False, 45.0)
+    assert (account.equity, account.cash) == (5.0, 1.0)
+    assert tools.calls == [
+        RecordedCall(tool="pmb_session_step", arguments={"session_id": "s1", "step": 1})
+    ]
 
 
 # ---- the card
@@ -161,9 +330,12 @@ def test_an_episode_is_written_as_a_run_whose_card_verifies(tmp_path: Path) -> N
     [
         ({"stocks": "AVLN"}, "name symbols in a list"),
         ({"stocks": []}, "name symbols in a list"),
-        ({"days": 0}, "days is 0"),
-        ({"lookback": 1}, "lookback is 1"),
+        ({"days": 0}, "days is 0; choose a whole number of 1 or more"),
+        ({"days": 1.5}, "days is 1.5; choose a whole number of 1 or more"),
+        ({"lookback": 1}, "lookback is 1; choose a whole number of 2 or more"),
         ({"cash": math.nan}, "cash is nan"),
+        ({"cash": math.inf}, "cash is inf"),
+        ({"cash": 0}, "cash is 0; choose a number of dollars above 0"),
         ({"stock": ["AVLN"]}, "no option stock"),
         ({"reward": "sharpe"}, "differential_sharpe"),
     ],
@@ -171,6 +343,10 @@ def test_an_episode_is_written_as_a_run_whose_card_verifies(tmp_path: Path) -> N
 def test_an_option_that_does_not_fit_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         gymnasium.make("ktdeval/Broker-v0", **options)
+
+
+def test_the_least_values_of_options_are_accepted() -> None:
+    BrokerOptions(days=1, lookback=2, cash=0.01).check()
 
 
 def test_a_stock_with_too_few_days_is_refused() -> None:

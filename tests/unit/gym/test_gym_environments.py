@@ -20,12 +20,19 @@ gymnasium = pytest.importorskip("gymnasium", reason=EXTRA)
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
-from gym_worlds import LOOKBACK, as_bytes, drawn_windows, market_of, simulations  # noqa: E402
+from gym_worlds import (  # noqa: E402
+    LOOKBACK,
+    MSFT,
+    as_bytes,
+    asset_market,
+    drawn_windows,
+    market_of,
+    simulations,
+)
 from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import Instrument  # noqa: E402
-from ktdeval.registry.plugin_registry import load_plugins  # noqa: E402
 from ktdeval.runner import load_ledger  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
@@ -33,10 +40,8 @@ from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
 from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv  # noqa: E402
 from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation  # noqa: E402
 from ktdeval_gym.wrappers import Masked  # noqa: E402
-from ktdeval_markets.task import MarketTask  # noqa: E402
 from trading_market import make_market  # noqa: E402
 
-MSFT = "investorbench_msft_history"
 INVESTORBENCH = "synthetic_investorbench"
 SHORT = "2020-10-02:2020-10-08"
 STEPS = int(os.environ.get("KTDEVAL_GYM_STEPS", "40"))
@@ -116,10 +121,7 @@ def dated_market(code: str, first: str) -> AssetMarket:
 
     made = make_market([code], closes.tolist(), **more)
     days = np.busday_offset(np.datetime64(first), np.arange(80), roll="forward")
-    task = load_plugins().make_task(MSFT)
-    assert isinstance(task, MarketTask)
-    own = MarketTask(MSFT, replace(task._config, assets=(code,)))
-    return AssetMarket.of(own, replace(made, days=days))
+    return asset_market(replace(made, days=days))
 
 
 @pytest.mark.parametrize(

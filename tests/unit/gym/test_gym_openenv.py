@@ -11,14 +11,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
+import numpy as np
 import pytest
 
+from export_runs import GOLD, QUESTIONS
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, ToolCall
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.strict_json import dumps_canonical
-from ktdeval_gym.openenv_command import write_folder
-from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource
+from ktdeval_gym.openenv_command import ServerOptions, openenv, task_source, write_folder
+from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource, mean_score
+from scoring_cases import record
 from terminal import Terminal
 
 TASK = "market_blinded"
@@ -62,6 +66,79 @@ def test_an_episode_is_given_request_by_request_with_the_log_return_of_each_day(
         episode.reply(submitted(HOLD))
 
 
+def test_each_reward_is_of_the_steps_since_the_turn_before() -> None:
+    """A position that is held earns on each of three days."""
+    episode = AskedEpisode(source(TASK, limit=3), TASK, 0)
+    first = episode.turn()
+    assert first.request is not None
+    assert first.request.state is not None
+    label = next(iter(first.request.state.candidates))
+    order = {
+        "stock_id": label,
+        "side": "BUY",
+        "target_weight": 0.2,
+        "confidence": 0.5,
+        "reason": "bought to try it",
+    }
+    turns: list[Any] = []
+    for orders in ([order], [], []):
+        episode.reply(submitted({**HOLD, "orders": orders}))
+        turns.append(episode.turn())
+
+    shown = [turn.request.state.account.nav for turn in turns[:-1]]
+    navs = [100_000, *shown]
+    expected = np.diff(np.log(navs)).tolist()
+    assert [turn.reward for turn in turns[:-1]] == pytest.approx(expected, abs=1e-6)
+    last = [record.nav_minor for record in episode._records]
+    assert turns[-1].reward == pytest.approx(math.log(last[2] / last[1]))
+    assert [(turn.step, turn.total_steps) for turn in turns] == [(1, 3), (2, 3), (3, 3)]
+    assert len({turn.reward for turn in turns}) == 3
+
+
+def test_a_question_earns_the_mean_of_its_scores() -> None:
+    """Truth values count 1 or 0; a score beyond 1, a text and nothing count for nothing."""
+    mixed = record(0, scores={"a": True, "b": 0.25, "c": 1.5, "d": None, "e": "good", "f": -0.1})
+    nothing = record(1, "fallback")
+
+    assert mean_score([mixed]) == 0.625
+    assert mean_score([mixed, nothing]) == pytest.approx(1.25 / 3)
+    assert mean_score([nothing]) == 0.0
+    assert mean_score([record(0, scores={"d": None})]) is None
+    assert mean_score([record(0, scores={"a": 0, "b": 1})]) == 0.5
+
+
+def test_the_episode_of_a_seed_has_its_own_handles_and_no_other_market() -> None:
+    tasks = source(TASK)
+
+    specs = [tasks.open(TASK, seed)[0] for seed in (0, 0, 1)]
+
+    assert specs[0] == specs[1]
+    assert specs[0].mask_key != specs[2].mask_key
+    assert [spec.seed for spec in specs] == [0, 0, 1]
+    assert specs[0].limit == 2
+    assert tasks.open(TASK, 0)[2] == 10_000_000
+    assert len(tasks._snapshots) == 1
+
+
+def test_questions_are_given_one_by_one_with_the_score_of_each() -> None:
+    plugins = load_plugins((str(QUESTIONS),))
+    tasks = TaskSource(("todo",), plugins, MarketChoice("no market", limit=2))
+    episode = AskedEpisode(tasks, "todo", 0)
+    turns = [episode.turn()]
+    for answer in (GOLD, "something else"):
+        call = ToolCall("call_1", "submit_answer", dumps_canonical({"answer": answer}))
+        episode.reply(Reply("", (call,), "tool_calls"))
+        turns.append(episode.turn())
+
+    spec, _, nav = tasks.open("todo", 0)
+
+    assert [turn.reward for turn in turns] == [None, 1.0, 0.0]
+    assert [turn.step for turn in turns] == [0, 1, 2]
+    assert {turn.total_steps for turn in turns} == {2}
+    assert (spec.snapshot, spec.limit, nav) == (None, 2, 0)
+    assert tasks._snapshots == {"todo": None}
+
+
 def test_an_episode_that_is_left_ends_its_thread() -> None:
     tasks = source(TASK)
     episode = AskedEpisode(tasks, TASK, 0)
@@ -72,11 +149,9 @@ def test_an_episode_that_is_left_ends_its_thread() -> None:
         AskedEpisode(tasks, "ama_btc", 0)
 
 
-def test_a_folder_is_written_once_and_has_what_openenv_asks(tmp_path: Path) -> None:
+def test_a_folder_is_written_once_and_its_server_compiles(tmp_path: Path) -> None:
     folder = tmp_path / "env"
     write_folder(folder, (TASK,), "synthetic_us")
-    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert {"openenv.yaml", "pyproject.toml", "server/app.py", "server/Dockerfile"} <= files
     compile((folder / "server/app.py").read_text(), "app.py", "exec")
     assert "@" not in (folder / "server/app.py").read_text()
     with pytest.raises(UsageError, match="is not empty"):
@@ -93,6 +168,70 @@ def test_the_command_writes_the_folder_instead_of_serving(
     assert "is not empty; choose a new folder" in terminal.refusal(
         *words, "--new", tmp_path / "env"
     )
+
+
+def test_the_folder_names_tasks_and_data(tmp_path: Path) -> None:
+    write_folder(tmp_path / "env", (TASK, "ama_btc"), "synthetic_us")
+
+    app = (tmp_path / "env" / "server" / "app.py").read_text().splitlines()
+    about = (tmp_path / "env" / "README.md").read_text()
+    assert "TASKS = ['market_blinded', 'ama_btc']" in app
+    assert "DATA = 'synthetic_us'" in app
+    assert "Tasks: market_blinded, ama_btc." in about
+    files = sorted(
+        str(path.relative_to(tmp_path / "env"))
+        for path in (tmp_path / "env").rglob("*")
+        if path.is_file()
+    )
+    assert files == [
+        "README.md",
+        "__init__.py",
+        "openenv.yaml",
+        "pyproject.toml",
+        "server/Dockerfile",
+        "server/__init__.py",
+        "server/app.py",
+    ]
+
+
+def test_a_folder_that_is_empty_may_be_there(tmp_path: Path) -> None:
+    write_folder(tmp_path, (TASK,), "synthetic")
+
+    assert (tmp_path / "openenv.yaml").exists()
+
+
+def test_the_command_writes_the_synthetic_market_unless_another_is_named(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    terminal.text("train", "openenv", "--tasks", TASK, "--new", tmp_path / "env")
+
+    assert "DATA = 'synthetic'" in (tmp_path / "env" / "server" / "app.py").read_text()
+
+
+def test_tasks_are_served_as_the_options_choose() -> None:
+    chosen = task_source({"tasks": (TASK,), "data": None, "limit": 3, "windows": ("all",)})
+
+    assert chosen.names == (TASK,)
+    assert chosen._market == MarketChoice("synthetic", windows=("all",), limit=3)
+    with pytest.raises(UsageError, match="--tasks: name the tasks to serve"):
+        task_source({"tasks": ()})
+
+
+def test_the_options_of_a_server_have_stated_defaults_and_bounds() -> None:
+    bounds = {
+        each.name: (each.type.min, each.type.max)
+        for each in openenv.params
+        if isinstance(each.type, click.IntRange)
+    }
+
+    options = ServerOptions()
+    assert (options.new, options.host, options.port, options.sessions) == (
+        None,
+        "127.0.0.1",
+        8000,
+        8,
+    )
+    assert bounds == {"port": (0, 65535), "sessions": (1, 1000)}
 
 
 @pytest.mark.slow

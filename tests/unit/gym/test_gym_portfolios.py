@@ -8,7 +8,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -17,15 +16,17 @@ import pytest
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
-from gym_worlds import as_bytes  # noqa: E402
+from gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
-from ktdeval_gym.action_submissions import bounded  # noqa: E402
+from ktdeval.registry.plugin_registry import load_plugins  # noqa: E402
+from ktdeval.runner import choose_windows  # noqa: E402
 from ktdeval_gym.arrays import TaskForm  # noqa: E402
 from ktdeval_gym.open_task import OpenedTask, TaskChoice  # noqa: E402
 from ktdeval_gym.portfolio_vector import PortfolioVectorEnv, make_task_vector  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.task_env import TaskEnv  # noqa: E402
+from ktdfin_market import small_market  # noqa: E402
 
 STEPS = int(os.environ.get("KTDEVAL_GYM_STEPS", "9"))
 KTDFIN = TaskChoice(
@@ -40,6 +41,7 @@ MARKET = TaskChoice(
     "market_blinded", "synthetic_us", windows=("2024-03-01:2024-03-08", "2024-03-04:2024-03-05")
 )
 FURTHER = pytest.mark.exhaustive
+SMALL = [(BASE + 1, BASE + 4), (BASE + 2, BASE + 3)]
 
 
 def drawn_actions(space: Any, steps: int) -> list[Any]:
@@ -67,7 +69,37 @@ def drawn_actions(space: Any, steps: int) -> list[Any]:
 def test_portfolios_at_once_are_equal_to_single_ones_step_by_step(
     choice: TaskChoice, reward: Any
 ) -> None:
-    opened = OpenedTask.of(choice)
+    check_many(OpenedTask.of(choice), reward)
+
+
+@pytest.mark.parametrize(
+    ("task", "reward"),
+    [
+        ("market_blinded", "differential_sharpe"),
+        ("market_blinded", "after_costs"),
+        ("investorbench_portfolio", "benchmark_relative"),
+        ("investorbench_msft_history", "log_return"),
+    ],
+)
+def test_portfolios_on_a_small_market_are_equal_to_single_ones(task: str, reward: Any) -> None:
+    check_many(opened_on(moved_market(), task, SMALL), reward)
+
+
+def test_portfolios_of_a_shares_are_equal_to_single_ones() -> None:
+    """The task appends positions to its candidates, and settles none of the orders of an action
+    that breaks a rule as it is known.
+    """
+    plugins = load_plugins()
+    task = plugins.make_task("blinded_fixed_candidate")
+    choice = replace(KTDFIN, windows=("2024-03-04:2024-03-07", "2024-03-05:2024-03-06"))
+    windows = choose_windows(task, tuple(choice.windows))
+    chosen = tuple(window for window in windows if window is not None)
+
+    check_many(OpenedTask(choice, plugins, task, small_market(), chosen), "log_return")
+
+
+def check_many(opened: OpenedTask, reward: Any) -> None:
+    """Hold portfolios that step together to single environments, through several episodes."""
     windows = [*opened.windows, opened.windows[1]]
     config = RewardConfig(reward)
     many = make_task_vector(opened, windows, config)
@@ -134,12 +166,21 @@ def played(env: Any, actions: Sequence[Any]) -> list[Any]:
     [KTDFIN, pytest.param(DECISIONS, marks=FURTHER), pytest.param(MARKET, marks=FURTHER)],
 )
 def test_nothing_up_to_a_day_depends_on_later_days(choice: TaskChoice) -> None:
-    opened = OpenedTask.of(choice)
+    check_look_ahead(OpenedTask.of(choice), get_args(RewardName))
+
+
+@pytest.mark.parametrize("task", ["market_blinded", "investorbench_portfolio"])
+def test_nothing_of_a_small_market_depends_on_later_days(task: str) -> None:
+    check_look_ahead(opened_on(moved_market(), task, SMALL), ("benchmark_relative",))
+
+
+def check_look_ahead(opened: OpenedTask, rewards: Sequence[Any]) -> None:
+    """Hold what is shown and earned up to a day to that of a market with another future."""
     window = opened.windows[0]
     known = 2
     first_fill = int(np.searchsorted(opened.snapshot.days, np.datetime64(window.first)))
     twin = replace(opened, snapshot=poisoned(opened.snapshot, first_fill + known))
-    for name in get_args(RewardName):
+    for name in rewards:
         config = RewardConfig(name)
         many = [make_task_vector(each, [window] * 2, config) for each in (opened, twin)]
         actions = drawn_actions(many[0].action_space, known + 1)
@@ -203,10 +244,3 @@ def test_wrong_numbers_and_actions_of_many_are_refused() -> None:
         replace(form, decides=True).taken([0, 3])
     with pytest.raises(DataError, match="lists 3 assets"):
         form.check_fits(3)
-
-
-def test_target_weights_are_cut_to_the_tasks_limits() -> None:
-    limits: Any = SimpleNamespace(max_positions=2, max_weight=0.6)
-    assert bounded([0.3, 0.9, 0.2, 0.001], limits) == [0.3, 0.6, 0.0, 0.0]
-    assert bounded([0.9, 0.9, 0.9], limits) == [0.0, 0.0, 0.0]  # no order shown decides
-    assert sum(bounded([0.9, 0.8], limits)) <= 0.995

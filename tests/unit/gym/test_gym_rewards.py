@@ -24,6 +24,8 @@ def reward_of(nav: int = 110, **options: Any) -> float:
 def test_each_reward_of_a_step_is_that_worked_by_hand() -> None:
     assert reward_of() == math.log(1.1)
     assert reward_of(nav=-5) == math.log(0.01)  # ruined: one minor unit
+    assert reward_of(nav=0) == reward_of(nav=1) == math.log(0.01)
+    assert reward_of(nav=2) == math.log(0.02)
     assert reward_of(name="benchmark_relative") == math.log(1.1) - 0.02
     # half of NAV was traded, at 20 basis points
     assert reward_of(name="after_costs", cost_bps=20.0) == pytest.approx(math.log(1.1) - 0.001)
@@ -43,6 +45,38 @@ def test_the_differential_sharpe_ratio_is_that_worked_by_hand() -> None:
     assert sharpe.of(np.array([0.1]), ALL)[0] == pytest.approx(1.0)
 
 
+def test_an_account_that_is_not_active_keeps_its_moments() -> None:
+    """As in the example, with a second account for which the first step counts for nothing."""
+    sharpe = DifferentialSharpe(0.5, np.array([0.1, 0.1]))
+
+    sharpe.of(np.array([0.1, 0.1]), np.array([True, False]))
+    second = sharpe.of(np.array([-0.1, -0.1]), np.array([True, True]))
+
+    assert second.tolist() == pytest.approx([-0.0015 / 0.0075**1.5, -1.0])
+
+
+def test_an_account_that_begins_again_forgets_alone() -> None:
+    sharpe = DifferentialSharpe(0.5, np.array([0.1, 0.1]))
+    both = np.array([True, True])
+    sharpe.of(np.array([0.1, 0.1]), both)
+
+    sharpe.reset(np.array([True, False]))
+
+    again = sharpe.of(np.array([-0.1, -0.1]), both)
+    assert again.tolist() == pytest.approx([-1.0, -0.0015 / 0.0075**1.5])
+
+
+def test_without_a_variance_the_divisor_is_that_of_the_prior() -> None:
+    """With eta 1 the moments are those of the last return alone."""
+    sharpe = DifferentialSharpe(1.0, np.array([0.1]))
+    sharpe.of(np.array([0.2]), ALL)
+
+    # A = 0.2 and B = 0.04: no variance is left; dA = 0.1, dB = 0.05
+    value = sharpe.of(np.array([0.3]), ALL)[0]
+
+    assert value == pytest.approx((0.04 * 0.1 - 0.2 * 0.05 / 2) / 0.01**1.5)
+
+
 def test_the_differential_sharpe_ratio_is_the_derivative_of_the_sharpe_ratio() -> None:
     """At eta near 0 the moving Sharpe ratio A / sqrt(B - A^2) changes by eta D."""
     eta = 1e-6
@@ -60,13 +94,22 @@ def test_the_differential_sharpe_ratio_is_the_derivative_of_the_sharpe_ratio() -
     [
         ({"name": "log_returns"}, "log_return"),
         ({"eta": 0.0}, "between 0 and 1"),
+        ({"eta": 1.0}, "eta is 1; choose a number between 0 and 1"),
         ({"cost_bps": -1.0}, "0 or more"),
         ({"cost_bps": math.nan}, "0 or more"),
+        ({"cost_bps": math.inf}, "cost_bps is inf; choose 0 or more"),
     ],
 )
 def test_an_unknown_reward_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         RewardConfig(**options)
+
+
+def test_a_reward_has_stated_numbers_and_may_cost_nothing() -> None:
+    usual = RewardConfig()
+
+    assert (usual.name, usual.eta, usual.cost_bps) == ("log_return", 1 / 252, 10.0)
+    assert reward_of(name="after_costs", cost_bps=0.0) == math.log(1.1)
 
 
 FACTOR = st.integers(0, 2**50)

@@ -12,24 +12,30 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
+from gym_worlds import BASE, opened_on
 from ktdeval import errors
-from ktdeval.errors import DataError
-from ktdeval.harness import ModelRequest, Reply
-from ktdeval.market import MarketSnapshot, save_snapshot
+from ktdeval.errors import DataError, ProviderError
+from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolSpec
+from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.runner import RunConfig, RunFolder, evaluate
+from ktdeval.runner import EpisodeFactory, RunConfig, RunFolder, evaluate
 from ktdeval.task_api import Window
 from ktdeval_gym import policy as module
-from ktdeval_gym.policy import DECISIONS, features, overlap, read_policy
+from ktdeval_gym.open_task import OpenedTask
+from ktdeval_gym.params import PolicyParams
+from ktdeval_gym.policy import DECISIONS, PolicyModel, features, overlap, read_policy
+from ktdeval_gym.rl.command import PolicyOptions, rl
 from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import TwinParams
 from tables import on_each_row
 from terminal import Terminal
+from trading_market import make_market
 
 TASK = "investorbench_msft_history"
 STEPS = 25
@@ -312,6 +318,82 @@ def test_a_task_that_the_policy_can_t_decide_on_stops_the_run(
     assert f"`hold` is {changes.get('hold', 'flat')}" in printed
 
 
+def planted_policy(path: Path, **changes: Any) -> Path:
+    """A policy of one return: BUY where nothing is held and it is positive, SELL of a holding, BUY
+    back of a short.
+    """
+    weights = [[[0, 1], [0, 0], [1, -2]]]
+    return write_policy(path, weights, [[0, 0.5, 0]], lookback=1, scale=math.log(1.05), **changes)
+
+
+@pytest.fixture(scope="module")
+def rising() -> OpenedTask:
+    """One US share that rises by 5% a day."""
+    prices = [[round(20 * 1.05**row, 2)] for row in range(BASE + 6)]
+    share = (Instrument("stock", "USD", "us_equity"),)
+    made = make_market(["AAA"], prices, instruments=share, first="2024-01-01")
+    return opened_on(made, TASK, [(BASE + 1, BASE + 4)])
+
+
+def played(opened: OpenedTask, path: Path, steps: int) -> list[Any]:
+    """The step records of an episode that a policy decides."""
+    model = PolicyModel("", PolicyParams(str(path)))
+    factory = EpisodeFactory({TASK: opened.task}, opened.plugins, opened.snapshot)
+    episode = factory.open(opened.spec(opened.windows[0]), model)
+    return [episode.run_step(step).step for step in range(steps)]
+
+
+def test_a_policy_is_told_the_side_that_is_held(rising: OpenedTask, tmp_path: Path) -> None:
+    steps = played(rising, planted_policy(tmp_path / "p.json"), 3)
+
+    orders = [step.orders[0] for step in steps]
+    shares = [step.positions[0].shares for step in steps[:2]]
+    assert [order.side for order in orders] == ["BUY", "SELL", "BUY"]
+    assert np.sign(shares).tolist() == [1, -1]
+    assert {order.confidence for order in orders} == {0.5}
+    assert steps[0].overall_reason.startswith("preferred by the trained policy")
+
+
+@pytest.mark.parametrize(("lookback", "can_decide"), [(63, True), (64, False)])
+def test_a_policy_needs_one_close_more_than_returns(
+    rising: OpenedTask, lookback: int, can_decide: bool, tmp_path: Path
+) -> None:
+    """The task shows 64 bars."""
+    zeros = [[[0.0] * (lookback + 1)] * 3]
+    path = write_policy(tmp_path / "p.json", zeros, [[0, 0, 1]], lookback=lookback)
+    model = PolicyModel("", PolicyParams(str(path)))
+    asked: list[ModelRequest] = []
+
+    class Watched:
+        traits = ModelTraits(is_free=True)
+
+        def reply(self, request: ModelRequest) -> Reply:
+            asked.append(request)
+            return model.reply(request)
+
+    factory = EpisodeFactory({TASK: rising.task}, rising.plugins, rising.snapshot)
+    episode = factory.open(rising.spec(rising.windows[0]), Watched())
+    if can_decide:
+        assert episode.run_step(0).step.provenance == "model"
+        assert model.traits.request_problem(asked[0]) is None
+        return
+
+    with pytest.raises(ProviderError, match="decides on one asset by 65 closes of `history`"):
+        episode.run_step(0)
+    assert "65 closes" in str(model.traits.request_problem(asked[0]))
+
+
+def test_a_step_without_a_submission_can_not_be_answered(tmp_path: Path) -> None:
+    model = PolicyModel("", PolicyParams(str(planted_policy(tmp_path / "p.json"))))
+    research = ModelRequest((), (ToolSpec("look", "", {}),))
+    form = ModelRequest((), (ToolSpec("submit_action", "", {}),))
+
+    assert model.traits.step_problem([research]) is not None
+    assert model.traits.step_problem([]) is not None
+    assert model.traits.step_problem([research, form]) is None
+    assert model.traits.request_problem(research) is None
+
+
 def test_research_is_declined(tmp_path: Path) -> None:
     model = load_plugins().make_model(
         "rl/policy", {"policy": str(drawn_policy(tmp_path / "p.json"))}
@@ -320,6 +402,45 @@ def test_research_is_declined(tmp_path: Path) -> None:
 
 
 # -- a policy's file and features
+
+
+@pytest.mark.parametrize(("more", "is_read"), [(0, True), (1, False)])
+def test_a_policy_has_8_mebibytes_at_most(more: int, is_read: bool, tmp_path: Path) -> None:
+    path = write_policy(tmp_path / "p.json", ONE, [[0, 0, 0]])
+    text = path.read_text()
+    path.write_text(text + " " * (8 * 1024**2 - len(text) + more))
+
+    if is_read:
+        assert read_policy(path).content.lookback == 2
+        return
+
+    with pytest.raises(DataError, match="more than 8388608 bytes"):
+        read_policy(path)
+
+
+def test_the_options_of_a_training_have_stated_defaults_and_bounds() -> None:
+    options = PolicyOptions(task=TASK, train="days", output=Path("p.json"))
+    bounds = {
+        each.name: (each.type.min, each.type.max)
+        for each in rl.params
+        if isinstance(each.type, click.IntRange)
+    }
+
+    chosen = (options.algorithm, options.lookback, options.steps, options.seed)
+    assert chosen == ("ppo", 10, 10_000, 0)
+    assert bounds == {"lookback": (1, 499), "steps": (1, 10**8), "seed": (0, 2**31 - 1)}
+
+
+@pytest.mark.parametrize(("weight", "is_read"), [(1e6, True), (-1e6, True), (1.1e6, False)])
+def test_weights_lie_within_a_million(weight: float, is_read: bool, tmp_path: Path) -> None:
+    path = write_policy(tmp_path / "p.json", [[[weight, 0, 0], [0, 0, 0], [0, 0, 0]]], [[0, 0, 0]])
+
+    if is_read:
+        assert read_policy(path).layers[0][0][0, 0] == weight
+        return
+
+    with pytest.raises(DataError, match=r"a weight or bias is not within ±1e\+06"):
+        read_policy(path)
 
 
 ONE = [[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]

@@ -1,0 +1,234 @@
+"""Makers of environments, their records and roll-outs, by value. Skips where the extra `gym` is not
+installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+
+from export_runs import QUESTIONS
+from gym_worlds import BASE, MSFT, moved_market, opened_on
+from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.harness import ModelRequest
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.values.hashes import sha256_hex
+from ktdeval_gym.gymnasium_makers import make_trading, make_trading_vector
+from ktdeval_gym.open_task import NoModel, OpenedTask, TaskChoice, mask_key_of
+from ktdeval_gym.recording import new_folder
+from ktdeval_gym.rewards import RewardConfig
+from ktdeval_gym.rollouts import Rollout, RolloutJob, roll_out, roll_out_all
+from ktdeval_gym.single_asset_env import TradingEnv
+
+SHORT = "2020-10-02:2020-10-08"
+LATER = "2020-11-02:2020-11-09"
+
+
+# ---- options
+
+
+def test_an_environment_of_one_asset_has_the_stated_defaults() -> None:
+    env = make_trading(windows=SHORT)
+
+    assert isinstance(env, TradingEnv)
+    facts = env.simulation.facts
+    assert (facts["task"], facts["lookback"]) == (MSFT, 10)
+    assert (facts["first"], facts["last"]) == tuple(SHORT.split(":"))
+    assert env._rewards._config == RewardConfig("log_return", 1 / 252, 10.0)
+    assert env.render_mode is None
+
+
+def test_options_reach_reward_features_and_text() -> None:
+    env = make_trading(
+        windows=(SHORT,),
+        lookback=3,
+        reward="after_costs",
+        eta=0.5,
+        cost_bps=7.0,
+        render_mode="ansi",
+    )
+
+    assert env.reset()[0].shape == (4,)
+    assert env._rewards._config == RewardConfig("after_costs", 0.5, 7.0)
+    assert str(env.render()).startswith("2020-10-01  MSFT  close ")
+
+
+def test_without_a_choice_the_first_of_the_tasks_windows_is_played() -> None:
+    env = make_trading(task="investorbench_msft_history", data="synthetic_investorbench")
+
+    first = env.simulation.market.task.default_windows[0]
+    window = env.simulation.market.task.windows[first]
+    assert (env.simulation.facts["first"], env.simulation.facts["last"]) == (
+        window.first,
+        window.last,
+    )
+
+
+def test_several_windows_are_for_a_vector() -> None:
+    with pytest.raises(UsageError, match=f"windows: {SHORT}, {LATER}: an environment has one"):
+        make_trading(windows=(SHORT, LATER))
+
+
+@pytest.mark.parametrize(
+    ("number", "rows"), [(None, [0, 1]), (1, [0]), (2, [0, 1]), (5, [0, 1, 0, 1, 0])]
+)
+def test_a_vector_takes_its_windows_in_turn(number: int | None, rows: list[int]) -> None:
+    vector = make_trading_vector(number, windows=(SHORT, LATER))
+    both = make_trading_vector(2, windows=(SHORT, LATER)).reset()[0].tolist()
+
+    observations, _ = vector.reset()
+
+    assert observations.shape == (len(rows), 11)
+    assert observations.tolist() == [both[row] for row in rows]
+    assert both[0] != both[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_envs": 0}, "num_envs is 0; choose 1 or more"),
+        ({"out": "x"}, "out: a vector environment has none; make single ones"),
+        ({"render_mode": "ansi"}, "render_mode: a vector environment has none"),
+        ({"lookbak": 3}, "no option lookbak"),
+    ],
+)
+def test_a_vector_refuses_what_it_has_not(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make_trading_vector(windows=SHORT, **options)
+
+
+# ---- opened tasks
+
+
+def test_the_key_of_a_mask_is_32_digits_of_the_seeds_hash() -> None:
+    assert mask_key_of(7) == sha256_hex(b"ktdeval_gym mask 7")[:32]
+    assert len(mask_key_of(0)) == 32
+
+
+def test_an_episode_of_an_environment_is_one_of_the_model_that_submits_actions() -> None:
+    opened = opened_on(moved_market(), "market_blinded", [(BASE + 1, BASE + 2)])
+    spec = opened.spec(opened.windows[0])
+
+    assert (spec.model, spec.task, spec.seed) == ("gym/actions", "market_blinded", 0)
+    assert spec.window == opened.windows[0]
+    assert spec.mask_key is not None
+
+
+def test_a_task_of_questions_is_no_environment() -> None:
+    with pytest.raises(UsageError, match="asks questions and trades nothing; choose a trading"):
+        OpenedTask.of(TaskChoice("todo"), load_plugins((str(QUESTIONS),)))
+
+
+def test_a_market_without_the_tasks_assets_is_refused() -> None:
+    with pytest.raises(DataError, match="MSFT"):
+        OpenedTask.of(TaskChoice(MSFT, "synthetic_us", windows=(SHORT,)))
+
+
+def test_a_model_that_is_never_asked_says_at_which_step_it_was() -> None:
+    with pytest.raises(UsageError, match="step 3 was asked of no model"):
+        NoModel().reply(ModelRequest((), step=3))
+
+
+# ---- records
+
+
+def test_each_episode_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "episode_0002").mkdir()
+
+    made = [new_folder(tmp_path / "out").name for _ in range(3)]
+
+    assert made == ["episode_0001", "episode_0003", "episode_0004"]
+    assert new_folder(tmp_path / "new") == tmp_path / "new" / "episode_0001"
+
+
+def test_a_folder_that_can_not_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StoreError, match="choose another out"):
+        new_folder(tmp_path / "file")
+
+
+# ---- roll-outs
+
+
+class Counting:
+    """An environment of plain numbers that ends after three steps, or is ruined before."""
+
+    def __init__(self, is_ruined: bool = False) -> None:
+        self._step = 0
+        self._is_ruined = is_ruined
+
+    def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        self._step = seed
+        return self._seen(), {}
+
+    def _seen(self) -> dict[str, Any]:
+        return {"b": np.array([self._step]), "a": np.array([0.5])}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._step += 1
+        is_ruined = self._is_ruined and self._step == 12
+        return self._seen(), self._step / 4, is_ruined, self._step == 13, {}
+
+    def close(self) -> None:
+        self._step = -1
+
+
+@dataclass
+class Replaying:
+    """Policy of given actions; `_seed` counts for nothing."""
+
+    actions: Sequence[Any]
+
+    def __call__(self, observation: Any) -> Any:
+        return self.actions[int(observation["b"][0]) - 10]
+
+
+def job_of(name: str = "a-1_b", is_ruined: bool = False) -> RolloutJob:
+    actions = [np.array([1, 2]), 3, np.float32(0.25)]
+    return RolloutJob(name, lambda: Counting(is_ruined), lambda _seed: Replaying(actions), 10)
+
+
+def test_a_roll_out_records_actions_rewards_and_what_was_seen() -> None:
+    rolled = roll_out(job_of())
+
+    seen = b"".join(np.array([0.5]).tobytes() + np.array([n]).tobytes() for n in range(10, 14))
+    assert rolled == Rollout(
+        format="ktdeval-gym-rollout/1",
+        name="a-1_b",
+        seed=10,
+        observations=sha256_hex(seen),
+        actions=([1, 2], 3, 0.25),
+        rewards=(2.75, 3.0, 3.25),
+        is_terminated=False,
+    )
+
+
+def test_a_roll_out_ends_where_the_account_is_ruined() -> None:
+    rolled = roll_out(job_of(is_ruined=True))
+
+    assert (rolled.is_terminated, rolled.rewards) == (True, (2.75, 3.0))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "a.b"])
+def test_a_name_of_a_roll_out_is_fit_for_a_file(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="use letters, digits, - and _ in a name"):
+        roll_out_all([job_of(name)], tmp_path)
+
+
+def test_records_of_other_roll_outs_are_refused(tmp_path: Path) -> None:
+    (rolled,) = roll_out_all([job_of()], tmp_path)
+
+    assert rolled == roll_out(job_of())
+    with pytest.raises(UsageError, match="two roll-outs have the same name"):
+        roll_out_all([job_of(), job_of()], tmp_path)
+    with pytest.raises(DataError, match="is of a-1_b with seed 10; choose another folder"):
+        roll_out_all([replace(job_of(), seed=11)], tmp_path)

@@ -1,0 +1,337 @@
+"""Environment of a task on several assets, on a market made by hand: observations, weights, rewards
+and ends by value. Skips where the extra `gym` is not installed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+
+from gym_worlds import BASE, LEVELS, MSFT, moved_market, opened_on
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import Instrument, MarketSnapshot
+from ktdeval_gym.rewards import RewardConfig
+from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_scale
+from trading_market import make_market
+
+ORDERS = "market_blinded"
+DECISIONS = "investorbench_portfolio"
+COLUMNS = (
+    "return_1d_pct",
+    "return_5d_pct",
+    "return_20d_pct",
+    "return_60d_pct",
+    "volatility_20d_pct",
+    "drawdown_60d_pct",
+)
+MARKET = moved_market()
+DAYS = (BASE + 1, BASE + 4)
+
+
+def env_of(
+    name: str = ORDERS, market: MarketSnapshot = MARKET, days: Any = DAYS, **options: Any
+) -> TaskEnv:
+    opened = opened_on(market, name, [days])
+    return TaskEnv(opened, opened.windows[0], **options)
+
+
+def bought(env: TaskEnv, slot: int, weight: float) -> Any:
+    """An action that holds one slot at a weight."""
+    action = np.zeros(env.action_space.shape, dtype=np.float32)
+    action[slot] = weight
+    return action
+
+
+def slot_of(observation: Any, figure: float) -> int:
+    """The slot whose return of a day is a figure."""
+    (slot,) = np.flatnonzero(np.isclose(observation["figures"][:, 0], figure))
+    return int(slot)
+
+
+# ---- what is observed
+
+
+def test_figures_are_per_cents_over_ten_cut_at_ten_and_0_where_unknown() -> None:
+    env = env_of()
+
+    observation, _ = env.reset()
+
+    assert env.form.columns == COLUMNS
+    of_day = sorted(observation["figures"][:, 0].tolist())
+    # CCC fell by 1%, DDD stood still, AAA rose by 10%, and 200% of BBB are cut
+    assert of_day == pytest.approx([-0.1, 0.0, 1.0, 10.0])
+    new = slot_of(observation, 0.0)
+    assert observation["known"][new].tolist() == [1, 1, 0, 0, 0, 1]
+    assert observation["figures"][new].tolist() == [0.0] * len(COLUMNS)
+    known = np.delete(observation["known"], new, axis=0)
+    assert known.tolist() == [[1] * len(COLUMNS)] * 3
+
+
+def test_an_environment_begins_with_cash_only_at_the_close_before_its_window() -> None:
+    env = env_of(render_mode="ansi")
+
+    observation, info = env.reset()
+
+    assert observation["weights"].tolist() == [0.0] * 4
+    assert observation["cash"].tolist() == [1.0]
+    assert (info["nav"], info["day"]) == (100_000.0, "day_+0")
+    assert len(set(info["assets"])) == 4
+    assert info.keys() == {"nav", "day", "assets"}
+    assert str(env.render()).startswith('{"day":"day_+0","account":{"cash":100000.0,')
+    assert env_of().render() is None
+
+
+def test_spaces_have_a_row_for_each_slot() -> None:
+    env = env_of()
+
+    observation, _ = env.reset()
+
+    spaces = env.observation_space
+    assert spaces.contains(observation)
+    assert spaces["figures"].shape == spaces["known"].shape == (4, 6)
+    assert (spaces["figures"].low.min(), spaces["figures"].high.max()) == (-10.0, 10.0)
+    assert spaces["weights"].shape == (4,)
+    assert (spaces["weights"].low.min(), spaces["weights"].high.max()) == (-10.0, 10.0)
+    assert spaces["cash"].shape == (1,)
+    assert (spaces["cash"].low.min(), spaces["cash"].high.max()) == (-10.0, 10.0)
+    assert env.action_space.shape == (4,)
+    assert (env.action_space.low.min(), env.action_space.high.max()) == (0.0, 1.0)
+    assert env_of(DECISIONS).action_space.nvec.tolist() == [3] * 4
+
+
+@pytest.mark.parametrize(
+    ("shown", "most", "slots"), [(1, 1, 2), (2, 1, 3), (3, 40, 4), (120, 40, 4)]
+)
+def test_there_are_slots_for_what_is_listed_and_what_may_be_held(
+    shown: int, most: int, slots: int
+) -> None:
+    opened = opened_on(MARKET, ORDERS, [DAYS])
+    config = opened.task._config
+    changed = replace(config, shown=shown, trading=replace(config.trading, max_positions=most))
+    task = type(opened.task)(ORDERS, changed)
+
+    env = TaskEnv(replace(opened, task=task), opened.windows[0])
+
+    assert env.form.slots == slots
+
+
+# ---- what is settled and earned
+
+
+def test_a_position_is_shown_at_its_share_of_the_nav_that_it_earned() -> None:
+    """A quarter of USD 100,000 buys AAA at 55: 454.5454 shares for 25,000.00, rounded up, and 0.5
+    cents each of commission, USD 2.28. At 66 they are worth 29,999.9964.
+    """
+    env = env_of()
+    observation, _ = env.reset()
+    slot = slot_of(observation, 1.0)
+
+    observation, reward, is_ruined, is_last, info = env.step(bought(env, slot, 0.25))
+
+    cash = 100_000 - 25_000.00 - 2.28
+    nav = cash + 30_000.00
+    assert info["nav"] == pytest.approx(nav, abs=1e-9)
+    assert reward == pytest.approx(math.log(nav / 100_000), abs=1e-12)
+    assert observation["weights"][slot] == np.float32(round(30_000 / nav, 4))
+    assert np.count_nonzero(observation["weights"]) == 1
+    assert observation["cash"][0] == np.float32(round(cash / nav, 4))
+    assert (is_ruined, is_last) == (False, False)
+    assert (info["day"], info["decided_by"], info["rejected"]) == ("day_+1", "model", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "reward_of"),
+    [
+        ("log_return", lambda nav: math.log(nav / 100_000)),
+        # the index went from an even to an odd row
+        ("benchmark_relative", lambda nav: math.log(nav / 100_000) - math.log(1010 / 1000)),
+        # USD 25,000.00 of 100,000 were traded, at 40 basis points
+        ("after_costs", lambda nav: math.log(nav / 100_000) - 0.25 * 0.004),
+        # D of a first return R, with A = 0 and B = s^2: R / s; the index moved by log(1.01) a day
+        ("differential_sharpe", lambda nav: (nav / 100_000 - 1) / math.log(1.01)),
+    ],
+)
+def test_each_reward_is_of_the_steps_amounts(name: Any, reward_of: Any) -> None:
+    env = env_of(reward=RewardConfig(name, cost_bps=40.0))
+    observation, _ = env.reset()
+
+    _, reward, _, _, info = env.step(bought(env, slot_of(observation, 1.0), 0.25))
+
+    assert reward == pytest.approx(reward_of(info["nav"]), rel=1e-6)
+
+
+def test_a_reward_counts_from_the_nav_before_it() -> None:
+    env = env_of()
+    observation, before = env.reset()
+    action = bought(env, slot_of(observation, 1.0), 0.25)
+    navs = [before["nav"]]
+    rewards = []
+
+    for _ in range(4):
+        _, reward, _, is_last, info = env.step(action)
+        navs.append(info["nav"])
+        rewards.append(reward)
+
+    assert rewards == pytest.approx(np.diff(np.log(navs)).tolist(), abs=1e-12)
+    assert len(set(rewards)) == 4
+    assert is_last
+    with pytest.raises(UsageError, match=r"the episode is over; call reset\(\)"):
+        env.step(action)
+
+
+def test_a_holding_that_leaves_the_index_is_shown_until_it_is_sold() -> None:
+    env = env_of()
+    observation, _ = env.reset()
+    action = bought(env, slot_of(observation, 1.0), 0.25)
+
+    for _ in range(3):
+        observation, _, _, _, info = env.step(action)
+        action = bought(env, int(observation["weights"].argmax()), 0.25)
+
+    # AAA went from 64 to 68, by 6.25%
+    slot = slot_of(observation, 0.625)
+    assert observation["weights"].argmax() == slot
+    assert len(info["assets"]) == 4
+
+    observation, _, _, _, info = env.step(np.zeros(4, dtype=np.float32))
+    assert observation["weights"].tolist() == [0.0] * 4
+    assert observation["cash"].tolist() == [1.0]
+    assert len(info["assets"]) == 3
+    assert observation["known"][3].tolist() == [0] * len(COLUMNS)
+
+
+def test_orders_that_are_not_filled_are_counted() -> None:
+    """CCC does not trade on the first day of fills."""
+    volume = np.array(MARKET.volume)
+    volume[BASE + 1, 2] = 0.0
+    opens = np.array(MARKET.open)
+    opens[BASE + 1, 2] = np.nan
+    env = env_of(market=replace(MARKET, open=opens, volume=volume))
+    observation, _ = env.reset()
+
+    *_, info = env.step(bought(env, slot_of(observation, -0.1), 0.25))
+
+    assert (info["rejected"], info["nav"]) == (1, 100_000.0)
+
+
+# ---- ends
+
+
+def jumping_market() -> MarketSnapshot:
+    """One share that opens at five times its price on the second day of fills."""
+    days = BASE + 4
+    opens = [[20.0 if row < BASE + 2 else 100.0] for row in range(days)]
+    share = (Instrument("stock", "USD", "us_equity"),)
+    market = make_market(["BBB"], opens, instruments=share)
+    levels = np.array([LEVELS[row % 2] for row in range(days)])
+    return replace(market, indices={"000300.SH": levels})
+
+
+def test_an_account_that_is_ruined_ends_the_episode_which_is_written_with_its_length() -> None:
+    written: list[Any] = []
+    env = env_of(
+        MSFT,
+        jumping_market(),
+        (BASE + 1, BASE + 3),
+        writer=lambda steps, limit: written.append((dict(steps), limit)),
+    )
+    env.reset()
+
+    ends = [env.step([0])[2:4] for _ in range(2)]
+
+    assert ends == [(False, False), (True, False)]
+    assert env._nav < 0
+    assert written == [({0: ["SELL"], 1: ["SELL"]}, 2)]
+    with pytest.raises(UsageError, match="call reset"):
+        env.step([0])
+
+
+def test_an_episode_that_ends_with_its_window_is_written_without_a_length() -> None:
+    written: list[Any] = []
+    env = env_of(writer=lambda steps, limit: written.append((dict(steps), limit)))
+    env.reset()
+    action = np.full(4, 0.125, dtype=np.float32)
+
+    ends = [env.step(action)[2:4] for _ in range(4)]
+
+    assert ends == [(False, False)] * 3 + [(False, True)]
+    assert written == [({step: [0.125] * 4 for step in range(4)}, None)]
+
+
+# ---- benchmark and scale
+
+
+def levels_of(levels: list[float], benchmark: str = "000300.SH") -> MarketSnapshot:
+    made = make_market(["600001.SH"], [[10.0]] * len(levels))
+    meta = replace(made.meta, benchmark=benchmark)
+    return replace(made, meta=meta, indices={"000300.SH": np.array(levels)})
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        ([1000.0, 1100.0], math.log(1.1)),
+        ([1000.0, math.nan], 0.0),
+        ([1000.0, 0.0], 0.0),
+    ],
+)
+def test_the_benchmark_is_the_markets_index(levels: list[float], expected: float) -> None:
+    assert benchmark_return(levels_of(levels), 0, 1) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("closes", "factor", "member", "expected"),
+    [
+        ([[10.0, 20.0], [11.0, 26.0]], None, None, math.log(1.2)),
+        ([[10.0, 20.0], [5.5, 26.0]], [[1.0, 1.0], [2.0, 1.0]], None, math.log(1.2)),
+        ([[10.0, 20.0], [11.0, 26.0]], None, [[True, False], [True, True]], math.log(1.1)),
+        ([[10.0, 20.0], [11.0, None]], None, None, math.log(1.1)),
+        ([[10.0, 20.0], [None, None]], None, None, 0.0),
+    ],
+    ids=["mean", "adjusted", "members of the day before", "known", "none"],
+)
+def test_without_an_index_the_benchmark_is_the_mean_of_the_members(
+    closes: Any, factor: Any, member: Any, expected: float
+) -> None:
+    market = make_market(["600001.SH", "600002.SH"], closes, factor=factor, member=member)
+    market = replace(market, meta=replace(market.meta, benchmark=""))
+
+    assert benchmark_return(market, 0, 1) == pytest.approx(expected)
+
+
+def scale_before(row: int, levels: list[float]) -> float:
+    market = levels_of(levels)
+    opened = opened_on(MARKET, ORDERS, [DAYS])
+    spec = opened.spec(opened.windows[0])
+    day = str(market.days[row])
+    assert spec.window is not None
+    return market_scale(market, replace(spec, window=replace(spec.window, first=day, last=day)))
+
+
+def test_the_scale_is_the_deviation_of_the_indexs_last_250_returns() -> None:
+    """Before the first fill's row 262 the last known close is row 261: returns to rows 12 to 261."""
+    rng = np.random.default_rng(5)
+    levels = (1000 * np.cumprod(1 + rng.normal(0, 0.01, size=263))).tolist()
+    levels[:11] = [1.0] * 11
+
+    returns = np.diff(np.log(levels))[11:261]
+    assert len(returns) == 250
+    assert scale_before(262, levels) == pytest.approx(np.std(returns), rel=1e-12)
+
+
+def test_the_scale_of_a_young_market_is_of_all_returns_that_are_known() -> None:
+    assert scale_before(3, [1000.0, 1100.0, 990.0, 5.0]) == pytest.approx(
+        np.std([math.log(1.1), math.log(0.9)])
+    )
+
+
+@pytest.mark.parametrize("row", [1, 2])
+def test_a_market_that_has_not_moved_has_no_scale(row: int) -> None:
+    with pytest.raises(DataError, match=r"tiny: no day before 1970-01-0. moves, so that returns"):
+        scale_before(row, [1000.0, 1000.0, 1100.0])

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from ktdeval.cards import clean, dollars
 from ktdeval.values.files import write_atomic
 from ktdeval_grid.output_kinds import CardsOutput
+from ktdeval_grid.printed_status import failure_lines
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.status import GridStatus, Tally
 from ktdeval_pages.assets import source_hash, stylesheet
@@ -97,6 +98,7 @@ def index_html(page: BundlePage) -> str:
             page=page,
             plan=plan,
             progress=_progress(page.status),
+            failures=list(failure_lines(page.status)),
             pruned=_pruned(page.record),
             tables=[_shown_output(output) for output in page.outputs],
             labels=_labels(page.cards),

@@ -190,3 +190,103 @@ def test_what_calls_leave_serves_the_next_ones_and_all_of_it_is_given_back_at_th
     assert drawn_usd(tmp_path) == pytest.approx(0.1)
     allowance.give_back_all()
     assert drawn_usd(tmp_path) == pytest.approx(4 * 0.00504, abs=1e-5)
+
+
+# ---- amounts by value
+
+
+def drawn_tokens(folder: Path) -> int:
+    """Tokens that count as used for others."""
+    place = open_place(folder)
+    beats = ClaimBoard(place.store, "", "observer", LEASE_S).beats
+    return SharedSum(place.store, "sums/tokens", None, beats).state().used
+
+
+def test_a_hundredth_of_the_limit_is_drawn_at_once_or_more_where_a_call_needs_it(
+    tmp_path: Path,
+) -> None:
+    allowance = allowance_of(tmp_path, "one", max_cost=10.0, max_tokens=1001)
+
+    assert allowance.draw(Amount(0.000_000_5, 1)) == "drawn"
+    assert (drawn_usd(tmp_path), drawn_tokens(tmp_path)) == (0.1, 11)
+
+    assert allowance.draw(Amount(0.3, 50)) == "drawn"
+    assert drawn_usd(tmp_path) == pytest.approx(0.1 + 0.200_001, abs=2e-6)
+    assert drawn_tokens(tmp_path) == 11 + 40
+
+
+def test_where_less_than_a_portion_is_left_what_is_missing_is_drawn(tmp_path: Path) -> None:
+    one = allowance_of(tmp_path, "one", max_tokens=1000)
+    assert one.draw(Amount(0.0, 995)) == "drawn"
+
+    assert one.draw(Amount(0.0, 5)) == "drawn"
+    assert drawn_tokens(tmp_path) == 1000
+
+
+def test_needed_is_the_least_limit_that_leaves_the_amount(tmp_path: Path) -> None:
+    allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
+    assert allowance.draw(Amount(0.5, 500)) == "drawn"
+
+    assert allowance.needed(Amount(0.5, 500)) == {}
+    assert allowance.needed(Amount(0.75, 500)) == {"max_cost": 1.25}
+    assert allowance.needed(Amount(0.5, 501)) == {"max_tokens": 1001}
+    assert allowance.needed(Amount(0.75, 600)) == {"max_cost": 1.25, "max_tokens": 1100}
+
+
+def test_dollars_are_given_back_where_the_tokens_do_not_suffice(tmp_path: Path) -> None:
+    one = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
+    other = allowance_of(tmp_path, "other", max_cost=1.0, max_tokens=1000)
+    assert other.draw(Amount(0.0, 800)) == "drawn"
+    assert one.draw(Amount(0.0, 100)) == "drawn"
+
+    assert one.draw(Amount(0.5, 200)) == "later"
+
+    assert one.dollars is not None
+    assert one.dollars.free == round(drawn_usd(tmp_path) * 1_000_000)
+
+
+def test_what_was_refused_is_asked_for_again_after_half_a_second(tmp_path: Path) -> None:
+    one = allowance_of(tmp_path, "one", max_cost=1.0)
+    other = allowance_of(tmp_path, "other", max_cost=1.0)
+    assert one.draw(Amount(0.7, 0)) == "drawn"
+    assert other.draw(Amount(0.4, 0)) == "later"
+    one.settle(Amount(0.7, 0), Amount(0.1, 0))
+    one.give_back_all()
+
+    clock.now_s += 0.25
+    assert other.draw(Amount(0.4, 0)) == "later"
+    clock.now_s += 0.25
+    assert other.draw(Amount(0.4, 0)) == "drawn"
+
+
+def test_a_worker_without_a_call_for_a_second_gives_all_of_it_back(tmp_path: Path) -> None:
+    allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
+    assert allowance.draw(Amount(0.5, 500)) == "drawn"
+    allowance.settle(Amount(0.5, 500), Amount(0.25, 100))
+
+    clock.now_s += 0.5
+    allowance.give_back_idle()
+    assert (drawn_usd(tmp_path), drawn_tokens(tmp_path)) == (0.26, 110)  # a portion is kept
+
+    clock.now_s += 0.5
+    allowance.give_back_idle()
+    assert (drawn_usd(tmp_path), drawn_tokens(tmp_path)) == (0.25, 100)
+
+
+def test_a_worker_with_a_call_under_way_keeps_a_portion(tmp_path: Path) -> None:
+    allowance = allowance_of(tmp_path, "one", max_tokens=1000)
+    assert allowance.draw(Amount(0.0, 300)) == "drawn"
+    assert allowance.draw(Amount(0.0, 300)) == "drawn"
+    allowance.settle(Amount(0.0, 300), Amount(0.0, 100))
+
+    clock.now_s += 5.0
+    allowance.give_back_idle()
+
+    assert drawn_tokens(tmp_path) == 100 + 300 + 10
+
+
+def test_a_fraction_of_a_millionth_is_not_spent_beyond_the_limit(tmp_path: Path) -> None:
+    allowance = allowance_of(tmp_path, "one", max_cost=0.000_001_9)
+
+    assert allowance.draw(Amount(0.000_001_1, 0)) == "never"
+    assert allowance.draw(Amount(0.000_001, 0)) == "drawn"

@@ -71,3 +71,54 @@ def test_another_price_of_a_model_is_a_change_and_no_other_model() -> None:
     found = amendment(small_plan(), priced)
     assert (found.added, found.removed) == ((), ())
     assert found.changed == ('price of builtin-momentum: {"input":1} (was none)',)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("x" * 61, "x" * 60),
+        ({"a": "x" * 52}, '{"a":"' + "x" * 52 + '"}'),
+        ({"a": "x" * 53}, '{"a":"' + "x" * 53 + '"…'),
+    ],
+)
+def test_a_long_value_is_cut_after_sixty_characters(value: Any, shown: str) -> None:
+    field = "data" if isinstance(value, str) else "data_args"
+    before = {"data": "synthetic", "data_args": "none"}[field]
+
+    with pytest.raises(UsageError) as refused:
+        amendment(with_key(small_plan(), KEY), small_plan(**{field: value}))
+
+    assert f"({field}: {before}; now {shown})" in str(refused.value)
+
+
+def test_a_rule_that_leaves_other_cells_out_is_a_change_and_another_reason_is_none() -> None:
+    rule = {"name": "odd", "reason": "odd seeds are enough", "cells": [{"seeds": [0]}]}
+    begun = small_plan(prune=[rule])
+
+    other = amendment(begun, small_plan(prune=[{**rule, "cells": [{"seeds": [1]}]}]))
+    reworded = amendment(begun, small_plan(prune=[{**rule, "reason": "for another reason"}]))
+
+    assert other.changed == ("rule of pruning odd",)
+    assert reworded.is_empty
+
+
+def test_windows_that_a_grid_did_not_name_may_not_be_named_later() -> None:
+    with pytest.raises(UsageError, match="windows: each task's own; now W1, W2"):
+        amendment(small_plan(windows=[]), small_plan())
+
+
+def test_seeds_are_those_from_the_first_on() -> None:
+    found = amendment(small_plan(seed=3), small_plan(seed=4))
+
+    assert (found.added, found.removed) == (("seed 5",), ("seed 3",))
+
+
+def test_a_model_that_keeps_its_label_and_means_another_is_refused_with_both() -> None:
+    with pytest.raises(UsageError) as refused:
+        amendment(
+            small_plan(models=[{"name": "a/b", "label": "x"}]),
+            small_plan(models=[{"name": "a/c", "label": "x"}]),
+        )
+
+    assert 'model x: {"args":{},"base_url":null,"name":"a/b"' in str(refused.value)
+    assert "; give it another label)" in str(refused.value)

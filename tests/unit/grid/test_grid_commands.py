@@ -12,10 +12,13 @@ import ktdeval.runner
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.registry import plugin_registry
 from ktdeval.registry.discovery import find_entry_points
+from ktdeval.stores import ClaimBoard
 from ktdeval_grid.command_group import COMMANDS, grid as group
+from ktdeval_grid.commands import EstimateOptions, estimate
 from ktdeval_grid.ctl_command import _ACTIONS
 from ktdeval_grid.estimate_types import SCENARIOS
-from ktdeval_grid.grid_control import read_control
+from ktdeval_grid.grid_control import Pause, change_control, read_control
+from ktdeval_grid.launch_command import LaunchOptions
 from ktdeval_grid.plan_overrides import RUN_NAMES
 from terminal import Terminal
 
@@ -207,3 +210,106 @@ def test_without_the_plugin_of_grids_a_plan_is_refused(
 
 def test_scenarios_are_those_of_a_run() -> None:
     assert ktdeval.runner.SCENARIOS == SCENARIOS
+
+
+# ---- what steering prints
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (("resume",), "resumed"),
+        (("concurrency", 10_000), "10000 at once"),
+        (
+            ("drop", "builtin-reversal"),
+            "builtin-reversal is dropped; take it up again with `restore builtin-reversal`",
+        ),
+        (("restore", "builtin/reversal"), "builtin-reversal is taken up again"),
+        (("requeue", "failed"), "2 to be tried again"),
+        (("requeue", "W1", "W2"), "2 to be tried again"),
+        (("requeue", unit_id(1, 2), "builtin-reversal_react"), "1 to be tried again"),
+    ],
+)
+def test_steering_says_what_it_did(
+    words: tuple[object, ...], printed: str, grid: HandMade, terminal: Terminal
+) -> None:
+    assert terminal.text("grid", "ctl", place(grid), *words).strip() == printed
+
+
+def test_a_pause_says_how_to_go_on(grid: HandMade, terminal: Terminal) -> None:
+    printed = terminal.text("grid", "ctl", place(grid), "pause").strip()
+
+    assert printed.startswith("paused; go on with `ktdeval grid ctl ")
+    assert printed.endswith("grid resume`")
+
+
+def test_a_name_of_several_models_is_refused_with_their_labels(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    models = [
+        {"name": "builtin/momentum", "label": "one"},
+        {"name": "builtin/momentum", "label": "two", "args": {"positions": 5}},
+    ]
+    grid = HandMade(tmp_path / "grid", record_of(small_plan(models=models)))
+
+    refusal = terminal.refusal("grid", "ctl", place(grid), "drop", "builtin/momentum")
+
+    assert "builtin/momentum: 2 models have this name; say one, two" in refusal
+    terminal.text("grid", "ctl", place(grid), "drop", "two")
+    assert read_control(grid.store).dropped == ("two",)
+
+
+def test_concurrency_is_at_most_ten_thousand(grid: HandMade, terminal: Terminal) -> None:
+    refusal = terminal.refusal("grid", "ctl", place(grid), "concurrency", 10_001)
+
+    assert "10001 is not in the range 1<=x<=10000" in refusal
+
+
+def test_status_as_json_names_the_units_that_run(grid: HandMade, terminal: Terminal) -> None:
+    board = ClaimBoard(grid.store, "", "w", lease_s=60)
+    board.beats.beat()
+    for unit in (unit_id(1, 1), unit_id(0, 2)):
+        assert board.claim(unit) is not None
+
+    report = json.loads(terminal.text("grid", "status", place(grid), "--json"))
+
+    assert report["running"] == [unit_id(0, 2), unit_id(1, 1)]
+    assert report["total"]["running"] == 2
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_watch_ends_where_nothing_runs(
+    is_finished: bool, grid: HandMade, terminal: Terminal
+) -> None:
+    if is_finished:
+        change_control(grid.store, Pause())
+        for _, unit in grid.record.units():
+            grid.finish(done(unit.id))
+
+    lines = terminal.text("grid", "status", place(grid), "--watch", "--json").splitlines()
+
+    assert len(lines) == (8 if is_finished else 3)
+
+
+def test_rules_of_pruning_are_listed_with_their_reasons(terminal: Terminal) -> None:
+    lines = terminal.text("list", "plans").splitlines()
+
+    start = lines.index("rules of pruning")
+    assert lines[0] == "plans"
+    assert "  ktd-fin" in lines[1:start]
+    assert lines[start + 1].startswith("  informative: Table 3 of KTD-Fin")
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [(estimate, EstimateOptions()), (group.load("launch"), LaunchOptions())],
+    ids=["plan", "launch"],
+)
+def test_workers_are_one_to_ten_thousand(
+    command: click.Command, default: EstimateOptions | LaunchOptions
+) -> None:
+    (workers,) = [each for each in command.params if each.name == "workers"]
+
+    assert default.workers == (1 if command is estimate else None)
+    assert isinstance(workers.type, click.IntRange)
+    assert (workers.type.min, workers.type.max) == (1, 10_000)

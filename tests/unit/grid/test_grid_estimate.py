@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval_grid.estimate import _added, estimate_grid
+from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
+from ktdeval.runner.estimate import Finished, Paid
+from ktdeval_grid.estimate import PlannedCell, _added, _total, estimate_grid
 from ktdeval_grid.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
-from ktdeval_grid.plan import plan_of
+from ktdeval_grid.plan import GridPlan, plan_of
 from ktdeval_grid.printed_status import estimate_lines
 
 
@@ -40,6 +44,8 @@ def test_what_is_not_known_is_printed_as_such() -> None:
     lines = estimate_lines(estimate_of(model("a", 0.5), model("b", None)))
     assert any(line.split()[:2] == ["a", "2"] and "0.5000 / 0.5000" in line for line in lines)
     assert any(line.split()[0] == "b" and " ? " in line for line in lines)
+    assert [line.split()[1] for line in lines[2:4]] == ["2", "2"]
+    assert lines[4].split()[0] == "a", "the total, which is that of the first here"
     assert "no price is known for b; give `price` of the model, or --price-table" in lines
     assert "3 episodes pruned" in lines
     assert lines[-1] == "warning: slow"
@@ -69,3 +75,115 @@ def test_money_is_asked_about_only_where_episodes_are_left(episodes: int, asks: 
     left = {scenario: amount(0, None) for scenario in SCENARIOS}
     one = ModelEstimate(name="a", episodes=episodes, is_free=False, left=left)
     assert estimate_of(one).costs_money is asks
+
+
+def paid_plan(**changes: Any) -> GridPlan:
+    fields = {
+        "models": [
+            {
+                "name": "openai_compatible/mine",
+                "base_url": "http://localhost:1/v1",
+                "price": {"input": 2, "output": 8},
+                "label": "mine",
+            }
+        ],
+        "tasks": "blinded_open_research",
+        "windows": "W1",
+        "options": {"limit": 2, "cache": "run"},
+    }
+    return plan_of({**fields, **changes}, "p")
+
+
+def run_estimate(**tasks: int) -> RunEstimate:
+    """An estimate of a run: of each task four episodes, each of so many calls low, twice as many
+    typical, three times high; a call takes 100 tokens and 0.25 USD.
+    """
+    made = []
+    for name, calls_each in tasks.items():
+        left = {}
+        for number, scenario in enumerate(SCENARIOS, start=1):
+            calls = 4 * calls_each * number
+            left[scenario] = RunAmount(calls, 100 * calls, 10 * calls, 0.25 * calls, 3.0 * calls)
+
+        made.append(
+            TaskEstimate(
+                name=name,
+                episodes=4,
+                steps=4,
+                finished=Finished(0, 0, 0, 0, 0, 0, 0, 0.0),
+                left=left,
+                largest_prompt=None,
+                is_observed=False,
+            )
+        )
+
+    return RunEstimate(
+        model="openai_compatible/mine",
+        protocol="native",
+        context=None,
+        max_output_tokens=1000,
+        price=None,
+        folder="run",
+        concurrency=1,
+        tasks=tuple(made),
+        left={},
+        paid=Paid(0.0, 0.0),
+        assumptions=("prices of today",),
+        warnings=("slow",),
+    )
+
+
+def test_what_is_left_of_a_task_is_its_share_of_the_estimate_of_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bright, blinded = "bright_open_research", "blinded_open_research"
+    run = run_estimate(**{blinded: 1, bright: 3})
+    # a rehearsal takes seconds; its figures are tested beside it
+    monkeypatch.setattr("ktdeval_grid.estimate.estimate_run", lambda _config, _plugins: run)
+
+    def is_done(_system: object, cell: PlannedCell) -> bool:
+        return cell.task == bright and cell.seed > 1  # one of its four is left
+
+    found = estimate_grid(
+        paid_plan(tasks=[blinded, bright], seeds=4, seed=1), load_plugins(), is_done, 2
+    )
+
+    assert (found.total.episodes, found.concurrency, found.pruned) == (5, 2, 0)
+    assert (found.total.is_free, found.costs_money) == (False, True)
+    for number, scenario in enumerate(SCENARIOS, start=1):
+        calls = (4 * 1 + 1 * 3) * number
+        left = found.total.left[scenario]
+        assert (left.calls, left.input_tokens, left.output_tokens) == (
+            calls,
+            100 * calls,
+            10 * calls,
+        )
+        assert (left.cost_usd, left.hours) == (0.25 * calls, 3.0 * calls / 2)
+
+    assert found.assumptions == ("prices of today",)
+    assert found.warnings == ("mine_react: slow",)
+
+
+def test_a_model_whose_episodes_are_done_is_not_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktdeval_grid.estimate.estimate_run", None)
+
+    found = estimate_grid(paid_plan(), load_plugins(), lambda _system, _cell: True, 1)
+
+    assert (found.total.episodes, found.costs_money, found.assumptions) == (0, False, ())
+    assert {each.calls for each in found.total.left.values()} == {0}
+
+
+def test_hours_of_the_total_are_the_sum_of_those_of_the_models() -> None:
+    left = {scenario: amount(4, 0.5, 3.0) for scenario in SCENARIOS}
+    models = [
+        ModelEstimate(name=name, episodes=2, is_free=free, left=left)
+        for name, free in (("a", False), ("b", True))
+    ]
+
+    total = _total(models)
+
+    assert (total.name, total.episodes, total.is_free) == ("total", 4, False)
+    assert {each.hours for each in total.left.values()} == {6.0}
+    assert {each.calls for each in total.left.values()} == {8}
+    assert {each.cost_usd for each in total.left.values()} == {1.0}
+    assert _total(models[1:]).is_free

@@ -7,10 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from grid_pages import TABLE, bundle_page
+from grid_store import HandMade, failure, record_of, small_plan, unit_id
 from ktdeval_grid.output_kinds import CardFacts, Conditions, output_specs
 from ktdeval_grid.static_site import BundlePage, index_html, parse_table
+from ktdeval_grid.status import look, reader_of
 
 
 def facts(**counts: int) -> CardFacts:
@@ -68,6 +71,29 @@ def test_the_index_shows_what_is_pruned_failed_and_not_made(page: BundlePage) ->
     assert "&lt;b&gt;down&lt;/b&gt;" in text
     assert "<li>luck: no trials</li>" in text
     assert "a &lt;i&gt;\nb" in text  # lines of a report stay lines
+
+
+def test_the_index_tells_failures_stops_and_systems_that_did_not_begin_apart(
+    tmp_path: Path,
+) -> None:
+    record = record_of(small_plan())
+    first, second = record.systems
+    blank = structs.replace(second, units=(), problem="the server refuses the key")
+    record = structs.replace(record, systems=(first, blank))
+    grid = HandMade(tmp_path, record)
+    grid.fail(failure(unit_id(0, 0), "the server is down"))
+    grid.fail(failure(unit_id(0, 1), "--max-cost 1: reached", needed={"max_cost": 2.0}))
+    _, status = look(reader_of(grid.store))
+
+    text = html.unescape(index_html(BundlePage(record, status, (), "", (), ())))
+
+    listed = re.findall(r"<li>(.*?)</li>", text)
+    label = "builtin-momentum_react blinded_open_research W1 seed"
+    assert listed == [
+        "not begun: the server refuses the key (builtin-reversal_react)",
+        f"1 failed: the server is down ({label} 0)",
+        f"1 stopped: --max-cost 1: reached ({label} 1)",
+    ]
 
 
 def test_the_index_asks_nothing_of_the_network(page: BundlePage) -> None:

@@ -11,7 +11,15 @@ import pytest
 from grid_store import small_plan
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval_grid.plan import PlannedModel, load_plan, plan_of, systems
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval_grid.plan import (
+    PlannedModel,
+    load_plan,
+    named_by,
+    plan_of,
+    split_outside,
+    systems,
+)
 from ktdeval_grid.plan_overrides import resolved_plan
 from ktdeval_grid.shipped_plans import plan_path, shipped_plans
 from tables import on_each_row
@@ -196,3 +204,118 @@ def test_an_address_and_a_price_are_of_the_one_model_that_is_named() -> None:
 def test_without_a_plan_models_and_tasks_are_needed() -> None:
     with pytest.raises(UsageError, match="a grid needs a plan"):
         resolved_plan(None, {"models": ("a/b",)})
+
+
+# ---- words of a plan
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("a,b", ("a", "b")),
+        ("a(x=1,y=2),b", ("a(x=1,y=2)", "b")),
+        ("a(x=(1,2),y=3), b ,,c", ("a(x=(1,2),y=3)", "b", "c")),
+        ("a),b", ("a)", "b")),
+        ("", ()),
+    ],
+)
+def test_a_text_is_split_at_commas_outside_of_parentheses(
+    text: str, items: tuple[str, ...]
+) -> None:
+    assert split_outside(text) == items
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [("Lab", "lab"), ("a b", "a-b"), ("--", "grid"), ("x" * 80, "x" * 60), ("模型", "grid")],
+)
+def test_a_plan_without_a_name_is_called_as_its_file_in_safe_letters(stem: str, name: str) -> None:
+    assert named_by(Path(f"{stem}.yaml"), {})["name"] == name
+    assert named_by(Path(f"{stem}.yaml"), {"name": "mine"}) == {"name": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("name", "has_hash"),
+    [("a/" + "b" * 46, False), ("a/" + "b" * 47, True), ("a/b.c", False), ("a/b:c", True)],
+)
+def test_a_name_that_is_cut_or_changed_has_a_hash_in_its_label(name: str, has_hash: bool) -> None:
+    label = PlannedModel(name=name).short
+    plain = name.replace("/", "-").replace(":", "-")[:48]
+
+    assert label.startswith(plain)
+    digest = label.removeprefix(plain)
+    assert bool(digest) is has_hash
+    assert len(digest) == (9 if has_hash else 0)
+
+
+def test_the_server_of_a_model_is_part_of_its_provider() -> None:
+    named = PlannedModel(name="vllm/m", base_url="http://a/v1", args={"base_url": "http://b/v1"})
+
+    assert named.provider == "vllm http://a/v1"
+    assert PlannedModel(name="vllm/m").provider == "vllm"
+
+
+def test_two_rules_of_one_name_are_refused() -> None:
+    rule = {"name": "odd", "reason": "odd seeds are enough", "cells": [{"seeds": [0]}]}
+    with pytest.raises(ConfigError) as refused:
+        small_plan(prune=[rule, {**rule, "cells": []}])
+
+    assert str(refused.value) == (
+        "plan.yaml: prune: two rules are called odd; give each a name of its own"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ({"data_args": {"b": 2}}, {"data_args": {"a": 1, "b": 2}}),
+        ({"concurrency": 3}, {"concurrency": 3}),
+        ({"agents": ("vote(size=3,x=a),react",)}, {"agents": ["vote(size=3,x=a)", "react"]}),
+        ({"tasks": ("t,u",), "tables": ("x,y",)}, {"tasks": ["t", "u"], "tables": ["x", "y"]}),
+        ({"prune": ("none",)}, {"prune": []}),
+        ({"limit": 7}, {"options": {"limit": 7, "cache": "run"}}),
+    ],
+)
+def test_an_option_replaces_its_field_and_leaves_the_others(
+    given: dict[str, Any], fields: dict[str, Any], tmp_path: Path
+) -> None:
+    written = {
+        "name": "lab",
+        "models": ["a/b"],
+        "tasks": ["t"],
+        "data_args": {"a": 1},
+        "prune": ["informative"],
+        "options": {"limit": 4, "cache": "run"},
+    }
+    path = tmp_path / "lab.yaml"
+    path.write_text(dumps_pretty(written))
+
+    assert resolved_plan(str(path), given) == plan_of({**written, **fields}, "p")
+
+
+def test_an_address_or_a_price_without_models_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text("models: [a/b]\ntasks: [t]\n")
+
+    for given in ({"base_url": "http://localhost:1/v1"}, {"price": {"input": 1}}):
+        with pytest.raises(UsageError, match="--base-url and --price go with --models, which"):
+            resolved_plan(str(path), given)
+
+
+def test_a_price_alone_is_of_the_one_model_that_is_named() -> None:
+    given = {"models": ("a/b",), "tasks": ("t",), "price": {"input": 1, "output": 2}}
+
+    (model,) = resolved_plan(None, given).models
+
+    assert model == PlannedModel(name="a/b", price={"input": 1, "output": 2})
+
+
+def test_a_mistake_is_named_with_the_file_or_with_the_options_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text("models: [a/b]\ntasks: [t]\nseeds: 0\n")
+    with pytest.raises(ConfigError, match=r"lab\.yaml: seeds: expected"):
+        resolved_plan(str(path), {"seeds": 2})
+
+    path.write_text("models: [a/b]\ntasks: [t]\n")
+    with pytest.raises(ConfigError, match=r"lab\.yaml with options: seeds: expected"):
+        resolved_plan(str(path), {"seeds": 0})

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
-from ktdeval.errors import UsageError
+from ktdeval.errors import StoreError, UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
 from ktdeval.values.typed_json import encode_canonical
-from ktdeval_grid.grid_control import DropModel, Pause, change_control
+from ktdeval_grid.grid_control import DropModel, Pause, SetConcurrency, change_control
 from ktdeval_grid.json_events import UnitEvents
 from ktdeval_grid.printed_status import duration, failure_lines, headline, status_lines
 from ktdeval_grid.records import WorkerPaid, paid_key
-from ktdeval_grid.status import GridStatus, look, reader_of, seconds_left, summarise
+from ktdeval_grid.status import (
+    GridStatus,
+    furthest_paid,
+    load_record,
+    look,
+    reader_of,
+    seconds_left,
+    summarise,
+)
 
 TWELVE = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -294,3 +303,178 @@ def test_systems_that_could_not_begin_are_told_beside_the_count_of_episodes(
     assert line.removesuffix(f" ({blank.slug})").endswith(
         (" says …", " no …", " and …", " the …", " server …")
     )
+
+
+# ---- the record in force
+
+
+def test_the_latest_amendment_is_in_force(grid: HandMade) -> None:
+    for number, seeds in ((1, 3), (2, 4)):
+        record = structs.replace(grid.record, plan=small_plan(seeds=seeds))
+        grid.store.create(f"plans/{number:04}.json", encode_canonical(record).encode())
+
+    assert load_record(grid.store).plan.seeds == 4
+
+
+def test_a_grid_of_a_later_version_is_refused_with_its_file(grid: HandMade) -> None:
+    record = structs.replace(grid.record, version=99)
+    grid.store.replace("grid.json", encode_canonical(record).encode())
+
+    with pytest.raises(StoreError, match=r"grid\.json.*99.*use the ktdeval that began it"):
+        load_record(grid.store)
+
+
+# ---- looks one after another
+
+
+def test_a_failure_that_was_replaced_is_read_again(grid: HandMade) -> None:
+    reader = reader_of(grid.store)
+    grid.fail(failure(unit_id(0, 0), "down"))
+    assert reader.look().failed[unit_id(0, 0)].error == "down"
+
+    grid.fail(failure(unit_id(0, 0), "still down, after a longer wait"))
+    assert reader.look().failed[unit_id(0, 0)].error == "still down, after a longer wait"
+
+    grid.store.delete(f"failed/{unit_id(0, 0)}.json")
+    assert reader.look().failed == {}
+
+
+def test_units_that_a_later_plan_leaves_out_are_counted_no_more(grid: HandMade) -> None:
+    reader = reader_of(grid.store)
+    grid.finish(done(unit_id(0, 0)))
+    grid.finish(done(unit_id(1, 0)))
+    assert look(reader)[1].total.done == 2
+
+    record = structs.replace(grid.record, systems=grid.record.systems[:1])
+    grid.store.create("plans/0001.json", encode_canonical(record).encode())
+
+    total = look(reader)[1].total
+    assert (total.done, total.planned) == (1, 3)
+
+
+def test_launches_are_numbered_and_what_else_is_there_is_no_launch(grid: HandMade) -> None:
+    grid.fail(failure(unit_id(0, 0), "--max-cost 1", launch="0002", needed={}))
+    for name in ("0002", "0002-end", "by-hand"):
+        grid.store.create(f"launches/{name}.json", b"{}")
+
+    assert status_of(grid).total.stopped == 1
+
+    grid.store.create("launches/0010.json", b"{}")
+    assert status_of(grid).total.stopped == 0
+
+
+def test_a_stop_of_a_worker_without_a_launch_stays(grid: HandMade) -> None:
+    grid.fail(failure(unit_id(0, 0), "--max-cost 1", launch="a3f", needed={}))
+    grid.store.create("launches/0001.json", b"{}")
+
+    assert status_of(grid).total.stopped == 1
+
+
+# ---- figures of a model
+
+
+@pytest.mark.parametrize(
+    ("paid", "failed", "cost", "uncosted"),
+    [
+        (0.5, 0.75, 0.75, 0),
+        (0.5, 0.25, 0.5, 0),
+        (0.5, None, 0.5, 0),
+        (None, 0.5, 0.0, 1),
+        (0.5, "none", 0.5, 0),
+    ],
+)
+def test_a_failed_unit_has_cost_what_is_known_of_it(
+    paid: float | None, failed: Any, cost: float, uncosted: int, grid: HandMade
+) -> None:
+    pay(grid, "w-1", **{f"u{unit_id(0, 1)}": paid})
+    if failed != "none":
+        grid.fail(failure(unit_id(0, 1), "down", cost_usd=failed))
+
+    first, second = status_of(grid).models
+
+    assert (first.cost_usd, first.uncosted) == (cost, uncosted)
+    assert (second.cost_usd, second.uncosted) == (0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("costs", "furthest"),
+    [
+        ([0.5, 0.75, 0.25], 0.75),
+        ([0.5], 0.5),
+        ([None, 0.5], None),
+        ([0.5, None], None),
+        ([0.0], 0.0),
+    ],
+)
+def test_what_calls_have_cost_is_as_the_furthest_worker_has_it(
+    costs: list[float | None], furthest: float | None
+) -> None:
+    workers = [WorkerPaid(usd={"s": {"u": cost}}) for cost in costs]
+
+    assert furthest_paid(workers) == {"s": {"u": furthest}}
+
+
+def test_a_model_whose_full_name_was_dropped_is_shown_as_dropped(grid: HandMade) -> None:
+    change_control(grid.store, DropModel("builtin/reversal"))
+
+    assert [model.dropped for model in status_of(grid).models] == [False, True]
+    assert not status_of(grid).total.dropped
+
+
+def test_the_concurrency_is_that_of_the_control_or_else_of_the_plan(tmp_path: Path) -> None:
+    grid = HandMade(tmp_path, record_of(small_plan(concurrency=4)))
+    assert status_of(grid).concurrency == 4
+
+    change_control(grid.store, SetConcurrency(2))
+    assert status_of(grid).concurrency == 2
+
+
+def test_the_rest_of_a_running_model_is_estimated_by_its_pace(grid: HandMade) -> None:
+    grid.finish(done(unit_id(0, 0), finished_at=at(0)))
+    grid.finish(done(unit_id(0, 1), finished_at=at(2)))
+    board = ClaimBoard(grid.store, "", "w", lease_s=60)
+    board.beats.beat()
+    assert board.claim(unit_id(0, 2)) is not None
+
+    status = summarise(reader_of(grid.store).look(), "here", TWELVE.replace(minute=3))
+
+    first, second = status.models
+    assert (first.running, second.running, status.total.running) == (1, 0, 1)
+    assert first.eta_s == 180.0  # one is left, and two took three minutes from the first on
+    assert second.eta_s is None
+    assert status.total.eta_s == 4 * 180.0
+    assert (status.name, status.place, status.mask_key) == ("small", "here", "5eed" * 8)
+
+
+def test_the_pace_is_that_of_the_latest_fifty() -> None:
+    early = [at(0, second) for second in range(10)]
+    latest = [at(minute) for minute in range(1, 51)]
+
+    left_s = seconds_left([*latest, *early], 1, TWELVE.replace(minute=50))
+
+    assert left_s == pytest.approx(60.0)
+
+
+def test_nothing_left_takes_no_time_and_a_clock_that_runs_behind_none_below_zero() -> None:
+    assert seconds_left([], 0, TWELVE) == 0.0
+    assert seconds_left([at(5), at(6)], 3, TWELVE) == 0.0
+
+
+def test_the_most_frequent_failure_comes_first_with_its_first_unit(grid: HandMade) -> None:
+    grid.fail(failure(unit_id(0, 0), "no such model"))
+    grid.fail(failure(unit_id(0, 2), "step 3: down"))
+    grid.fail(failure(unit_id(1, 1), "step 7: down"))
+
+    first, second = status_of(grid).failures
+
+    assert (first.error, first.units) == ("step 3: down", (unit_id(0, 2), unit_id(1, 1)))
+    assert first.example == "builtin-momentum_react blinded_open_research W2 seed 0"
+    assert (first.is_stopped, second.error) == (False, "no such model")
+
+
+def test_words_that_look_like_numbers_are_one_kind_and_other_words_are_not(grid: HandMade) -> None:
+    grid.fail(failure(unit_id(0, 0), "request 3f9a failed"))
+    grid.fail(failure(unit_id(0, 1), "request 77 failed"))
+    grid.fail(failure(unit_id(0, 2), "request added failed"))
+
+    assert [len(kind.units) for kind in status_of(grid).failures] == [2, 1]

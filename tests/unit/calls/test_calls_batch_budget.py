@@ -4,13 +4,20 @@ at what each request used.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from call_clients import ScriptedModel
+from ktdeval.calls.batch_client import BatchClient
 from ktdeval.calls.budget import Budget, most_tokens
+from ktdeval.calls.call_log import CallLog
+from ktdeval.calls.client import ClientSettings
 from ktdeval.calls.prices import Price, PriceTier
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError
+from ktdeval.harness import ModelTraits
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
 
 ORDINARY = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5, as_of="2026-10-01")
@@ -105,3 +112,23 @@ def test_waits_pass_by_the_clock_that_a_signal_is_given() -> None:
     with pytest.raises(BudgetError, match="--max-hours 1"):
         stop.wait(4_000)
     assert sum(slept) == pytest.approx(3_600, abs=1)
+
+
+class Batched(ScriptedModel):
+    """A model with a batch interface, which nothing is asked of."""
+
+    traits = ModelTraits(batches=object())
+
+
+def test_requests_of_an_episode_are_of_one_opening_and_each_check_of_its_own(
+    tmp_path: Path,
+) -> None:
+    with CallLog(tmp_path) as log:
+        client = BatchClient(Batched(), ClientSettings(), None, log, StopSignal())
+
+        openings = {
+            label: [client.for_episode(label).asker.opening for _ in range(2)]
+            for label in ("e", "canary", "check")
+        }
+
+    assert openings == {"e": [1, 1], "canary": [1, 2], "check": [1, 2]}

@@ -9,7 +9,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.calls.budget import Budget, Reservation, most_tokens
+from ktdeval.calls.budget import Amount, Budget, Drawing, Reservation, most_tokens
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
@@ -64,10 +64,11 @@ def test_the_bound_of_a_call_counts_every_byte_that_is_sent_and_the_whole_reply(
         params=CallParams(max_output_tokens=300, reasoning_tokens=200),
         response_schema={"type": "object"},
     )
-    texts = 'call_1look{"stock_id":"asset_0001"}' + "lookLook at a stock." + '{"type":"object"}' * 2
-    reads, writes = most_tokens(asked)
-    assert reads > 600 + 500 + len(texts)
-    assert writes == 500
+    messages = 600 + len("call_1") + 500 + 3 * 16
+    call = len('call_1look{"stock_id":"asset_0001"}') + 16
+    tools = 2 * len('[["look","Look at a stock.",{"type":"object"}]]') + 1000
+    schema = 2 * len('{"type":"object"}') + 1000
+    assert most_tokens(asked) == (messages + call + tools + schema, 300 + 200)
     assert most_tokens(request("\ud800"))[0] >= 3  # a lone surrogate can be counted
 
 
@@ -302,3 +303,72 @@ def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_en
     ):
         limits.reserve(ASKED)
     budget(stop=StopSignal(clock=lambda: 1e12)).reserve(ASKED)
+
+
+# ---- a budget that processes share
+
+
+#: What a call draws: its most, raised so that sums of rounded figures stay below it
+DRAWN = Amount(MOST * (1 + 1e-9), MOST_TOKENS)
+
+
+class Shared:
+    """Allowance of several processes that answers as it is told; it keeps what it was asked."""
+
+    def __init__(self, *drawings: Drawing) -> None:
+        self.drawings = list(drawings)
+        self.drawn: list[Amount] = []
+        self.settled: list[tuple[Amount, Amount]] = []
+
+    def draw(self, most: Amount) -> Drawing:
+        self.drawn.append(most)
+        return self.drawings.pop(0)
+
+    def settle(self, drawn: Amount, used: Amount) -> None:
+        self.settled.append((drawn, used))
+
+    def needed(self, most: Amount) -> dict[str, float]:
+        return {"max_cost": most.usd + 1.0}
+
+
+def test_a_call_waits_while_calls_of_other_processes_may_give_back() -> None:
+    shared = Shared("later", "drawn")
+    one = budget(max_cost=1.0)
+    one.share(shared)
+
+    reservation = one.reserve(ASKED)
+    cost = one.settle(reservation, Usage(20, 40))
+
+    assert shared.drawn == [DRAWN, DRAWN]
+    assert cost == pytest.approx((20 * 2.0 + 40 * 10.0) / 1e6)
+    assert shared.settled == [(DRAWN, Amount(cost, 60))]
+
+
+def test_a_call_that_was_not_made_gives_back_all_that_it_drew() -> None:
+    shared = Shared("drawn")
+    one = budget(max_cost=1.0)
+    one.share(shared)
+
+    one.release(one.reserve(ASKED))
+
+    assert shared.settled == [(DRAWN, Amount(0.0, 0))]
+
+
+def test_a_call_that_may_be_billed_uses_all_that_it_drew() -> None:
+    shared = Shared("drawn")
+    one = budget(max_cost=1.0)
+    one.share(shared)
+
+    assert one.hold(one.reserve(ASKED)) == DRAWN.usd
+
+    assert shared.settled == [(DRAWN, DRAWN)]
+
+
+def test_a_call_that_the_shared_budget_never_covers_is_refused_with_what_it_needs() -> None:
+    one = budget(max_cost=1.0)
+    one.share(Shared("never"))
+
+    with pytest.raises(BudgetError, match="the budget that all workers share is used up") as ended:
+        one.reserve(ASKED)
+
+    assert ended.value.needed == {"max_cost": DRAWN.usd + 1.0}

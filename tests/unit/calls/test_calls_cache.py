@@ -240,6 +240,25 @@ def test_the_file_is_its_owners_and_durable_by_its_settings(cache, path):
     assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}
 
 
+def test_an_empty_file_becomes_a_cache_of_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    path.touch(0o644)
+
+    with CallDatabase(path) as cache:
+        (vacuum,) = cache._writer.sql.execute("PRAGMA auto_vacuum").fetchone()
+
+    assert (stat.S_IMODE(path.stat().st_mode), vacuum) == (0o600, 2)  # INCREMENTAL
+
+
+def test_a_cache_that_is_there_keeps_the_mode_that_its_owner_gave_it(path: Path) -> None:
+    CallDatabase(path).close()
+    path.chmod(0o640)
+
+    CallDatabase(path).close()
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
 # ---- many at once
 
 

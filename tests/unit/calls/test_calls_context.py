@@ -261,3 +261,43 @@ def test_a_reply_cut_by_the_context_is_not_helped_by_a_higher_limit(
         asking(run, listening.address).reply(ask(960))
     assert "cut at 40 tokens, below --max-output-tokens 100: its context was full" in caplog.text
     assert "raise --max-output-tokens" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "stated", "in_force"),
+    [
+        (1000, 999, "the server"),
+        (1000, 1000, "the user"),
+        (1000, 1001, "the user"),
+        (None, 1000, "the server"),
+    ],
+)
+def test_the_users_word_on_the_context_stands_unless_the_server_takes_less(
+    given: int | None, stated: int, in_force: str
+) -> None:
+    window = ContextWindow(None if given is None else Context(given, "the user"))
+
+    window.learn(Context(stated, "the server"))
+    window.learn(None)
+
+    assert window.context is not None
+    assert window.context.source == in_force
+
+
+def test_of_two_words_of_servers_the_later_stands() -> None:
+    window = ContextWindow()
+
+    window.learn(Context(1000, "one"))
+    window.learn(Context(2000, "another"))
+
+    assert window.context == Context(2000, "another")
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+def test_a_server_cuts_no_prompts_unless_it_is_known_to(cuts: bool) -> None:
+    stated = Context(1000, "the server")
+    if cuts:
+        stated = Context(1000, "the server", cuts_prompts=True)
+
+    assert ContextWindow(stated).cuts_prompts is cuts
+    assert not ContextWindow().cuts_prompts

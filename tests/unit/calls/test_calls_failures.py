@@ -4,6 +4,7 @@ before a wrong decision.
 
 from __future__ import annotations
 
+import json
 import random
 import resource
 import threading
@@ -366,3 +367,53 @@ def test_without_a_whole_response_it_is_a_timeout_a_connection_or_a_bad_response
             json_reply(content, CALLER)
         assert caught.value.kind == "bad_response"
     assert json_reply(b'{"a": 1}', CALLER) == {"a": 1}
+
+
+def test_fixed_questions_that_fail_stop_a_run_that_has_no_answer_yet(run):
+    client = run.client(failing(ModelError("timeout", "no answer")), max_retries=0, max_failures=2)
+    canary = client.for_episode("canary")
+
+    with pytest.raises(ModelError):
+        canary.reply(ask("first"))
+    with pytest.raises(ProviderError):
+        canary.reply(ask("second"))
+
+    assert isinstance(run.stop.reason, ProviderError)
+
+
+def test_fixed_questions_that_fail_after_an_answer_say_nothing_about_the_run(run):
+    model = failing(ModelError("timeout", "no answer"), "good")
+    client = run.client(model, max_retries=0, max_failures=2)
+    client.for_episode("e1").reply(ask("good"))
+    canary = client.for_episode("canary")
+
+    for question in ("first", "second", "third"):
+        with pytest.raises(ModelError):
+            canary.reply(ask(question))
+
+    assert run.stop.reason is None
+
+
+FLAGGED = "the prompt was flagged"
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "is_filtered"),
+    [
+        (400, {"code": "DataInspectionFailed.Text"}, True),  # a code with a part behind it
+        (400, {"code": "DataInspection.Failed"}, False),
+        (400, {"message": FLAGGED}, True),
+        (422, {"message": FLAGGED}, True),
+        (500, {"message": FLAGGED}, False),
+        (429, {"message": FLAGGED}, False),
+        (400, {"code": "unsupported_value", "message": FLAGGED}, False),
+    ],
+)
+def test_moderation_is_known_by_its_code_or_by_words_that_blame_no_parameter(
+    status: int, error: dict[str, str], is_filtered: bool
+) -> None:
+    body = json.dumps({"error": error}).encode()
+
+    made = http_error(status, body, {}, CALLER)
+
+    assert isinstance(made, ContentFiltered) is is_filtered

@@ -341,7 +341,7 @@ SUMMARIES: dict[str, tuple[list[CallRecord], dict[str, Any]]] = {
     "money held for attempts without an answer stands apart": (
         [
             call("a", "timeout", 120.0, held_usd=0.25),
-            call("a", "bad_response", 3.5, held_usd=0.125),
+            call("a", "bad_response", 3.5004, held_usd=0.125),
             call("a"),
         ],
         {"paid_usd": 0.5, "possibly_paid_usd": 0.375, "lost_s": 123.5},

@@ -17,6 +17,7 @@ from ktdeval.calls.prompt_size import (
     MOST_TOKENS,
     TOKEN_RATES,
     USUAL_TOKENS,
+    BytesPerToken,
     PromptBytes,
     text_bytes,
 )
@@ -44,6 +45,9 @@ def test_bytes_are_counted_by_kind_of_character() -> None:
 def test_tokens_are_bytes_of_each_kind_at_its_rate_and_those_around_each_part() -> None:
     size = PromptBytes(letters=655, spaces=133, digits=86, marks=126, scripts=155, parts=3)
     assert size.tokens(MOST_TOKENS) == pytest.approx(5 * 100 + 3 * 8)
+    rate = BytesPerToken(4.0, 3.0, 2.0, 1.0, 5.0, around=7.0)
+    assert PromptBytes(8, 9, 8, 5, 30, 2).tokens(rate) == 2 + 3 + 4 + 5 + 6 + 14
+    assert PromptBytes(8, 9, 8, 5, 30, 2).total == 60
     assert size + size == PromptBytes(1310, 266, 172, 252, 310, 6)
     assert (size + size).without(size) == size
     assert size.without(size + size) == PromptBytes()

@@ -1,0 +1,96 @@
+"""Counts of an episode's calls: attempts, answers, what was cached, repeated or not used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from call_runs import call_of
+from ktdeval.calls.call_counts import tally_calls, tally_episode, transcript_difference
+from ktdeval.calls.record import BATCHED, CACHED, CallRecord
+from ktdeval.harness.chat_messages import Reply, Usage
+
+
+def call(word: str, step: int, opening: int = 1, outcome: str = "answered") -> CallRecord:
+    """A call of an episode; an answer took 10 tokens in and 2 out."""
+    usage = None if outcome == "timeout" else Usage(10, 2)
+    return call_of(word, episode="e", step=step, opening=opening, outcome=outcome, usage=usage)
+
+
+INTERRUPTED = [
+    call("a", 1),
+    call("b", 1, outcome="timeout"),
+    call("b", 1, outcome="rate_limited"),
+    call("b", 1, outcome="timeout"),
+    call("b", 1),
+    call("c", 2, outcome=CACHED),
+    call("lost", 2),  # its step was interrupted, and then asked otherwise
+    call("c", 2, opening=2, outcome=CACHED),
+    call("d", 2, opening=2),
+    call("e", 3, opening=2, outcome=BATCHED),
+]
+
+
+def test_calls_of_an_episode_that_was_interrupted_are_counted_by_what_became_of_them() -> None:
+    counts = tally_episode(INTERRUPTED)
+
+    assert (counts.openings, counts.attempts, counts.answered) == (2, 8, 5)
+    assert (counts.cached, counts.repeated, counts.unused) == (1, 1, 1)
+    assert counts.failed_attempts == {"rate_limited": 1, "timeout": 2}
+    assert counts.tokens == Usage(50, 10).to_json()
+    assert counts.replies == 5  # a and b, then c, d and e
+
+
+def test_an_answer_that_a_later_opening_takes_from_the_cache_is_repeated() -> None:
+    counts = tally_episode([call("a", 1), call("a", 1, opening=2, outcome=CACHED)])
+
+    assert (counts.attempts, counts.answered) == (1, 1)
+    assert (counts.cached, counts.repeated, counts.unused) == (0, 1, 0)
+    assert counts.replies == 1
+
+
+def test_the_hash_is_of_all_rows_in_their_order_with_their_replies() -> None:
+    first, second = call("a", 1), call("b", 1)
+    kept = msgspec.structs.replace(first, reply=Reply("half", finish_reason="length"))
+    hashes = {
+        tally_episode(records).sha256
+        for records in ([first, second], [second, first], [kept, second], [first])
+    }
+
+    assert len(hashes) == 4
+    assert tally_episode([first, second]).sha256 in hashes
+
+
+def test_each_episode_has_its_own_counts() -> None:
+    other = call_of("a", episode="canary")
+
+    found = tally_calls([call("a", 1), other, call("b", 2)])
+
+    assert {name: counts.answered for name, counts in found.items()} == {"e": 2, "canary": 1}
+
+
+@pytest.mark.parametrize(
+    ("replies", "errors", "difference"),
+    [
+        (5, {}, None),
+        (5, {"timeout": 2, "rate_limited": 1}, None),
+        (5, {"timeout": 1}, None),
+        (
+            4,
+            {},
+            "5 answered, 1 cached and 1 unused give 5 replies, the transcript has 4",
+        ),
+        (
+            5,
+            {"timeout": 3},
+            "2 attempts failed with timeout, the transcript has 3 calls that did",
+        ),
+        (5, {"server": 1}, "0 attempts failed with server, the transcript has 1 calls that did"),
+    ],
+)
+def test_a_transcript_holds_each_reply_and_no_failure_that_was_not_attempted(
+    replies: int, errors: dict[str, int], difference: Any
+) -> None:
+    assert transcript_difference(tally_episode(INTERRUPTED), replies, errors) == difference

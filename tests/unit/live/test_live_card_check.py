@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.values.strict_json import dumps_pretty, loads_strict
+from ktdeval_live.check_cards import CardCheck
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
 from ktdeval_live.past_replay import SetClock
 from ktdeval_live.settled_cards import settle_test, write_cards
+from ktdeval_live.test_under_check import CheckedFolder
 from ktdeval_live.verify_test import verify_test
-from live_plans import plan_of
+from live_plans import plan_of, rehearsed
 from live_week import BEFORE, take_step
 
 CLOSES = tuple(
@@ -47,3 +52,98 @@ def test_card_of_an_earlier_day_verifies(
     file.write_text(text.replace('"revisions": 0', '"revisions": 1'), "utf-8")
     findings = verify_test(LiveFolder(path), plugins).findings
     assert [finding.rule for finding in findings] == ["card"]
+
+
+# ---- a card that is not what `settle` wrote
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> LiveFolder:
+    """A rehearsal of one day of fills, with its card."""
+    path = tmp_path_factory.mktemp("live") / "day"
+    folder = rehearsed(path, plugins, last="2024-06-03")
+    write_cards(folder, settle_test(folder, plugins, of_text("2024-06-10T00:00:00Z")).cards)
+    return folder
+
+
+@pytest.fixture
+def folder(kept: LiveFolder, tmp_path: Path) -> LiveFolder:
+    return LiveFolder(shutil.copytree(kept.path, tmp_path / "day"))
+
+
+def problems(folder: LiveFolder, plugins: Plugins) -> list[str]:
+    check = CardCheck(CheckedFolder(folder, folder.chain(), plugins))
+    return [finding.line() for finding in check.findings()]
+
+
+def card_file(folder: LiveFolder) -> Path:
+    return folder.path / "cards" / "momentum-us.json"
+
+
+def test_card_that_settle_wrote_has_no_problem(folder: LiveFolder, plugins: Plugins) -> None:
+    assert problems(folder, plugins) == []
+
+
+def test_card_of_no_entrant_is_found(folder: LiveFolder, plugins: Plugins) -> None:
+    card_file(folder).rename(folder.path / "cards" / "stranger-us.json")
+
+    assert problems(folder, plugins) == [
+        "card: cards/stranger-us.json: is of no entrant and market of this test"
+    ]
+
+
+def test_card_that_is_spaced_otherwise_is_found(folder: LiveFolder, plugins: Plugins) -> None:
+    file = card_file(folder)
+    file.write_bytes(file.read_bytes() + b"\n")
+
+    assert problems(folder, plugins) == [
+        "card: cards/momentum-us.json: is not written as `ktdeval live settle` writes it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "problem"),
+    [
+        ("test", {"links": 0}, "rests on another chain than this one"),
+        ("test", {"links": 1}, "rests on another chain than this one"),  # its hash is of the last
+        ("test", {"links": 1_000}, "rests on another chain than this one"),
+        ("test", {"head": "0" * 64}, "rests on another chain than this one"),
+        ("evidence", {"pushed": 1}, "evidence.pushed"),
+        ("market", {"settled": "0" * 64}, "market.settled"),
+    ],
+)
+def test_card_whose_part_was_changed_is_found(
+    folder: LiveFolder, plugins: Plugins, part: str, changes: dict[str, Any], problem: str
+) -> None:
+    rewrite(folder, {part: changes})
+
+    (found,) = problems(folder, plugins)
+    assert found.startswith(f"card: cards/momentum-us.json: {problem}")
+
+
+def test_card_that_counts_publications_of_later_links_is_found(
+    folder: LiveFolder, plugins: Plugins
+) -> None:
+    """It states the chain as of its first link, and the publications of all of them."""
+    first = folder.chain().entries[0]
+
+    rewrite(folder, {"test": {"links": 1, "head": first.hash}})
+
+    assert problems(folder, plugins) == [
+        "card: cards/momentum-us.json: counts publications of later links"
+    ]
+
+
+def test_provenance_of_a_card_may_be_any(folder: LiveFolder, plugins: Plugins) -> None:
+    rewrite(folder, {"provenance": {"suite_version": "9.9"}})
+
+    assert problems(folder, plugins) == []
+
+
+def rewrite(folder: LiveFolder, parts: dict[str, dict[str, Any]]) -> None:
+    """Write the card with other values in some of its parts, in its form."""
+    file = card_file(folder)
+    card: Any = loads_strict(file.read_text("utf-8"))
+    for part, changes in parts.items():
+        card[part].update(changes)
+    file.write_text(dumps_pretty(card), "utf-8")

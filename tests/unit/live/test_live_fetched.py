@@ -227,3 +227,18 @@ def test_arguments_that_can_not_be_are_refused_when_the_test_begins(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         source(server, tmp_path, args=args)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("stored", "^source stored: has past days only; set kind: rehearsal$"),
+        ("synthetic", "^source synthetic: does not fetch days; use drop, or a provider"),
+        ("dropp", "^source 'dropp' is unknown.*drop.*; use drop, or a provider that fetches"),
+    ],
+)
+def test_source_without_days_to_come_is_refused(tmp_path: Path, name: str, words: str) -> None:
+    planned = PlannedMarket(data="-", task="market_bright", source=name)
+
+    with pytest.raises(ConfigError, match=words):
+        make_source(planned, "live", plugins(), tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -92,8 +92,14 @@ def _fields(bar: Bar) -> dict[str, Any]:
         ("open", 0.0, "above zero"),
         ("close", float("nan"), "finite"),
         ("high", 1e-6, "between low and high"),
-        ("volume", -1.0, "no count|not a count"),
-        ("factor", 0.0, "must be above zero"),
+        ("low", 1e6, "between low and high"),
+        ("volume", -1.0, "volume -1.0 is not a count of shares"),
+        ("volume", float("nan"), "volume nan is not a count"),
+        ("amount", -1.0, "amount -1.0 is not an amount of money"),
+        ("amount", float("inf"), "amount inf is not an amount"),
+        ("factor", 0.0, "factor 0.0 must be above zero"),
+        ("factor", float("inf"), "factor inf must be above zero"),
+        ("factor_change", 0.0, "factor 0.0 must be above zero"),
     ],
 )
 def test_row_that_can_not_be_is_refused(
@@ -104,6 +110,67 @@ def test_row_that_can_not_be_is_refused(
     increment = Increment(market="m", day=first.day, known_at=NOW, bars=(wrong,))
     with pytest.raises(DataError, match=words):
         check_increment(increment, market)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("volume", 0.0), ("volume", 0.5), ("amount", 0.0), ("amount", None), ("factor_change", 0.5)],
+)
+def test_row_at_the_edge_of_what_can_be_is_taken(
+    market: MarketSnapshot, field: str, value: float | None
+) -> None:
+    first = increment_of(market, 50)
+    row = Bar(**{**_fields(first.bars[0]), field: value})
+
+    check_increment(Increment(market="m", day=first.day, known_at=NOW, bars=(row,)), market)
+
+
+@pytest.mark.parametrize("level", [0.0, -1.0, float("nan"), float("inf")])
+def test_level_of_an_index_that_can_not_be_is_refused(market: MarketSnapshot, level: float) -> None:
+    code = next(iter(market.indices))
+    increment = Increment(
+        market="m", day="2020-01-02", known_at=NOW, bars=(), indices={code: level}
+    )
+
+    with pytest.raises(DataError, match=f"{code}: level {level} is not > 0"):
+        check_increment(increment, market)
+
+
+def test_index_that_the_market_has_not_is_refused(market: MarketSnapshot) -> None:
+    increment = Increment(
+        market="m", day="2020-01-02", known_at=NOW, bars=(), indices={"NONE": 1.0}
+    )
+
+    with pytest.raises(DataError, match="m 2020-01-02: the market has no index NONE"):
+        check_increment(increment, market)
+
+
+def with_document(late_s: int, *assets: str) -> Increment:
+    """Return an increment with a document that was known some seconds after it."""
+    known_at = NOW + timedelta(seconds=late_s)
+    document = Document(NOW, known_at, "wire", "news", assets, "news", "text")
+    return Increment(
+        market="m", day="2020-01-02", known_at=NOW, bars=(), documents=(Item.of(document),)
+    )
+
+
+def test_document_known_at_the_moment_of_its_increment_is_taken(market: MarketSnapshot) -> None:
+    check_increment(with_document(0), market)
+    check_increment(with_document(0, market.codes[0]), market)
+
+
+@pytest.mark.parametrize(
+    ("late_s", "assets", "words"),
+    [
+        (1, (), "the document 'news' is known only from 2026-01-05T21:15:01"),
+        (0, ("NOBODY",), "m 2020-01-02: document on unknown NOBODY"),
+    ],
+)
+def test_document_that_is_late_or_of_unknown_assets_is_refused(
+    market: MarketSnapshot, late_s: int, assets: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        check_increment(with_document(late_s, *assets), market)
 
 
 def test_code_with_two_rows_is_refused(market: MarketSnapshot) -> None:

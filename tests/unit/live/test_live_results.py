@@ -6,13 +6,18 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.testing.markets import Rows, SnapshotDetails, tiny_snapshot
 from ktdeval_live.card_kind import can_be_ranked
+from ktdeval_live.card_labels import has_wide_bounds, labels_of, wide_words
+from ktdeval_live.card_types import Excess, LiveCard, LiveFigure, LiveInterval
 from ktdeval_live.clock import of_text
+from ktdeval_live.consistency_runs import RepeatAgreement
 from ktdeval_live.entrant_episode import Entry
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
@@ -24,6 +29,14 @@ from ktdeval_live.settled_cards import (
     results_part,
     settle_test,
     shown_in_a_year,
+)
+from ktdeval_live.status import (
+    agreement_row,
+    excess_row,
+    market_rows,
+    pair_row,
+    settled_row,
+    status_rows,
 )
 from ktdeval_live.step import LiveStep
 from ktdeval_live.verify_test import verify_test
@@ -86,6 +99,12 @@ def gapped(tmp_path_factory: pytest.TempPathFactory) -> LiveFolder:
     return stepped(tmp_path_factory.mktemp("results"), skipped=(CLOSE_TIMES[1],))
 
 
+@pytest.fixture(scope="module")
+def gapless(tmp_path_factory: pytest.TempPathFactory) -> LiveFolder:
+    """Return a test with a step after each close."""
+    return stepped(tmp_path_factory.mktemp("results"))
+
+
 def test_gap_by_hand(gapped: LiveFolder) -> None:
     found = result_of(gapped)
     assert found.days == ("2024-06-03", "2024-06-04", "2024-06-05", "2024-06-06")
@@ -144,8 +163,8 @@ def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: P
     assert line.startswith("parts/us: bounds of its gaps from -50.0 % to +50.0 %")
 
 
-def test_without_gaps_all_answers_are_the_same(tmp_path: Path) -> None:
-    found = result_of(stepped(tmp_path))
+def test_without_gaps_all_answers_are_the_same(gapless: LiveFolder) -> None:
+    found = result_of(gapless)
     for other in (found.flat, found.low, found.high):
         np.testing.assert_array_equal(other, found.held)
 
@@ -259,3 +278,161 @@ def test_docs_give_the_width_after_a_year_that_init_prints(days_a_year: int, wid
     found = shown_in_a_year(plan_of(tracking_error_pct=10.0), days_a_year)
     assert width.startswith(f"±{found:.0f} %")
     assert width in (REPOSITORY / "docs" / "live.md").read_text("utf-8")
+
+
+# ---- what `live status`, `settle` and `repeat` print
+
+AFTER = of_text("2024-06-07T00:00:00Z")
+
+
+@pytest.fixture(scope="module")
+def card(gapped: LiveFolder) -> LiveCard:
+    (made,) = settle_test(gapped, plugins(), AFTER).cards
+    return made
+
+
+def interval_of(excess: LiveInterval) -> Excess:
+    unknown = LiveFigure(value=None, reason="few days")
+    return Excess(excess, excess, unknown, unknown)
+
+
+@pytest.mark.parametrize(
+    ("now", "close", "cutoff"),
+    [
+        ("2024-06-04T21:00:00Z", "2024-06-05T20:00:00Z", "2024-06-05T13:20:00Z"),
+        # what has come by the second is past, not next
+        ("2024-06-05T13:20:00Z", "2024-06-05T20:00:00Z", "2024-06-06T13:20:00Z"),
+        ("2024-06-05T20:00:00Z", "2024-06-06T20:00:00Z", "2024-06-06T13:20:00Z"),
+        ("2024-06-06T13:20:00Z", "2024-06-06T20:00:00Z", "-"),
+        ("2024-06-06T20:00:00Z", "-", "-"),
+    ],
+)
+def test_status_of_a_market_is_its_sessions_and_what_comes_next(
+    gapped: LiveFolder, now: str, close: str, cutoff: str
+) -> None:
+    (row,) = market_rows(gapped, of_text(now))
+
+    assert row == ("us", "5", "5", close, cutoff)
+
+
+def test_status_of_an_entry_counts_its_days_and_names_the_latest_gap(gapped: LiveFolder) -> None:
+    (row,) = status_rows(gapped)
+
+    assert row == ("parts", "us", "3", "1", "2024-06-03: missed")
+
+
+def test_status_of_an_entry_without_gaps_names_none(gapless: LiveFolder) -> None:
+    assert status_rows(gapless) == [("parts", "us", "4", "0", "-")]
+
+
+def test_settled_row_has_the_returns_of_the_gap_by_hand_in_per_cent(card: LiveCard) -> None:
+    """As worked out in `test_gap_by_hand`: 0.0373125; 0.9998125 × 103731.25 / 101231.25 − 1; and
+    the bounds of the day of the gap.
+    """
+    assert settled_row(card) == ("parts", "us", "4", "1", "+3.73", "+2.45", "-6.99 … +11.32")
+
+
+def test_settled_row_of_an_entry_without_days_has_no_figures(card: LiveCard) -> None:
+    unknown = LiveFigure(value=None, reason="no counted day")
+    results = msgspec.structs.replace(
+        card.results, held=unknown, flat=unknown, low=unknown, high=unknown
+    )
+
+    row = settled_row(msgspec.structs.replace(card, results=results))
+
+    assert row[4:] == ("-", "-", "- … -")
+
+
+@pytest.mark.parametrize(
+    ("interval", "days", "text"),
+    [
+        (LiveInterval(n=30, mean=1.26, low=-3.44, high=5.96), "30", "+1.3 (-3.4 … +6.0)"),
+        (LiveInterval(n=30, mean=-1.26, low=None, high=5.96), "30", "-1.3 (- … +6.0)"),
+        (LiveInterval(n=30, mean=1.26, low=-3.44, high=None), "30", "+1.3 (-3.4 … -)"),
+        (LiveInterval(n=3, mean=0.0), "3", "+0.0 (- … -)"),
+        (LiveInterval(n=None, reason="no counted day"), "0", "-"),
+    ],
+)
+def test_row_of_an_excess_has_its_days_and_its_interval_as_far_as_it_is_bounded(
+    gapped: LiveFolder, card: LiveCard, interval: LiveInterval, days: str, text: str
+) -> None:
+    excess = interval_of(interval)
+    results = msgspec.structs.replace(card.results, over_index=excess)
+    result = result_of(gapped)
+
+    of_index = excess_row(msgspec.structs.replace(card, results=results))
+    of_pair = pair_row(result, result, excess)
+
+    assert of_index == ("parts", "us", days, text)
+    assert of_pair == ("parts", "parts", "us", days, text)
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [
+        ((4, 12, 1, 9, 3), ("4", "12", "1", "75", "25")),
+        ((1, 0, 3, 0, 0), ("1", "0", "3", "-", "-")),
+    ],
+)
+def test_row_of_repeats_has_the_shares_of_those_that_agree(
+    gapped: LiveFolder, counts: tuple[int, ...], shown: tuple[str, ...]
+) -> None:
+    entry = Entry(gapped.plan, gapped.plan.entrant("parts"), "us")
+
+    row = agreement_row(RepeatAgreement(entry, *counts))
+
+    assert row == ("parts", "us", *shown)
+
+
+# ---- labels
+
+
+def bounded(card: LiveCard, low: float | None, high: float | None) -> LiveCard:
+    """Return a card with other bounds; null where nothing bounds a return."""
+    ends = []
+    for value in (low, high):
+        ends.append(LiveFigure(value=value, reason="no bound" if value is None else UNSET))
+    results = msgspec.structs.replace(card.results, low=ends[0], high=ends[1])
+    return msgspec.structs.replace(card, results=results)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_wide", "words"),
+    [
+        (0.0, 0.5, False, "from +0.0 % to +50.0 %"),
+        (-0.40, 0.80, True, "from -40.0 % to +80.0 %"),
+        (-0.10, None, True, "from -10.0 % to no end"),
+        (None, 0.20, True, "from no end to +20.0 %"),
+    ],
+)
+def test_bounds_too_wide_to_mean_anything_are_named(
+    card: LiveCard, low: float | None, high: float | None, is_wide: bool, words: str
+) -> None:
+    results = bounded(card, low, high).results
+
+    assert has_wide_bounds(results) is is_wide
+    assert f"bounds of its gaps {words}, more than" in wide_words(results)
+
+
+def test_entry_without_a_counted_day_has_no_wide_bounds(card: LiveCard) -> None:
+    unknown = LiveFigure(value=None, reason="no counted day")
+    results = msgspec.structs.replace(card.results, held=unknown, low=unknown, high=unknown)
+
+    assert not has_wide_bounds(results)
+
+
+@pytest.mark.parametrize(
+    ("counted", "is_few"),
+    [(0, True), (19, True), (20, False)],
+)
+def test_fewer_than_20_counted_days_are_few(card: LiveCard, counted: int, is_few: bool) -> None:
+    days = msgspec.structs.replace(card.days, counted=counted)
+
+    labels = labels_of(msgspec.structs.replace(card, days=days))
+
+    assert ("few days" in labels) is is_few
+
+
+def test_labels_of_a_rehearsal_with_a_gap(card: LiveCard) -> None:
+    assert labels_of(card) == card.labels
+    assert set(card.labels) == {"rehearsal", "synthetic", "not stamped", "gaps", "few days"}

@@ -147,6 +147,113 @@ HOURS = st.lists(
 )
 
 
+TIED = item(40)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (TIED._replace(published_at=BASE), TIED),
+        (TIED._replace(source="a"), TIED._replace(source="b")),
+        (TIED._replace(kind="a"), TIED._replace(kind="b")),
+        (TIED._replace(assets=("000001.SZ",)), TIED),
+        (TIED._replace(title="a"), TIED._replace(title="b")),
+        (TIED._replace(text="a"), TIED._replace(text="b")),
+        (TIED._replace(sentiment=""), TIED._replace(sentiment="good")),
+        # an earlier key decides before a later one
+        (TIED._replace(published_at=BASE, source="b"), TIED._replace(source="a")),
+        (TIED._replace(source="a", kind="b"), TIED._replace(source="b", kind="a")),
+        (TIED._replace(title="a", text="b"), TIED._replace(title="b", text="a")),
+        # written at one instant, told in two zones: by the offset
+        (TIED, TIED._replace(published_at=TIED.published_at.astimezone(EAST))),
+    ],
+)
+def test_items_known_at_one_instant_are_in_the_order_of_their_content(
+    first: Document, second: Document
+) -> None:
+    before = item(39, "z")
+    after = item(41, "a")
+
+    documents = Documents.of([after, second, first, before])
+
+    assert list(documents) == [before, first, second, after]
+    assert list(Documents.of([first, second])) == [first, second]
+    assert documents[1].published_at.utcoffset() == first.published_at.utcoffset()
+
+
+@pytest.mark.parametrize("name", ["known_at", "published_at"])
+def test_an_item_whose_time_has_no_zone_is_refused(name: str) -> None:
+    naive = TIED._replace(**{name: datetime(2024, 1, 2)})
+
+    with pytest.raises(DataError, match="document 't': a time has no time zone; give published_at"):
+        Documents.of([naive])
+
+
+def test_sentiment_is_had_where_an_item_has_one() -> None:
+    assert not NO_DOCUMENTS.has_sentiment
+    assert not Documents.of([TIED]).has_sentiment
+    assert Documents.of([item(1), TIED._replace(sentiment="0.5")]).has_sentiment
+
+
+def test_words_of_an_item_have_its_sentiment_where_there_is_one() -> None:
+    assert TIED.words == ("wire", "news", "t", "words")
+    assert TIED._replace(sentiment="0.5").words == ("wire", "news", "t", "words", "0.5")
+
+
+@pytest.mark.parametrize("changed_row", [0, 1, 2])
+def test_the_digest_depends_on_each_text_of_the_same_length(changed_row: int) -> None:
+    items = [item(1, "a"), item(2, "b"), item(3, "c")]
+    others = list(items)
+    others[changed_row] = items[changed_row]._replace(text="other")
+
+    assert Documents.of(items).digest["text"] != Documents.of(others).digest["text"]
+
+
+def test_the_digest_of_a_part_is_that_of_its_items() -> None:
+    """A part of a table begins within the columns of the whole."""
+    items = [item(1, "first"), item(2, "b"), item(3, "third")]
+    whole = Documents.of(items)
+    assert whole.table is not None
+
+    part = Documents(whole.table.slice(1))
+
+    assert part.digest == Documents.of(items[1:]).digest
+    assert whole.first(2).digest == Documents.of(items[:2]).digest
+
+
+def test_the_first_items_are_those_known_first() -> None:
+    documents = Documents.of([item(3, "c"), item(1, "a"), item(2, "b")], None, ENTITIES)
+
+    assert [each.title for each in documents.first(2)] == ["a", "b"]
+    assert documents.first(2).entities == documents.entities
+    assert documents.first(3) is documents
+    assert documents.first(0).table is None
+
+
+def test_rows_of_the_last_days_are_newest_first() -> None:
+    """One item an evening of three days, in Shanghai: known at the close of the day after."""
+    titles = {10: "first", 34: "second", 58: "third"}
+    assets = {10: ("600519.SH",), 34: ("000001.SZ", "600519.SH"), 58: ()}
+    items = [item(hours, title, assets[hours]) for hours, title in titles.items()]
+    documents = Documents.of(items, Close.parse("15:00 Asia/Shanghai"))
+    days = np.datetime64("2024-01-01") + np.arange(4).astype("m8[D]")
+
+    view = documents.as_of(days)
+
+    assert view.rows(4).tolist() == [2, 1, 0]
+    assert view.rows(2).tolist() == [2, 1]
+    assert view.rows(1).tolist() == [2]
+    assert view.rows(9).tolist() == [2, 1, 0]
+    assert view.rows(9, ["600519.SH"]).tolist() == [1, 0]
+    assert view.rows(2, ["600519.SH"]).tolist() == [1]
+    assert view.rows(9, ["000001.SZ", "600519.SH"]).tolist() == [1, 0]
+    assert view.rows(9, [""]).tolist() == [2], "those of the market as a whole"
+    assert view.rows(9, ["688981.SH"]).tolist() == []
+    assert [view.day_of(row) for row in range(3)] == [1, 2, 3]
+    assert len(documents.as_of(days[:3])) == 2
+    assert len(documents.as_of(days[:1])) == 0
+
+
 @given(
     past=HOURS,
     future=HOURS,

@@ -26,6 +26,7 @@ from ktdeval.market.raw_tables import (
     membership,
 )
 from ktdeval.market.snapshot import Instrument
+from ktdeval.market.vendor_price_limits import NO_PRICE_LIMITS, PriceLimits
 from raw_market import CODES, DAYS, bars, changed, market, same, without
 from searching import examples
 
@@ -481,3 +482,104 @@ def test_a_snapshot_gives_the_findings_of_its_source() -> None:
     raw = market(table)
     assert check(raw_from_snapshot(assemble(raw))) == check(raw)
     assert same(assemble(raw_from_snapshot(assemble(raw))).close, assemble(raw).close)
+
+
+# ---- facts on price limits
+
+
+@pytest.mark.parametrize(
+    ("row", "count"),
+    [
+        ({"limit_up": 10.20}, 0),  # the high is 10.20
+        ({"limit_up": 10.1951}, 0),  # half a fen: vendors round
+        ({"limit_up": 10.19}, 1),
+        ({"limit_up": 0.0}, 0),  # not known
+        ({"limit_up": np.nan}, 0),
+        ({"limit_down": 9.90}, 0),  # the low is 9.90
+        ({"limit_down": 9.9049}, 0),
+        ({"limit_down": 9.91}, 1),
+        ({"limit_up": 10.19, "volume": 0.0, "amount": 0.0}, 0),  # nothing was traded
+        ({"limit_up": 10.19, "limit_down": 9.91}, 1),  # one bar, once
+    ],
+)
+def test_a_bar_beyond_the_limit_prices_of_its_source_is_counted(
+    row: dict[str, float], count: int
+) -> None:
+    limits = {"limit_up": 11.0, "limit_down": 9.0}
+    table = bars().assign(**limits)
+    is_changed = (table["code"] == "600519.SH") & (table["date"] == pd.Timestamp("2024-01-04"))
+    for name, value in row.items():
+        table.loc[is_changed, name] = value
+
+    fault = [each for each in check(market(table)) if each.kind == "bar_beyond_limit_prices"]
+
+    assert sum(each.count for each in fault) == count
+    assert [each.examples for each in fault] == [("600519.SH 2024-01-04",)] * count
+
+
+@pytest.mark.parametrize(
+    ("listed", "assumed"),
+    [
+        # 600519.SH comes on the second day, the others with the first
+        ({}, ("600519.SH",)),
+        ({"600519.SH": "2024-01-03"}, ()),
+        ({"000001.SZ": "2024-01-02"}, ("600519.SH",)),
+    ],
+)
+def test_an_a_share_that_comes_later_is_taken_to_be_listed_with_its_first_bar(
+    listed: dict[str, str], assumed: tuple[str, ...]
+) -> None:
+    raw = market(without("600519.SH", DAYS[0]), listed=listed, synthetic=False)
+
+    found = [each for each in check(raw) if each.kind == "listings_assumed"]
+
+    assert [each.examples for each in found] == [assumed] * bool(assumed)
+    assert sum(each.count for each in found) == len(assumed)
+
+
+def test_price_limits_are_true_where_a_source_has_any() -> None:
+    upper = np.array([[11.0]])
+
+    assert not NO_PRICE_LIMITS
+    assert NO_PRICE_LIMITS.arrays == {}
+    assert PriceLimits(listed=("2020-01-02",))
+    assert PriceLimits(listed=("2020-01-02",)).arrays == {}
+    assert PriceLimits(upper=upper)
+    assert PriceLimits(upper=upper).arrays == {"upper": upper}
+    assert list(PriceLimits(np.array([[True]]), upper, upper).arrays) == [
+        "special",
+        "upper",
+        "lower",
+    ]
+
+
+# ---- days without a level of an index
+
+FILL = "--repair fill_indices takes its last one before"
+LATER = "leaves out the days before its first level"
+
+
+@pytest.mark.parametrize(
+    ("missing", "fix"),
+    [
+        ((2,), FILL),
+        ((3, 4), FILL),
+        ((0,), f"--first {DAYS[1]} {LATER}"),  # nothing before it can be taken
+        ((0, 1, 2), f"--first {DAYS[3]} {LATER}"),
+        ((0, 2), f"--first {DAYS[1]} {LATER}, and {FILL}"),
+        ((0, 1, 2, 3, 4), "no option helps: give levels of the index above zero in its file"),
+    ],
+)
+def test_days_without_a_level_are_named_with_the_option_that_helps(
+    missing: tuple[int, ...], fix: str
+) -> None:
+    levels = market().indices.copy()
+    levels.loc[list(missing), "close"] = np.nan
+
+    gaps = finding(market(indices=levels), "benchmark_gaps")
+
+    assert gaps.count == len(missing)
+    assert gaps.examples == tuple(DAYS[row] for row in missing)[:EXAMPLES]
+    assert fix in gaps.fix
+    assert (FILL in gaps.fix) is (FILL in fix)
+    assert (LATER in gaps.fix) is (LATER in fix)

@@ -13,6 +13,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import apply_repairs, assemble
 from ktdeval.market.column_units import AMOUNT_UNITS, VOLUME_UNITS, Conventions, Unit, UnitScope
 from ktdeval.market.quality import Finding, RawMarket, check
+from ktdeval.market.unit_checks import given_scales
 from ktdeval.market.unit_inference import stored_volume
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
@@ -313,6 +314,17 @@ def test_small_volumes_in_whole_lots_are_no_fault() -> None:
     assert found(market(lots, has_factor=False, conventions=read_by("lot"))) == {}
 
 
+def test_small_amounts_in_whole_thousands_are_no_fault() -> None:
+    """1,209.60 is stored as 1, and 1,000 / 120 = 8.33 is below a bar from 9.90 to 10.20."""
+    table = bars().assign(volume=120.0, amount=1_000.0)
+
+    stored = market(table, conventions=read_by("share", "thousand_CNY"))
+    whole = market(table, conventions=read_by("share", "CNY"))
+
+    assert found(stored) == {}
+    assert found(whole).keys() == {"unknown_units"}
+
+
 @pytest.mark.parametrize("name", ["amount", "volume"])
 def test_without_amounts_or_volumes_there_is_no_finding_on_units(name: str) -> None:
     assert found(market(bars().assign(**{name: np.nan}), has_factor=False)) == {}
@@ -526,3 +538,37 @@ def test_whole_shares_or_whole_lots_tell_how_volumes_are_stored() -> None:
     assert stored_volume(np.array([3000.0, 6000.0]), np.array([2.0, 2.0])) is None, (
         "whole both ways"
     )
+
+
+@pytest.mark.parametrize(
+    ("volume", "amount", "volumes", "amounts"),
+    [
+        ("share", "CNY", [1, 1, 1], [1, 1, 1]),
+        ("lot", "thousand_CNY", [100, 100, 100], [1_000, 1_000, 1_000]),
+        ("lot,688981.SH=share", "CNY", [100, 100, 1], [1, 1, 1]),
+        ("share", "CNY,600519.SH=thousand_CNY", [1, 1, 1], [1, 1_000, 1]),
+    ],
+)
+def test_scales_of_a_reading_are_those_of_its_units_by_code(
+    volume: str, amount: str, volumes: list[float], amounts: list[float]
+) -> None:
+    raw = market(conventions=read_by(volume, amount))
+
+    given_volumes, given_amounts = given_scales(raw)
+
+    codes = [raw.table.codes[column] for column in raw.table.column]
+    assert dict(zip(codes, given_volumes.tolist(), strict=True)) == dict(
+        zip(CODES, volumes, strict=True)
+    )
+    assert dict(zip(codes, given_amounts.tolist(), strict=True)) == dict(
+        zip(CODES, amounts, strict=True)
+    )
+
+
+def test_a_unit_of_some_days_scales_those_days() -> None:
+    raw = market(conventions=read_by(f"share,{DAYS[3]}..=lot"))
+
+    volumes, _ = given_scales(raw)
+
+    is_first_code = raw.table.column == raw.table.column[0]
+    assert volumes[is_first_code].tolist() == [1, 1, 1, 100, 100]

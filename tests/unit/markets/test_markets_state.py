@@ -64,8 +64,10 @@ def scene_of(snapshot: MarketSnapshot, mask: str = "blinded", seed: int = 0, **o
     return market_scene(MarketTask("mine", config), snapshot, Window("w", **windows["w"]), seed)
 
 
-def state_of(scene: Any, snapshot: MarketSnapshot, last: Any = None) -> dict[str, Any]:
-    user = scene.observe(0, snapshot.as_of(ROW), EMPTY, last).user
+def state_of(
+    scene: Any, snapshot: MarketSnapshot, last: Any = None, row: int = ROW
+) -> dict[str, Any]:
+    user = scene.observe(0, snapshot.as_of(row), EMPTY, last).user
     shown: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)\n```", user, re.DOTALL)[0])
     return shown
 
@@ -177,6 +179,29 @@ def test_positions_of_one_size_are_in_the_episodes_own_order() -> None:
         scene = scene_of(snapshot, seed=seed)
         listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["positions"])]
         assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
+
+
+@pytest.mark.parametrize(
+    ("day", "traded_on", "is_shown"),
+    [
+        (20, 20, True),
+        (20, 1, True),  # the twentieth day back, with today
+        (20, 0, False),
+        (10, 0, True),  # a shorter history counts whole
+    ],
+)
+def test_the_most_traded_are_those_of_the_last_20_days(
+    day: int, traded_on: int, is_shown: bool
+) -> None:
+    base = market()
+    volume = np.full_like(base.volume, 100.0)
+    volume[traded_on, 0] = 1e9
+    snapshot = dataclasses.replace(base, volume=volume)
+    scene = scene_of(snapshot, "bright", shown=3)
+
+    shown = rows_of(state_of(scene, snapshot, row=day)["candidates"])
+
+    assert ("AAA" in {row["stock_id"] for row in shown}) is is_shown
 
 
 def test_of_too_many_assets_the_most_traded_and_the_held_are_shown() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
@@ -223,3 +224,29 @@ def test_a_short_call_is_assigned_before_a_dividend_that_is_more_than_its_time_v
     assert instruments == ((instrument,) if assigned else ())
     early = days.delivery_event(ending(Position(CALL, -2, e4(-500)), e4(105)), 2)
     assert early == expiry(CALL, -2, 105, cost=-500), "an early assignment delivers as expiry does"
+
+
+@pytest.mark.parametrize(
+    ("strike", "ratio", "after"),
+    [
+        (100, (10, 1), 10),
+        (1.01, (10, 1), 0.10),  # 10.1 cents, to the nearest cent
+        (0.05, (2, 1), 0.03),  # 2.5 cents, half up
+        (0.50, (100, 1), 0.01),  # half a cent
+        (0.50, (1_000, 1), 0.01),  # a twentieth of a cent: a strike is never below one
+        (100, (2_000, 1), 0.05),
+    ],
+)
+def test_a_strike_after_a_large_split_is_a_whole_number_of_cents(
+    strike: float, ratio: tuple[int, int], after: float
+) -> None:
+    assert days.adjusted_contract(contract("C", strike), split(*ratio)) == contract("C", after)
+
+
+@pytest.mark.parametrize(("mark_e4", "after_e4"), [(20_000, 2_000), (19, 1), (9, 1)])
+def test_the_mark_of_an_option_after_a_split_is_rounded_down_to_at_least_one_step(
+    mark_e4: int, after_e4: int
+) -> None:
+    marks_after = days.marks_after_split({CALL.id: mark_e4}, split(10, 1))
+
+    assert marks_after == {option("C", 10).id: after_e4}

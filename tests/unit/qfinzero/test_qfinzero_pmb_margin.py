@@ -7,6 +7,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.pmb.broker_types import (
@@ -27,6 +28,7 @@ from ktdeval_qfinzero.pmb.lifecycle_rules import (
 from ktdeval_qfinzero.pmb.margin import (
     MarginRequirements,
     TradeCircumstances,
+    TradeProblem,
     WantedTrade,
     equity_e4,
     liquidation_plan,
@@ -35,7 +37,7 @@ from ktdeval_qfinzero.pmb.margin import (
     portfolio_requirements,
     reservation_e4,
 )
-from ktdeval_qfinzero.pmb.portfolio import portfolio_of
+from ktdeval_qfinzero.pmb.portfolio import Holding, after_trades, portfolio_of
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_calls import refused
 from qfinzero_margin import STOCK, account, e4, marks, option
@@ -371,3 +373,87 @@ def test_sales_settle_on_the_next_trading_day() -> None:
     held = account(1_000, type="CASH")
     held.unsettled = [(TODAY, e4(100)), (TOMORROW, e4(200))]
     assert held.settled_e4(TODAY) == e4(800)
+
+
+# ---- an account after trades, valued with caution
+
+
+@pytest.mark.parametrize(
+    ("held_qty", "side", "qty", "price", "cash", "mark"),
+    [
+        # AVLN is at 100. An opened position is marked at the trade's price …
+        (0, "BUY", 10, 50, -500, 50),
+        (0, "SELL", 10, 150, 1_500, 150),
+        (0, "SELL", 10, 50, 500, 100),  # … a short one at the market, if that is higher.
+        # Closed units are paid at the worse of price and mark.
+        (-30, "BUY", 10, 50, -1_000, 100),
+        (-30, "BUY", 10, 150, -1_500, 100),
+        (30, "SELL", 10, 150, 1_000, 100),
+        (30, "SELL", 10, 50, 500, 100),
+        # An enlarged position is marked at its mean: 30 at 100, and 10 more.
+        (30, "BUY", 10, 60, -600, 90),
+        (-30, "SELL", 10, 140, 1_400, 110),
+        (-30, "SELL", 10, 60, 600, 100),
+        # The mean is rounded against the trader: 7 at 100 and 2 at 50 are 800 / 9.
+        (7, "BUY", 2, 50, -100, 88.8888),
+        (-7, "SELL", 2, 150, 300, 111.1112),
+        # From long to short: 30 are closed at the mark, 10 opened at the price.
+        (30, "SELL", 40, 150, 3_000 + 1_500, 150),
+        (-30, "BUY", 40, 50, -3_000 - 500, 50),
+    ],
+)
+def test_a_limit_far_from_the_market_does_not_improve_the_account(
+    held_qty: int, side: Side, qty: int, price: float, cash: float, mark: float
+) -> None:
+    held = {STOCK: held_qty} if held_qty else {}
+    before = portfolio_of(account(0, held), marks(AVLN=100))
+
+    after = after_trades(before, [WantedTrade(STOCK, side, qty, e4(price))])
+
+    change = qty if side == "BUY" else -qty
+    assert after.cash_e4 == e4(cash)
+    assert after.holdings == {STOCK.id: Holding(STOCK, held_qty + change, e4(mark))}
+
+
+def test_a_trade_that_closes_a_position_leaves_none_and_pays_its_fees() -> None:
+    before = portfolio_of(account(0, {STOCK: 10}), marks(AVLN=100))
+
+    after = after_trades(before, [WantedTrade(STOCK, "SELL", 10, e4(100), fees_e4=e4(3))])
+
+    assert after.holdings == {}
+    assert after.cash_e4 == e4(997)
+    assert after.equity_e4 == e4(997)
+
+
+# ---- what a CASH account sets aside
+
+
+@pytest.mark.parametrize(
+    ("trade", "reserved"),
+    [
+        (WantedTrade(STOCK, "BUY", 3, e4(20), fees_e4=e4(1)), 61),
+        (WantedTrade(CALL, "BUY", 3, e4(2), fees_e4=e4(1)), 601),  # 300 shares
+        (WantedTrade(PUT, "SELL", 2, e4(2), fees_e4=e4(1)), 18_001),  # 200 shares at 90
+        (WantedTrade(STOCK, "SELL", 3, e4(150), fees_e4=e4(1)), 0),  # only closes
+    ],
+)
+def test_an_order_of_a_cash_account_reserves_what_it_pays_or_secures(
+    trade: WantedTrade, reserved: float
+) -> None:
+    holder = account(100_000, {STOCK: 3}, "CASH")
+
+    assert reservation_e4(holder, [trade], AT_100, RULES) == e4(reserved)
+
+
+@pytest.mark.parametrize(("cash", "code"), [(601, None), (600.99, "INSUFFICIENT_BUYING_POWER")])
+def test_an_option_costs_a_cash_account_100_times_its_price(cash: float, code: Any) -> None:
+    trade = WantedTrade(CALL, "BUY", 3, e4(2), fees_e4=e4(1))
+
+    problem = order_problem(account(cash, {}, "CASH"), [trade], AT_100, RULES, PLENTY)
+
+    expected = None
+    if code is not None:
+        expected = TradeProblem(
+            code, "settled cash not set aside is $0.01 short of what this needs"
+        )
+    assert problem == expected

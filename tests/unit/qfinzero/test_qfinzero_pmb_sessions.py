@@ -24,7 +24,13 @@ from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.pmb.account_views import SessionFacts, summarise
-from ktdeval_qfinzero.pmb.bar_feed import bar_times, day_order_end, tick_at, ticks_by
+from ktdeval_qfinzero.pmb.bar_feed import (
+    bar_times,
+    day_order_end,
+    require_reach,
+    tick_at,
+    ticks_by,
+)
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_broker_play import FLAT, Play, Row, market, minutes, thing, types
@@ -76,6 +82,45 @@ def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) ->
     same_day = at(f"2025-01-0{6 if frequency == '1m' else 7}T21:00:00Z")
     assert day_order_end(hours, at("2025-01-06T15:00:00Z"), frequency) == same_day
     assert day_order_end(hours, at("2025-01-06T21:00:00Z"), frequency) == at("2025-01-07T21:00:00Z")
+
+
+@pytest.mark.parametrize("frequency", ["1m", "1d"])
+def test_the_last_tick_of_the_calendar_is_its_last_close(frequency: Any) -> None:
+    hours = trading_hours()
+    minutes_of_days = (hours.close_ns - hours.open_ns) // MINUTE
+    count = len(hours.close_ns) if frequency == "1d" else int(minutes_of_days.sum())
+    last = int(hours.close_ns[-1])
+
+    assert tick_at(hours, 1, "1m") == int(hours.open_ns[0]) + MINUTE
+    assert tick_at(hours, 1, "1d") == int(hours.close_ns[0])
+    assert tick_at(hours, count, frequency) == last
+    assert ticks_by(hours, last, frequency) == count
+    assert ticks_by(hours, last - 1, frequency) == count - 1
+    assert ticks_by(hours, last + 10 * MINUTE, frequency) == count
+
+
+@pytest.mark.parametrize("frequency", ["1m", "1d"])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_tick_beyond_the_calendar_is_refused(frequency: Any, beyond: int) -> None:
+    hours = trading_hours()
+    count = ticks_by(hours, int(hours.close_ns[-1]), frequency)
+    number = count + 1 if beyond else 0
+
+    error = refused(tick_at, hours, number, frequency)
+
+    assert error.code == "invalid_argument"
+    assert "the trading calendar ends before; take fewer steps" in str(error)
+
+
+def test_a_moment_40_trading_days_before_the_end_of_the_calendar_is_out_of_reach() -> None:
+    hours = trading_hours()
+    first_out = int(hours.open_ns[-40])
+
+    require_reach(hours, first_out - 1, "end_ts")
+
+    error = refused(require_reach, hours, first_out, "end_ts")
+    assert error.field == "end_ts"
+    assert str(hours.day(len(hours.days) - 40)) in str(error)
 
 
 def test_a_session_passes_over_nights_weekends_and_holidays_and_never_goes_back() -> None:
@@ -475,6 +520,9 @@ def test_figures_of_three_days_by_hand() -> None:
     assert summary.sharpe == pytest.approx(1 / 30 * math.sqrt(75) * math.sqrt(252))
     assert summary.max_drawdown == pytest.approx(0.1)
     assert (summary.start_equity, summary.final_equity, summary.num_days) == (100, 108.9, 3)
+    assert (summary.num_orders, summary.num_trades, summary.margin_call_count) == (0, 0, 0)
+    assert (summary.fees_paid, summary.interest, summary.borrow_fees) == (0, 0, 0)
+    assert (summary.dividends, summary.turnover) == (0, 0)
     assert summary.undefined == {
         "reject_rate": "no order was sent",
         "invalid_action_rate": "no command was sent",

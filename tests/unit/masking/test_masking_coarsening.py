@@ -404,7 +404,8 @@ def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> Non
 
 @pytest.mark.parametrize(("row", "asset"), [(BASE + 5, 4), (BASE + 30, 20)])
 def test_noisy_bars_keep_their_order(row: int, asset: int) -> None:
-    for bar in table(masked(MaskConfig(noise_pct=10.0)).snapshot(row, asset, 120)["bars"]):
+    bars = table(masked(MaskConfig(noise_pct=10.0)).snapshot(row, asset, 120)["bars"])
+    for bar in not_empty(bars):
         low, *inside, high = (bar[f"{part}_cny"] for part in ("low", "open", "close", "high"))
         assert low <= min(inside) <= max(inside) <= high
 

@@ -546,7 +546,8 @@ def test_a_file_that_can_not_be_read_is_a_problem(tmp_path: Path, name: str, dat
     assert problems_of(tmp_path, spec_of(bars=[stock_days(name)]))[0].startswith(f"{name}:")
 
 
-def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["day.csv.gz", "bom.csv", "day.jsonl", "day.json"])
+def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path, name: str) -> None:
     plain = read_days(tmp_path, HEADER + DAY_BAR)[0].prices.bar_table["stock", "AVLN", "day"]
     (tmp_path / "day.csv.gz").write_bytes(gzip.compress((HEADER + DAY_BAR).encode()))
     (tmp_path / "bom.csv").write_bytes(
@@ -563,9 +564,8 @@ def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path) -> None:
         "transactions": 7,
     }
     write(tmp_path, day__jsonl=json.dumps(row) + "\n", day__json=json.dumps([row]))
-    for name in ("day.csv.gz", "bom.csv", "day.jsonl", "day.json"):
-        read, _ = read_files(spec_of(bars=[stock_days(name)]), tmp_path)
-        assert equal_bars(read.prices.bar_table["stock", "AVLN", "day"], plain), name
+    read, _ = read_files(spec_of(bars=[stock_days(name)]), tmp_path)
+    assert equal_bars(read.prices.bar_table["stock", "AVLN", "day"], plain)
 
 
 def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:

@@ -81,9 +81,9 @@ def test_every_day_has_strikes_close_to_the_price_and_far_from_it() -> None:
         day, price = day_of(int(spot.start_ns[index])), spot.close_e4[index - 1]
         close_ns = hours.close_of(day)
         alive = 0
-        for expiry, contracts in by_expiry.items():
-            strikes = {row.strike_e4 for row in contracts if row.listed_ns <= close_ns}
-            if not strikes or expiry < day:
+        for expiry in [expiry for expiry in by_expiry if expiry >= day]:
+            strikes = {row.strike_e4 for row in by_expiry[expiry] if row.listed_ns <= close_ns}
+            if not strikes:
                 continue
             alive += 1
             assert min(strikes) < 0.92 * price

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def with_options(options: tuple[str, ...], way: str) -> list[str]:
     words = way.split()
     changed = dict(zip(options[::2], options[1::2], strict=True))
     changed |= dict(zip(words[::2], words[1::2], strict=True))
-    return [word for pair in changed.items() for word in pair]
+    return [*chain.from_iterable(changed.items())]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -113,11 +114,10 @@ def test_each_option_that_a_message_names_is_run_by_a_case(kind: str) -> None:
     """Those of messages that are made for the fault at hand are in the cases themselves."""
     row = KINDS[kind]
     advised = {way.split()[0] for way in ways_in(row["fix"], {})} - {"--repair"}
-    tried = {option for case in CASES if case.kind == kind for option in _OPTION.findall(case.way)}
+    ways = [case.way for case in CASES if case.kind == kind]
+    tried = set(_OPTION.findall(" ".join(ways)))
     assert advised <= tried | {"--repair"}
-    repaired = {
-        case.way.split()[-1] for case in CASES if case.kind == kind and "--repair" in case.way
-    }
+    repaired = {way.split()[-1] for way in ways if "--repair" in way}
     assert set(row["repairs"].split()) <= repaired
 
 

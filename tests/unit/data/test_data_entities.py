@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from ktdeval.market import Entity, load_snapshot
 from terminal import Terminal
 
 BARS = "date,code,open,high,low,close,volume\n" + "".join(
-    f"2024-01-0{day},{code},10,10.2,9.9,10,1000\n" for day in (2, 3, 4) for code in ("AAPL", "MSFT")
+    f"2024-01-0{day},{code},10,10.2,9.9,10,1000\n"
+    for day, code in product((2, 3, 4), ("AAPL", "MSFT"))
 )
 NEWS = '{"published_at": "2024-01-02T14:00:00-05:00", "assets": "AAPL", "text": "b"}\n'
 FOUND = (Entity("AAPL", "person", "Tim Cook"), Entity("AAPL", "product", "iPhone"))

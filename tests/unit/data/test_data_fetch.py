@@ -452,15 +452,20 @@ def test_answers_of_another_form_are_one_line(
         "alpaca: no bars of BRK.B from 2024-01-25 to 2024-02-06; leave them out"
         in terminal.error(*symbols("alpaca", tmp_path / "none", server))
     )
-    for vendor, code in (("alpaca", "BRK/B"), ("binance", "BTC USDT")):
-        assert "symbols: expected codes such as AAPL or BTCUSDT" in terminal.error(
-            *symbols(vendor, tmp_path / "bad", server), "--symbols", code
-        )
     wrong = "another-secret-0123456789"
     monkeypatch.setenv("APCA_API_SECRET_KEY", wrong)
     error = terminal.error(*symbols("alpaca", tmp_path / "key", server))
     assert "alpaca v2/stocks/bars: HTTP 403 Forbidden" in error
     assert wrong not in error + texts_in(tmp_path)
+
+
+@pytest.mark.usefixtures("alpaca_keys")
+@pytest.mark.parametrize(("vendor", "code"), [("alpaca", "BRK/B"), ("binance", "BTC USDT")])
+def test_a_code_that_is_none_of_the_vendor_is_refused(
+    vendor: str, code: str, tmp_path: Path, server: VendorServer, terminal: Terminal
+) -> None:
+    error = terminal.error(*symbols(vendor, tmp_path / "bad", server), "--symbols", code)
+    assert "symbols: expected codes such as AAPL or BTCUSDT" in error
 
 
 def recipe(out: Path, file: Path, endpoint: str = "http://127.0.0.1:1") -> list[str]:

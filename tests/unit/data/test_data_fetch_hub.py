@@ -9,7 +9,6 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -268,11 +267,9 @@ def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_h
     )
 
 
-def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
-    from datasets.data_files import resolve_pattern
-
-    paths = ["a.csv", "x/a.csv", "x/y/a.csv", "x/b-1.csv", "xy/a.csv", "x/y/b-2.parquet"]
-    for pattern in (
+@pytest.mark.parametrize(
+    "pattern",
+    [
         "**",
         "*.csv",
         "x/*",
@@ -283,16 +280,20 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
         "x*/a.csv",
         "x/b-[0-9].csv",
         "**/y/*",
-    ):
-        with TemporaryDirectory() as folder:
-            for path in paths:
-                (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
-                (Path(folder) / path).touch()
-            theirs = sorted(
-                str(Path(path).relative_to(Path(folder).resolve()))
-                for path in resolve_pattern(pattern, folder)
-            )
-        assert [path for path in sorted(paths) if _is_path_match(path, pattern)] == theirs, pattern
+    ],
+)
+def test_patterns_of_a_card_are_read_as_datasets_reads_them(tmp_path: Path, pattern: str) -> None:
+    from datasets.data_files import resolve_pattern
+
+    paths = ["a.csv", "x/a.csv", "x/y/a.csv", "x/b-1.csv", "xy/a.csv", "x/y/b-2.parquet"]
+    for path in paths:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    theirs = {
+        str(Path(path).relative_to(tmp_path.resolve()))
+        for path in resolve_pattern(pattern, str(tmp_path))
+    }
+    assert {path for path in paths if _is_path_match(path, pattern)} == theirs
 
 
 @pytest.mark.parametrize(
@@ -321,9 +322,7 @@ def test_what_can_not_be_read_is_one_line(
     assert not any("load.py" in path or ".pkl" in path for path, _ in server.asked)
 
 
-def test_a_dataset_without_a_card_is_all_its_tables_and_names_are_names(
-    tmp_path: Path, server: HubServer, terminal: Terminal
-) -> None:
+def test_a_dataset_without_a_card_is_all_its_tables(tmp_path: Path, server: HubServer) -> None:
     server.card = None
     server.files = {
         f"{year}/part.csv": content
@@ -332,13 +331,18 @@ def test_a_dataset_without_a_card_is_all_its_tables_and_names_are_names(
     own = ("--licence", "CC0", *LONG, "--map", "code=Ticker")
     assert main(fetch(tmp_path / "m", server, *own)) == 0
     assert load_snapshot(tmp_path / "m").codes == ("AAPL",)
-    asked = len(server.asked)
-    for name in ("bars", "../etc/passwd", "a/b/c", "org/bars@main"):
-        assert (
-            "hf: expected ORG/NAME, with --answers DIR or --out DIR of `ktdeval data make`, was"
-            f" '{name}'" in terminal.error(*fetch(tmp_path / "n", server, name=name))
-        )
-    assert len(server.asked) == asked
+
+
+@pytest.mark.parametrize("name", ["bars", "../etc/passwd", "a/b/c", "org/bars@main"])
+def test_a_name_that_is_none_of_a_dataset_is_refused_and_not_asked_for(
+    tmp_path: Path, server: HubServer, terminal: Terminal, name: str
+) -> None:
+    error = terminal.error(*fetch(tmp_path / "n", server, name=name))
+    assert (
+        "hf: expected ORG/NAME, with --answers DIR or --out DIR of `ktdeval data make`, was"
+        f" '{name}'" in error
+    )
+    assert len(server.asked) == 0
 
 
 def halves(server: HubServer) -> list[bytes]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -213,8 +214,7 @@ def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path
     bars = random_table(seed)
     ones = "date,currency,rate\n" + "".join(
         f"{day:%Y-%m-%d},{one},1\n"
-        for day in pd.date_range("2025-03-01", periods=60, freq="5D")
-        for one in ("EUR", "GBP")
+        for day, one in product(pd.date_range("2025-03-01", periods=60, freq="5D"), ("EUR", "GBP"))
     )
     plain = read(
         tmp_path,
@@ -351,7 +351,7 @@ def test_the_note_names_eight_converted_assets_at_most(
 ) -> None:
     codes = [f"E{number:02}" for number in range(count)]
     bars = BARS + "".join(
-        f"2025-03-0{day},{code},10,11,9,10,100,1000\n" for code in codes for day in (3, 4, 5, 6)
+        f"2025-03-0{day},{code},10,11,9,10,100,1000\n" for code, day in product(codes, (3, 4, 5, 6))
     )
     read(tmp_path, bars=bars, assets="code,currency\n" + "".join(f"{code},EUR\n" for code in codes))
     params = LongParams(

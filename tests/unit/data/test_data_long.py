@@ -7,7 +7,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from decimal import Decimal
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -90,21 +92,31 @@ def test_columns_codes_and_days_of_any_vendor_are_the_same_market(
     assert raw.bars[["volume", "amount", "factor"]].to_numpy().tolist() == [[1200, 12100, 1.5]] * 2
 
 
-def test_days_out_of_the_range_of_nanoseconds_are_refused(
-    tmp_path: Path,
-) -> None:
-    for files in (
+@pytest.mark.parametrize(
+    "files",
+    [
         {"bars": BARS.replace("2024-01-03,600519", "2999-01-03,600519")},
         {"bars": BARS.replace("2024-01-02,000001", "0204-01-02,000001")},
         {"members": MEMBERS.replace("2024-06-16", "9999-12-31")},
+    ],
+    ids=["bars after", "bars before", "members after"],
+)
+def test_days_out_of_the_range_of_nanoseconds_are_refused(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    with pytest.raises(
+        DataError,
+        match=r"-[0-9]{2}' is no day \(expected 2024-01-02 or 20240102, from 1678 to 2261\)",
     ):
-        with pytest.raises(
-            DataError,
-            match=r"-[0-9]{2}' is no day \(expected 2024-01-02 or 20240102, from 1678 to 2261\)",
-        ):
-            read(tmp_path, files)
+        read(tmp_path, files)
+
+
+def test_a_first_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="first or last: '2999-01-01' is no day"):
         read(tmp_path, first="2999-01-01")
+
+
+def test_a_typed_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) -> None:
     bars = pd.read_csv(write(tmp_path)["bars"], dtype={"code": str})
     bars["date"] = np.array(
         ["2024-01-02", "2999-01-03", "2024-01-02", "2024-01-03"], dtype="datetime64[ms]"
@@ -165,28 +177,31 @@ def test_mappings_that_lead_nowhere_are_refused(
         read(tmp_path, map=mapping)
 
 
-def test_units_and_prices_are_brought_to_shares_yuan_and_whole_fen(tmp_path: Path) -> None:
-    # Units are brought to shares and yuan.
+def test_units_are_brought_to_shares_and_yuan(tmp_path: Path) -> None:
     raw = read(tmp_path, volume_unit="lot", amount_unit="thousand_CNY")
     assert raw.bars["volume"].iloc[0] == 120_000
     assert raw.bars["amount"].iloc[0] == 12_100_000
-    # Adjusted prices are divided by the factor to whole fen.
+
+
+def test_adjusted_prices_are_divided_by_the_factor_to_whole_fen(tmp_path: Path) -> None:
     adjusted = BARS.replace("600519.SH,10,10.3,9.9,10.1", "600519.SH,15,15.45,14.85,15.15")
     raw = read(tmp_path, {"bars": adjusted}, prices="adjusted")
     assert raw.bars.loc[0, ["open", "high", "low", "close"]].tolist() == [10, 10.3, 9.9, 10.1]
     assert raw.has_factor
-    # Without a factor prices stay as they are.
+
+
+@pytest.mark.parametrize("prices", ["adjusted", "unadjusted"])
+def test_prices_without_a_factor_stay_as_they_are(tmp_path: Path, prices: str) -> None:
     rows = "\n".join(line.rpartition(",")[0] for line in BARS.splitlines())
-    for prices in ("adjusted", "unadjusted"):
-        raw = read(tmp_path, {"bars": rows}, prices=prices)
-        assert not raw.has_factor
-        assert raw.bars["close"].iloc[0] == 10.1
+    raw = read(tmp_path, {"bars": rows}, prices=prices)
+    assert not raw.has_factor
+    assert raw.bars["close"].iloc[0] == 10.1
 
 
 def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
     days = pd.bdate_range("2024-01-02", "2024-01-12").strftime("%Y-%m-%d")
     bars = "date,code,open,high,low,close,volume\n" + "".join(
-        f"{day},{code},5,5,5,5,1\n" for day in days for code in ("600519", "000001")
+        f"{day},{code},5,5,5,5,1\n" for day, code in product(days, ("600519", "000001"))
     )
     levels = "date,close\n" + "".join(f"{day},1\n" for day in days)
     lists = "date,code\n20240103,600519\n20240103,000001\n20240105,600519\n20240110,000001\n20240110,600519\n"
@@ -275,17 +290,17 @@ def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that
         read(tmp_path, names=str(tmp_path / "names.csv"))
 
 
-def test_a_range_of_days_and_the_levels_of_several_indices_are_read(tmp_path: Path) -> None:
-    # A range of days is read.
+def test_a_range_of_days_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, first="2024-01-03").table.days.astype(str).tolist() == ["2024-01-03"]
     assert read(tmp_path, last="2024-01-02").table.days.astype(str).tolist() == ["2024-01-02"]
     with pytest.raises(DataError, match="no bars from 2025-01-01 to the end"):
         read(tmp_path, first="2025-01-01")
-    # Levels of several indices are all kept.
+
+
+def test_the_levels_of_several_indices_are_all_kept(tmp_path: Path) -> None:
     levels = "date,code,close\n" + "".join(
         f"2024-01-0{day},{code},{day}\n"
-        for day in (2, 3)
-        for code in ("000300", "399006", "000905.SH")
+        for day, code in product((2, 3), ("000300", "399006", "000905.SH"))
     )
     snapshot = assemble(read(tmp_path, {"benchmark": levels}, benchmark_code="399006"))
     assert dict(snapshot.index_names) == {
@@ -392,17 +407,23 @@ def test_cells_and_columns_that_can_not_be_read_are_named(
         )
 
 
-def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> None:
-    # Files that are not there are named.
-    paths = write(tmp_path)
-    for name, message in [
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
         ("none.csv", "no such file"),
         ("bars.doc", "unknown kind of file"),
         ("empty", "holds no .parquet"),
-    ]:
-        (tmp_path / "empty").mkdir(exist_ok=True)
-        with pytest.raises(DataError, match=message):
-            read_long(LongParams(**{**paths, "bars": str(tmp_path / name)}))
+    ],
+)
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str, message: str) -> None:
+    paths = write(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=message):
+        read_long(LongParams(**{**paths, "bars": str(tmp_path / name)}))
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    paths = write(tmp_path)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no parquet")
     with pytest.raises(DataError, match="can't read"):
         read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.parquet")}))
@@ -417,7 +438,9 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
     (tmp_path / "headers.csv").write_text("date,code,open,high,low,close,volume\n")
     with pytest.raises(DataError, match=r"headers\.csv: there are no bars"):
         read_long(LongParams(bars=str(tmp_path / "headers.csv")))
-    # Parameters are checked by name.
+
+
+def test_parameters_are_checked_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected one of unadjusted, adjusted, was 'hfq'"):
         read(tmp_path, prices="hfq")
     with pytest.raises(
@@ -426,21 +449,32 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
         build(LongParams, {"bars": "x", "minutes_length": 1441}, "long")
     with pytest.raises(ConfigError, match="unknown field 'bar'; did you mean 'bars'"):
         build(LongParams, {"bar": "x"}, "long")
-    # An option about a file that is not given would do nothing.
-    for option in (
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
         {"minutes_length": 1},
         {"minutes_zone": "UTC"},
         {"documents_close": "16:00 UTC"},
         {"map": {"names.code": "id"}},
+    ],
+    ids=lambda option: next(iter(option)),
+)
+def test_an_option_about_a_file_that_is_not_given_is_refused(
+    tmp_path: Path, option: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        UsageError, match=r"give --(minutes|documents|names) too, or leave (it|them) out"
     ):
-        with pytest.raises(
-            UsageError, match=r"give --(minutes|documents|names) too, or leave (it|them) out"
-        ):
-            read(tmp_path, **option)
+        read(tmp_path, **option)
+
+
+def test_the_code_of_a_benchmark_without_its_levels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"--benchmark-code is of a file of levels; give --benchmark too"
     ):
-        read_long(LongParams(bars=paths["bars"], benchmark_code="QQQ"))
+        read_long(LongParams(bars=write(tmp_path)["bars"], benchmark_code="QQQ"))
 
 
 def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
@@ -481,29 +515,33 @@ def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suf
 
 
 def options(folder: Path, **files: str) -> list[str]:
-    return [
-        "--benchmark-code",
-        "000688",
-        *(word for name, path in write(folder, **files).items() for word in (f"--{name}", path)),
-    ]
+    words = ["--benchmark-code", "000688"]
+    for name, path in write(folder, **files).items():
+        words += [f"--{name}", path]
+    return words
 
 
-def test_the_listing_and_options_derive_from_the_providers_parameters(terminal: Terminal) -> None:
-    # The listing names every provider.
+def test_the_listing_names_every_provider(terminal: Terminal) -> None:
     text = terminal.out("data")
     kinds = {line.split()[0]: line.split()[1] for line in text.splitlines()}
     assert (kinds["long"], kinds["us"], kinds["synthetic"]) == ("imported", "fetched", "generated")
     assert text.endswith("options of one: ktdeval data make PROVIDER --help\n")
+
+
+def test_the_listing_in_json_has_the_parameters_of_every_provider(terminal: Terminal) -> None:
     entries = {entry["name"]: entry for entry in json.loads(terminal.out("data", "--json"))}
     assert {"long", "qlib", "synthetic"} <= entries.keys()
     assert entries["hf"]["kind"] == "fetched"
     (unit,) = (field for field in entries["long"]["params"] if field["name"] == "volume_unit")
     assert (unit["required"], unit["default"]) == (False, "share")
     assert unit["help"].startswith("share, lot (100 shares), a number of shares")
-    assert all(field["help"] for entry in entries.values() for field in entry["params"])
-    # Options of an import derive from the providers parameters.
+    fields = chain.from_iterable(entry["params"] for entry in entries.values())
+    assert all(field["help"] for field in fields)
+
+
+def test_options_of_an_import_derive_from_the_providers_parameters(terminal: Terminal) -> None:
     text = terminal.out("data", "make", "long", "--help")
-    for name in (
+    assert set(re.findall(r"--[a-z-]+", text)) >= {
         "--bars",
         "--benchmark-code",
         "--map",
@@ -512,9 +550,10 @@ def test_the_listing_and_options_derive_from_the_providers_parameters(terminal: 
         "--set",
         "--spec",
         "--out",
-    ):
-        assert name in text
-    # Without a provider there are only the options of all.
+    }
+
+
+def test_without_a_provider_there_are_only_the_options_of_all(terminal: Terminal) -> None:
     text = terminal.out("data", "make", "--help")
     assert "--check-only" in text
     assert "--bars" not in text.partition("\nExamples:")[0]

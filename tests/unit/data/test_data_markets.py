@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -113,39 +114,48 @@ def test_a_split_under_a_former_code_is_that_of_the_asset(tmp_path: Path) -> Non
     assert "split_like_moves" not in by_kind(raw)
 
 
+SPY_BARS = (
+    "date,code,close\n2025-08-01,MSFT,524.1\n2025-08-04,MSFT,535.6\n2025-08-01,SPY,621.7\n"
+    "2025-08-04,SPY,631.2\n"
+)
+
+
+def spy_of(folder: Path) -> dict[str, str]:
+    """Options for an index of the bars' own file, written in another way."""
+    return {"benchmark": f"{folder}/../{folder.name}/bars.csv", "benchmark_code": "SPY"}
+
+
 def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
-    bars = "date,code,close\n2025-08-01,MSFT,524.1\n2025-08-04,MSFT,535.6\n2025-08-01,SPY,621.7\n2025-08-04,SPY,631.2\n"
-    # the file is the bars' own, however its path is written
-    same = f"{tmp_path}/../{tmp_path.name}/bars.csv"
-    market = assemble(read(tmp_path, bars, "", benchmark=same, benchmark_code="SPY", kind="etf"))
+    market = assemble(read(tmp_path, SPY_BARS, "", **spy_of(tmp_path), kind="etf"))
     assert (list(market.indices), market.benchmark.tolist()) == (["SPY"], [621.7, 631.2])
     assert market.close_only.all()
     assert set(market.kinds) == {"etf"}
     assert np.isnan(market.volume).all()
     assert "missing_volume_rows" not in by_kind(raw_from_snapshot(market))
-    # A split of the index's asset is no fall of the index; a column that is named is taken as it
-    # is.
-    split = {
-        "benchmark": same,
-        "benchmark_code": "SPY",
-        "splits": "code,date,ratio\nSPY,2025-08-04,2\n",
-    }
-    for mapping, last in (({}, 2 * 631.2), ({"benchmark.close": "close"}, 631.2)):
-        assert assemble(read(tmp_path, bars, "", **split, map=mapping)).benchmark.tolist() == [
-            621.7,
-            last,
-        ]
-    # Nor does a factor that its vendor scales to the last day show a later split in a level before
-    # it.
-    scaled = "date,code,close,factor\n2025-08-01,SPY,621.7,0.5\n2025-08-04,SPY,631.2,1\n"
-    assert assemble(
-        read(tmp_path, scaled, "", benchmark=same, benchmark_code="SPY")
-    ).benchmark.tolist() == [621.7, 2 * 631.2]
     # A-shares need opens and volumes.
     with pytest.raises(
         DataError, match=r"no columns for .open. and .volume. .*holds opens or volumes"
     ):
-        read(tmp_path, bars, "", venue="a_share")
+        read(tmp_path, SPY_BARS, "", venue="a_share")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "last"),
+    [({}, 2 * 631.2), ({"benchmark.close": "close"}, 631.2)],
+    ids=["unnamed column", "named column"],
+)
+def test_a_split_of_the_indexs_asset_is_no_fall_unless_its_column_is_named(
+    tmp_path: Path, mapping: dict[str, str], last: float
+) -> None:
+    splits = "code,date,ratio\nSPY,2025-08-04,2\n"
+    raw = read(tmp_path, SPY_BARS, "", splits, **spy_of(tmp_path), map=mapping)
+    assert assemble(raw).benchmark.tolist() == [621.7, last]
+
+
+def test_a_factor_scaled_to_the_last_day_shows_no_later_split_in_a_level(tmp_path: Path) -> None:
+    scaled = "date,code,close,factor\n2025-08-01,SPY,621.7,0.5\n2025-08-04,SPY,631.2,1\n"
+    market = assemble(read(tmp_path, scaled, "", **spy_of(tmp_path)))
+    assert market.benchmark.tolist() == [621.7, 2 * 631.2]
 
 
 @pytest.fixture(scope="module")
@@ -240,8 +250,7 @@ def test_coins_and_a_mixed_market_have_their_own_days(
 
 DAYS = "date,code,open,high,low,close,volume\n" + "".join(
     f"{day},{code},10,10.5,9.5,10,5000\n"
-    for day in ("2024-11-01", "2024-11-04")
-    for code in ("TSLA", "NVDA")
+    for day, code in product(("2024-11-01", "2024-11-04"), ("TSLA", "NVDA"))
 )
 HEAD = "time,code,open,high,low,close,volume\n"
 ROW = ",TSLA,10,10.2,9.9,10.1,100\n"
@@ -280,8 +289,7 @@ def test_a_bad_file_is_an_error_in_a_line(
 def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: Path) -> None:
     table = "when,ticker,o,h,l,c,v\n" + "".join(
         f"2024-11-{day}T15:31Z,{code},10,10.2,9.9,10.1,1\n"
-        for day in ("01", "04", "05")
-        for code in ("tsla", "NVDA", "AMZN")
+        for day, code in product(("01", "04", "05"), ("tsla", "NVDA", "AMZN"))
     )
     names = {
         "time": "when",
@@ -313,12 +321,10 @@ def test_faults_refuse_the_import_with_the_first_of_each(tmp_path: Path) -> None
     raw = read_minutes(tmp_path, rows + "2024-11-01T14:33Z,TSLA,10,10.2,10.1,10.1,100\n")
     with pytest.raises(DataError) as caught:
         assemble(raw)
-    for words in (
-        "1 minutes_without_bar (first: TSLA 2024-11-02T14:31 UTC)",
-        "1 minutes_repeated (first: TSLA 2024-11-01T14:31 UTC)",
-        "1 minutes_impossible (first: TSLA 2024-11-01T14:33 UTC)",
-    ):
-        assert words in str(caught.value)
+    message = str(caught.value)
+    assert "1 minutes_without_bar (first: TSLA 2024-11-02T14:31 UTC)" in message
+    assert "1 minutes_repeated (first: TSLA 2024-11-01T14:31 UTC)" in message
+    assert "1 minutes_impossible (first: TSLA 2024-11-01T14:33 UTC)" in message
 
 
 def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ class Bad(NamedTuple):
 
 
 def rows(*codes: str, form: str = "{day},{code},10,10.2,9.9,10,1000") -> str:
-    return "".join(f"{form.format(day=day, code=code)}\n" for code in codes for day in DAYS)
+    return "".join(f"{form.format(day=day, code=code)}\n" for code, day in product(codes, DAYS))
 
 
 US = "--venue us_equity"

@@ -26,16 +26,16 @@ FACTOR = [3.7, 3.7, 3.7, 7.4]
 VOLUME = [1201.0, 34567.0, 890.0, 2103.0]
 
 
+def adjusted(values: list[float]) -> list[float]:
+    return [value * factor for value, factor in zip(values, FACTOR)]
+
+
 def features() -> dict[str, dict[str, tuple[int, list[float]]]]:
     """One code from the second day on, adjusted as Qlib's data are, with a suspended day; one over
     the whole calendar; an index.
     """
-    adjusted = {
-        name: (1, [value * factor for value, factor in zip(values, FACTOR)])
-        for name, values in RAW.items()
-    }
     moutai = {
-        **adjusted,
+        **{name: (1, adjusted(values)) for name, values in RAW.items()},
         "factor": (1, FACTOR),
         "volume": (1, [volume / factor for volume, factor in zip(VOLUME, FACTOR)]),
         "amount": (1, [12_000.0, 350_000.0, 9_100.0, 10_800.0]),
@@ -160,19 +160,17 @@ def test_unadjusted_data_and_a_range_of_days_can_be_read(folder: Path) -> None:
         read(folder, first="2025-01-01")
 
 
-def test_missing_features_are_found_by_the_check_and_missing_factors_left_alone(
-    tmp_path: Path,
-) -> None:
-    # Members without features are found by the check.
+def test_members_without_features_are_found_by_the_check(tmp_path: Path) -> None:
     universe = {"csi300": [*instruments()["csi300"], ("SH600837", "2024-01-01", "2024-12-31")]}
     raw = read(write_qlib(tmp_path / "q", CALENDAR, features(), universe))
     (unpriced,) = [finding for finding in check(raw) if finding.kind == "unpriced_members"]
     assert unpriced.examples == ("600837.SH member 2024-01-02…2024-01-08",)
-    # Without a factor prices are traded as they are.
-    without = {
-        code: {name: field for name, field in fields.items() if name != "factor"}
-        for code, fields in features().items()
-    }
+
+
+def test_prices_without_a_factor_are_traded_as_they_are(tmp_path: Path) -> None:
+    without = features()
+    for fields in without.values():
+        fields.pop("factor", None)
     snapshot = assemble(read(write_qlib(tmp_path / "without", CALENDAR, without, instruments())))
     assert not snapshot.meta.has_factor
     assert snapshot.close[1, 1] == pytest.approx(10.1 * 3.7)

@@ -63,23 +63,31 @@ def test_the_check_finds_what_the_notes_list_also_when_stored(
     assert check(raw_from_snapshot(load_snapshot(tmp_path / "m"))) == findings
 
 
-def test_the_benchmark_and_its_members_are_as_noted(snapshot: MarketSnapshot) -> None:
-    # The benchmarks return over the long window.
+def test_the_benchmark_returns_as_noted_over_the_long_window(snapshot: MarketSnapshot) -> None:
     start, stop = window_rows(snapshot.days, "2024-01-01", "2026-04-10")
     assert stop - start == 548
     assert snapshot.benchmark[stop - 1] / snapshot.benchmark[start - 1] == 4636.5654 / 3431.1099
-    # Every day has three hundred members and the priced ones are as noted.
+
+
+def test_every_day_has_three_hundred_members(snapshot: MarketSnapshot) -> None:
     assert (snapshot.member.sum(axis=1) == 300).all()
-    priced = np.isfinite(snapshot.close).any(axis=0)
-    counts = (snapshot.member & priced).sum(axis=1)
-    for day, expected in [
+
+
+@pytest.mark.parametrize(
+    ("day", "n_priced"),
+    [
         ("2022-12-12", 298),
         ("2025-06-13", 298),
         ("2025-06-16", 299),
         ("2025-12-12", 299),
         ("2025-12-15", 300),
-    ]:
-        assert counts[snapshot.day_index(day)] == expected, day
+    ],
+)
+def test_as_many_members_are_priced_as_noted(
+    snapshot: MarketSnapshot, day: str, n_priced: int
+) -> None:
+    priced = np.isfinite(snapshot.close).any(axis=0)
+    assert (snapshot.member[snapshot.day_index(day)] & priced).sum() == n_priced
 
 
 def test_adjusted_prices_are_unadjusted_or_refused(

@@ -441,14 +441,20 @@ def test_numbers_of_any_form_are_read(
     np.testing.assert_allclose(to_numbers(pd.Series(cells), "x", decimal), expected)
 
 
-def test_numbers_that_may_be_two_are_refused_with_advice_that_works() -> None:
-    for cell, mark, advice in (
+@pytest.mark.parametrize(
+    ("cell", "mark", "advice"),
+    [
         ("1,234", "unclear", "--decimal comma, or --decimal point"),
         ("10,25", "point", "--decimal comma"),
         ("10.25", "comma", "--decimal point"),
-    ):
-        with pytest.raises(DataError, match=advice):
-            to_numbers(pd.Series([cell]), "x", mark)
+    ],
+)
+def test_numbers_that_may_be_two_are_refused_with_advice(cell: str, mark: Any, advice: str) -> None:
+    with pytest.raises(DataError, match=advice):
+        to_numbers(pd.Series([cell]), "x", mark)
+
+
+def test_a_number_is_read_as_its_decimal_mark_says() -> None:
     assert to_numbers(pd.Series(["1,234"]), "x", "comma").tolist() == [1.234]
     assert to_numbers(pd.Series(["1,234"]), "x", "point").tolist() == [1234]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,7 +87,7 @@ def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
     assert set(market.venues) == {"us": {"us_equity"}, "crypto": {"crypto_spot"}}.get(
         twin.name, {"us_equity", "crypto_spot"}
     )
-    assert all(any(letter.isdigit() for letter in code) for code in market.codes)
+    assert all(re.search(r"\d", code) for code in market.codes)
     # Days: stocks trade in sessions of New York alone, coins on every day.
     every_day = np.arange(np.datetime64(FIRST), np.datetime64(LAST) + np.timedelta64(1, "D"))
     exchange = sessions(FIRST, LAST, "XNYS")
@@ -172,6 +173,16 @@ def test_analysts_see_the_next_day_with_independent_or_common_errors(same: bool)
     assert moves[1] - moves[-1] == pytest.approx(0.04, abs=0.004)
 
 
+def news_patterns() -> Iterator[tuple[str, str, str, int]]:
+    """Kind of asset, class, pattern of its titles and direction of each wording of the news."""
+    for kind, classes in NEWS["wordings"].items():
+        for name, sides in classes.items():
+            for direction, wordings in sides.items():
+                for title, _ in wordings:
+                    pattern = re.sub(r"\\{\w+\\}", ".+", re.escape(title))
+                    yield kind, name, pattern, int(direction)
+
+
 def read_signal(twin: Twin) -> pd.DataFrame:
     """What a reader of the titles knows, and the returns around it: class and direction of each
     item; log returns of its asset from the next open over the days of the drift and one more
@@ -179,13 +190,7 @@ def read_signal(twin: Twin) -> pd.DataFrame:
     """
     market, view = twin.market, twin.market.documents.as_of(twin.market.days)
     kinds = dict(zip(market.codes, market.kinds, strict=True))
-    patterns = [
-        (kind, name, re.sub(r"\\{\w+\\}", ".+", re.escape(title)), int(direction))
-        for kind, classes in NEWS["wordings"].items()
-        for name, sides in classes.items()
-        for direction, wordings in sides.items()
-        for title, _ in wordings
-    ]
+    patterns = list(news_patterns())
     logs, opens = np.log(market.adjusted_close), np.log(market.adjusted_open)
     own = {
         code: np.flatnonzero(np.isfinite(logs[:, column]))
@@ -294,11 +299,8 @@ def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
     text = zstandard.ZstdDecompressor().stream_reader(transcript.read_bytes()).read().decode()
     market = make_twin("mixed", TwinParams(**dates))
     assert "Members of a forum say that asset_" in text
-    assert not [
-        word
-        for word in (*market.codes, *(entity.text for entity in market.documents.entities))
-        if word in text
-    ]
+    names = [entity.text for entity in market.documents.entities]
+    assert [word for word in (*market.codes, *names) if word in text] == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
-from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, target_levels
+from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, Regime, target_levels
 from loops import not_empty
 from searching import examples
 
@@ -170,39 +171,54 @@ WINDOWS = {
 }
 
 
-def test_every_window_has_the_calendars_days_and_the_return_of_its_regime(
-    market: MarketSnapshot,
-) -> None:
+def test_every_window_has_a_regime() -> None:
     assert [regime.window for regime in REGIMES] == list(WINDOWS)
-    for regime, (days, (lowest, highest)) in zip(REGIMES, WINDOWS.values(), strict=True):
-        levels = window_levels(market, regime.first, regime.last)
-        assert len(levels) - 1 == days, regime
-        assert lowest < levels[-1] / levels[0] - 1.0 < highest, regime
 
 
-def test_the_index_follows_its_path(market: MarketSnapshot, returns: FloatArray) -> None:
-    # The index meets every control point.
-    for point in CONTROL_POINTS:
+@pytest.mark.parametrize("regime", REGIMES, ids=WINDOWS)
+def test_every_window_has_the_calendars_days_and_the_return_of_its_regime(
+    market: MarketSnapshot, regime: Regime
+) -> None:
+    days, (lowest, highest) = WINDOWS[regime.window]
+    levels = window_levels(market, regime.first, regime.last)
+    assert len(levels) - 1 == days
+    assert lowest < levels[-1] / levels[0] - 1.0 < highest
+
+
+def test_the_index_meets_every_control_point(market: MarketSnapshot) -> None:
+    for point in not_empty(CONTROL_POINTS):
         row = int(np.searchsorted(market.days, np.datetime64(point.day), side="right")) - 1
         assert market.benchmark[row] == pytest.approx(point.level, rel=1e-4), point.day
-    # W2 falls and w8 rises all the way.
-    for first, last, sign in (("2024-05-27", "2024-07-25", -1), ("2025-07-14", "2025-09-19", 1)):
-        logs = np.log(window_levels(market, first, last))
-        assert sign * np.corrcoef(np.arange(len(logs)), logs)[0, 1] > 0.95
-        weeks = logs[::10]
-        assert (sign * np.diff(weeks) > 0).all()
-    # W4 explodes and then gives some back.
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "sign"),
+    [("2024-05-27", "2024-07-25", -1), ("2025-07-14", "2025-09-19", 1)],
+    ids=["W2 falls", "W8 rises"],
+)
+def test_a_trend_goes_all_the_way(market: MarketSnapshot, first: str, last: str, sign: int) -> None:
+    logs = np.log(window_levels(market, first, last))
+    assert sign * np.corrcoef(np.arange(len(logs)), logs)[0, 1] > 0.95
+    weeks = logs[::10]
+    assert (sign * np.diff(weeks) > 0).all()
+
+
+def test_w4_explodes_and_then_gives_some_back(market: MarketSnapshot) -> None:
     levels = window_levels(market, "2024-09-09", "2024-11-15")
     assert levels.max() / levels[:13].min() > 1.25
     assert np.diff(np.log(levels)).std() * np.sqrt(252) > 0.25
-    # W7 is a deep v.
+
+
+def test_w7_is_a_deep_v(market: MarketSnapshot) -> None:
     levels = window_levels(market, "2025-03-03", "2025-05-09")
     trough = int(levels.argmin())
     assert levels[trough] / levels[0] < 0.92
     assert levels[:trough].max() / levels[0] > 0.99
     assert levels[-1] / levels[0] > 0.97
     assert 10 < trough < len(levels) - 10
-    # The benchmark moves with its members.
+
+
+def test_the_benchmark_moves_with_its_members(market: MarketSnapshot, returns: FloatArray) -> None:
     average = np.nanmean(np.where(market.member, returns, np.nan)[1:], axis=1)
     assert np.corrcoef(average, market.benchmark[1:] / market.benchmark[:-1] - 1.0)[0, 1] > 0.95
 
@@ -234,7 +250,7 @@ def test_codes_and_words_are_fictitious(market: MarketSnapshot, truth: Truth) ->
     assert list(market.codes) == sorted(set(market.codes))
     assert not set(market.indices) & {"000300.SH", "000016.SH"}
     # No invented word is shared or an ordinary one.
-    words = [word for name in market.names for word in name.split()[:2]]
+    words = [*chain.from_iterable(name.split()[:2] for name in market.names)]
     words += [name.split()[0] for name in set(market.industries)]
     assert len(set(words)) == len(words) == 2 * len(market.names) + 24
     assert min(map(len, words)) >= 7
@@ -249,19 +265,18 @@ def test_codes_and_words_are_fictitious(market: MarketSnapshot, truth: Truth) ->
     assert sizes.min() >= 4
 
 
-def test_stocks_are_as_volatile_as_stocks_in_clusters_with_fat_tails(
+@pytest.mark.parametrize(("lag", "least"), [(1, 0.08), (5, 0.05), (20, 0.02)])
+def test_volatility_clusters(returns: FloatArray, lag: int, least: float) -> None:
+    size = pd.DataFrame(np.abs(returns))
+    memory = [size[column].autocorr(lag) for column in range(0, size.shape[1], 5)]
+    assert np.nanmean(memory) > least
+
+
+def test_stocks_are_as_volatile_as_stocks_with_fat_tails(
     returns: FloatArray, market: MarketSnapshot
 ) -> None:
-    # Volatility clusters and tails are fat.
     finite = returns[np.isfinite(returns)]
     assert pd.Series(finite).kurt() > 1.5
-    size = pd.DataFrame(np.abs(returns))
-    for lag, least in ((1, 0.08), (5, 0.05), (20, 0.02)):
-        assert (
-            np.nanmean([size[column].autocorr(lag) for column in range(0, size.shape[1], 5)])
-            > least
-        )
-    # Stocks are as volatile as stocks.
     assert 0.25 < np.nanstd(returns) * np.sqrt(252) < 0.45
     assert 0.10 < np.diff(np.log(market.benchmark)).std() * np.sqrt(252) < 0.25
 

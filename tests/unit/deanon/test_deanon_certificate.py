@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ from ktdeval_deanon.certificate.questions import (
 from ktdeval_deanon.certificate.types import Certificate
 from ktdeval_deanon.certificate.unmasked_probes import control_tally
 from ktdfin_market import small_market
+from loops import not_empty
 from paths import SUPPORT
 from tables import on_each_row
 
@@ -255,7 +257,8 @@ def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_w
 def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_on_these_probes(
     attacked: Card,
 ) -> None:
-    for score in (score for entry in attacked["attackers"] for score in entry["scores"].values()):
+    scores = chain.from_iterable(entry["scores"].values() for entry in attacked["attackers"])
+    for score in not_empty(scores):
         k, n, interval = score["successes"], score["n"], score["interval"]
         assert (interval["low"], interval["high"]) == pytest.approx(
             proportion_confint(k, n, 0.05, "wilson"), abs=1e-12
@@ -407,16 +410,14 @@ def test_the_best_constant_answer_is_the_least_that_reading_is_held_against(
     control = open_questions(
         probe_task, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, PROBES, KEY)
     )
-    code, day = (
-        Counter(question.fact(name) for question in control.all).most_common(1)[0]
-        for name in ("code", "day")
-    )
-    constant = {**blank_answer("always"), "tickers": [code[0]], "date": day[0]}
+    codes = Counter(question.fact("code") for question in control.all)
+    days = Counter(question.fact("day") for question in control.all)
+    (code, n_code), (day, n_day) = codes.most_common(1)[0], days.most_common(1)[0]
+    constant = {**blank_answer("always"), "tickers": [code], "date": day}
     tally = control_tally(control, [question.record(constant) for question in control.all])
-    assert (tally["stock"]["successes"], tally["day"]["successes"]) == (code[1], day[1])
-    assert all(
-        tally[name]["baseline"] >= tally[name]["successes"] / PROBES for name in ("stock", "day")
-    )
+    assert (tally["stock"]["successes"], tally["day"]["successes"]) == (n_code, n_day)
+    assert tally["stock"]["baseline"] >= n_code / PROBES
+    assert tally["day"]["baseline"] >= n_day / PROBES
 
 
 def with_model(certificate: Mapping[str, Any], name: str, successes: int) -> Certificate:
@@ -543,15 +544,20 @@ def test_a_trading_card_of_the_same_channel_is_covered(
         "random",
         "attacker/reader",
     ]
-    # they leave the channel as it is
-    for field in ("name", "windows", "metrics", "trading", "prompts", "sources", "data_card"):
-        task = environment.card_task()
-        assert field in task["config"]
-        task["config"][field] = {"another": "thing"}
-        assert environment.block(attacked, task)["value"] is not None, field
-        assert (
-            covered_by(task["config"], environment.snapshot.id)["key"] == attacked["covers"]["key"]
-        ), field
+
+
+@pytest.mark.parametrize(
+    "field", ["name", "windows", "metrics", "trading", "prompts", "sources", "data_card"]
+)
+def test_a_field_that_leaves_the_channel_as_it_is_may_differ(
+    environment: Environment, attacked: Card, field: str
+) -> None:
+    task = environment.card_task()
+    assert field in task["config"]
+    task["config"][field] = {"another": "thing"}
+    assert environment.block(attacked, task)["value"] is not None
+    covered = covered_by(task["config"], environment.snapshot.id)
+    assert covered["key"] == attacked["covers"]["key"]
 
 
 @on_each_row
@@ -794,15 +800,20 @@ def test_another_import_of_the_same_content_verifies_a_certificate(
     run_command("--verify", saved(tmp_path, bare), "--data", tmp_path / "other")
 
 
-def test_the_command_names_missing_runs() -> None:
-    for words, message in (
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (("--task", TASK), "--out FILE is missing"),
         (("--out", "x.json"), "--task NAME is missing"),
         (("--verify", "x.json", "--task", TASK), "leave --task and --out out"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            run_command(*words)
-    # no run can have it, and no certificate hold it
+    ],
+)
+def test_the_command_names_what_is_missing(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run_command(*words)
+
+
+def test_a_seed_that_no_run_can_have_and_no_certificate_hold_is_refused() -> None:
     with pytest.raises(BadParameter, match="is not in the range"):
         run_command("--seed", str(10**22))
 
@@ -814,13 +825,10 @@ def test_the_printed_certificate_claims_no_more_than_was_measured(
     attacked: Card, bare: Card
 ) -> None:
     text, silent = plain_text(card_lines(typed(attacked))), plain_text(card_lines(typed(bare)))
-    for phrase in (
-        "certifies the channel to a model, not to a database",
-        "they say nothing of models to come",
-        "nobody can remember it",
-        "0 with a stock, 0 with a day",
-    ):
-        assert phrase in text
+    assert "certifies the channel to a model, not to a database" in text
+    assert "they say nothing of models to come" in text
+    assert "nobody can remember it" in text
+    assert "0 with a stock, 0 with a day" in text
     assert "database" in next(line for line in text.splitlines() if "at most" in line)
     assert f"certifies nothing: {NO_MODEL}" in silent
     assert "certifies the channel" not in silent

@@ -79,16 +79,19 @@ def test_every_probe_is_a_member_that_trades_on_a_decision_day_inside_the_window
         assert MARKET.boards[probe.asset] is probe.board
 
 
-def test_boards_get_equal_shares_as_far_as_they_have_members_in_any_first_part() -> None:
+def test_boards_get_equal_shares_as_far_as_they_have_members() -> None:
     assert boards_of(drawn()).total() == 30
-    for length in (4, 9, 17, 30):
-        assert spread_of(boards_of(drawn(seed=3)[:length])) <= 1, length
     few = MARKET.member.copy()
     few[:, [asset for asset, board in enumerate(MARKET.boards) if str(board) == "star"][2:]] = False
     shares = boards_of(drawn(20, market=replace(MARKET, member=few)))
     assert shares.pop("star") == 2
     assert shares.total() == 18
     assert spread_of(shares) <= 1
+
+
+@pytest.mark.parametrize("length", [4, 9, 17, 30])
+def test_boards_get_equal_shares_in_any_first_part(length: int) -> None:
+    assert spread_of(boards_of(drawn(seed=3)[:length])) <= 1
 
 
 def test_no_stock_comes_twice_before_each_of_its_board_came_once() -> None:
@@ -180,11 +183,6 @@ def test_samples_that_cannot_be_drawn_or_shown_are_errors_with_advice() -> None:
 def test_the_package_offers_four_probes_of_one_group_that_describe_themselves() -> None:
     plugins = check_plugin("ktdeval_deanon")
     assert sorted(plugins.resolve_tasks(["deanon"])) == sorted(PROBES.values())
-    for mask, name in PROBES.items():
-        task = plugins.make_task(name)
-        assert is_scoring(task)
-        assert (task.mask, task.target_task, task.tools) == (mask, f"{mask}_open_research", ())
-        assert task.default_windows == ("W1", "W4", "W6", "W8", "W10")
     assert task_of("blinded").windows == load_plugins().make_task("blinded_open_research").windows
     description = task_of("blinded").describe()
     assert {
@@ -201,6 +199,16 @@ def test_the_package_offers_four_probes_of_one_group_that_describe_themselves() 
     assert description["prompts"].keys() == {"system.md", "user.md"}
 
 
+@pytest.mark.parametrize(("mask", "name"), PROBES.items())
+def test_a_probe_asks_about_the_open_research_of_its_mask_without_tools(
+    mask: str, name: str
+) -> None:
+    task = load_plugins(["ktdeval_deanon"]).make_task(name)
+    assert is_scoring(task)
+    assert (task.mask, task.target_task, task.tools) == (mask, f"{mask}_open_research", ())
+    assert task.default_windows == ("W1", "W4", "W6", "W8", "W10")
+
+
 @on_each_row
 def test_a_bad_config_is_refused_by_name(changes: dict[str, object], message: str) -> None:
     good = load_plugins(["ktdeval_deanon"]).specs("tasks")["deanon_probe"].extra["config"]
@@ -212,67 +220,60 @@ def test_a_bad_config_is_refused_by_name(changes: dict[str, object], message: st
 
 
 @pytest.mark.parametrize("mask", PROBES)
-def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str) -> None:
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str, number: int) -> None:
     """The subject's episode, opened as the engine opens it, with the calls made at its session."""
     target_task = target_task_of(mask)
     task = target_task.task
-    for number in (0, 7):
-        probe = samples(mask).probes[number]
-        scene = task.scene(target_spec(target_task, spec_of(mask), number), MARKET)
-        lens = scene.lens
-        step = probe.row - lens.base_row
-        context = scene.tool_context(
-            step, MARKET.as_of(probe.row), Account(task.trading.initial_cash * 100, {})
-        )
-        form, guard = ActionForm(task.harness, lens), LeakGuard(lens, MARKET)
-        parts = SessionParts(
-            Reader(), lens, guard, target_task.tools, form, task.harness, CallParams(), 0
-        )
-        session = GuardedSession(parts, step, context)
-        calls = [
-            ("market_context", "get_market_context", {}),
-            (
-                "screen",
-                "screen_candidates",
-                {"factors": list(task_of(mask).describe()["screen_factors"]), "k": 30},
-            ),
-            (
-                "snapshot",
-                "get_stock_snapshot",
-                {"stock_id": lens.asset_handle(probe.asset), "lookback": 60},
-            ),
-        ]
-        answers = [
-            (key, session.call_tool(ToolCall("1", name, json.dumps(given))))
-            for key, name, given in calls
-        ]
-        assert all(answer.failure is None for _, answer in answers)
-        text = ",".join(f'"{key}":{answer.text}' for key, answer in answers)
-        assert samples(mask).view(number).text == f"{{{text}}}"
-        assert f"```json\n{{{text}}}\n```" in samples(mask).sample(number).user
+    probe = samples(mask).probes[number]
+    scene = task.scene(target_spec(target_task, spec_of(mask), number), MARKET)
+    lens = scene.lens
+    step = probe.row - lens.base_row
+    context = scene.tool_context(
+        step, MARKET.as_of(probe.row), Account(task.trading.initial_cash * 100, {})
+    )
+    form, guard = ActionForm(task.harness, lens), LeakGuard(lens, MARKET)
+    parts = SessionParts(
+        Reader(), lens, guard, target_task.tools, form, task.harness, CallParams(), 0
+    )
+    session = GuardedSession(parts, step, context)
+    calls = [
+        ("market_context", "get_market_context", {}),
+        (
+            "screen",
+            "screen_candidates",
+            {"factors": list(task_of(mask).describe()["screen_factors"]), "k": 30},
+        ),
+        (
+            "snapshot",
+            "get_stock_snapshot",
+            {"stock_id": lens.asset_handle(probe.asset), "lookback": 60},
+        ),
+    ]
+    answers = [
+        (key, session.call_tool(ToolCall("1", name, json.dumps(given))))
+        for key, name, given in calls
+    ]
+    assert all(answer.failure is None for _, answer in answers)
+    text = ",".join(f'"{key}":{answer.text}' for key, answer in answers)
+    assert samples(mask).view(number).text == f"{{{text}}}"
+    assert f"```json\n{{{text}}}\n```" in samples(mask).sample(number).user
 
 
-def test_the_probed_stock_and_day_are_the_ones_of_the_snapshot() -> None:
-    for number in range(0, 40, 9):
-        sample, shown = (
-            samples("bright").sample(number),
-            payload_in(samples("bright").sample(number)),
-        )
-        bars = shown["snapshot"]["bars"]["rows"]
-        assert (
-            shown["snapshot"]["stock_id"]
-            == sample.facts["code"]
-            == MARKET.codes[samples("bright").probes[number].asset]
-        )
-        assert (
-            shown["snapshot"]["day"]
-            == shown["market_context"]["calendar"]["day"]
-            == bars[-1][0]
-            == sample.facts["day"]
-        )
-        assert len(bars) <= 60
+@pytest.mark.parametrize("number", range(0, 40, 9))
+def test_the_probed_stock_and_day_are_the_ones_of_the_snapshot(number: int) -> None:
+    sample = samples("bright").sample(number)
+    shown = payload_in(sample)
+    code = MARKET.codes[samples("bright").probes[number].asset]
+    assert shown["snapshot"]["stock_id"] == sample.facts["code"] == code
+    day, bars = sample.facts["day"], shown["snapshot"]["bars"]["rows"]
+    assert shown["snapshot"]["day"] == shown["market_context"]["calendar"]["day"] == day
+    assert bars[-1][0] == day
+    assert len(bars) <= 60
+
+
+def test_the_probed_day_is_counted_from_the_close_before_the_window() -> None:
     view, shown = samples().view(3), payload_in(samples().sample(3))
-    # day zero is the close before the window
     assert view.lens.base_row == MARKET.day_index("2024-03-01") - 1
     assert shown["snapshot"]["day"] == f"day_+{samples().probes[3].row - view.lens.base_row}"
     assert shown["market_context"]["calendar"]["step"] >= 1

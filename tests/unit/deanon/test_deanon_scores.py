@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +104,23 @@ def test_a_date_is_off_by_trading_days(date: str | None, row: int, off: int | No
     assert days_off(answer(date=date), DAYS, row) == off
 
 
-def test_the_margins_count_trading_days_and_include_their_ends(samples: Any) -> None:
+@pytest.mark.parametrize(
+    ("off", "within"),
+    [
+        (0, [True, True, True]),
+        (5, [True, True, True]),
+        (6, [False, True, True]),
+        (20, [False, True, True]),
+        (60, [False, False, True]),
+        (61, [False, False, False]),
+    ],
+)
+def test_the_margins_count_trading_days_and_include_their_ends(
+    samples: Any, off: int, within: list[bool]
+) -> None:
     row = samples.probes[0].row
-    for off, within in ((0, "yyy"), (5, "yyy"), (6, "nyy"), (20, "nyy"), (60, "nny"), (61, "nnn")):
-        scores = samples.score(0, answer(date=str(MARKET.days[row - off])))
-        assert (
-            "".join("y" if scores[f"date_within_{margin}"] else "n" for margin in (5, 20, 60))
-            == within
-        ), off
+    scores = samples.score(0, answer(date=str(MARKET.days[row - off])))
+    assert [bool(scores[f"date_within_{margin}"]) for margin in (5, 20, 60)] == within
 
 
 def test_a_code_that_the_stock_had_before_it_was_renumbered_names_it_too(samples: Any) -> None:
@@ -224,32 +235,29 @@ def test_rates_intervals_and_bounds_match_the_textbook(samples: Any) -> None:
         assert {type(value) for value in (score.value, score.baseline)} <= {float, type(None)}
 
 
-def test_chance_is_what_a_member_of_the_board_and_a_day_of_the_period_give(samples: Any) -> None:
+@pytest.mark.parametrize("number", [0, 3, 9])
+def test_chance_is_what_a_member_of_the_board_and_a_day_of_the_period_give(
+    samples: Any, number: int
+) -> None:
     start, stop = samples.period
-    for number in (0, 3, 9):
-        facts, probe = samples.facts(number), samples.probes[number]
-        peers = [
-            asset
-            for asset in range(48)
-            if MARKET.member[probe.row, asset] and MARKET.boards[asset] is probe.board
-        ]
-        same = [
-            asset for asset in peers if MARKET.industries[asset] == MARKET.industries[probe.asset]
-        ]
-        near = {
-            margin: sum(abs(row - probe.row) <= margin for row in range(start, stop))
-            for margin in (5, 20, 60)
-        }
-        expected = {
-            "ticker_top1": 1 / len(peers),
-            "ticker_top5": min(1.0, 5 / len(peers)),
-            "board": 1.0,
-        }
-        expected |= {"sector": len(same) / len(peers)} | {
-            f"date_within_{margin}": near[margin] / (stop - start) for margin in near
-        }
-        expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
-        assert {name: chance_of(name, facts) for name in expected} == expected
+    facts, probe = samples.facts(number), samples.probes[number]
+    peers = [
+        asset
+        for asset in range(48)
+        if MARKET.member[probe.row, asset] and MARKET.boards[asset] is probe.board
+    ]
+    same = [asset for asset in peers if MARKET.industries[asset] == MARKET.industries[probe.asset]]
+    expected = {
+        "ticker_top1": 1 / len(peers),
+        "ticker_top5": min(1.0, 5 / len(peers)),
+        "board": 1.0,
+        "sector": len(same) / len(peers),
+    }
+    for margin in (5, 20, 60):
+        near = sum(abs(row - probe.row) <= margin for row in range(start, stop))
+        expected[f"date_within_{margin}"] = near / (stop - start)
+    expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
+    assert {name: chance_of(name, facts) for name in expected} == expected
 
 
 def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chances(
@@ -292,7 +300,8 @@ def test_windows_and_boards_are_broken_down(samples: Any) -> None:
     assert detail["by_window"]["April"]["value"] == 0.0
     boards = detail["by_board"]
     assert boards.keys() == {"main", "chinext", "star", "bse"}
-    assert [sum(rate[count] for rate in boards.values()) for count in ("n", "successes")] == [20, 8]
+    assert sum(rate["n"] for rate in boards.values()) == 20
+    assert sum(rate["successes"] for rate in boards.values()) == 8
 
 
 def test_probes_without_a_gold_industry_do_not_count_for_it(samples: Any) -> None:
@@ -376,13 +385,13 @@ def simulated() -> dict[str, list[tuple[int, float, tuple[float, ...]]]]:
     market, chance = synthetic(), random.Random(20240401)
     sets: dict[str, list[tuple[int, float, tuple[float, ...]]]] = {name: [] for name in RATES}
     for seed in range(PROBE_SETS):
-        sample_sets = sample_sets_of(market, seed)
-        probes = [
-            (sample_set, number, sample_set.facts(number))
-            for sample_set in sample_sets
-            for number in range(len(sample_set))
-        ]
-        chances = {name: tuple(chance_of(name, facts) for _, _, facts in probes) for name in RATES}
+        probes = []
+        for sample_set in sample_sets_of(market, seed):
+            numbers = range(len(sample_set))
+            probes += [(sample_set, number, sample_set.facts(number)) for number in numbers]
+        chances = {}
+        for name in RATES:
+            chances[name] = tuple(chance_of(name, facts) for _, _, facts in probes)
         for _ in range(SETS // PROBE_SETS):
             scores = [
                 sample_set.score(number, random_answer(facts, sample_set, market, chance))
@@ -438,7 +447,7 @@ def test_intervals_and_bounds_of_a_random_attacker_have_their_stated_coverage(na
     assert len(sets) == SETS
     # Over all sets a guess hits as often as computed, and the exact bound holds for rare events,
     # too.
-    every = [chance for *_, chances in sets for chance in chances]
+    every = [*chain.from_iterable(chances for _, _, chances in sets)]
     error = math.sqrt(sum(chance * (1 - chance) for chance in every))
     assert sum(hits for hits, _, _ in sets) == pytest.approx(sum(every), abs=4 * error + 1e-6)
     held = (
@@ -490,21 +499,25 @@ def test_a_summary_of_guesses_is_no_better_than_chance() -> None:
 # ---- the embedded market and a real one
 
 
+def boards_of(sample_set: Any) -> Counter[str]:
+    return Counter(str(probe.board) for probe in sample_set.probes)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mask", PROBES)
 def test_the_embedded_market_is_probed_over_four_boards(mask: str) -> None:
     market = synthetic()
     for sample_set in not_empty(sample_sets_of(market, 0, mask)):
-        counts = [
-            sum(str(probe.board) == board for probe in sample_set.probes)
-            for board in ("main", "chinext", "star", "bse")
-        ]
+        boards = boards_of(sample_set)
         members = sample_set.facts(0)["members"]
-        assert sum(counts) == 40
-        assert counts[3] == min(10, sum(str(probe.board) == "bse" for probe in sample_set.probes))
+        assert boards.total() == 40
+        assert boards.keys() <= {"main", "chinext", "star", "bse"}
+        n_bse = boards.pop("bse")
+        assert n_bse <= 10
         # one probe a stock: members of the window, which change at a review
-        assert counts[3] <= members["bse"] + 2
-        assert max(counts[:3]) - min(counts[:3]) <= 1
+        assert n_bse <= members["bse"] + 2
+        assert len(boards) == 3
+        assert max(boards.values()) - min(boards.values()) <= 1
         attack(sample_set, market, Reader(), range(0, 40, 20))
 
 
@@ -516,11 +529,9 @@ def test_a_real_market_is_probed_over_the_boards_that_its_index_has(
     market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))
     assert set(market.industries) - {"unknown"} <= _industry_names().keys()
     for sample_set in sample_sets_of(market, 0):
-        counts = [
-            sum(str(probe.board) == board for probe in sample_set.probes)
-            for board in ("main", "chinext", "star", "bse")
-        ]
-        assert sorted(counts) == [0, 13, 13, 14]
+        boards = boards_of(sample_set)
+        assert boards.keys() < {"main", "chinext", "star", "bse"}
+        assert sorted(boards.values()) == [13, 13, 14]
         records = attack(sample_set, market, Reader(), range(0, 40, 13))
         assert not any(
             record.scores["ticker_top5"] or record.scores["date_within_60"] for record in records

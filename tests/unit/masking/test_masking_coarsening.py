@@ -155,12 +155,8 @@ def test_every_market_number_has_at_most_so_many_digits(digits: int, rebase: boo
         *table(context["sectors"]["weakest_20d"]),
     ):
         numbers += [value for name, value in row.items() if name.endswith("_pct")]
-    numbers += [
-        value
-        for row in table(shown["screen"]["candidates"])
-        for name, value in row.items()
-        if name in ("close_cny", "SKEW")
-    ]
+    for row in table(shown["screen"]["candidates"]):
+        numbers += [row["close_cny"], row["SKEW"]]
     numbers += [context["breadth"]["median_return_1d_pct"], context["breadth"]["amount_cny"]]
     numbers += [
         value
@@ -211,35 +207,31 @@ def test_shown_prices_are_rounded_and_undefined_values_stay_null() -> None:
 
 
 @coarse_masks
+@pytest.mark.parametrize("day", [BASE, BASE + 9], ids=["first day", "tenth day"])
 def test_the_account_counts_with_prices_as_shown_and_its_shares_are_exact_unless_rebased(
-    mask: MaskConfig,
+    mask: MaskConfig, day: int
 ) -> None:
     """What a holding is worth follows from its shares and its shown close: a value in true money
     would tell the price.
     """
     account = Account(123_456_700, {4: Position(1200, 100), 7: Position(500)})
-    for row in (BASE, BASE + 9):
-        shown = all_shown(masked(mask), row, account)["portfolio"]
-        held = {row["shares"]: row for row in table(shown["positions"])}
-        for position in held.values():
-            digits = (
-                0.51 * 10.0 ** (1 - mask.round_digits)
-                if mask.rebase_prices and mask.round_digits
-                else 1e-5
-            )
-            assert position["value_cny"] == pytest.approx(
-                position["shares"] * position["last_close_cny"], rel=3 * digits
-            )
-        nav = shown["account"]["cash_cny"] + sum(
-            position["value_cny"] for position in held.values()
+    shown = all_shown(masked(mask), day, account)["portfolio"]
+    held = {row["shares"]: row for row in table(shown["positions"])}
+    digits = 1e-5
+    if mask.rebase_prices and mask.round_digits:
+        digits = 0.51 * 10.0 ** (1 - mask.round_digits)
+    for position in held.values():
+        assert position["value_cny"] == pytest.approx(
+            position["shares"] * position["last_close_cny"], rel=3 * digits
         )
-        assert shown["account"]["nav_cny"] == pytest.approx(
-            nav, rel=5e-3 if mask.rebase_prices else 1e-5
-        )
-        if not mask.rebase_prices:
-            assert held.keys() == {1200, 500}
-            assert {row["locked_shares"] for row in held.values()} == {100, 0}
-            assert shown["account"]["cash_cny"] == pytest.approx(1_234_567, rel=1e-5)
+    nav = shown["account"]["cash_cny"] + sum(position["value_cny"] for position in held.values())
+    assert shown["account"]["nav_cny"] == pytest.approx(
+        nav, rel=5e-3 if mask.rebase_prices else 1e-5
+    )
+    if not mask.rebase_prices:
+        assert held.keys() == {1200, 500}
+        assert {row["locked_shares"] for row in held.values()} == {100, 0}
+        assert shown["account"]["cash_cny"] == pytest.approx(1_234_567, rel=1e-5)
 
 
 def test_a_price_that_is_a_multiple_of_another_is_one_of_the_shown_price() -> None:
@@ -303,16 +295,16 @@ class CoarseTask:
 def test_an_episode_runs_and_settles_on_the_true_market(mask: MaskConfig, mode: str) -> None:
     play = Play(CoarseTask(f"blinded_{mode}", mask), PLUGINS.make_model("builtin/momentum"), MARKET)
     play.run(6)
-    filled = [
-        (record, order)
-        for record in play.records
-        for order in record.orders
-        if order.status == "filled"
-    ]
-    assert len(filled) >= 5
-    for record, order in filled:
-        row = MARKET.day_index(record.filled_on)
-        assert order.price_ticks == round(MARKET.open[row, MARKET.asset_index[order.code]] * 10_000)
+    n_filled = 0
+    for record in play.records:
+        filled = [order for order in record.orders if order.status == "filled"]
+        n_filled += len(filled)
+        for order in filled:
+            row = MARKET.day_index(record.filled_on)
+            true_open = MARKET.open[row, MARKET.asset_index[order.code]]
+            assert order.price_ticks == round(true_open * 10_000)
+
+    assert n_filled >= 5
 
 
 @pytest.mark.parametrize("mask", [MaskConfig(round_digits=2), MaskConfig(noise_pct=2.0)])
@@ -341,10 +333,8 @@ def test_a_value_shown_twice_is_the_same_and_the_tools_agree_about_it(mask: Mask
     of, row = masked(mask), BASE + 5
     assert all_shown(of, row) == all_shown(of, row)
     # A bar seen on one day and on a later one, while its handle stays.
-    earlier, later = (
-        {bar["day"]: bar for bar in table(of.snapshot(day, 4, 20)["bars"])}
-        for day in (row, BASE + 9)
-    )
+    earlier = {bar["day"]: bar for bar in table(of.snapshot(row, 4, 20)["bars"])}
+    later = {bar["day"]: bar for bar in table(of.snapshot(BASE + 9, 4, 20)["bars"])}
     shared = earlier.keys() & later.keys()
     assert len(shared) >= 14
     assert all(earlier[day] == later[day] for day in shared)
@@ -412,22 +402,24 @@ def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> Non
         assert abs(np.corrcoef(closes[one][:length], closes[other][:length])[0, 1]) < 0.35
 
 
-def test_noisy_bars_keep_their_order_and_reveal_nothing_by_their_shape() -> None:
-    for row, asset in ((BASE + 5, 4), (BASE + 30, 20)):
-        for bar in table(masked(MaskConfig(noise_pct=10.0)).snapshot(row, asset, 120)["bars"]):
-            low, *inside, high = (bar[f"{part}_cny"] for part in ("low", "open", "close", "high"))
-            assert low <= min(inside) <= max(inside) <= high
-    noisy, true = (
-        table(masked(mask).snapshot(BASE + 5, 4, 120)["bars"])
-        for mask in (MaskConfig(noise_pct=1.0), MaskConfig())
-    )
-    # each price has a noise of its own
-    for part, size in (("open", math.sqrt(2)), ("high", 0.9), ("low", 0.9)):
-        of_shape = [
-            [math.log(bar[f"{part}_cny"] / bar["close_cny"]) for bar in bars]
-            for bars in (noisy, true)
-        ]
-        assert np.std(np.subtract(*of_shape)) == pytest.approx(0.01 * size, rel=0.25), part
+@pytest.mark.parametrize(("row", "asset"), [(BASE + 5, 4), (BASE + 30, 20)])
+def test_noisy_bars_keep_their_order(row: int, asset: int) -> None:
+    bars = table(masked(MaskConfig(noise_pct=10.0)).snapshot(row, asset, 120)["bars"])
+    for bar in not_empty(bars):
+        low, *inside, high = (bar[f"{part}_cny"] for part in ("low", "open", "close", "high"))
+        assert low <= min(inside) <= max(inside) <= high
+
+
+@pytest.mark.parametrize(("part", "size"), [("open", math.sqrt(2)), ("high", 0.9), ("low", 0.9)])
+def test_each_price_of_a_bar_has_noise_of_its_own_so_that_its_shape_reveals_nothing(
+    part: str, size: float
+) -> None:
+    def shape(mask: MaskConfig) -> Any:
+        bars = table(masked(mask).snapshot(BASE + 5, 4, 120)["bars"])
+        return np.log([bar[f"{part}_cny"] / bar["close_cny"] for bar in bars])
+
+    noise = shape(MaskConfig(noise_pct=1.0)) - shape(MaskConfig())
+    assert np.std(noise) == pytest.approx(0.01 * size, rel=0.25)
 
 
 def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_has_no_noise() -> (
@@ -435,11 +427,8 @@ def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_ha
 ):
     snapshot = masked(MaskConfig(noise_pct=1.0)).snapshot(BASE + 5, 4)
     numbers = [*snapshot["factors"].values()]
-    numbers += [
-        bar[name]
-        for bar in table(snapshot["bars"])
-        for name in ("volume_shares", "amount_cny", "return_pct")
-    ]
+    for bar in table(snapshot["bars"]):
+        numbers += [bar["volume_shares"], bar["amount_cny"], bar["return_pct"]]
     assert max(significant(number) for number in numbers) == 4
     noisy, plain = (
         all_shown(masked(mask), BASE + 5)["context"]
@@ -450,10 +439,8 @@ def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_ha
 
 def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
     noise = Noise(5, 1.0)
-    highs, lows = (
-        np.log([noise.price(3, day, part) for day in range(6000)]) / 0.01
-        for part in ("high", "low")
-    )
+    highs = np.log([noise.price(3, day, "high") for day in range(6000)]) / 0.01
+    lows = np.log([noise.price(3, day, "low") for day in range(6000)]) / 0.01
     assert (highs.mean(), -lows.mean()) == pytest.approx((WICK_SHIFT, WICK_SHIFT), abs=0.04)
     assert (highs.std(), lows.std()) == pytest.approx((WICK_SD, WICK_SD), abs=0.03)
     assert noise.change(2, 9, 4) == pytest.approx(noise.price(2, 9) / noise.price(2, 4)), (
@@ -474,11 +461,11 @@ def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
 
 
 @coarse_masks
-def test_nothing_later_shines_through(mask: MaskConfig) -> None:
-    for row in (BASE, BASE + 7):
-        assert all_shown(masked(mask), row) == all_shown(
-            masked(mask, market=poisoned(MARKET, row)), row
-        )
+@pytest.mark.parametrize("row", [BASE, BASE + 7], ids=["first day", "eighth day"])
+def test_nothing_later_shines_through(mask: MaskConfig, row: int) -> None:
+    assert all_shown(masked(mask), row) == all_shown(
+        masked(mask, market=poisoned(MARKET, row)), row
+    )
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 from hypothesis import given, strategies as st
@@ -24,6 +25,8 @@ from spellings import CODE_STYLES, HARMLESS, spell
 from tables import beside, on_each_row
 
 GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
+ALL_NAMES = [*chain.from_iterable(NAMES.values())]
+OWN_NAMES = [name for name in ALL_NAMES if name != "unknown"]
 DIGITS = [code[:6] for code in CODES]
 EXCHANGE = {"SH": ("SH", "SS", "XSHG"), "SZ": ("SZ", "XSHE"), "BJ": ("BJ",)}
 
@@ -40,16 +43,16 @@ def finds(kind: str, text: str) -> bool:
 
 
 @pytest.mark.parametrize("style", CODE_STYLES)
-def test_a_code_is_found_in_any_style(style):
-    for code in (*CODES, INDEX_CODE):
-        text = f"we should look at {spell(style, code)} first"
-        if style == "market number":
-            text = text.replace("1.", "0.") if code.endswith(("SZ", "BJ")) else text
-        assert (finds("blinded", text), finds("stock_blind", text), finds("bright", text)) == (
-            True,
-            True,
-            False,
-        ), text
+@pytest.mark.parametrize("code", [*CODES, INDEX_CODE])
+def test_a_code_is_found_in_any_style(style, code):
+    text = f"we should look at {spell(style, code)} first"
+    if style == "market number" and code.endswith(("SZ", "BJ")):
+        text = text.replace("1.", "0.")
+    assert (finds("blinded", text), finds("stock_blind", text), finds("bright", text)) == (
+        True,
+        True,
+        False,
+    ), text
 
 
 @pytest.mark.parametrize(
@@ -63,11 +66,15 @@ def test_a_foreign_code_is_found_by_its_exchange(code):
     ), code
 
 
-def test_a_name_is_found_in_any_case_and_width_and_no_part_of_it_or_longer_word():
-    for spelling in SPELLED_NAMES:
-        text = f"we like {spelling} most"
-        assert (finds("blinded", text), finds("date_blind", text)) == (True, False), text
-    for word in (
+@pytest.mark.parametrize("spelling", SPELLED_NAMES)
+def test_a_name_is_found_in_any_case_and_width(spelling):
+    text = f"we like {spelling} most"
+    assert (finds("blinded", text), finds("date_blind", text)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
         "Quillmarked",
         "ocean blue",
         "Ocean Blue Breweries",
@@ -76,21 +83,19 @@ def test_a_name_is_found_in_any_case_and_width_and_no_part_of_it_or_longer_word(
         "科技",
         "平安",
         "Veskol 12",
-    ):
-        assert not finds("blinded", f"we like {word} most"), word
+    ],
+)
+def test_neither_a_part_of_a_name_nor_a_longer_word_is_found(word):
+    assert not finds("blinded", f"we like {word} most")
 
 
-def test_a_date_is_found_in_any_style_where_dates_are_hidden():
-    for date in DATES:
-        for text in (
-            date,
-            f"as of {date} we hold",
-            f'{{"note":"{date}"}}' if '"' not in date else date,
-        ):
-            assert [kind for kind in MASK_KINDS if finds(kind, text)] == [
-                "date_blind",
-                "blinded",
-            ], text
+@pytest.mark.parametrize("date", DATES)
+def test_a_date_is_found_in_any_style_where_dates_are_hidden(date):
+    texts = [date, f"as of {date} we hold"]
+    if '"' not in date:
+        texts.append(f'{{"note":"{date}"}}')
+    for text in texts:
+        assert [kind for kind in MASK_KINDS if finds(kind, text)] == ["date_blind", "blinded"], text
 
 
 ENGLISH = """You manage a portfolio of index members. Orders are decided after today's close and filled at the next open:
@@ -132,10 +137,7 @@ def test_a_code_is_found_in_any_style_and_position(style, code, around):
         assert finds("blinded", spell(style, code).join(around))
 
 
-@given(
-    name=st.sampled_from([name for pair in NAMES.values() for name in pair if name != "unknown"]),
-    around=spans,
-)
+@given(name=st.sampled_from(OWN_NAMES), around=spans)
 def test_a_name_is_found_in_any_position(name, around):
     assert finds("blinded", name.join(around))
     assert finds("blinded", name.lower().join(around))
@@ -187,16 +189,12 @@ def test_no_rendered_payload_holds_what_its_mask_hides(kind, rebase, payload):
     # The same said without the guard: no code, name or ISO day is in the text.
     if lens.hides_assets:
         assert not any(re.search(rf"(?<![0-9.]){digits}(?![0-9])", text) for digits in DIGITS)
-        assert not any(
-            name in text for pair in NAMES.values() for name in pair if name != "unknown"
-        )
+        assert not any(name in text for name in OWN_NAMES)
     if lens.hides_dates:
         assert not any(str(day) in text for day in MARKET.days)
 
 
-identities = st.sampled_from(
-    [*CODES, *DIGITS, *DATES, *(name for pair in NAMES.values() for name in pair)]
-)
+identities = st.sampled_from([*CODES, *DIGITS, *DATES, *ALL_NAMES])
 noise = st.text(
     st.sampled_from("0123456789 -_./年月,\"'aeJSH\\u\n\u200b６中国银行"), max_size=12
 ) | st.text(max_size=8)
@@ -267,13 +265,16 @@ def test_a_leak_names_kind_and_place_but_never_the_text():
     message = str(caught.value)
     assert "a tool result holds a security code at characters 8…17 of 21" in message
     assert "600519" not in message
-    for text, kind in (
-        ("so 2024-01-02", "calendar date"),
-        ("so Quillmark", "company or industry name"),
-    ):
-        with pytest.raises(LeakError, match=kind) as caught:
-            GUARDS["blinded"].check(text)
-        assert text[3:] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("identity", "kind"),
+    [("2024-01-02", "calendar date"), ("Quillmark", "company or industry name")],
+)
+def test_a_leaked_date_or_name_is_named_by_its_kind(identity, kind):
+    with pytest.raises(LeakError, match=kind) as caught:
+        GUARDS["blinded"].check(f"so {identity}")
+    assert identity not in str(caught.value)
 
 
 # -- texts in one spelling
@@ -315,21 +316,15 @@ SHOWN = (
 def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
     plugins = load_plugins()
     tools = plugins.tools(list(plugins.specs("tools")))
-    texts = [path.read_text("utf-8") for pattern in SHOWN for path in REPOSITORY.glob(pattern)]
+    paths = chain.from_iterable(REPOSITORY.glob(pattern) for pattern in SHOWN)
+    texts = [path.read_text("utf-8") for path in paths]
     texts += [f"{tool.spec.description} {dict(tool.spec.parameters)}" for tool in tools]
-    texts += [
-        " ".join(names)
-        for of in (payloads, shown_state, price_tables)
-        for name, names in vars(of).items()
-        if name.endswith("_COLUMNS")
-    ]
+    for module in (payloads, shown_state, price_tables):
+        columns = [names for name, names in vars(module).items() if name.endswith("_COLUMNS")]
+        texts += map(" ".join, columns)
     assert len(texts) > 40
-    words = {
-        word.lower()
-        for text in texts
-        for word in re.findall(r"(?<![A-Za-z])[A-Za-z]{3,}(?![A-Za-z])", text)
-    }
-    assert not words - COMMON_WORDS, "add them to ktdeval/masking/entity_words.csv"
+    words = re.findall(r"(?<![A-Za-z])[A-Za-z]{3,}(?![A-Za-z])", "\n".join(texts).lower())
+    assert not {*words} - COMMON_WORDS, "add them to ktdeval/masking/entity_words.csv"
 
 
 def test_a_common_word_is_an_identity_only_as_it_is_spelled():

@@ -39,9 +39,16 @@ SPEC = EpisodeSpec(
 )
 
 
+def handles_of(alias: AliasMap) -> list[str]:
+    return [alias.asset_handle(asset) for asset in range(len(alias.order))]
+
+
 def handles(seed: int) -> list[str]:
-    alias = AliasMap(seed, N, ("banks",))
-    return [alias.asset_handle(asset) for asset in range(N)]
+    return handles_of(AliasMap(seed, N, ("banks",)))
+
+
+def agreeing(run: list[str], guessed: list[str]) -> int:
+    return sum(mine == theirs for mine, theirs in zip(run, guessed, strict=True))
 
 
 def test_who_knows_seed_window_code_and_all_earlier_runs_names_handles_no_better_than_chance() -> (
@@ -52,26 +59,36 @@ def test_who_knows_seed_window_code_and_all_earlier_runs_names_handles_no_better
     guesses += [handles(derive_seed(0, "2024-01-02", "2024-02-01", "mask", bits=128))]
     for number, run in enumerate(runs):
         book = [*guesses, *runs[:number]]
-        hits = sum(
-            mine == theirs for other in book for mine, theirs in zip(run, other, strict=True)
-        )
+        hits = sum(agreeing(run, guessed) for guessed in book)
         assert hits <= 6, f"{hits} of {N * len(book)} guesses, 1 in 9,999 by chance"
     assert len({replace(SPEC, mask_key="0" * 32, seed=seed).mask_seed for seed in range(9)}) == 9
     assert replace(SPEC, mask_key="0" * 32).id != replace(SPEC, mask_key="1" * 32).id
 
 
-def test_every_dated_figure_of_an_asset_has_the_noise_that_the_mask_promises() -> None:
-    lens = Lens(MaskConfig("blinded", noise_pct=5.0), 1, MARKET, BASE_ROW)
-    for figure in (
-        AssetRef(1).figure(123.4, "amount_cny", BASE_ROW),
-        AssetRef(0).figure(9.876, "RV_60", 0),
-    ):
-        shown = lens.render(figure)
-        assert shown != figure.value
-        assert shown == lens.render(figure)
-        assert abs(shown / figure.value - 1) < 0.3
-    for exact in (DayRef(BASE_ROW).figure(1.234), MarketFigure(1.234, asset=1)):
-        assert lens.render(exact) == 1.234
+NOISY = Lens(MaskConfig("blinded", noise_pct=5.0), 1, MARKET, BASE_ROW)
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [AssetRef(1).figure(123.4, "amount_cny", BASE_ROW), AssetRef(0).figure(9.876, "RV_60", 0)],
+    ids=["amount", "volatility"],
+)
+def test_every_dated_figure_of_an_asset_has_the_noise_that_the_mask_promises(
+    figure: MarketFigure,
+) -> None:
+    shown = NOISY.render(figure)
+    assert shown != figure.value
+    assert shown == NOISY.render(figure)
+    assert abs(shown / figure.value - 1) < 0.3
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [DayRef(BASE_ROW).figure(1.234), MarketFigure(1.234, asset=1)],
+    ids=["without an asset", "without a day"],
+)
+def test_a_figure_without_an_asset_or_a_day_has_no_noise(figure: MarketFigure) -> None:
+    assert NOISY.render(figure) == 1.234
 
 
 def test_a_decimal_next_to_a_dotted_date_is_not_a_year() -> None:
@@ -101,10 +118,7 @@ def test_handles_and_their_assets_are_one_to_one(seed, n_assets):
 
 def test_equal_seeds_give_equal_maps_and_others_differ():
     first, again, other = (AliasMap(seed, 300, INDUSTRIES) for seed in (7, 7, 8))
-    handles = [
-        [alias.asset_handle(asset) for asset in range(300)] for alias in (first, again, other)
-    ]
-    assert handles[0] == handles[1] != handles[2]
+    assert handles_of(first) == handles_of(again) != handles_of(other)
     assert first.order == again.order != other.order
     numbers = [first.asset_handle(asset) for asset in first.order]
     assert numbers != sorted(numbers), "the listing order ignores the numbers"
@@ -126,23 +140,23 @@ def test_numbers_reveal_nothing_about_columns():
     assert abs(sum(correlations) / 200) < 4 / (200 * (n - 1)) ** 0.5
 
 
-def test_the_largest_number_reveals_no_present_or_future_count():
-    maps = [AliasMap(seed, n, ()) for seed in range(20) for n in (50, 300)]
-    assert (
-        min(
-            max(int(alias.asset_handle(asset)[6:]) for asset in range(len(alias.order)))
-            for alias in maps
-        )
-        > 8_000
-    )
+@pytest.mark.parametrize("n_assets", [50, 300])
+def test_the_largest_number_reveals_no_present_or_future_count(n_assets):
+    for seed in range(20):
+        handles = handles_of(AliasMap(seed, n_assets, ()))
+        assert max(int(handle[6:]) for handle in handles) > 8_000
 
 
-def test_a_wide_market_gets_wider_numbers_and_a_column_that_is_not_there_none():
-    alias, wide = AliasMap(1, 3, ()), AliasMap(1, 10_000, ())
+def test_a_wide_market_gets_wider_numbers():
+    wide = AliasMap(1, 10_000, ())
     assert len(wide.asset_handle(0)) == len("asset_00001")
-    for asset in (-1, 3):
-        with pytest.raises(IndexError):
-            alias.asset_handle(asset)
+
+
+@pytest.mark.parametrize("asset", [-1, 3])
+def test_a_column_that_is_not_there_has_no_handle(asset):
+    alias = AliasMap(1, 3, ())
+    with pytest.raises(IndexError):
+        alias.asset_handle(asset)
 
 
 def test_names_and_orders_of_a_seed_are_the_same_on_every_machine_and_in_every_version() -> None:
@@ -182,11 +196,14 @@ def test_rows_at_the_ends_of_both_halves_have_handles(row: int) -> None:
     assert DocumentAlias(3).row(DocumentAlias(3).handle(row)) == row
 
 
-def test_rows_without_a_handle_are_refused_and_texts_that_are_none_are_of_no_row() -> None:
+@pytest.mark.parametrize("row", [-1, LAST_DOCUMENT + 1])
+def test_rows_without_a_handle_are_refused(row: int) -> None:
+    with pytest.raises(IndexError):
+        DocumentAlias(3).handle(row)
+
+
+def test_texts_that_are_no_handle_are_of_no_row() -> None:
     documents = DocumentAlias(3)
-    for row in (-1, LAST_DOCUMENT + 1):
-        with pytest.raises(IndexError):
-            documents.handle(row)
     handle = documents.handle(5)
     for text in (
         "",

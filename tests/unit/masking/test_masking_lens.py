@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 
 import numpy as np
@@ -89,9 +90,9 @@ def test_handles_and_order_are_the_same_under_every_mask_of_a_seed():
     assert lens_of("blinded").asset_handle(3) == lens_of("stock_blind").asset_handle(3)
 
 
-def test_an_asset_is_understood_as_the_mask_shows_it_in_any_style():
-    bright, blinded, column = lens_of("bright"), lens_of("blinded"), CODES.index("600519.SH")
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "600519",
         "600519.SH",
         "SH600519",
@@ -99,17 +100,28 @@ def test_an_asset_is_understood_as_the_mask_shows_it_in_any_style():
         "600519.XSHG",
         "６００５１９",
         " 600519.ss ",
-    ):
-        assert bright.parse_asset(text) == lens_of("date_blind").parse_asset(text) == column
-        assert blinded.parse_asset(text) is None
-    for text in ("", "asset_0001", "600518", "贵州茅台", "day_+0", "0" * 1000):
-        assert bright.parse_asset(text) is None
+    ],
+)
+def test_a_code_is_understood_in_any_style_where_codes_are_shown(text):
+    column = CODES.index("600519.SH")
+    assert lens_of("bright").parse_asset(text) == column
+    assert lens_of("date_blind").parse_asset(text) == column
+    assert lens_of("blinded").parse_asset(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "asset_0001", "600518", "贵州茅台", "day_+0", pytest.param("0" * 1000, id="1,000 digits")],
+)
+def test_no_other_text_is_understood_as_an_asset(text):
+    assert lens_of("bright").parse_asset(text) is None
+
+
+def test_a_handle_is_understood_in_any_case_and_width():
+    blinded = lens_of("blinded")
     handle = blinded.asset_handle(2)
-    assert (
-        blinded.parse_asset(f" {handle.upper()} ")
-        == blinded.parse_asset(handle.replace("0", "０"))
-        == 2
-    )
+    assert blinded.parse_asset(f" {handle.upper()} ") == 2
+    assert blinded.parse_asset(handle.replace("0", "０")) == 2
     assert blinded.parse_asset("asset_9999") is None
 
 
@@ -145,16 +157,16 @@ def test_a_visible_code_that_was_not_shown_is_understood_once_it_is_in_the_unive
     assert lens.parse_asset(CODES[3]) == 3
 
 
-def test_a_day_is_understood_from_when_it_was_shown():
-    for kind in MASK_KINDS:
-        lens, teller = lens_of(kind), lens_of(kind)
-        assert lens.parse_day(teller.day_handle(BASE_ROW + 1)) is None
-        lens.day_handle(BASE_ROW + 2)
-        assert [lens.parse_day(teller.day_handle(BASE_ROW + ahead)) for ahead in (1, 2)] == [
-            BASE_ROW + 1,
-            BASE_ROW + 2,
-        ]
-        assert lens.parse_day(teller.day_handle(BASE_ROW + 3)) is None
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_a_day_is_understood_from_when_it_was_shown(kind):
+    lens, teller = lens_of(kind), lens_of(kind)
+    assert lens.parse_day(teller.day_handle(BASE_ROW + 1)) is None
+    lens.day_handle(BASE_ROW + 2)
+    assert [lens.parse_day(teller.day_handle(BASE_ROW + ahead)) for ahead in (1, 2)] == [
+        BASE_ROW + 1,
+        BASE_ROW + 2,
+    ]
+    assert lens.parse_day(teller.day_handle(BASE_ROW + 3)) is None
 
 
 def test_indices_come_in_an_order_of_the_key():
@@ -175,53 +187,66 @@ def test_a_day_is_understood_only_as_the_mask_shows_it():
     assert lens_of("blinded").parse_day(iso) is None
     assert lens_of("blinded").parse_day("day_+0") == BASE_ROW
     assert lens_of("blinded").parse_day("day_-0") == BASE_ROW
-    for text in (
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "day_+999",
         "day_-999",
         "day_5",
         "day_+1.5",
         "2024-01-06",
         "20240102",
-        "day_+" + "9" * 500,
-    ):
-        assert lens_of("blinded").parse_day(text) is None
-        assert lens_of("bright").parse_day(text) is None
+        pytest.param("day_+" + "9" * 500, id="500 digits"),
+    ],
+)
+def test_no_other_text_is_understood_as_a_day(text):
+    assert lens_of("blinded").parse_day(text) is None
+    assert lens_of("bright").parse_day(text) is None
 
 
-def test_index_levels_are_rebased_where_dates_are_hidden():
-    for kind in MASK_KINDS:
-        shown = lens_of(kind).render(
-            [IndexLevel(INDEX_CODE, 3140.0), IndexLevel(INDEX_CODE, 3147.0)]
-        )
-        assert shown == pytest.approx(
-            [100, 100 * 3147 / 3140] if kind in DATE_BLIND else [3140, 3147]
-        )
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("bright", [3140, 3147]),
+        ("stock_blind", [3140, 3147]),
+        ("date_blind", [100, 100 * 3147 / 3140]),
+        ("blinded", [100, 100 * 3147 / 3140]),
+    ],
+)
+def test_index_levels_are_rebased_where_dates_are_hidden(kind, shown):
+    levels = [IndexLevel(INDEX_CODE, 3140.0), IndexLevel(INDEX_CODE, 3147.0)]
+    assert lens_of(kind).render(levels) == pytest.approx(shown)
+
+
+def test_an_index_without_a_level_yet_has_no_rebased_one():
     levels = np.full(N_DAYS, math.nan)
     levels[-1] = 3000.0
-    snapshot = replace(MARKET, indices={INDEX_CODE: levels})
-    assert (
-        Lens(MaskConfig("blinded"), 1, snapshot, BASE_ROW).render(IndexLevel(INDEX_CODE, 3000.0))
-        is None
-    ), "no level yet"
+    lens = Lens(MaskConfig("blinded"), 1, replace(MARKET, indices={INDEX_CODE: levels}), BASE_ROW)
+    assert lens.render(IndexLevel(INDEX_CODE, 3000.0)) is None
 
 
-def test_rebased_prices_start_at_100_and_keep_amounts():
-    plain, lens = lens_of("blinded"), lens_of("blinded", rebase_prices=True)
+def test_prices_and_shares_are_shown_as_they_are_unless_rebased():
+    plain = lens_of("blinded")
     assert plain.render([Price(0, 12.34), Shares(0, 500.0), Shares(0, 0.5)]) == [12.34, 500, 0.5]
     assert plain.shares_in(0, 500) == 500
-    for asset in range(len(CODES)):
-        close = MARKET.close[BASE_ROW, asset]
-        if np.isnan(close):
-            assert lens.render(Price(asset, 50.0)) == 50.0  # no bar yet, so nothing to rebase to
-            first = int(np.flatnonzero(np.isfinite(MARKET.close[:, asset]))[0])
-            lens.move_to(first - 1)
-            assert lens.render(Price(asset, 50.0)) == 50.0  # a close of later tells nothing
-            lens.move_to(first + 2)
-            close = MARKET.close[first, asset]
-        assert lens.render(Price(asset, close)) == pytest.approx(100)
-        assert lens.render(Price(asset, 7.0)) * lens.render(Shares(asset, 300)) == pytest.approx(
-            7.0 * 300
-        )
+
+
+@pytest.mark.parametrize("asset", range(len(CODES)), ids=CODES)
+def test_rebased_prices_start_at_100_and_keep_amounts(asset):
+    lens = lens_of("blinded", rebase_prices=True)
+    close = MARKET.close[BASE_ROW, asset]
+    if np.isnan(close):
+        assert lens.render(Price(asset, 50.0)) == 50.0  # no bar yet, so nothing to rebase to
+        first = int(np.flatnonzero(np.isfinite(MARKET.close[:, asset]))[0])
+        lens.move_to(first - 1)
+        assert lens.render(Price(asset, 50.0)) == 50.0  # a close of later tells nothing
+        lens.move_to(first + 2)
+        close = MARKET.close[first, asset]
+    assert lens.render(Price(asset, close)) == pytest.approx(100)
+    amount = lens.render(Price(asset, 7.0)) * lens.render(Shares(asset, 300))
+    assert amount == pytest.approx(7.0 * 300)
 
 
 @pytest.mark.parametrize("first", [BASE_ROW, BASE_ROW + 1, BASE_ROW + 2])
@@ -243,13 +268,13 @@ def test_an_asset_is_rebased_to_its_first_close_once_that_day_is_shown(first):
     )
 
 
+@pytest.mark.parametrize("rebase", [False, True])
 @examples(40)
 @given(asset=st.integers(0, len(CODES) - 1), shares=st.integers(1, 90_000))
-def test_shares_as_shown_come_back_as_the_true_number_also_when_rebased(asset, shares):
-    for rebase in (False, True):
-        lens = lens_of("blinded", rebase_prices=rebase)
-        shown = json.loads(lens.render_text(Shares(asset, shares)))
-        assert round(lens.shares_in(asset, shown)) == shares
+def test_shares_as_shown_come_back_as_the_true_number_also_when_rebased(rebase, asset, shares):
+    lens = lens_of("blinded", rebase_prices=rebase)
+    shown = json.loads(lens.render_text(Shares(asset, shares)))
+    assert round(lens.shares_in(asset, shown)) == shares
 
 
 payloads = st.recursive(
@@ -334,21 +359,30 @@ def test_what_has_no_field_type_is_refused_with_its_place(value):
         lens_of("blinded").render({"rows": [1, {"day": value}]})
 
 
-def test_keys_and_fields_that_mean_nothing_are_refused():
-    lens = lens_of("blinded")
-    for key in (7, None, np.datetime64("2024-01-02")):
-        with pytest.raises(PluginError, match="can't be shown"):
-            lens.render({"rows": {key: 1}})
-    for payload in (
+@pytest.mark.parametrize("key", [7, None, np.datetime64("2024-01-02")], ids=repr)
+def test_a_key_that_is_no_text_or_reference_is_refused(key):
+    with pytest.raises(PluginError, match="can't be shown"):
+        lens_of("blinded").render({"rows": {key: 1}})
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
         AssetRef(99),
         AssetRef(-1),
         DayRef(-1),
         DayRef(N_DAYS),
         SectorRef("no such"),
         IndexLevel("x", 1.0),
-    ):
-        with pytest.raises(DataError):
-            lens.render(payload)
+    ],
+    ids=repr,
+)
+def test_a_reference_to_what_the_market_does_not_have_is_refused(payload):
+    with pytest.raises(DataError):
+        lens_of("blinded").render(payload)
+
+
+def test_a_lens_of_a_day_after_the_market_ends_is_refused():
     with pytest.raises(DataError, match="day_\\+0"):
         Lens(MaskConfig("blinded"), 1, MARKET, N_DAYS)
 
@@ -398,19 +432,28 @@ NOT_IDENTITIES = [
 ]
 
 
-def test_exactly_the_values_hidden_by_a_mask_count_as_hidden_identities():
-    for text in HIDDEN_ASSETS:
-        assert [
-            lens_of(kind).is_hidden_identity(text) for kind in ("stock_blind", "blinded", "bright")
-        ] == [True, True, False], text
-    for text in HIDDEN_DATES:
-        assert [
-            lens_of(kind).is_hidden_identity(text) for kind in ("date_blind", "blinded", "bright")
-        ] == [True, True, False], text
-    for text in NOT_IDENTITIES:
-        assert not any(lens_of(kind).is_hidden_identity(text) for kind in MASK_KINDS), text
-    for text in {name for names in NAMES.values() for name in names}:
-        assert lens_of("stock_blind").is_hidden_identity(text) == (text != "unknown"), text
+@pytest.mark.parametrize("text", HIDDEN_ASSETS)
+def test_an_asset_is_a_hidden_identity_where_assets_are_hidden(text):
+    assert lens_of("stock_blind").is_hidden_identity(text)
+    assert lens_of("blinded").is_hidden_identity(text)
+    assert not lens_of("bright").is_hidden_identity(text)
+
+
+@pytest.mark.parametrize("text", HIDDEN_DATES)
+def test_a_date_is_a_hidden_identity_where_dates_are_hidden(text):
+    assert lens_of("date_blind").is_hidden_identity(text)
+    assert lens_of("blinded").is_hidden_identity(text)
+    assert not lens_of("bright").is_hidden_identity(text)
+
+
+@pytest.mark.parametrize("text", NOT_IDENTITIES)
+def test_no_other_text_is_a_hidden_identity(text):
+    assert not any(lens_of(kind).is_hidden_identity(text) for kind in MASK_KINDS)
+
+
+@pytest.mark.parametrize("name", sorted({*chain.from_iterable(NAMES.values())}))
+def test_every_name_but_that_of_the_unknown_is_a_hidden_identity(name):
+    assert lens_of("stock_blind").is_hidden_identity(name) == (name != "unknown")
 
 
 def test_an_exact_payload_keeps_every_digit_if_nothing_is_hidden():
@@ -419,9 +462,12 @@ def test_an_exact_payload_keeps_every_digit_if_nothing_is_hidden():
     assert list(shown.items()) == list(answer.items())
     with pytest.raises(PluginError, match="Exact"):
         lens_of("bright").render_text({"inside": Exact(1)})
-    for kind in ("stock_blind", "date_blind", "blinded"):
-        with pytest.raises(PluginError, match="can't be masked"):
-            lens_of(kind).render_text(Exact({"day": "2025-01-06"}))
+
+
+@pytest.mark.parametrize("kind", ["stock_blind", "date_blind", "blinded"])
+def test_an_exact_payload_is_refused_where_something_is_hidden(kind):
+    with pytest.raises(PluginError, match="can't be masked"):
+        lens_of(kind).render_text(Exact({"day": "2025-01-06"}))
 
 
 # -- numbers and JSON as they are rendered

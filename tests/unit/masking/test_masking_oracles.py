@@ -5,6 +5,7 @@ day.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,10 @@ def played(market: Any) -> tuple[list[str], Play]:
     return prober.requests, play
 
 
+def orders_of(play: Play) -> list[Order]:
+    return [*chain.from_iterable(record.orders for record in play.records)]
+
+
 def test_two_markets_that_a_mask_shows_alike_answer_every_question_alike() -> None:
     """No question, order, fill, rejection, cost, cash or NAV tells which of two markets it is:
     their prices differ below three digits. Fills are at the true prices of each.
@@ -46,9 +51,7 @@ def test_two_markets_that_a_mask_shows_alike_answer_every_question_alike() -> No
     (one, first), (two, second) = (played(market) for market in (MARKET, other))
     assert len(one) > 4 * STEPS
     assert one == two
-    orders, others = (
-        [order for record in play.records for order in record.orders] for play in (first, second)
-    )
+    orders, others = orders_of(first), orders_of(second)
     ends = Counter(order.rule for order in orders)
     assert ends[None] > 20
     assert ends.keys() > {"lot", "weight_limit"}
@@ -59,29 +62,23 @@ def test_two_markets_that_a_mask_shows_alike_answer_every_question_alike() -> No
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])
-def test_a_level_is_known_to_the_digits_of_the_mask_and_no_more(digits: int) -> None:
+@pytest.mark.parametrize("asset", [2, 4, 11])
+def test_a_level_is_known_to_the_digits_of_the_mask_and_no_more(digits: int, asset: int) -> None:
     """Prices, shares and money of all sizes come from one level: multiples of it, each rounded,
     would tell it all.
     """
     base = len(MARKET.days) - 30
-    true = Lens(MaskConfig(rebase_prices=True, round_digits=digits), 1, MARKET, base)
-    other = Lens(
-        MaskConfig(rebase_prices=True, round_digits=digits),
-        1,
-        scaled_below(MARKET, base, digits),
-        base,
+    mask = MaskConfig(rebase_prices=True, round_digits=digits)
+    true = Lens(mask, 1, MARKET, base)
+    other = Lens(mask, 1, scaled_below(MARKET, base, digits), base)
+    level = float(MARKET.close[base, asset])
+    assert true.known_price(asset, level, base) == pytest.approx(round_significant(level, digits))
+    lots = [true.render(Shares(asset, 100 * number)) for number in range(1, 400)]
+    assert lots == [other.render(Shares(asset, 100 * number)) for number in range(1, 400)]
+    shown = true.render(Price(asset, level * 1.2345, base + 5))
+    assert true.known_price(asset, level * 1.2345, base + 5) == pytest.approx(
+        round_significant(level, digits) * shown / 100
     )
-    for asset in (2, 4, 11):
-        level = float(MARKET.close[base, asset])
-        assert true.known_price(asset, level, base) == pytest.approx(
-            round_significant(level, digits)
-        )
-        lots = [true.render(Shares(asset, 100 * number)) for number in range(1, 400)]
-        assert lots == [other.render(Shares(asset, 100 * number)) for number in range(1, 400)]
-        shown = true.render(Price(asset, level * 1.2345, base + 5))
-        assert true.known_price(asset, level * 1.2345, base + 5) == pytest.approx(
-            round_significant(level, digits) * shown / 100
-        )
 
 
 def test_a_weight_counts_with_the_digits_of_the_mask_cut_towards_zero() -> None:
@@ -138,7 +135,8 @@ def test_a_resumed_episode_knows_the_account_as_the_uninterrupted_one() -> None:
 
     whole = episode()
     entries = [whole.run_step(step) for step in range(8)]
-    assert sum(order.filled_shares > 0 for entry in entries[:5] for order in entry.step.orders) > 5
+    early_orders = chain.from_iterable(entry.step.orders for entry in entries[:5])
+    assert sum(order.filled_shares > 0 for order in early_orders) > 5
     resumed = episode()
     resumed.resume(entries[:5])
     again = [resumed.run_step(step) for step in range(5, 8)]

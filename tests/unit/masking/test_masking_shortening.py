@@ -9,6 +9,7 @@ import random
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 
 import pytest
 from hypothesis import given, strategies as st
@@ -26,11 +27,7 @@ LENS = Lens(MaskConfig("blinded"), 1, MARKET, BASE_ROW)
 MASK = TextMask(LENS, MARKET)
 GUARD = identities_of(MARKET, assets=True, dates=True)
 DAY = 25
-PIECES = (
-    *beside(__file__)["pieces"],
-    *NAMES,
-    *(part for names in NAMES.values() for part in names),
-)
+PIECES = (*beside(__file__)["pieces"], *NAMES, *chain.from_iterable(NAMES.values()))
 
 
 def article(number: int) -> str:
@@ -180,17 +177,14 @@ def test_no_cut_of_an_unmasked_text_makes_a_date_or_a_code(number: int) -> None:
 def test_no_cut_of_real_news_makes_a_date_or_a_code() -> None:
     guard = identities_of(investorbench_texts.market(), assets=True, dates=True)
     _, mask = investorbench_texts.text_mask()
-    texts = [
-        text
-        for code in investorbench_texts.CODES
-        for _, text in investorbench_texts.news(code)[:: 10 if is_searching() else 200]
-    ]
-    masked = [prose for text in texts if (prose := mask.mask(text, 40)) is not None]
-    cuts = [
-        prose.shorten(most)[0].plain
-        for prose in masked
-        for most in range(2, len(prose.plain), 1 if is_searching() else 7)
-    ]
+    every_news, every_length = (10, 1) if is_searching() else (200, 7)
+    cuts = []
+    for code in investorbench_texts.CODES:
+        for _, text in investorbench_texts.news(code)[::every_news]:
+            prose = mask.mask(text, 40)
+            if prose is not None:
+                lengths = range(2, len(prose.plain), every_length)
+                cuts += [prose.shorten(most)[0].plain for most in lengths]
     assert len(cuts) > 1000
     assert [cut for cut in cuts if guard.has_any(json.dumps(cut))] == []
 
@@ -237,13 +231,16 @@ def test_what_was_taken_out_of_a_long_text_is_whole_at_both_ends(
     assert is_cut == (shown != prose)
 
 
+def starred(prose: Prose) -> str:
+    """A text with a star for each reference."""
+    return "".join(part if isinstance(part, str) else "*" for part in prose.parts)
+
+
 def test_what_was_taken_out_is_never_cut_in_two() -> None:
     prose = Prose(("See ", AssetRef(3), " on ", DayRef(7), " again and again"))
     texts = [prose.shorten(most)[0] for most in range(2, len(prose.plain) + 1)]
     assert texts[-1] == prose
-    assert {
-        "".join("*" if not isinstance(part, str) else part for part in text.parts) for text in texts
-    } == {
+    assert set(map(starred, texts)) == {
         "…",
         "See …",
         "See * …",

@@ -82,11 +82,18 @@ def test_each_turn_of_a_conversation_has_its_reply_and_the_last_one_repeats(
         "otherwise:\n- call: get_market_context\n- just text\n"
         "- submit: {answer: '5'}\n  text: done\n",
     )
-    replies = [model.reply(later(ASKED, turns)) for turns in range(5)]
-    calls = [[(call.name, call.arguments) for call in reply.tool_calls] for reply in replies]
-    submitted = [("submit_answer", '{"answer":"5"}')]
-    assert calls == [[("get_market_context", "{}")], [], submitted, submitted, submitted]
-    assert [reply.content for reply in replies] == ["", "just text", "done", "done", "done"]
+    asked, submitted = ("get_market_context", "{}"), ("submit_answer", '{"answer":"5"}')
+    expected = [
+        ("", [asked]),
+        ("just text", []),
+        ("done", [submitted]),
+        ("done", [submitted]),
+        ("done", [submitted]),
+    ]
+    for turn, (text, calls) in enumerate(expected):
+        reply = model.reply(later(ASKED, turn))
+        assert reply.content == text
+        assert [(call.name, call.arguments) for call in reply.tool_calls] == calls
 
 
 def test_a_script_can_write_broken_arguments_and_let_a_call_fail(

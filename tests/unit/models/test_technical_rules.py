@@ -202,23 +202,29 @@ def test_figures_begin_with_the_documented_bar(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ON_PRICES)
-def test_neither_the_unit_of_prices_nor_later_bars_change_a_signal(name: str) -> None:
+def test_the_unit_of_prices_changes_no_signal(name: str) -> None:
+    made, numbers = walk(), rules()[name]["numbers"]
+    sides = RULES[name](made, **numbers).sides.tolist()
+    for factor in (1e-3, 0.37, 7.0, 1e4):
+        scaled = AssetBars(*(values * factor for values in astuple(made)))
+        assert RULES[name](scaled, **numbers).sides.tolist() == sides, factor
+
+
+@pytest.mark.parametrize("name", ON_PRICES)
+def test_later_bars_change_no_signal(name: str) -> None:
     made, numbers = walk(), rules()[name]["numbers"]
     signals = RULES[name](made, **numbers)
-    for factor in (1e-3, 0.37, 7.0, 1e4):
-        assert (
-            RULES[name](
-                AssetBars(*(values * factor for values in astuple(made))), **numbers
-            ).sides.tolist()
-            == signals.sides.tolist()
-        )
     for count in (1, 5, 14, 23, 60, 200):
         earlier = RULES[name](AssetBars(*(values[:count] for values in astuple(made))), **numbers)
         assert earlier.sides.tolist() == signals.sides[:count].tolist()
         for figure, values in earlier.figures.items():
             assert np.array_equal(values, signals.figures[figure][:count], equal_nan=True)
-    flat = RULES[name](bars(np.full(60, 0.1)), **numbers)
-    assert not flat.sides.any(), "nothing moves"
+
+
+@pytest.mark.parametrize("name", ON_PRICES)
+def test_prices_that_do_not_move_give_no_signal(name: str) -> None:
+    flat = RULES[name](bars(np.full(60, 0.1)), **rules()[name]["numbers"])
+    assert not flat.sides.any()
     assert np.isfinite([values[-1] for values in flat.figures.values()]).all()
 
 
@@ -226,11 +232,12 @@ def test_neither_the_unit_of_prices_nor_later_bars_change_a_signal(name: str) ->
 
 
 def request(closes: dict[str, Any], **more: Any) -> ModelRequest:
-    history = [
-        [stock, f"2021-04-{day + 1:02d}", None, None, None, close, None]
-        for stock, known in closes.items()
-        for day, close in enumerate(known)
-    ]
+    history: list[list[Any]] = []
+    for stock, known in closes.items():
+        history += [
+            [stock, f"2021-04-{day:02d}", None, None, None, close, None]
+            for day, close in enumerate(known, 1)
+        ]
     columns = ["stock_id", "day", "open", "high", "low", "close", "volume"]
     state = {
         "day": "2021-04-27",
@@ -288,15 +295,20 @@ def test_a_task_that_a_rule_cannot_answer_is_refused_and_no_decision_made_up(
         RuleModel(name).reply(request({"a": [1.0] * 25}, **more))
 
 
-def test_rules_are_models_by_name() -> None:
-    plugins = load_plugins()
-    for name in RULES:
-        assert plugins.spec("models", f"builtin/{name}").summary == rules()[name]["summary"]
+def test_the_table_of_rules_is_complete() -> None:
     assert set(rules()) == set(RULES)
     assert all(rule.keys() == {"summary", "numbers", "source"} for rule in rules().values())
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_is_a_model_by_name(name: str) -> None:
+    assert load_plugins().spec("models", f"builtin/{name}").summary == rules()[name]["summary"]
+
+
+def test_the_turn_of_the_month_follows_the_calendar_of_its_exchange() -> None:
     asked = request({"a": [1.0] * 25})
     assert decided(RuleModel("turn_of_month", CalendarParams("24/7")), asked)["a"][1].endswith(
         "session 25, sessions_left 5"
     )
     with pytest.raises(UsageError, match="exchange 'XNYZ' is unknown"):
-        plugins.make_model("builtin/turn_of_month", {"calendar": "XNYZ"})
+        load_plugins().make_model("builtin/turn_of_month", {"calendar": "XNYZ"})

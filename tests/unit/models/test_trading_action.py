@@ -115,20 +115,28 @@ def test_an_answer_without_a_decision_is_a_failed_call(body: Any) -> None:
     assert caught.value.kind == "bad_response"
 
 
-def test_an_answer_for_another_asset_or_with_two_actions_is_a_failed_call() -> None:
-    good = {"recommended_action": "SELL", "reasoning": "It fell."}
-    for symbol in ("asset_0042", ["asset_0042"], None):
-        with prepared(Prepared({**good, "symbol": symbol})) as server:
-            assert (
-                '"decision": "SELL"'
-                in model(server.address).reply(request()).tool_calls[0].arguments
-            )
-    for wrong in ("asset_0043", ["asset_0042", "asset_0043"], [], {"asset_0042": 1}):
-        with (
-            prepared(Prepared({**good, "symbol": wrong})) as server,
-            pytest.raises(ModelError, match="asked about, asset_0042"),
-        ):
-            model(server.address).reply(request())
+GOOD = {"recommended_action": "SELL", "reasoning": "It fell."}
+
+
+@pytest.mark.parametrize("symbol", ["asset_0042", ["asset_0042"], None], ids=str)
+def test_an_answer_for_the_asset_that_was_asked_about_or_for_none_is_taken(symbol: Any) -> None:
+    with prepared(Prepared({**GOOD, "symbol": symbol})) as server:
+        reply = model(server.address).reply(request())
+    assert '"decision": "SELL"' in reply.tool_calls[0].arguments
+
+
+@pytest.mark.parametrize(
+    "symbol", ["asset_0043", ["asset_0042", "asset_0043"], [], {"asset_0042": 1}], ids=str
+)
+def test_an_answer_for_another_asset_is_a_failed_call(symbol: Any) -> None:
+    with (
+        prepared(Prepared({**GOOD, "symbol": symbol})) as server,
+        pytest.raises(ModelError, match="asked about, asset_0042"),
+    ):
+        model(server.address).reply(request())
+
+
+def test_an_answer_with_two_actions_is_a_failed_call() -> None:
     twice = b'{"recommended_action": "BUY", "recommended_action": "SELL"}'
     with prepared(Prepared(twice)) as server, pytest.raises(ModelError, match="no JSON object"):
         model(server.address).reply(request())

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation, plain_json
 from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS
 from ktdeval_qfinzero.suite.prompt_texts import tool_hashes
+from loops import not_empty
 from qfinzero_scenario import Played, day, in_process, played, trading
 from qfinzero_server import Served, serving
 from qfinzero_world import small_dataset
@@ -126,20 +128,17 @@ def check_bounded(where: str, schema: dict[str, Any]) -> None:
 def test_the_openapi_document_refers_to_nothing_that_it_lacks() -> None:
     document = openapi_document(catalogue(), is_guarded=True)
     assert document["openapi"] == "3.1.0"
-    described = [
-        (path, item) for path, methods in document["paths"].items() for item in methods.values()
-    ]
-    assert (
-        len({item["operationId"] for _, item in described}) == len(described) == len(OPERATIONS) + 2
-    )
+    described = [*chain.from_iterable(methods.values() for methods in document["paths"].values())]
+    assert len(described) == len(OPERATIONS) + 2
+    assert len({item["operationId"] for item in described}) == len(described)
     for reference in re.findall(r'"\$ref": ?"([^"]+)"', json.dumps(document)):
         target: Any = document
         for part in reference.removeprefix("#/").split("/"):
             target = target[part]
-    for _, item in described:
+    for item in described:
         assert {"400", "401", "404", "409", "413", "500", "503"} < set(item["responses"])
     tags = {tag["name"] for tag in document["tags"]}
-    assert {tag for _, item in described for tag in item["tags"]} == tags
+    assert {*chain.from_iterable(item["tags"] for item in described)} == tags
 
 
 def test_models_and_logs_keep_their_wording() -> None:
@@ -309,12 +308,9 @@ def test_arguments_of_the_public_benchmarks_calls_are_accepted(shared_data: Path
     folder = shared_data / "qfinzero"
     if not folder.is_dir():
         pytest.skip(f"needs the public tasks in {folder}, which are not there")
-    rows = [
-        json.loads(line)
-        for path in folder.glob("*_tasks_esp_public.jsonl")
-        for line in path.read_text().splitlines()
-    ]
-    for row in rows:
+    paths = not_empty(folder.glob("*_tasks_esp_public.jsonl"))
+    lines = chain.from_iterable(path.read_text().splitlines() for path in paths)
+    for row in map(json.loads, lines):
         for wanted in row.get("expected_tool_calls") or row["expected_steps"]:
             if wanted["tool_name"] not in SERVICE_TOOLS:
                 continue

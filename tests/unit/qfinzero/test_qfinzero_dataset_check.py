@@ -274,22 +274,39 @@ ELSEWHERE = (
 )
 
 
-def test_a_manifest_that_was_changed_points_elsewhere_or_is_none_is_refused(tiny: Path) -> None:
-    manifest, text = tiny / "manifest.json", (tiny / "manifest.json").read_text()
-    for message, change in BAD_MANIFESTS.items():
-        stored = json.loads(text)
-        change(stored)
-        manifest.write_text(json.dumps(stored))
-        with pytest.raises(DataError, match=message) as caught:
-            open_dataset(tiny)
-        assert "\n" not in str(caught.value)
-    for file in ELSEWHERE:
-        stored = json.loads(text)
-        stored["parts"][0]["file"] = file
-        manifest.write_text(json.dumps(stored))
-        with pytest.raises(DataError, match="malformed"):
-            open_dataset(tiny)
-    for broken in ("", "[]", "{}", '{"format": "x"}', "[" * 100_000, '{"format": NaN}'):
-        manifest.write_text(broken)
-        with pytest.raises(DataError):
-            open_dataset(tiny)
+@pytest.mark.parametrize(("message", "change"), BAD_MANIFESTS.items(), ids=BAD_MANIFESTS)
+def test_a_manifest_that_was_changed_is_refused(
+    tiny: Path, message: str, change: Callable[[dict[str, Any]], object]
+) -> None:
+    stored = json.loads((tiny / "manifest.json").read_text())
+    change(stored)
+    (tiny / "manifest.json").write_text(json.dumps(stored))
+    with pytest.raises(DataError, match=message) as caught:
+        open_dataset(tiny)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ELSEWHERE)
+def test_a_manifest_that_points_elsewhere_is_refused(tiny: Path, file: str) -> None:
+    stored = json.loads((tiny / "manifest.json").read_text())
+    stored["parts"][0]["file"] = file
+    (tiny / "manifest.json").write_text(json.dumps(stored))
+    with pytest.raises(DataError, match="malformed"):
+        open_dataset(tiny)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": "x"}',
+        pytest.param("[" * 100_000, id="100,000 levels"),
+        '{"format": NaN}',
+    ],
+)
+def test_a_text_that_is_no_manifest_is_refused(tiny: Path, text: str) -> None:
+    (tiny / "manifest.json").write_text(text)
+    with pytest.raises(DataError):
+        open_dataset(tiny)

@@ -62,10 +62,9 @@ def test_days_are_read_from_a_table_in_any_usual_form(tmp_path: Path) -> None:
 
     read = read_days(file)
 
-    assert {name: [str(day) for day in own] for name, own in read.items()} == {
-        "A": ["2025-01-02", "2025-01-03"],
-        "B": ["2025-01-06"],
-    }
+    assert read.keys() == {"A", "B"}
+    assert list(map(str, read["A"])) == ["2025-01-02", "2025-01-03"]
+    assert list(map(str, read["B"])) == ["2025-01-06"]
     file.write_text("name,close\nA,1\n")
     with pytest.raises(DataError, match="no column of dates"):
         read_days(file)

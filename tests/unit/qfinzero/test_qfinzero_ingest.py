@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,10 +37,9 @@ from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.validation_rules import DatasetRefused, ProblemList
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from loops import not_empty
 from qfinzero_store_play import equal_bars
 from qfinzero_world import at, small_dataset, small_prices
-from tables import beside
+from tables import beside, on_each_row
 
 HEADER = "symbol,time,open,high,low,close,volume,transactions\n"
 DAY_BAR = "AVLN,2025-01-06,100,101.5,99.25,101,1000,7\n"
@@ -122,16 +122,10 @@ def bars_as_rows(symbol: str, bars: Bars) -> list[dict[str, Any]]:
         "volume": lambda volume: repr(volume).removesuffix(".0"),
         "transactions": str,
     }
-    return [
-        {
-            "symbol": symbol,
-            **{
-                name: texts.get(name, dollars)(values[row].item())
-                for name, values in columns.items()
-            },
-        }
-        for row in range(len(bars))
-    ]
+    written: dict[str, Any] = {"symbol": [symbol] * len(bars)}
+    for name, values in columns.items():
+        written[name] = map(texts.get(name, dollars), values.tolist())
+    return [dict(zip(written, row, strict=True)) for row in zip(*written.values(), strict=True)]
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -152,9 +146,11 @@ def write_small_market(base: Path) -> None:
                 key for key in small.bar_table if (key[0], key[2]) == (asset_class, resolution)
             ]
             if chosen:
-                rows = [row for key in chosen for row in bars_as_rows(key[1], small.bar_table[key])]
+                rows = chain.from_iterable(
+                    bars_as_rows(key[1], small.bar_table[key]) for key in chosen
+                )
                 name = f"{asset_class}_{resolution}.csv"
-                (base / name).write_text(to_csv(rows))
+                (base / name).write_text(to_csv(list(rows)))
                 bars.append({"file": name, "asset_class": asset_class, "resolution": resolution})
     contracts = [
         {"symbol": row.symbol, "listed": moment_text(row.listed_ns)} for row in small.contract_rows
@@ -177,10 +173,8 @@ def write_small_market(base: Path) -> None:
         ("events", small_dataset().calendars.rows),
         ("news", small_dataset().news.rows),
     )
-    tables |= {
-        f"{name}.jsonl": "".join(json.dumps(cells(row)) + "\n" for row in rows)
-        for name, rows in listed
-    }
+    for name, rows in listed:
+        tables[f"{name}.jsonl"] = "".join(json.dumps(cells(row)) + "\n" for row in rows)
     for name, text in tables.items():
         (base / name).write_text(text)
     spec = {
@@ -379,15 +373,17 @@ def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:
 # ---- bad rows
 
 
-def test_a_bad_cell_is_named_by_file_line_and_field(tmp_path: Path) -> None:
+@on_each_row
+def test_a_bad_cell_is_named_by_file_line_and_field(
+    tmp_path: Path, field: str, text: str, problem: str
+) -> None:
     cells = dict(zip(HEADER.strip().split(","), DAY_BAR.strip().split(","), strict=True))
     good = ",".join(cells.values())
-    for field, text, expected in not_empty(beside(__file__)["bad_cells"][1:]):
-        bad = ",".join((cells | {field: text}).values())
-        write(tmp_path, day__csv=f"{HEADER}{good.replace('-06', '-07')}\n\n{bad}\n{good}\n")
-        problems = problems_of(tmp_path, spec_of(bars=[stock_days()]))
-        assert problems[0].startswith(f"day.csv:4: {expected}"), problems
-        assert len({problem.split(":")[1] for problem in problems}) == 1
+    bad = ",".join((cells | {field: text}).values())
+    write(tmp_path, day__csv=f"{HEADER}{good.replace('-06', '-07')}\n\n{bad}\n{good}\n")
+    problems = problems_of(tmp_path, spec_of(bars=[stock_days()]))
+    assert problems[0].startswith(f"day.csv:4: {problem}"), problems
+    assert len({each.split(":")[1] for each in problems}) == 1
 
 
 def test_all_problems_are_counted_the_first_are_listed_and_nothing_is_written(
@@ -471,27 +467,25 @@ def test_rows_that_contradict_each_other_are_both_named(tmp_path: Path) -> None:
 GOOD = beside(__file__)["good_rows"]
 
 
-def test_a_good_row_is_read_and_a_bad_field_of_it_is_named(tmp_path: Path) -> None:
-    for kind, row in not_empty(GOOD.items()):
-        write(tmp_path, **{f"{kind}__json": json.dumps([row])})
-        assert read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path)[1].rows == {
-            kind: 1
-        }
-    for kind, change, expected in not_empty(beside(__file__)["bad_fields"][1:]):
-        change = {
-            name: "x" * 501 if value == "501 characters" else value
-            for name, value in change.items()
-        }
-        write(
-            tmp_path,
-            **{
-                f"{kind}__jsonl": f"{json.dumps(GOOD[kind])}\n\n{json.dumps(GOOD[kind] | change)}\n"
-            },
-        )
-        problems = problems_of(
-            tmp_path, spec_of(round=False, **{kind: [{"file": f"{kind}.jsonl"}]})
-        )
-        assert problems[0].startswith(f"{kind}.jsonl:3: {expected}"), problems
+@pytest.mark.parametrize(("kind", "row"), GOOD.items(), ids=GOOD)
+def test_a_good_row_is_read(tmp_path: Path, kind: str, row: dict[str, Any]) -> None:
+    write(tmp_path, **{f"{kind}__json": json.dumps([row])})
+    _, report = read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path)
+    assert report.rows == {kind: 1}
+
+
+@on_each_row
+def test_a_bad_field_of_a_row_is_named(
+    tmp_path: Path, table: str, change: dict[str, Any], problem: str
+) -> None:
+    change = {
+        name: "x" * 501 if value == "501 characters" else value for name, value in change.items()
+    }
+    good, bad = json.dumps(GOOD[table]), json.dumps(GOOD[table] | change)
+    write(tmp_path, **{f"{table}__jsonl": f"{good}\n\n{bad}\n"})
+    spec = spec_of(round=False, **{table: [{"file": f"{table}.jsonl"}]})
+    problems = problems_of(tmp_path, spec)
+    assert problems[0].startswith(f"{table}.jsonl:3: {problem}"), problems
 
 
 def test_lists_and_objects_in_csv_are_json_or_separated_by_semicolons(tmp_path: Path) -> None:
@@ -528,26 +522,32 @@ def test_json_is_strict(tmp_path: Path) -> None:
         assert problem.startswith(f"splits.jsonl:2: {expected}")
 
 
-def test_a_file_that_can_not_be_read_or_a_line_without_end_is_a_problem(tmp_path: Path) -> None:
+def test_a_line_without_end_is_a_problem(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "bomb.jsonl.gz", "wb", 1) as stream:
         stream.write(b"0" * (LONGEST_LINE + 1))
     (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "bomb.jsonl.gz"}]))
     assert problem == f"bomb.jsonl.gz:1: has more than {LONGEST_LINE} characters; write less"
-    for name, data in (
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
         ("x.csv.gz", b"no gzip"),
         ("x.csv", b"symbol,time\n\xff,1\n"),
         ("x.json", b"{}"),
         ("x.csv", b""),
-    ):
-        (tmp_path / name).write_bytes(data)
-        for spec in (
-            spec_of(splits=[{"file": name, "ignore": ["*"]}]),
-            spec_of(bars=[stock_days(name)]),
-        ):
-            assert problems_of(tmp_path, spec)[0].startswith(f"{name}:")
+    ],
+    ids=["no gzip", "no UTF-8", "no list", "no header"],
+)
+def test_a_file_that_can_not_be_read_is_a_problem(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    splits = spec_of(splits=[{"file": name, "ignore": ["*"]}])
+    assert problems_of(tmp_path, splits)[0].startswith(f"{name}:")
+    assert problems_of(tmp_path, spec_of(bars=[stock_days(name)]))[0].startswith(f"{name}:")
 
 
-def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["day.csv.gz", "bom.csv", "day.jsonl", "day.json"])
+def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path, name: str) -> None:
     plain = read_days(tmp_path, HEADER + DAY_BAR)[0].prices.bar_table["stock", "AVLN", "day"]
     (tmp_path / "day.csv.gz").write_bytes(gzip.compress((HEADER + DAY_BAR).encode()))
     (tmp_path / "bom.csv").write_bytes(
@@ -564,9 +564,8 @@ def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path) -> None:
         "transactions": 7,
     }
     write(tmp_path, day__jsonl=json.dumps(row) + "\n", day__json=json.dumps([row]))
-    for name in ("day.csv.gz", "bom.csv", "day.jsonl", "day.json"):
-        read, _ = read_files(spec_of(bars=[stock_days(name)]), tmp_path)
-        assert equal_bars(read.prices.bar_table["stock", "AVLN", "day"], plain), name
+    read, _ = read_files(spec_of(bars=[stock_days(name)]), tmp_path)
+    assert equal_bars(read.prices.bar_table["stock", "AVLN", "day"], plain)
 
 
 def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
@@ -611,27 +610,32 @@ def test_a_spec_is_yaml_or_json_and_strict(tmp_path: Path) -> None:
     (tmp_path / "ingest.json").write_text('{"timezone": "UTC", "timezone": "Asia/Shanghai"}')
     with pytest.raises(ConfigError, match="stands twice"):
         load_spec(tmp_path / "ingest.json")
-    (tmp_path / "ingest.json").write_text("{")
+
+
+@pytest.mark.parametrize("name", ["cut.json", "none.json", "none.yaml", "pipe.json"])
+def test_a_spec_that_can_not_be_read_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "cut.json").write_text("{")
     os.mkfifo(tmp_path / "pipe.json")
-    for name in ("ingest.json", "none.json", "none.yaml", "pipe.json"):
-        with pytest.raises(ConfigError):
-            load_spec(tmp_path / name)
+    with pytest.raises(ConfigError):
+        load_spec(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names"), [("?.csv", ["a.csv", "b.csv"]), ("bars[1].csv", ["bars[1].csv"])]
+)
 def test_a_file_is_named_by_a_pattern_or_by_its_own_name_with_any_characters(
-    tmp_path: Path,
+    tmp_path: Path, pattern: str, names: list[str]
 ) -> None:
     for name in ("b.csv", "a.csv", "bars[1].csv"):
         (tmp_path / name).write_text("")
-    for pattern, names in (("?.csv", ["a.csv", "b.csv"]), ("bars[1].csv", ["bars[1].csv"])):
-        assert files_of(tmp_path, pattern) == [(tmp_path / name, name) for name in names]
-        elsewhere = files_of(Path("elsewhere"), str(tmp_path / pattern))
-        assert elsewhere == [(tmp_path / name, str(tmp_path / name)) for name in names]
+    assert files_of(tmp_path, pattern) == [(tmp_path / name, name) for name in names]
+    elsewhere = files_of(Path("elsewhere"), str(tmp_path / pattern))
+    assert elsewhere == [(tmp_path / name, str(tmp_path / name)) for name in names]
 
 
-def test_a_spec_that_can_not_be_followed_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, day__txt="")
-    for given_fields, expected in (
+@pytest.mark.parametrize(
+    ("given_fields", "expected"),
+    [
         ({"bars": [stock_days("none.csv")]}, "none.csv: no such file"),
         ({"bars": [stock_days("*.csv")]}, "no such file"),
         ({"bars": [stock_days("**.csv")]}, "no such file"),
@@ -640,10 +644,15 @@ def test_a_spec_that_can_not_be_followed_is_refused(tmp_path: Path) -> None:
         ({"default_as_of": "soon"}, "default_as_of: expected a moment"),
         ({"default_as_of": None}, "a new dataset needs one"),
         ({"currency": ""}, "currency: expected a code such as USD, CNY or USDT, was ''"),
-    ):
-        with pytest.raises(ConfigError, match=expected):
-            ingest_dataset(spec_of(**given_fields), tmp_path, tmp_path / "out")
-        assert not (tmp_path / "out").exists()
+    ],
+)
+def test_a_spec_that_can_not_be_followed_is_refused(
+    tmp_path: Path, given_fields: dict[str, Any], expected: str
+) -> None:
+    write(tmp_path, day__txt="")
+    with pytest.raises(ConfigError, match=expected):
+        ingest_dataset(spec_of(**given_fields), tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_short_row_that_is_not_text_is_a_problem_and_prints_nothing(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +68,11 @@ def items(suite: Suite) -> tuple[BenchmarkItem, ...]:
 
 
 def text_of(made: Sequence[BenchmarkItem]) -> str:
-    return dumps_canonical(
-        [
-            [
-                task_to_row(item.task),
-                item.as_of_ns,
-                [[call.tool, call.args] for call in (*item.setup, *item.gold)],
-            ]
-            for item in made
-        ]
-    )
+    rows = []
+    for item in made:
+        calls = [[call.tool, call.args] for call in (*item.setup, *item.gold)]
+        rows.append([task_to_row(item.task), item.as_of_ns, calls])
+    return dumps_canonical(rows)
 
 
 @both
@@ -93,8 +88,9 @@ def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_
     assert suite == "calling" or text_of(make_items(embedded_dataset(0), suite, 1)) != text_of(
         items(suite)
     )
-    weights = [template.weight for file in load_templates(suite) for template in file.templates]
-    assert len(items(suite)) == sum(weights) >= {"calling": 300, "planning": 100}[suite]
+    templates = chain.from_iterable(file.templates for file in load_templates(suite))
+    weight = sum(template.weight for template in templates)
+    assert len(items(suite)) == weight >= {"calling": 300, "planning": 100}[suite]
 
 
 def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
@@ -192,7 +188,8 @@ def test_the_paper_rules_know_the_tools_that_there_are() -> None:
 
 
 def test_every_service_is_called_for() -> None:
-    called = {call.tool for suite in SUITES for item in items(suite) for call in item.gold}
+    calls = chain.from_iterable(item.gold for item in chain(*map(items, SUITES)))
+    called = {call.tool for call in calls}
     left_out = {operation.name for operation in catalogue().operations} - called
     assert left_out == {
         "ESP.calendar.coverage",
@@ -354,9 +351,10 @@ def test_a_template_file_with_an_unknown_field_is_an_error_that_names_the_place(
 
 CALLING_ROW: dict[str, Any] = beside(__file__)["calling_row"]
 FILES = [
-    f"{suite}_tasks{names}_public.jsonl"
-    for suite in ("calling", "planning")
-    for names in ("", "_esp")
+    "calling_tasks_public.jsonl",
+    "calling_tasks_esp_public.jsonl",
+    "planning_tasks_public.jsonl",
+    "planning_tasks_esp_public.jsonl",
 ]
 
 

@@ -38,19 +38,23 @@ def raw(served: Served, path: str, **headers: str) -> tuple[int, dict[str, str],
         connection.close()
 
 
-def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(served: Served) -> None:
-    for path in ("/", "/health", "/playground", "/terminal/"):
-        status, headers, text = raw(served, path, Accept="text/html")
-        assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
-        policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "connect-src 'self'" in policy
-        assert "frame-ancestors 'none'" in policy
-        assert "unsafe" not in policy
-        assert "img-src" not in policy  # so that default-src forbids images
-        assert "http://" not in text
-        assert headers["x-content-type-options"] == "nosniff"
+@pytest.mark.parametrize("path", ["/", "/health", "/playground", "/terminal/"])
+def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(
+    served: Served, path: str
+) -> None:
+    status, headers, text = raw(served, path, Accept="text/html")
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "img-src" not in policy  # so that default-src forbids images
+    assert "http://" not in text
+    assert headers["x-content-type-options"] == "nosniff"
 
+
+def test_a_program_gets_json_in_place_of_pages(served: Served) -> None:
     index = json.loads(raw(served, "/", Accept="application/json")[2])
     assert index["pages"] == ["/health", "/playground", "/terminal/"]
     assert "folders" in json.loads(raw(served, "/health")[2])
@@ -91,9 +95,9 @@ def test_what_a_browser_sends_is_checked(
     assert answer.error["field"] == field
 
 
-def test_files_of_the_server_are_not_reached_by_a_name(served: Served) -> None:
-    for name in ("..%2fsettings.py", "health.html", "x"):
-        assert raw(served, f"/playground/assets/{name}")[0] == 404
+@pytest.mark.parametrize("name", ["..%2fsettings.py", "health.html", "x"])
+def test_files_of_the_server_are_not_reached_by_a_name(served: Served, name: str) -> None:
+    assert raw(served, f"/playground/assets/{name}")[0] == 404
 
 
 def test_every_component_is_probed_and_leaves_nothing_behind(served: Served) -> None:

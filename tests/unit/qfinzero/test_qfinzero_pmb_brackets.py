@@ -184,12 +184,9 @@ def test_a_bracket_on_the_wrong_side_is_refused(prices: dict[str, float], field:
 def test_a_modified_order_stays_on_its_side_of_the_bracket() -> None:
     play = bracket(CALM, CALM, kind="LIMIT", limit_price=99.0)
     for limit in (95.0, 110.0):
-        assert (
-            refused(
-                play.call, "order.modify", order_id="ord-000001", updates={"limit_price": limit}
-            ).field
-            == "updates"
-        )
+        updates = {"limit_price": limit}
+        error = refused(play.call, "order.modify", order_id="ord-000001", updates=updates)
+        assert error.field == "updates"
     play.call("order.modify", order_id="ord-000001", updates={"limit_price": 109.99})
 
 

@@ -221,10 +221,12 @@ def test_the_debt_of_a_bankrupt_account_stays_and_all_its_figures_are_reported()
 
 def test_the_greatest_amounts_that_are_taken_are_exact() -> None:
     """$1,000,000,000 at 1% of margin carry 100,000 shares at $999,999.99 to the cent."""
-    margin = dict.fromkeys(
-        (f"{side}_{kind}_pct" for side in ("long", "short") for kind in ("initial", "maintenance")),
-        1,
-    )
+    margin = {
+        "long_initial_pct": 1,
+        "long_maintenance_pct": 1,
+        "short_initial_pct": 1,
+        "short_maintenance_pct": 1,
+    }
     lent = [BorrowRow("AVLN", EARLY, 10**9, 10_000)]
     trader = by_days(
         {"AVLN": [999_999.99] * 5}, 10**9, days=4, config={"margin": margin}, borrow_rows=lent

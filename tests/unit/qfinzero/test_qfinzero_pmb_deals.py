@@ -139,29 +139,34 @@ def test_a_stock_that_ended_before_it_ever_had_a_price_is_no_obstacle() -> None:
     assert (play.held("BRKT"), play.equity) == (100, 1_000_000)
 
 
-def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_reports_it(
-    tmp_path: Path,
-) -> None:
+def test_without_a_row_a_position_stays_at_its_last_price() -> None:
     play, endings = ended(None)
     assert (endings, play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == ([], 101, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("rows", "warnings"),
+    [
+        ([], ["AVLN has no bars after 2025-01-06, and no row says"]),
+        ([deal(124.0)], []),
+    ],
+    ids=["without a row", "with a row"],
+)
+def test_the_check_reports_a_stock_that_ends_without_a_row(
+    tmp_path: Path, rows: list[DealRow], warnings: list[str]
+) -> None:
     bars = {
         "AVLN": table(DAYS, [FLAT] * 2),
         "BRKT": table([*DAYS, MIDNIGHT + 46 * DAY], [FLAT] * 3),
     }
-    for rows, warnings in (
-        ([], ["AVLN has no bars after 2025-01-06, and no row says"]),
-        ([deal(124.0)], []),
-    ):
-        dataset = market(bars, "day", deal_rows=rows)
-        prices = dataset.prices
-        assert isinstance(prices, MemoryPrices)
-        folder = tmp_path / str(len(rows))
-        save_dataset(folder, prices, [], [], dataset.info)
-        assert [finding.message[:50] for finding in check_dataset(folder)] == warnings
-        assert list(open_dataset(folder).prices.deals("AVLN", EARLY)) == rows
-        assert (folder / "tables/deals.parquet").exists() == bool(rows), (
-            "a dataset without deals is as it was"
-        )
+    dataset = market(bars, "day", deal_rows=rows)
+    prices = dataset.prices
+    assert isinstance(prices, MemoryPrices)
+    save_dataset(tmp_path / "saved", prices, [], [], dataset.info)
+    assert [finding.message[:50] for finding in check_dataset(tmp_path / "saved")] == warnings
+    assert list(open_dataset(tmp_path / "saved").prices.deals("AVLN", EARLY)) == rows
+    # a dataset without deals is as it was
+    assert (tmp_path / "saved" / "tables" / "deals.parquet").exists() == bool(rows)
 
 
 @pytest.mark.parametrize(

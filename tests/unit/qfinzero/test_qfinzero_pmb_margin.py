@@ -155,20 +155,27 @@ def test_closing_is_allowed_even_under_water_and_under_a_call() -> None:
     )
 
 
-def test_shares_that_can_not_be_borrowed_can_not_be_sold_short_and_buying_back_needs_no_locate() -> (
-    None
-):
-    held = account(100_000, {OTHER: -60})
-    for trades, lent, code in (
+@pytest.mark.parametrize(
+    ("trades", "lent", "code"),
+    [
         (wanted("SELL", 1, 100), {}, NO_LOCATE),
         (wanted("SELL", 40, 50, OTHER), {"BRKT": 100}, ""),
         (wanted("SELL", 41, 50, OTHER), {"BRKT": 100}, NO_LOCATE),
         (wanted("BUY", 30, 50, OTHER), {}, ""),
-    ):
-        assert code_of(held, trades, circumstances=TradeCircumstances(TODAY, lent)) == code
+    ],
+    ids=["none to borrow", "the last to borrow", "one too many", "buying back"],
+)
+def test_shares_that_can_not_be_borrowed_can_not_be_sold_short_and_buying_back_needs_no_locate(
+    trades: Trades, lent: dict[str, int], code: str
+) -> None:
+    held = account(100_000, {OTHER: -60})
+    assert code_of(held, trades, circumstances=TradeCircumstances(TODAY, lent)) == code
+
+
+@pytest.mark.parametrize(("lent", "code"), [(199, NO_LOCATE), (200, "")])
+def test_a_sale_through_zero_needs_a_locate_for_what_is_sold_short(lent: int, code: str) -> None:
     through_zero = account(0, {STOCK: 100}), wanted("SELL", 300, 100), AT_100
-    assert code_of(*through_zero, TradeCircumstances(TODAY, {"AVLN": 199})) == NO_LOCATE
-    assert code_of(*through_zero, TradeCircumstances(TODAY, {"AVLN": 200})) == ""
+    assert code_of(*through_zero, TradeCircumstances(TODAY, {"AVLN": lent})) == code
 
 
 def test_an_option_whose_underlying_has_no_price_can_not_be_written() -> None:
@@ -199,8 +206,8 @@ def test_a_refusal_names_the_missing_amount() -> None:
 def test_a_cash_account_does_not_buy_with_sales_that_have_not_settled() -> None:
     held = account(10_000, type="CASH")
     held.unsettled = [(TOMORROW, e4(4_000))]
-    for day, power in ((TODAY, 6_000), (TOMORROW, 10_000)):
-        assert margin_state(held, AT_100, RULES, day).buying_power_e4 == e4(power)
+    assert margin_state(held, AT_100, RULES, TODAY).buying_power_e4 == e4(6_000)
+    assert margin_state(held, AT_100, RULES, TOMORROW).buying_power_e4 == e4(10_000)
     assert code_of(held, wanted("BUY", 60, 100)) == ""
     assert code_of(held, wanted("BUY", 61, 100)) == "UNSETTLED_FUNDS"
     assert code_of(held, wanted("BUY", 101, 100)) == NO_POWER
@@ -235,17 +242,16 @@ def test_the_call_comes_when_equity_falls_below_maintenance() -> None:
     )
 
 
-def test_liquidation_sells_just_enough() -> None:
+@pytest.mark.parametrize(("qty", "is_met"), [(30, False), (31, True)])
+def test_liquidation_sells_just_enough(qty: int, is_met: bool) -> None:
     """Each share sold at $99 lowers maintenance by $24.75 and costs $0.0104 of slippage and fee:
     30.3 of them lift $750.
     """
     held, prices = account(-75_000, {STOCK: 1_000}), marks(AVLN=99)
     assert margin_state(held, prices, RULES).deficit_e4 == e4(24_750 - 24_000)
     assert liquidation_plan(held, prices, RULES) == ((STOCK, "SELL", 31),)
-    for qty, met in ((30, False), (31, True)):
-        sold = account(-75_000, {STOCK: 1_000})
-        trade(sold, prices, wanted("SELL", qty, 98.9895))
-        assert (margin_state(sold, prices, RULES).deficit_e4 == 0) == met
+    trade(held, prices, wanted("SELL", qty, 98.9895))
+    assert (margin_state(held, prices, RULES).deficit_e4 == 0) == is_met
 
 
 def test_liquidation_takes_the_position_that_needs_the_least_trading() -> None:
@@ -343,17 +349,21 @@ def test_liquidation_closes_only_positions_and_ends_the_deficit_of_a_solvent_acc
 # ---- financing and settlement
 
 
-def test_interest_is_actual_over_360_and_rounded_up() -> None:
-    for debit, days, interest in (
-        (36_000, 1, 7),
-        (10_000, 3, 5.8334),
-        (0.0001, 1, 0.0001),
-        (0, 3, 0),
-    ):
-        assert debit_interest_e4(e4(debit), days, 700) == e4(interest)
-    assert debit_interest_e4(e4(10_000), 7, 100) == e4(1.9445), (
-        "a broker's price list: $10,000 short at 1% for seven days is $1.94"
-    )
+@pytest.mark.parametrize(
+    ("debit", "days", "rate_bps", "interest"),
+    [
+        (36_000, 1, 700, 7),
+        (10_000, 3, 700, 5.8334),
+        (0.0001, 1, 700, 0.0001),
+        (0, 3, 700, 0),
+        # a broker's price list: $10,000 short at 1% for seven days is $1.94
+        (10_000, 7, 100, 1.9445),
+    ],
+)
+def test_interest_is_actual_over_360_and_rounded_up(
+    debit: float, days: int, rate_bps: int, interest: float
+) -> None:
+    assert debit_interest_e4(e4(debit), days, rate_bps) == e4(interest)
 
 
 def test_proceeds_of_short_sales_do_not_pay_for_purchases_and_a_weekend_costs_three_days() -> None:
@@ -366,10 +376,13 @@ def test_proceeds_of_short_sales_do_not_pay_for_purchases_and_a_weekend_costs_th
     assert (interest, fees) == (e4(7 * 3), {"BRKT": e4(50_000 * 0.12 * 3 / 360)})
 
 
-def test_sales_settle_on_the_next_trading_day() -> None:
-    # the 9th is no trading day, the 11th a Saturday
-    for sold, settled in ((6, 7), (8, 10), (10, 13)):
-        assert settlement_day(trading_hours(), date(2025, 1, sold)) == date(2025, 1, settled)
+# the 9th is no trading day, the 11th a Saturday
+@pytest.mark.parametrize(("sold", "settled"), [(6, 7), (8, 10), (10, 13)])
+def test_sales_settle_on_the_next_trading_day(sold: int, settled: int) -> None:
+    assert settlement_day(trading_hours(), date(2025, 1, sold)) == date(2025, 1, settled)
+
+
+def test_what_has_not_settled_is_no_settled_cash() -> None:
     held = account(1_000, type="CASH")
     held.unsettled = [(TODAY, e4(100)), (TOMORROW, e4(200))]
     assert held.settled_e4(TODAY) == e4(800)

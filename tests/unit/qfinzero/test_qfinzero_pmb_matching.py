@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from datetime import date
 
 import numpy as np
@@ -245,14 +246,7 @@ def test_the_next_tick_of_an_order_is_the_first_at_which_it_can_act(
 
 def frame_of(bars: list[Bar | None]) -> DayFrame:
     """A day of some minutes with one stock, or the call instead."""
-    rows = [
-        (
-            (0,) * 5
-            if each is None
-            else tuple(getattr(each, name) for name in Bar.__dataclass_fields__)
-        )
-        for each in bars
-    ]
+    rows = [(0,) * 5 if each is None else astuple(each) for each in bars]
     values = np.array(rows, np.int64)[:, None, :]
     starts = OPEN + np.arange(len(bars), dtype=np.int64) * MINUTE
     parts = [values[:, :, index] for index in range(5)]

@@ -4,6 +4,7 @@ greatest loss by brute force.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
@@ -32,9 +33,8 @@ Rows = list[list[Any]]
 
 def holdings(rows: Rows) -> Options:
     """Options of a table: right, strike, contracts, price, and NEAR or FAR."""
-    return [
-        held(*row[:4], *({"NEAR": NEAR, "FAR": FAR}[expiry] for expiry in row[4:])) for row in rows
-    ]
+    expiries = {"NEAR": NEAR, "FAR": FAR}
+    return [held(*row[:4], *map(expiries.__getitem__, row[4:])) for row in rows]
 
 
 def required(*options: OptionHolding, spot: float, shares: int = 0) -> float:
@@ -119,6 +119,11 @@ OPTIONS = st.lists(
 )
 
 
+def loss_of_legs(legs: Iterable[tuple[OptionContract, int]], spot: float) -> int:
+    """Loss per share of contracts that are exercised at a price, in ten-thousandths of a dollar."""
+    return -sum(qty * terms.intrinsic_e4(e4(spot)) for terms, qty in legs)
+
+
 @given(OPTIONS, st.integers(60, 140).map(float), st.sampled_from((0, 100, 300, -200)))
 def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_than_none(
     options: Options, spot: float, shares: int
@@ -140,10 +145,7 @@ def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_t
             used.setdefault(terms, []).append(qty)
         if group.strategy == "SPREAD":
             assert len({terms.expiry for terms, qty in group.legs if qty < 0}) == 1
-            losses = [
-                -sum(100 * qty * terms.intrinsic_e4(e4(at)) for terms, qty in group.legs)
-                for at in range(261)
-            ]
+            losses = [100 * loss_of_legs(group.legs, at) for at in range(261)]
             assert group.required_e4 == max(0, *losses)
     for option in options:
         legs = used.get(option.contract, [])
@@ -171,13 +173,8 @@ def test_a_set_of_limited_risk_never_requires_less_than_it_can_lose_unless_that_
         legs[right, bought] = legs.get((right, bought), 0) + qty
     options = [held(right, strike * 5, qty, 0) for (right, strike), qty in legs.items() if qty]  # type: ignore[arg-type]
     groups = margin_groups(options, 0, e4(100), RULES)
-    worst = (
-        max(
-            -sum(option.qty * option.contract.intrinsic_e4(e4(at)) for option in options)
-            for at in range(221)
-        )
-        * 100
-    )
+    contracts = [(option.contract, option.qty) for option in options]
+    worst = 100 * max(loss_of_legs(contracts, at) for at in range(221))
     if all(group.strategy == "SPREAD" for group in groups):
         assert required_e4(groups) >= worst
     assert greatest_loss_e4({option.contract: option.qty for option in options}) == max(0, worst)

@@ -70,9 +70,8 @@ def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) ->
     first = hours.row_of(date(2025, 7, 2))
     assert first is not None
     # July 3 closes early
-    ticks = [
-        int(tick) for row in range(first, first + 4) for tick in bar_times(hours, row, frequency)[1]
-    ]
+    of_days = [bar_times(hours, row, frequency)[1] for row in range(first, first + 4)]
+    ticks = [int(tick) for tick in np.concatenate(of_days)]
     before = ticks_by(hours, ticks[0] - 1, frequency)
     assert [tick_at(hours, before + 1 + index, frequency) for index in range(len(ticks))] == ticks
     assert [ticks_by(hours, tick, frequency) for tick in ticks] == list(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -218,33 +218,50 @@ def test_an_unknown_tolerance_is_an_error() -> None:
         score(task(wrong), [], RUN)
 
 
-def test_impossible_times_are_none() -> None:
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "9999-12-31T23:59:59-23:59",
         "0001-01-01T00:00:00+14:00",
         "2024-03-04T25:00:00",
         "2024-03-04T",
         "x" * 100,
-    ):
-        assert instant_of(text) is None
+    ],
+)
+def test_an_impossible_time_is_none(text: str) -> None:
+    assert instant_of(text) is None
+
+
+def test_no_time_is_within_one() -> None:
     assert not is_within([], "2024-03-04", "exact")
 
 
 # ---- refusals and answers that are none
 
 
-def test_a_refusal_earns_everything_where_none_can_be_done_and_anything_else_misses_it() -> None:
-    for answer in ([], [called("REFUSE")], [predicted_call("cannot_comply"), called(" None ")]):
-        assert score(REFUSAL, answer, RUN).overall == 100
-    for answer in (
+@pytest.mark.parametrize(
+    "answer",
+    [[], [called("REFUSE")], [predicted_call("cannot_comply"), called(" None ")]],
+    ids=["nothing", "a refusal", "two refusals"],
+)
+def test_a_refusal_earns_everything_where_nothing_can_be_done(answer: list[Any]) -> None:
+    assert score(REFUSAL, answer, RUN).overall == 100
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
         [predicted_call(DAILY)],
         [predicted_call("REFUSE"), predicted_call(DAILY)],
         ["REFUSE"],
         [None],
-    ):
-        scores = score(REFUSAL, answer, RUN)
-        assert scores.overall == 0
-        assert "missed_refusal" in scores.failure_modes
+    ],
+    ids=["a call", "a refusal and a call", "a text", "null"],
+)
+def test_anything_else_misses_the_refusal(answer: list[Any]) -> None:
+    scores = score(REFUSAL, answer, RUN)
+    assert scores.overall == 0
+    assert "missed_refusal" in scores.failure_modes
 
 
 @pytest.mark.parametrize("gold", [REFUSAL, THREE])
@@ -269,11 +286,18 @@ def test_an_item_that_is_no_call_is_reported_and_earns_nothing() -> None:
     for item in (None, 5, rate, [], {}, *broken, *unfit):
         scores = score(task(RATES), [item], RUN)
         assert (three(scores), scores.failure_modes) == ((0, 0, 0), ("malformed_call",))
-    for call in (
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
         {"tool": "PMB.account.positions"},
         {"tool_name": "PMB.account.positions", "params": None},
-    ):
-        assert score(task(POSITIONS), [call], RUN).overall == 100
+    ],
+    ids=["without parameters", "null parameters"],
+)
+def test_a_call_without_parameters_is_one(call: dict[str, Any]) -> None:
+    assert score(task(POSITIONS), [call], RUN).overall == 100
 
 
 # ---- failure modes and reported figures
@@ -405,11 +429,11 @@ def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer:
     most = max(
         Counter(repr((call.tool, call.required, call.times)) for call in gold.calls).values()
     )
-    full = max(
-        sum(three(score(task(call), [item], RUN)) == (1, 1, 1) for call in gold.calls)
-        for item in answer
-    )
-    enough = [*answer, *[answer[0]] * max(most, full)]
+
+    def n_matched(item: Any) -> int:
+        return sum(three(score(task(call), [item], RUN)) == (1, 1, 1) for call in gold.calls)
+
+    enough = [*answer, *[answer[0]] * max(most, *map(n_matched, answer))]
     assert three(score(gold, [*enough, answer[0]], RUN)) == three(score(gold, enough, RUN))
 
 
@@ -434,23 +458,20 @@ def test_the_alignment_is_the_best_of_all_in_lexicographic_order(
     rows: int, columns: int, data: Any
 ) -> None:
     merits = {
-        (row, column): data.draw(st.tuples(small.map(lambda value: value + 1), small, small))
-        for row in range(rows)
-        for column in range(columns)
+        pair: data.draw(st.tuples(small.map(lambda value: value + 1), small, small))
+        for pair in product(range(rows), range(columns))
         if data.draw(st.booleans())
     }
 
-    def total(pairs: Sequence[tuple[int, int]]) -> tuple[Fraction, ...]:
-        return tuple(
-            sum((merits[pair][index] for pair in pairs), Fraction(0)) for index in range(3)
-        )
+    def total(pairs: Iterable[Any]) -> tuple[Fraction, ...]:
+        earned = [merits[pair] for pair in pairs if pair in merits]
+        return tuple(map(sum, zip((Fraction(0),) * 3, *earned, strict=True)))
 
     slots = [*range(columns), *[None] * rows]
-    every = [
-        [pair for pair in enumerate(chosen) if pair in merits]
-        for chosen in permutations(slots, rows)
-    ]
-    assert total(list(align(rows, merits).items())) == max(total(pairs) for pairs in every)  # type: ignore[arg-type]
+    best = max(total(enumerate(chosen)) for chosen in permutations(slots, rows))
+    aligned = align(rows, merits).items()
+    assert aligned <= merits.keys()
+    assert total(aligned) == best
 
 
 @given(

@@ -202,22 +202,25 @@ def test_values_compare_as_the_public_code_does(
     assert reference_value(given_value, expected, PLANNING_RULES) == pytest.approx(planning)
 
 
-def test_times_of_other_forms_can_not_be_read_final_z_are_dropped_and_a_date_is_its_midnight() -> (
-    None
-):
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "2024-03-04T09:30:00+00:00",
         "2024-03-04T09:30:00.000",
         "2024-03-04 09:30:00",
         "2024/03/04",
         "",
-    ):
-        assert reference_time(text) is None
-    assert (
-        reference_time("2024-03-04ZZ")
-        == reference_time("2024-03-04T00:00")
-        == reference_time("2024-03-04T00:00:00Z")
-    )
+    ],
+)
+def test_a_time_of_another_form_can_not_be_read(text: str) -> None:
+    assert reference_time(text) is None
+
+
+def test_final_z_are_dropped_and_a_date_is_its_midnight() -> None:
+    midnight = reference_time("2024-03-04T00:00")
+    assert midnight is not None
+    assert reference_time("2024-03-04ZZ") == midnight
+    assert reference_time("2024-03-04T00:00:00Z") == midnight
 
 
 @on_each_row
@@ -298,26 +301,21 @@ def test_no_answer_makes_the_reference_scorers_raise(
         assert all(0 <= value <= 1 for value in (scores.tm, scores.pa, scores.ta))
 
 
-def test_calls_that_are_none_and_values_too_deep_to_print_match_nothing() -> None:
-    for call in (
-        None,
-        RATE,
-        called(None),
-        called([RATE]),
-        predicted_call(None),
-        predicted_call(["x"]),
-        7,
-    ):
-        assert score_calling(task(RATES), [call]).tm == 0
-        # a call without a name still has no wrong method
-        assert score_planning(task(RATES), [call], RUN).tm <= 0.2
+@pytest.mark.parametrize(
+    "call",
+    [None, RATE, called(None), called([RATE]), predicted_call(None), predicted_call(["x"]), 7],
+    ids=str,
+)
+def test_what_is_no_call_matches_nothing(call: Any) -> None:
+    assert score_calling(task(RATES), [call]).tm == 0
+    # a call without a name still has no wrong method
+    assert score_planning(task(RATES), [call], RUN).tm <= 0.2
+
+
+def test_a_value_too_deep_to_print_matches_nothing() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
     assert score_calling(task(RATES), [called(RATE, {"tenors": deep})]).pa == 0
-    assert (
-        score_planning(
-            task(BARS), [predicted_call(DAILY, {"start": deep, "tickers": deep})], RUN
-        ).pa
-        == 0
-    )
+    daily = predicted_call(DAILY, {"start": deep, "tickers": deep})
+    assert score_planning(task(BARS), [daily], RUN).pa == 0

@@ -176,8 +176,8 @@ FOREIGN = {"tool": "PMB.order.place", "arguments": {**ORDER, "session_id": "sess
 
 def test_leaving_out_a_default_equals_giving_it() -> None:
     assert written(1, placed(time_in_force=None)).scores["paper_pa"] == 1.0
-    for changes in ({"time_in_force": "GTC"}, {"side": None}):
-        assert written(1, placed(**changes)).scores["paper_pa"] < 1.0
+    assert written(1, placed(time_in_force="GTC")).scores["paper_pa"] < 1.0
+    assert written(1, placed(side=None)).scores["paper_pa"] < 1.0
 
 
 @on_each_row
@@ -187,7 +187,7 @@ def test_defaults_with_an_effect_are_filled_in_where_arguments_leave_them_out(
     assert with_defaults(tool, given) == filled
 
 
-def test_defaults_of_nested_objects_and_of_every_operation_are_those_of_the_service() -> None:
+def test_defaults_of_nested_objects_are_those_of_the_service() -> None:
     config = {"execution_config": {"fees": {"stock_per_share_e4": 0}}}
     fees = with_defaults("PMB.session.create", config)["execution_config"]["fees"]
     assert fees == {
@@ -197,11 +197,14 @@ def test_defaults_of_nested_objects_and_of_every_operation_are_those_of_the_serv
     }
     assert "horizon_minutes" not in with_defaults("ESP.events.query", {"mode": "window"})
     assert with_defaults("ESP.events.query", {})["horizon_minutes"] == 60
-    for operation in catalogue().operations:
-        schemas = operation.parameters["properties"]
-        assert with_defaults(operation.name, {}) == {
-            name: schema["default"] for name, schema in schemas.items() if "default" in schema
-        }
+
+
+@pytest.mark.parametrize("name", [operation.name for operation in catalogue().operations])
+def test_defaults_of_every_operation_are_those_of_the_service(name: str) -> None:
+    schemas = catalogue().find(name).parameters["properties"]
+    assert with_defaults(name, {}) == {
+        argument: schema["default"] for argument, schema in schemas.items() if "default" in schema
+    }
 
 
 def test_ids_of_the_situation_are_counted_next_to_the_scores_and_by_the_public_rules() -> None:
@@ -240,17 +243,20 @@ def test_an_answer_is_exact_where_nothing_is_wrong_absent_or_too_much() -> None:
     assert written(0, DAILY_CALL, STEP_CALL).scores["paper_overall"] == 100.0
 
 
-def test_exact_is_a_share_with_wilsons_interval_by_category_and_difficulty() -> None:
+@pytest.mark.parametrize("rules", ["paper", "reference"])
+def test_exact_is_a_share_with_wilsons_interval_by_category_and_difficulty(rules: str) -> None:
     records = sit(task_of("qfinzero_calling_text"), Scripted(written=[DAILY_CALL]))
-    for rules in ("paper", "reference"):
-        exact = task_of("qfinzero_calling_text", rules=rules).summarise(records)["exact"]
-        assert (exact.value, exact.n, exact.baseline) == (0.25, 4, 0.25)
-        assert exact.interval == wilson(1, 4, 0.95)
-        assert exact.detail["by_category"]["order"] == {"n": 2, "value": 0.0}
-        assert exact.detail["by_difficulty"] == {
-            "easy": {"n": 2, "value": 0.5},
-            "hard": {"n": 2, "value": 0.0},
-        }
+    exact = task_of("qfinzero_calling_text", rules=rules).summarise(records)["exact"]
+    assert (exact.value, exact.n, exact.baseline) == (0.25, 4, 0.25)
+    assert exact.interval == wilson(1, 4, 0.95)
+    assert exact.detail["by_category"]["order"] == {"n": 2, "value": 0.0}
+    assert exact.detail["by_difficulty"] == {
+        "easy": {"n": 2, "value": 0.5},
+        "hard": {"n": 2, "value": 0.0},
+    }
+
+
+def test_exact_stands_next_to_the_headline() -> None:
     assert list(task_of("qfinzero_calling_text").scores)[:2] == ["overall", "exact"]
 
 
@@ -405,12 +411,15 @@ def test_the_tools_in_text_tell_no_limits_of_length_and_the_cursor_once() -> Non
         assert word not in text
     assert text.count('"cursor"') == 1
     assert '"cursor"' in text.partition("## ESP.events.stream\n")[2].partition("\n## ")[0]
-    for each in catalogue().operations:
-        schema = json.loads(
-            text.partition(f"## {each.name}\n")[2].partition("\n## ")[0].partition("Arguments: ")[2]
-        )
-        assert set(schema["properties"]) | {"cursor"} == set(each.properties) | {"cursor"}
-        assert schema["required"] == list(each.required)
+
+
+@pytest.mark.parametrize("name", [operation.name for operation in catalogue().operations])
+def test_the_tools_in_text_have_the_arguments_of_their_operation(name: str) -> None:
+    operation = catalogue().find(name)
+    section = tools_text().partition(f"## {name}\n")[2].partition("\n## ")[0]
+    schema = json.loads(section.partition("Arguments: ")[2])
+    assert set(schema["properties"]) | {"cursor"} == set(operation.properties) | {"cursor"}
+    assert schema["required"] == list(operation.required)
 
 
 @pytest.mark.parametrize(
@@ -440,20 +449,17 @@ def test_the_question_tells_ids_and_terms_of_the_session_but_not_what_it_holds()
     )
 
 
-def test_only_text_describes_the_tools_and_only_native_offers_them() -> None:
-    for variant in VARIANTS:
-        sample = sample_set_of(task_of(variant)).sample(0)
-        described = [
-            each.name for each in catalogue().operations if f"## {each.name}\n" in sample.system
-        ]
-        offered = (
-            [] if sample.environment is None else [tool.name for tool in sample.environment.tools]
-        )
-        is_text = variant.endswith("_text")
-        assert described == ([each.name for each in catalogue().operations] if is_text else [])
-        assert offered == ([] if is_text else [each.wire_name for each in catalogue().operations])
-        assert ("calls" in sample.form.parameters["properties"]) == is_text
-        assert ("<from_step_N>" in sample.system) == ("live" not in variant)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_only_text_describes_the_tools_and_only_native_offers_them(variant: str) -> None:
+    sample = sample_set_of(task_of(variant)).sample(0)
+    operations = catalogue().operations
+    described = [each.name for each in operations if f"## {each.name}\n" in sample.system]
+    offered = [] if sample.environment is None else [tool.name for tool in sample.environment.tools]
+    is_text = variant.endswith("_text")
+    assert described == ([each.name for each in operations] if is_text else [])
+    assert offered == ([] if is_text else [each.wire_name for each in operations])
+    assert ("calls" in sample.form.parameters["properties"]) == is_text
+    assert ("<from_step_N>" in sample.system) == ("live" not in variant)
 
 
 def test_facts_hold_the_expected_calls_in_the_public_format() -> None:
@@ -478,11 +484,9 @@ def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_pr
     ]
     assert len(sample_set_of(task_of("qfinzero_calling", items=99))) == 4
     task = task_of("qfinzero_calling")
-    texts = [
-        [sample_set_of(task, seed=seed).sample(number).user for number in range(4)]
-        for seed in (0, 1)
-    ]
-    assert texts[0] == texts[1], "the same for every seed"
+    of_seed_0, of_seed_1 = (sample_set_of(task, seed=seed) for seed in (0, 1))
+    for number in range(4):
+        assert of_seed_0.sample(number).user == of_seed_1.sample(number).user
     described = task.describe()
     assert described["material"]["dataset"]["content_id"] == world().info.content_id
     assert described["material"]["questions"]["count"] == 4

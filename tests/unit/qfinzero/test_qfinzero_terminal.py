@@ -423,12 +423,31 @@ def status_of(served: Served, method: str, path: str, **headers: str) -> int:
         connection.close()
 
 
-def test_a_browser_gets_pages_without_the_token_and_data_with_it_only(guarded: Served) -> None:
-    for page in ("/", "/health", "/playground", "/terminal/"):
-        assert status_of(guarded, "GET", page, **HTML) == 200
-    for asset in ("terminal/assets/terminal.js", "terminal/assets/vendor/vega.min.js"):
-        assert status_of(guarded, "GET", f"/{asset}") == 200
-    assert status_of(guarded, "GET", "/playground/assets/kit.css") == 200
+@pytest.mark.parametrize("page", ["/", "/health", "/playground", "/terminal/"])
+def test_a_browser_gets_pages_without_the_token(guarded: Served, page: str) -> None:
+    assert status_of(guarded, "GET", page, **HTML) == 200
+
+
+@pytest.mark.parametrize(
+    "asset",
+    [
+        "/terminal/assets/terminal.js",
+        "/terminal/assets/vendor/vega.min.js",
+        "/playground/assets/kit.css",
+    ],
+)
+def test_what_a_page_loads_needs_no_token(guarded: Served, asset: str) -> None:
+    assert status_of(guarded, "GET", asset) == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/health", "/workspaces", "/terminal/branches", "/terminal/assets/kit.js"]
+)
+def test_nothing_is_posted_without_the_token(guarded: Served, path: str) -> None:
+    assert status_of(guarded, "POST", path, **HTML) == 401
+
+
+def test_data_are_read_with_the_token_only(guarded: Served) -> None:
     assert status_of(guarded, "GET", "/terminal", **HTML) == 307
 
     data = (
@@ -439,6 +458,4 @@ def test_a_browser_gets_pages_without_the_token_and_data_with_it_only(guarded: S
     for path in data:
         headers = {} if path == "/" else HTML
         assert status_of(guarded, "GET", path, **headers) in (401, 404), path
-    for path in ("/", "/health", "/workspaces", "/terminal/branches", "/terminal/assets/kit.js"):
-        assert status_of(guarded, "POST", path, **HTML) == 401
     assert status_of(guarded, "GET", "/", Authorization=f"Bearer {TOKEN}") == 200

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import date
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -44,14 +45,10 @@ def with_contract(expiry: date, strike_e4: int) -> tuple[Dataset, str]:
 
 def rising_rates() -> Dataset:
     """The market with another curve on each day: the i-th day's is i tenths of a point up."""
-    rows = [
-        RateRow(
-            day,
-            {tenor: value + i / 10 for tenor, value in RATES.items()},
-            trading_hours().close_of(day) + 7200 * SECOND,
-        )
-        for i, day in enumerate(stock_days())
-    ]
+    rows = []
+    for i, day in enumerate(stock_days()):
+        curve = {tenor: value + i / 10 for tenor, value in RATES.items()}
+        rows.append(RateRow(day, curve, trading_hours().close_of(day) + 7200 * SECOND))
     return with_prices(market(), rate_rows=rows)
 
 
@@ -82,11 +79,9 @@ def test_filters_return_the_requested_contracts() -> None:
     rows = ask("option.chain_query", **CHAIN, type="P", **between, fields="strike,type,expiry")[
         "contracts"
     ]
-    assert {(row["type"], row["strike"], row["expiry"]) for row in rows} == {
-        ("P", strike, expiry)
-        for strike in (95.0, 100.0, 105.0)
-        for expiry in ("2025-01-17", "2025-02-21")
-    }
+    assert {(row["type"], row["strike"], row["expiry"]) for row in rows} == set(
+        product("P", (95.0, 100.0, 105.0), ("2025-01-17", "2025-02-21"))
+    )
 
 
 def test_a_strike_that_is_no_round_number_is_found_by_itself() -> None:
@@ -460,10 +455,11 @@ def test_call_less_put_is_spot_less_discounted_strike(
     assert gaps == [pytest.approx(gap, abs=1e-12) for gap in (1, 0, 0)]
 
 
-def test_greeks_are_the_slopes_of_the_price() -> None:
+@pytest.mark.parametrize("call", [True, False], ids=["call", "put"])
+def test_greeks_are_the_slopes_of_the_price(call: bool) -> None:
     base = {"spot": 103.0, "strike": 100.0, "rate": 0.043, "years": 0.4, "volatility": 0.31}
 
-    def slope(call: bool, name: str, step: float) -> float:
+    def slope(name: str, step: float) -> float:
         up, down = ({**base, name: base[name] + sign * step} for sign in (1, -1))
         high, low = (
             price(
@@ -473,23 +469,16 @@ def test_greeks_are_the_slopes_of_the_price() -> None:
         )
         return float(high - low) / (2 * step)
 
-    for call in (True, False):
-        sensitivities = greeks(EuropeanOptions(call, 103.0, 100.0, 0.043, 0.4), 0.31)
-        ends = [
-            greeks(EuropeanOptions(call, spot, 100.0, 0.043, 0.4), 0.31).delta
-            for spot in (102.99, 103.01)
-        ]
-        assert float(sensitivities.delta) == pytest.approx(slope(call, "spot", 1e-4), rel=1e-7)
-        assert float(sensitivities.gamma) == pytest.approx(
-            float(ends[1] - ends[0]) / 0.02, rel=1e-5
-        )
-        assert float(sensitivities.theta) == pytest.approx(
-            -slope(call, "years", 1e-5) / 365, rel=1e-6
-        )
-        assert float(sensitivities.vega) == pytest.approx(
-            slope(call, "volatility", 1e-5) / 100, rel=1e-7
-        )
-        assert float(sensitivities.rho) == pytest.approx(slope(call, "rate", 1e-5) / 100, rel=1e-7)
+    sensitivities = greeks(EuropeanOptions(call, 103.0, 100.0, 0.043, 0.4), 0.31)
+    below, above = (
+        greeks(EuropeanOptions(call, spot, 100.0, 0.043, 0.4), 0.31).delta
+        for spot in (102.99, 103.01)
+    )
+    assert float(sensitivities.delta) == pytest.approx(slope("spot", 1e-4), rel=1e-7)
+    assert float(sensitivities.gamma) == pytest.approx(float(above - below) / 0.02, rel=1e-5)
+    assert float(sensitivities.theta) == pytest.approx(-slope("years", 1e-5) / 365, rel=1e-6)
+    assert float(sensitivities.vega) == pytest.approx(slope("volatility", 1e-5) / 100, rel=1e-7)
+    assert float(sensitivities.rho) == pytest.approx(slope("rate", 1e-5) / 100, rel=1e-7)
 
 
 def test_without_time_or_volatility_the_price_is_its_lower_bound() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +63,10 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of
     tmp_path: Path,
 ) -> None:
     head = "Datetime,Ticker,Open,High,Low,Close,Volume\n"
-    files = {
-        ticker: head + "".join(f"{time},{ticker},10.123456,11,9.5,10.5,100\n" for time in times)
-        for ticker, (*times, _) in TIMES.items()
-    }
+    files = {}
+    for ticker, (*times, _) in TIMES.items():
+        rows = [f"{time},{ticker},10.123456,11,9.5,10.5,100\n" for time in times]
+        files[ticker] = head + "".join(rows)
     days = head + "".join(f"2025-01-06,{ticker},10,11,9.5,10.5,200\n" for ticker in TIMES)
     sources = [
         f"  - {{file: {ticker}.csv, asset_class: stock, resolution: minute{zone}}}\n"
@@ -84,8 +85,9 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of
         ], ticker
 
 
+@pytest.mark.parametrize("time", ["2024-03-10 02:30", "2024-11-03 01:30"])
 def test_a_local_time_that_clocks_skip_in_spring_or_show_twice_in_autumn_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], time: str
 ) -> None:
     head, row = "time,open,high,low,close,volume", "10,11,9.5,10.5,100"
     source = "asset_class: stock, symbol: AVLN, resolution"
@@ -93,25 +95,17 @@ def test_a_local_time_that_clocks_skip_in_spring_or_show_twice_in_autumn_is_refu
         f"zone: America/New_York\nbars:\n  - {{file: days.csv, {source}: day}}\n  - {{file:"
         f" minutes.csv, {source}: minute}}\n"
     )
-    for time in ("2024-03-10 02:30", "2024-11-03 01:30"):
-        assert (
-            imported(
-                tmp_path,
-                spec,
-                days=f"{head}\n2024-03-08,{row}\n",
-                minutes=f"{head}\n{time},{row}\n",
-            )
-            == 2
-        )
-        assert (
-            f"which clocks in America/New_York show once, was '{time}'" in capsys.readouterr().err
-        )
+    days = f"{head}\n2024-03-08,{row}\n"
+    assert imported(tmp_path, spec, days=days, minutes=f"{head}\n{time},{row}\n") == 2
+    error = capsys.readouterr().err
+    assert f"which clocks in America/New_York show once, was '{time}'" in error
 
 
 def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(
     tmp_path: Path, terminal: Terminal
 ) -> None:
-    times = [f"{hour:02}:{minute:02}" for hour in (9, 10, 11, 13, 14, 15) for minute in range(60)]
+    clock = product((9, 10, 11, 13, 14, 15), range(60))
+    times = [f"{hour:02}:{minute:02}" for hour, minute in clock]
     ends = [time for time in times if "09:31" <= time <= "11:30" or "13:01" <= time <= "15:00"]
     rows = [
         f"2025-01-06 {time},{10 + index},{10 + index},{10 + index},{10 + index},100"
@@ -217,8 +211,7 @@ CONTRACT = "O:SPXW250321C06000000"
 def bars(*symbols: str, days: tuple[str, ...] = DAYS) -> str:
     rows = [
         f"{symbol},{day},10,11,9,{10 + index / 10},100000"
-        for symbol in symbols
-        for index, day in enumerate(days)
+        for symbol, (index, day) in product(symbols, enumerate(days))
     ]
     return "\n".join(["symbol,time,open,high,low,close,volume", *rows])
 
@@ -358,14 +351,16 @@ def test_a_market_that_never_closes_has_a_session_each_day_and_an_unknown_calend
     assert not (files / "moon").exists()
 
 
-def test_a_calendar_reaches_as_far_as_its_holidays_are_known_and_one_that_can_not_be_made_is_refused() -> (
-    None
-):
-    assert [trading_hours(name).day(0).year for name in ("AIXK", "XSAU")] == [2017, 2021]
-    # which of them fail depends on the versions of exchange_calendars and pandas
-    for name in ("ASEX", "XBEL", "XTAE"):
-        with suppress(DataError):
-            assert (np.diff(trading_hours(name).close_ns) > 0).all()
+@pytest.mark.parametrize(("name", "first_year"), [("AIXK", 2017), ("XSAU", 2021)])
+def test_a_calendar_reaches_as_far_as_its_holidays_are_known(name: str, first_year: int) -> None:
+    assert trading_hours(name).day(0).year == first_year
+
+
+# which of them fail depends on the versions of exchange_calendars and pandas
+@pytest.mark.parametrize("name", ["ASEX", "XBEL", "XTAE"])
+def test_a_calendar_that_can_not_be_made_is_refused(name: str) -> None:
+    with suppress(DataError):
+        assert (np.diff(trading_hours(name).close_ns) > 0).all()
 
 
 def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,11 @@ def test_odd_numbers_and_keys_are_written_as_by_the_standard_library(value: Any)
     assert dumps_compact(value) == json.dumps(value, separators=(",", ":"))
 
 
-@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1}}])
-def test_text_that_is_not_json_is_refused(value: Any) -> None:
-    for dumps in (dumps_pretty, dumps_canonical, dumps_compact):
-        with pytest.raises((TypeError, ValueError)):
-            dumps(value)
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1}}], ids=repr)
+@pytest.mark.parametrize("dumps", [dumps_pretty, dumps_canonical, dumps_compact])
+def test_text_that_is_not_json_is_refused(value: Any, dumps: Callable[[Any], str]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        dumps(value)
 
 
 BRACKETS = st.text(st.sampled_from('[]{}",\\\\a'), max_size=8)
@@ -130,17 +131,17 @@ def test_of_text_that_was_cut_off_what_it_opens_counts_too(text: str, levels: in
     assert [is_nested_within(text, most) for most in (levels, levels - 1)] == [True, False]
 
 
-def test_json_is_read_as_deep_on_every_python() -> None:
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")], ids=["arrays", "objects"])
+def test_json_is_read_as_deep_on_every_python(begin: str, end: str) -> None:
     readers: dict[Any, int] = dict.fromkeys(
         (loads_strict, loads_unique, loads_untrusted), MOST_PARSED_LEVELS
     )
     readers[lambda text: decode_json(text, JsonValue, "here")] = MOST_LEVELS
-    for begin, end in (("[", "]"), ('{"a":', "}")):
-        for reader, most in readers.items():
-            reader(begin * most + "1" + end * most)
-            for levels in (most + 1, 700, 5_000, 200_000):
-                with pytest.raises((ValueError, StoreError), match="nested too deeply"):
-                    reader(begin * levels + "1" + end * levels)
+    for reader, most in readers.items():
+        reader(begin * most + "1" + end * most)
+        for levels in (most + 1, 700, 5_000, 200_000):
+            with pytest.raises((ValueError, StoreError), match="nested too deeply"):
+                reader(begin * levels + "1" + end * levels)
 
 
 def test_each_reader_of_a_yaml_text_may_change_what_it_gets() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +38,27 @@ def step_maker(code: str, steps: int) -> StepMaker:
 
 
 @pytest.mark.parametrize(
-    ("episodes", "is_mixed"),
+    ("made", "is_mixed"),
     [
-        ([(3, [(ONE, 3)]), (2, [(ONE, 2)])], False),
+        ([(3, [step_maker(ONE, 3)]), (2, [step_maker(ONE, 2)])], False),
         ([(3, []), (2, [])], False),
-        ([(3, [(ONE, 3)]), (2, [(OTHER, 2)])], True),
-        ([(3, [(ONE, 1), (OTHER, 2)])], True),
-        ([(3, [(ONE, 3)]), (2, [])], True),
-        ([(3, [(ONE, 2)])], True),
+        ([(3, [step_maker(ONE, 3)]), (2, [step_maker(OTHER, 2)])], True),
+        ([(3, [step_maker(ONE, 1), step_maker(OTHER, 2)])], True),
+        ([(3, [step_maker(ONE, 3)]), (2, [])], True),
+        ([(3, [step_maker(ONE, 2)])], True),
+    ],
+    ids=[
+        "one code",
+        "no code known",
+        "another code in another episode",
+        "two codes in an episode",
+        "an episode of no known code",
+        "a step of no known code",
     ],
 )
 def test_code_is_mixed_where_not_one_is_known_to_have_made_all_steps(
-    episodes: list[tuple[int, list[tuple[str, int]]]], is_mixed: bool
+    made: list[tuple[int, list[StepMaker]]], is_mixed: bool
 ) -> None:
-    made = [(steps, [step_maker(*each) for each in makers]) for steps, makers in episodes]
     assert is_of_mixed_code(made) == is_mixed
 
 
@@ -122,7 +130,8 @@ def test_a_run_of_two_codes_has_a_label_and_shows_both(two_codes: Path) -> None:
     card = loaded(two_codes)
     codes = {code_hash(load_plugins()), code_hash(load_plugins([str(PLUGIN)]))}
     assert len(codes) == 2
-    assert {made.code for episode in card.episodes for made in episode.made_by} == codes
+    makers = chain.from_iterable(episode.made_by for episode in card.episodes)
+    assert {made.code for made in makers} == codes
     assert "mixed code" in card.labels
     shown = plain_text(card_lines(card))
     assert "[mixed code]" in shown

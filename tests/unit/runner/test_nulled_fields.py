@@ -88,11 +88,12 @@ def held(name: str, found: Swept) -> None:
     for field, silent in found.passed.items():
         print(f"  {field}: {', '.join(silent)}")
     assert found.passed.keys() == harmless.keys(), found.passed
-    left = {
+    within = tuple(f"{each}." for each in elsewhere)
+    left = [
         field
         for field in found.unreached
-        if not any(field == each or field.startswith(f"{each}.") for each in elsewhere)
-    }
+        if field not in elsewhere and not field.startswith(within)
+    ]
     assert sorted(left) == []
 
 

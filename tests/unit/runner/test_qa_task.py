@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -370,7 +371,7 @@ def test_what_was_done_with_the_tools_is_part_of_the_answer_that_is_scored() -> 
     assert record.answer == {"done": True, "presses": [{"hard": 1}, {}]}
     assert record.scores == {"presses": 2}
     assert (record.tool_calls, record.tool_calls_valid) == (2, 2)
-    sent = [message for exchange in entry.transcript.exchanges for message in exchange["sent"]]
+    sent = chain.from_iterable(exchange["sent"] for exchange in entry.transcript.exchanges)
     results = [message["content"] for message in sent if message["role"] == "tool"]
     assert results == ['{"presses":1234568}', '{"presses":1234569}']
 

@@ -88,24 +88,30 @@ def test_an_unknown_name_or_value_gets_a_suggestion(
 # ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_window_outside_the_data_is_refused_with_what_the_data_cover(
-    market: Path, tmp_path: Path
-) -> None:
-    outside = (
+@pytest.mark.parametrize(
+    "window",
+    [
         "2020-01-01:2020-03-01",
         "2024-04-01:2025-01-31",
         "2022-12-12:2022-12-20",
         "2024-03-02:2024-03-03",
         "W1",
         "long",
-    )
-    for window in outside:
-        line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
-        assert "which allow 2022-12-13…2024-04-19" in line or "no trading day" in line, line
-    for window in ("2024-02-30:2024-03-05", "2024-13-01:2024-14-01"):  # days that do not exist
-        assert window.split(":")[0] in refused(
-            tmp_path, *MOMENTUM, "--data", market, "--windows", window
-        )
+    ],
+)
+def test_a_window_outside_the_data_is_refused_with_what_the_data_cover(
+    market: Path, tmp_path: Path, window: str
+) -> None:
+    line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
+    assert "which allow 2022-12-13…2024-04-19" in line or "no trading day" in line
+
+
+@pytest.mark.parametrize("window", ["2024-02-30:2024-03-05", "2024-13-01:2024-14-01"])
+def test_a_window_of_days_that_do_not_exist_is_refused(
+    market: Path, tmp_path: Path, window: str
+) -> None:
+    line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
+    assert window.split(":")[0] in line
 
 
 UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -121,20 +127,23 @@ UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
 }
 
 
-def test_data_that_can_not_be_read_are_refused(market: Path, tmp_path: Path) -> None:
-    for how, (name, damage) in UNREADABLE.items():
-        data = shutil.copytree(market, tmp_path / how)
-        damage(data / name)
-        assert str(data) in refused(tmp_path, *MOMENTUM, "--data", data, "--windows", WINDOW), how
-
-
-def test_a_file_or_an_empty_folder_is_no_market_and_a_stored_one_takes_no_arguments(
-    market: Path, tmp_path: Path
+@pytest.mark.parametrize(("name", "damage"), UNREADABLE.values(), ids=UNREADABLE)
+def test_data_that_can_not_be_read_are_refused(
+    market: Path, tmp_path: Path, name: str, damage: Callable[[Path], Any]
 ) -> None:
+    data = shutil.copytree(market, tmp_path / "data")
+    damage(data / name)
+    assert str(data) in refused(tmp_path, *MOMENTUM, "--data", data, "--windows", WINDOW)
+
+
+def test_a_file_or_an_empty_folder_is_no_market(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    for name in ("file", "folder"):
-        assert f"{name} holds no snapshot" in refused(tmp_path, *MOMENTUM, "--data", name)
+    assert "file holds no snapshot" in refused(tmp_path, *MOMENTUM, "--data", "file")
+    assert "folder holds no snapshot" in refused(tmp_path, *MOMENTUM, "--data", "folder")
+
+
+def test_a_stored_market_takes_no_arguments(market: Path, tmp_path: Path) -> None:
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--data-args", "seed=1")
     assert "is a stored snapshot and takes no arguments, was given seed" in line
 
@@ -263,11 +272,20 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path:
     refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "hidden")
 
 
-def test_a_folder_that_can_not_be_made_is_refused(market: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "out",
+    [
+        "file",
+        "file/run",
+        "/dev/null/run",
+        "/proc/ktdeval-run",
+        pytest.param("x" * 300, id="a name of 300 characters"),
+    ],
+)
+def test_a_folder_that_can_not_be_made_is_refused(market: Path, tmp_path: Path, out: str) -> None:
     (tmp_path / "file").write_text("in the way")
-    for out in ("file", "file/run", "/dev/null/run", "/proc/ktdeval-run", "x" * 300):
-        line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", out)
-        assert "choose another --out" in line
+    line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", out)
+    assert "choose another --out" in line
     assert (tmp_path / "file").read_text() == "in the way"
 
 
@@ -426,29 +444,29 @@ def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(
     )
 
 
+@pytest.mark.parametrize("name", ["ledger.parquet", "transcript.jsonl.zst", "episode.json"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "folder"])
 def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
-    whole: Path, market: Path, tmp_path: Path
+    whole: Path, market: Path, tmp_path: Path, name: str, damage: str
 ) -> None:
-    for name in ("ledger.parquet", "transcript.jsonl.zst", "episode.json"):
-        for damage in ("gone", "empty", "folder"):
-            run = copy_run(whole, tmp_path / f"{name}-{damage}")
-            path = episodes(run)[0] / name
-            path.unlink()
-            if damage == "empty":
-                path.write_bytes(b"")
-            elif damage == "folder":
-                path.mkdir()
-            for words in (("card", "verify", run), ("score", run)):
-                line = error_line(ktdeval(*words, cwd=tmp_path))
-                # the reason, for it need not be the file that is wrong
-                assert damage != "folder" or "Is a directory" in line
-            if damage == "gone":
-                done = ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path)
-                if name == "episode.json":  # not known to be complete: run anew
-                    assert done.code == 0
-                    assert records(run) == records(whole)
-                else:
-                    error_line(done)
+    run = copy_run(whole, tmp_path / "run")
+    path = episodes(run)[0] / name
+    path.unlink()
+    if damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "folder":
+        path.mkdir()
+    for words in (("card", "verify", run), ("score", run)):
+        line = error_line(ktdeval(*words, cwd=tmp_path))
+        # the reason, for it need not be the file that is wrong
+        assert damage != "folder" or "Is a directory" in line
+    if damage == "gone":
+        done = ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path)
+        if name == "episode.json":  # not known to be complete: run anew
+            assert done.code == 0
+            assert records(run) == records(whole)
+        else:
+            error_line(done)
 
 
 def test_a_broken_manifest_is_one_line_for_every_command(
@@ -478,12 +496,24 @@ def test_a_broken_manifest_is_one_line_for_every_command(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"a": NaN}', "null", "\x00", '{"schema_version": 1}', "[" * 100_000]
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"a": NaN}',
+        "null",
+        "\x00",
+        '{"schema_version": 1}',
+        pytest.param("[" * 100_000, id="100,000 levels"),
+    ],
 )
-def test_a_file_that_is_no_card_is_one_line_for_every_command(tmp_path: Path, text: Any) -> None:
+@pytest.mark.parametrize("words", ["show", "verify --card-only", "verify"])
+def test_a_file_that_is_no_card_is_one_line_for_every_command(
+    tmp_path: Path, text: str, words: str
+) -> None:
     (tmp_path / "card.json").write_text(text)
-    for words in (["show"], ["verify", "--card-only"], ["verify"]):
-        assert "card.json" in error_line(ktdeval("card", *words, "card.json", cwd=tmp_path))
+    assert "card.json" in error_line(ktdeval("card", *words.split(), "card.json", cwd=tmp_path))
 
 
 # -- plugins
@@ -612,66 +642,50 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
     assert_same(tmp_path / "run", whole)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("None", "run() must return what execute() gave for each"),
+        ("[]", "run() must return what execute() gave for each"),
+        ("[one] * 2", "run() must return what execute() gave for each"),
+    ],
+)
 def test_a_backend_that_fails_or_gives_other_outcomes_is_named(
-    market: Path, tmp_path: Path
+    market: Path, tmp_path: Path, given: str, message: str
 ) -> None:
-    for number, given in enumerate(("1 / 0", "None", "[]", "[one] * 2")):
-        (tmp_path / f"odd{number}.py").write_text(
-            f"{HEAD}class Odd:\n    def run(self, specs, execute, concurrency):\n        one ="
-            f" execute(specs[0])\n        return {given}\n@hookimpl\ndef ktdeval_runners():\n   "
-            " return [Spec('odd', Odd, 'odd')]\n"
-        )
-        words = (
-            *MOMENTUM,
-            "--limit",
-            "1",
-            "--windows",
-            WINDOW,
-            "--data",
-            market,
-            "--plugin",
-            f"odd{number}.py",
-            "--runner",
-            "odd",
-        )
-        done = ktdeval(*words, "--out", f"run{number}", "--quiet", cwd=tmp_path)
-        message = (
-            "ZeroDivisionError: division by zero"
-            if "/" in given
-            else "run() must return what execute() gave for each"
-        )
-        assert (done.code, f"runner odd of plugin odd{number}: {message}" in error_line(done)) == (
-            2,
-            True,
-        )
+    (tmp_path / "odd.py").write_text(
+        f"{HEAD}class Odd:\n    def run(self, specs, execute, concurrency):\n        one ="
+        f" execute(specs[0])\n        return {given}\n@hookimpl\ndef ktdeval_runners():\n   "
+        " return [Spec('odd', Odd, 'odd')]\n"
+    )
+    words = (*MOMENTUM, "--limit", "1", "--windows", WINDOW, "--data", market)
+    words += ("--plugin", "odd.py", "--runner", "odd", "--out", "run", "--quiet")
+    done = ktdeval(*words, cwd=tmp_path)
+    assert done.code == 2
+    assert f"runner odd of plugin odd: {message}" in error_line(done)
 
 
-def test_a_task_that_cannot_describe_itself_is_named_in_one_line(tmp_path: Path) -> None:
-    for number, (defect, problem) in enumerate(
+@pytest.mark.parametrize(
+    ("defect", "problem"),
+    [
+        ("1 / 0", "task odd: ZeroDivisionError: division by zero"),
         (
-            ("1 / 0", "task odd: ZeroDivisionError: division by zero"),
-            (
-                "super().describe() | {'set': {1}}",
-                "task odd: describe(): TypeError: Object of type set is not JSON serializable",
-            ),
-        )
-    ):
-        (tmp_path / f"odd{number}.py").write_text(
-            f"{HEAD}from ktdeval.api import QATask\nclass Odd(QATask):\n    def describe(self):\n  "
-            f"      return {defect}\n@hookimpl\ndef ktdeval_tasks():\n    return"
-            " [Odd([{'question': '?'}], lambda *_: 0, name='odd').spec()]\n"
-        )
-        words = (
-            "--model",
-            "builtin/chaos",
-            "--tasks",
-            "odd",
-            "--plugin",
-            f"./odd{number}.py",
-            "--out",
-            tmp_path / "run",
-        )
-        assert problem in error_line(ktdeval(*words, cwd=tmp_path))
+            "super().describe() | {'set': {1}}",
+            "task odd: describe(): TypeError: Object of type set is not JSON serializable",
+        ),
+    ],
+)
+def test_a_task_that_cannot_describe_itself_is_named_in_one_line(
+    tmp_path: Path, defect: str, problem: str
+) -> None:
+    (tmp_path / "odd.py").write_text(
+        f"{HEAD}from ktdeval.api import QATask\nclass Odd(QATask):\n    def describe(self):\n  "
+        f"      return {defect}\n@hookimpl\ndef ktdeval_tasks():\n    return"
+        " [Odd([{'question': '?'}], lambda *_: 0, name='odd').spec()]\n"
+    )
+    words = ("--model", "builtin/chaos", "--tasks", "odd", "--plugin", "./odd.py", "--out", "run")
+    assert problem in error_line(ktdeval(*words, cwd=tmp_path))
 
 
 def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(
@@ -722,62 +736,55 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
     assert len(list(tmp_path.glob("run/episodes/*/answers.jsonl.zst"))) == 2
 
 
-def test_a_model_that_returns_no_reply_gets_an_error_that_describes_one(tmp_path: Path) -> None:
-    for number, (reply, problem) in enumerate(
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ("None", "the model gave None, which is no ktdeval.api.Reply"),
         (
-            ("None", "the model gave None, which is no ktdeval.api.Reply"),
-            (
-                "Reply(tool_calls=({'name': 'x'},))",
-                "has tool calls that are no tuple of ToolCall: ({'name': 'x'},)",
-            ),
-            (
-                "Reply(tool_calls=(ToolCall('1', 'x', {}),))",
-                "has {} as a text; arguments of a ToolCall are JSON text",
-            ),
-            (
-                "Reply(finish_reason='done')",
-                "reply ended with 'done', expected one of stop, tool_calls, length",
-            ),
-            # the place in the plugin, not in Python's library
-            ("json.loads('{')", "gives4.py:8: JSONDecodeError"),
-            ("sys.exit()", "gives5.py:8: SystemExit"),
-            (
-                "(_ for _ in 'x').throw(asyncio.CancelledError('gone'))",
-                "gives6.py:8: CancelledError: gone",
-            ),
-            (
-                "Reply('', ToolCall('1', 'x', '{}'))",
-                "has tool calls that are no tuple of ToolCall: ToolCall(id='1'",
-            ),
-            ("Reply('', None)", "has tool calls that are no tuple of ToolCall: None"),
-            (
-                "Reply(usage={'input_tokens': 3})",
-                "has a usage that is no ktdeval.harness.Usage: {'input_tokens': 3}",
-            ),
-            ("len(request.messages, 1)", "gives10.py:8: TypeError"),
-            # the plugin's line, and ours
-            (
-                "__import__('ktdeval.values.strict_json').values.strict_json.loads_untrusted({})",
-                "gives11.py:8 → strict_json.py:",
-            ),
-        )
-    ):
-        (tmp_path / f"gives{number}.py").write_text(
-            f"{HEAD}import asyncio, json, sys\nfrom ktdeval.api import ModelTraits, QATask, Reply,"
-            " ToolCall\nclass Gives:\n    traits, name = ModelTraits(is_free=True), 'gives/x'\n    def reply(self,"
-            f" request):\n        return {reply}\n@hookimpl\ndef ktdeval_models():\n    return"
-            " [Spec('gives', lambda name: Gives(), 'gives')]\n@hookimpl\ndef ktdeval_tasks():\n   "
-            " return [QATask([{'question': '?'}], lambda *_: 0, name='asked').spec()]\n"
-        )
-        words = (
-            "--model",
-            "gives/x",
-            "--tasks",
-            "asked",
-            "--plugin",
-            f"./gives{number}.py",
-            "--out",
-            f"run{number}",
-            "--quiet",
-        )
-        assert problem in error_line(ktdeval(*words, cwd=tmp_path))
+            "Reply(tool_calls=({'name': 'x'},))",
+            "has tool calls that are no tuple of ToolCall: ({'name': 'x'},)",
+        ),
+        (
+            "Reply(tool_calls=(ToolCall('1', 'x', {}),))",
+            "has {} as a text; arguments of a ToolCall are JSON text",
+        ),
+        (
+            "Reply(finish_reason='done')",
+            "reply ended with 'done', expected one of stop, tool_calls, length",
+        ),
+        # the place in the plugin, not in Python's library
+        ("json.loads('{')", "gives.py:8: JSONDecodeError"),
+        ("sys.exit()", "gives.py:8: SystemExit"),
+        (
+            "(_ for _ in 'x').throw(asyncio.CancelledError('gone'))",
+            "gives.py:8: CancelledError: gone",
+        ),
+        (
+            "Reply('', ToolCall('1', 'x', '{}'))",
+            "has tool calls that are no tuple of ToolCall: ToolCall(id='1'",
+        ),
+        ("Reply('', None)", "has tool calls that are no tuple of ToolCall: None"),
+        (
+            "Reply(usage={'input_tokens': 3})",
+            "has a usage that is no ktdeval.harness.Usage: {'input_tokens': 3}",
+        ),
+        ("len(request.messages, 1)", "gives.py:8: TypeError"),
+        # the plugin's line, and ours
+        (
+            "__import__('ktdeval.values.strict_json').values.strict_json.loads_untrusted({})",
+            "gives.py:8 → strict_json.py:",
+        ),
+    ],
+)
+def test_a_model_that_returns_no_reply_gets_an_error_that_describes_one(
+    tmp_path: Path, reply: str, problem: str
+) -> None:
+    (tmp_path / "gives.py").write_text(
+        f"{HEAD}import asyncio, json, sys\nfrom ktdeval.api import ModelTraits, QATask, Reply,"
+        " ToolCall\nclass Gives:\n    traits, name = ModelTraits(is_free=True), 'gives/x'\n    def reply(self,"
+        f" request):\n        return {reply}\n@hookimpl\ndef ktdeval_models():\n    return"
+        " [Spec('gives', lambda name: Gives(), 'gives')]\n@hookimpl\ndef ktdeval_tasks():\n   "
+        " return [QATask([{'question': '?'}], lambda *_: 0, name='asked').spec()]\n"
+    )
+    words = ("--model", "gives/x", "--tasks", "asked", "--plugin", "./gives.py")
+    assert problem in error_line(ktdeval(*words, "--out", "run", "--quiet", cwd=tmp_path))

@@ -163,19 +163,22 @@ def test_a_mask_key_and_a_registration_cannot_be_combined(
         run_under(key_file, market, tmp_path / "run", mask_key="5" * 32)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("changed.json", "the registration in it has another content"),
+        ("short.json", "mask_key: expected"),
+        ("open.json", "has no key yet"),
+        ("none.json", "can't read"),
+    ],
+)
 def test_a_registration_that_was_changed_open_or_unreadable_is_refused(
-    plain: Path, tmp_path: Path
+    plain: Path, tmp_path: Path, name: str, words: str
 ) -> None:
     registration = registration_of(RunFolder.load(plain))
     changed = to_plain(msgspec.structs.replace(registration, division="other"))
     write_key(tmp_path / "changed.json", registration, registration=changed)
     write_key(tmp_path / "short.json", registration, mask_key="5")
     (tmp_path / "open.json").write_text(dumps_pretty(to_plain(registration)))
-    for name, words in {
-        "changed.json": "the registration in it has another content",
-        "short.json": "mask_key: expected",
-        "open.json": "has no key yet",
-        "none.json": "can't read",
-    }.items():
-        with pytest.raises(ConfigError, match=words):
-            load_config(None, {"registration": str(tmp_path / name)})
+    with pytest.raises(ConfigError, match=words):
+        load_config(None, {"registration": str(tmp_path / name)})

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -127,12 +128,9 @@ def line_of_path(card: Any, path: Path_) -> int:
     )
 
 
-def test_a_changed_value_of_the_card_is_named_with_its_line(run: Path) -> None:
-    """Also of words, which no other part of the card need contradict; those that one does are
-    refused as the card is read.
-    """
-    whole = card_of(run)
-    for path, new, code in (
+@pytest.mark.parametrize(
+    ("path", "new", "code"),
+    [
         (("metrics", "sharpe", "value"), 9.5, 2),
         (("task", "config", "trading", "buy_fee_bps"), 0.0, 2),
         (("windows", 0, "last"), "2024-03-28", 2),
@@ -144,14 +142,22 @@ def test_a_changed_value_of_the_card_is_named_with_its_line(run: Path) -> None:
             -0.5,
             1,
         ),
-    ):
-        card = with_value(whole, path, new)
-        (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
-        done = verify(run, "--plugin", PLUGIN)
-        line = error_line(done)
-        assert done.code == code, (path, done)
-        assert re.search(rf"{TASK}\.json: (does not verify: {TASK}\.json: )?line \d+: ", line)
-        assert code == 2 or f"line {line_of_path(card, path)}: " in line
+    ],
+    ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else str(value),
+)
+def test_a_changed_value_of_the_card_is_named_with_its_line(
+    run: Path, path: Path_, new: Any, code: int
+) -> None:
+    """Also of words, which no other part of the card need contradict; those that one does are
+    refused as the card is read.
+    """
+    card = with_value(card_of(run), path, new)
+    (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
+    done = verify(run, "--plugin", PLUGIN)
+    line = error_line(done)
+    assert done.code == code, done
+    assert re.search(rf"{TASK}\.json: (does not verify: {TASK}\.json: )?line \d+: ", line)
+    assert code == 2 or f"line {line_of_path(card, path)}: " in line
 
 
 def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(
@@ -284,6 +290,11 @@ def each(steps: list[dict[str, Any]], **changes: Any) -> None:
         step.update(changes)
 
 
+def bolder(steps: list[dict[str, Any]]) -> None:
+    for order in chain.from_iterable(step["orders"] for step in steps):
+        order.update(confidence=1.0)
+
+
 FORGERIES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "lighter": (
         lambda steps: filled_order(steps).update(
@@ -291,9 +302,7 @@ FORGERIES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
         )
     ),
     "dropped": dropped,
-    "bolder": lambda steps: (
-        [order.update(confidence=1.0) for step in steps for order in step["orders"]] and None
-    ),
+    "bolder": bolder,
     "another reason": (
         lambda steps: filled_order(steps).update(reason="because I knew it would rise")
     ),
@@ -304,19 +313,22 @@ FORGERIES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
 }
 
 
-def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(
-    run: Path, market: Path, tmp_path: Path
-) -> None:
+def test_a_ledger_that_is_executed_again_without_a_change_verifies(run: Path, market: Path) -> None:
+    """What a forger starts from."""
     forge(run, market, lambda steps: None)
-    assert verify(run).code == 0  # what the forger starts from
-    for lie, change in FORGERIES.items():
-        lying = copy_run(run, tmp_path / lie)
-        forge(lying, market, change)
-        (finding,) = findings(verify(lying))
-        name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
-        assert re.match(
-            rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding
-        ), (lie, finding)
+    assert verify(run).code == 0
+
+
+@pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
+def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(
+    run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]
+) -> None:
+    forge(run, market, change)
+    (finding,) = findings(verify(run))
+    name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
+    assert re.match(
+        rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding
+    ), finding
 
 
 # -- the transcript
@@ -455,15 +467,24 @@ CELLS: list[tuple[str, str, int, Callable[[Any], Any], str]] = [
 ]
 
 
+def test_a_market_that_has_moved_is_found(run: Path, own_market: Path) -> None:
+    assert verify(run, "--data", own_market).code == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "row", "new", "message"), CELLS, ids=[f"{one[0]} {one[1]}" for one in CELLS]
+)
 def test_a_changed_cell_of_the_snapshot_is_named_with_table_field_and_day(
-    run: Path, own_market: Path
+    run: Path,
+    own_market: Path,
+    table: str,
+    column: str,
+    row: int,
+    new: Callable[[Any], Any],
+    message: str,
 ) -> None:
-    assert verify(run, "--data", own_market).code == 0  # one that has moved is found
-    for table, column, row, new, message in CELLS:
-        whole = (own_market / table).read_bytes()
-        change_cell(own_market, table, column, row, new)
-        assert message in error_line(verify(run, "--data", own_market))
-        (own_market / table).write_bytes(whole)
+    change_cell(own_market, table, column, row, new)
+    assert message in error_line(verify(run, "--data", own_market))
 
 
 def test_a_changed_manifest_of_the_snapshot_is_named(run: Path, own_market: Path) -> None:
@@ -481,20 +502,23 @@ def test_a_changed_manifest_of_the_snapshot_is_named(run: Path, own_market: Path
         assert "manifest.json: " in error_line(verify(run, "--data", own_market))
 
 
-def test_another_import_of_the_same_content_verifies_a_card_under_its_own_labels(
-    run: Path,
-    own_market: Path,
-) -> None:
-    manifest = json.loads((own_market / "manifest.json").read_text())
-    for label, text in (
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
         ("name", "CSI300"),
         ("source", "another vendor"),
         ("repairs", ["derive_high_low: 3 rows"]),
-    ):
-        (own_market / "manifest.json").write_text(
-            dumps_pretty(with_value(manifest, ("meta", label), text))
-        )
-        assert "verified" in verify(run, "--data", own_market).out
+    ],
+    ids=["name", "source", "repairs"],
+)
+def test_another_import_of_the_same_content_verifies_a_card_under_its_own_labels(
+    run: Path, own_market: Path, label: str, text: Any
+) -> None:
+    manifest = json.loads((own_market / "manifest.json").read_text())
+    (own_market / "manifest.json").write_text(
+        dumps_pretty(with_value(manifest, ("meta", label), text))
+    )
+    assert "verified" in verify(run, "--data", own_market).out
 
 
 def test_labels_on_a_card_are_those_of_the_market_that_the_run_names(run: Path) -> None:
@@ -509,6 +533,12 @@ def test_labels_on_a_card_are_those_of_the_market_that_the_run_names(run: Path) 
     assert "snapshot.source" in verify(run).err + verify(run).out
 
 
+@pytest.mark.parametrize("command", ["score", "card verify"])
+def test_arguments_of_a_provider_without_the_provider_are_refused(run: Path, command: str) -> None:
+    done = ktdeval(*command.split(), run, "--data-args", "seed=1", cwd=run.parent)
+    assert "--data-args goes with --data, which names the data provider" in done.err
+
+
 def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(
     run: Path, tmp_path: Path
 ) -> None:
@@ -516,14 +546,11 @@ def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(
     from ktdfin_market import small_market
 
     save_snapshot(small_market(seed=12), tmp_path / "other")
-    for command in (("score",), ("card", "verify")):
-        alone = ktdeval(*command, run, "--data-args", "seed=1", cwd=tmp_path)
-        assert "--data-args goes with --data, which names the data provider" in alone.err
-    for line in (
+    for done in (
         verify(run, "--data", tmp_path / "other"),
         ktdeval("score", run, "--data", tmp_path / "other", cwd=tmp_path),
     ):
-        assert re.search("is snapshot .*the run used ", error_line(line))
+        assert re.search("is snapshot .*the run used ", error_line(done))
     assert verify(run, "--data", tmp_path / "nowhere").code == 2
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,8 @@ def counted(plan: RunConfig, plugins: Plugins) -> tuple[RunEstimate, int]:
     estimate = estimate_run(plan, plugins)
     evaluate(plan, plugins)
     finished = estimate_run(plan, plugins).tasks
-    assert {amount.calls for task in finished for amount in task.left.values()} == {0}
+    left = chain.from_iterable(task.left.values() for task in finished)
+    assert {amount.calls for amount in left} == {0}
     return estimate, sum(task.finished.input_tokens for task in finished)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import click
@@ -267,7 +268,7 @@ def config_page() -> str:
     for title, place in CONFIGS.items():
         module, _, name = place.partition(":")
         config = getattr(import_module(module), name)
-        inherited = {each.name for base in config.__mro__[1:] for each in _fields(base)}
+        inherited = {each.name for each in chain.from_iterable(map(_fields, config.__mro__[1:]))}
         own = [field for field in dataclasses.fields(config) if field.name not in inherited]
         bases = [code(base.__name__) for base in config.__mro__[1:] if _fields(base)]
         extends = f", which extends {bases[0]}" if bases else ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -75,9 +76,7 @@ def make_card(
     card["episodes"] = [
         _episode(template, card, windows, cell, value) for cell, value in figures.items()
     ]
-    lacking = [
-        (name, seed) for name in names for seed in card["seeds"] if (name, seed) not in figures
-    ]
+    lacking = [cell for cell in product(names, card["seeds"]) if cell not in figures]
     card["missing_episodes"] = [_missing(card, windows, cell) for cell in lacking]
     card["artefacts"] = {}
     card |= card_cases.derived_fields(card)

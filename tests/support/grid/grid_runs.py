@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def done_of(out: Path) -> Iterator[dict[str, Any]]:
 
 def recorded_answers(out: Path) -> set[tuple[Any, ...]]:
     """Answered attempts that any part has on disk; copies count once."""
-    return {_identity(call) for part in parts_of(out) for call in _calls(part)}
+    calls = chain.from_iterable(map(_calls, parts_of(out)))
+    return {_identity(call) for call in calls}
 
 
 def _calls(part: Path) -> list[CallRecord]:

@@ -21,7 +21,7 @@ CODES = {
 
 def grid(rows: Sequence[Sequence[float | None]]) -> np.ndarray:
     """[days, assets] floats; None is NaN."""
-    return np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
+    return np.array(rows, dtype=float)
 
 
 def make_market(

@@ -79,11 +79,10 @@ def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]
     )
     if api == "index_weight":
         lists = [day for day in ("2023-12-29", "2024-01-31") if first <= day <= last]
-        items = [
-            ["000300.SH", f"{code}.{EXCHANGE[code]}", day.replace("-", ""), 0.5]
-            for day in lists
-            for code in members(day)
-        ]
+        items = []
+        for day in lists:
+            for code in members(day):
+                items.append(["000300.SH", f"{code}.{EXCHANGE[code]}", day.replace("-", ""), 0.5])
         return ["index_code", "con_code", "trade_date", "weight"], items
     if api == "daily":
         fields = [

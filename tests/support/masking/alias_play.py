@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -158,22 +159,8 @@ def ledger(records: list[StepRecord]) -> list[Any]:
     """Decisions and bookings in true identities; orders as a set, for among equal ones their
     order says nothing.
     """
+    identity = attrgetter("code", "side", "target_weight", "shares", "filled_shares", "rule")
     return [
-        (
-            Counter(
-                (
-                    order.code,
-                    order.side,
-                    order.target_weight,
-                    order.shares,
-                    order.filled_shares,
-                    order.rule,
-                )
-                for order in step.orders
-            ),
-            step.positions,
-            step.cash_minor,
-            step.nav_minor,
-        )
+        (Counter(map(identity, step.orders)), step.positions, step.cash_minor, step.nav_minor)
         for step in records
     ]

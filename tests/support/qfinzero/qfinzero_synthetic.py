@@ -116,9 +116,9 @@ def day_on(series: Bars, day: date) -> int | None:
 
 def outcomes(row: EventRow) -> list[tuple[int, str]]:
     """When which outcome of an event came out."""
-    return [
-        (release.available_ns, name)
-        for release in row.releases
-        for name in release.values
-        if name.endswith("actual")
-    ]
+    found = []
+    for release in row.releases:
+        names = [name for name in release.values if name.endswith("actual")]
+        found += [(release.available_ns, name) for name in names]
+
+    return found

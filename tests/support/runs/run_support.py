@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import product
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -263,8 +264,7 @@ def records(run: Path) -> dict[str, bytes]:
     """Every byte that must be equal in two runs of one plan: ledgers and transcripts, by path."""
     files = {
         f"{folder.name}/{name}": (folder / name).read_bytes()
-        for folder in episodes(run)
-        for name in ("ledger.parquet", "transcript.jsonl.zst")
+        for folder, name in product(episodes(run), ("ledger.parquet", "transcript.jsonl.zst"))
     }
     assert files
     return files
@@ -290,7 +290,7 @@ def assert_same(run: Path, other: Path) -> None:
     """
     assert records(run) == records(other)
     assert cards(run) == cards(other)
-    names = {path.name for folder in episodes(run) for path in folder.iterdir()}
+    names = {path.name for path in run.glob("episodes/*/*")}
     assert names == {"ledger.parquet", "transcript.jsonl.zst", "episode.json"}
 
 

@@ -189,10 +189,8 @@ def _wrong_values(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
         yield "enum", "zz"
     yield from _wrong_choices(schema, value)
     if isinstance(value, dict):
-        yield from (
-            ("missing", {key: each for key, each in value.items() if key != name})
-            for name in schema.get("required", ())
-        )
+        for name in schema.get("required", ()):
+            yield "missing", {key: each for key, each in value.items() if key != name}
         yield "extra", {**value, "zz_extra": 1}
         yield "few_names", {}
     elif isinstance(value, bool) or value is None:

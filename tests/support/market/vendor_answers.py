@@ -8,6 +8,7 @@ nine days, one ex-date, one halt.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -323,3 +324,9 @@ def vendor_server() -> Iterator[VendorServer]:
     server = VendorServer()
     with running(server):
         yield server
+
+
+def forget(package: str) -> None:
+    """Let the next import of a vendor's package read it again."""
+    for module in [each for each in sys.modules if each.split(".")[0] == package]:
+        del sys.modules[module]

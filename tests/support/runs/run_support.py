@@ -32,6 +32,7 @@ from typing import Any
 from ktdeval.cli.main import main
 from ktdeval.errors import BudgetError
 from ktdeval.market.storage import save_snapshot
+from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.values.strict_json import dumps_pretty
 from ktdfin_market import small_market
 
@@ -40,6 +41,9 @@ TASK = "blinded_open_research"
 WINDOW = "2024-03-01:2024-03-29"
 DAYS_IN_WINDOW = 21
 MASK_KEY = "5eed" * 8
+MIXED_RUN = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW)
+"""Words of a run with orders of all kinds, failures and retries."""
+
 SAME_MASK = ("--mask-key", MASK_KEY)  # for runs that are compared byte by byte
 
 _DIES = "RUN_PLUGIN_DIE"  # how the variables begin that tell `run_plugin` when to kill its process
@@ -127,6 +131,11 @@ class Running:
     def signal(self, number: int) -> None:
         """Send a signal."""
         os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it as a power cut would, and wait for its end."""
+        self.signal(signal.SIGKILL)
+        assert self.wait().code == -signal.SIGKILL
 
     def is_alive(self) -> bool:
         """True while it runs."""
@@ -253,6 +262,14 @@ def store_market(folder: Path) -> Path:
     """The small market as a stored snapshot: quick to load, and it covers `WINDOW`."""
     save_snapshot(small_market(), folder)
     return folder
+
+
+def local_copy(url: str) -> Path:
+    """The copy on this machine of a run at a URL, with all that it has there."""
+    folder = RunFolder.load(local_run_path(url))
+    for spec in folder.manifest.specs:
+        folder.episode_path(spec)
+    return folder.path
 
 
 def episodes(run: Path) -> list[Path]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
@@ -19,11 +19,6 @@ from live_week import BEFORE, take_step
 CLOSES = tuple(
     f"2024-{day}T20:15:00Z" for day in ("05-31", "06-03", "06-04", "06-05", "06-06", "06-07")
 )
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 @pytest.mark.parametrize("settled_after", [1, 3, 6])

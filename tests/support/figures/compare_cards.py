@@ -21,7 +21,7 @@ from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.hashes import content_hash, file_sha256
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import from_plain
-from metric_cases import CODES, TASK, step
+from metric_cases import TASK, step
 from terminal import Terminal
 
 Cell = tuple[str, int]
@@ -31,6 +31,21 @@ Figures = Mapping[Cell, float | None]
 
 APART = {f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 13)}
 """Twelve windows a year apart."""
+
+
+SELECTION_ALPHA: Mapping[str, Any] = {
+    "better": "higher",
+    "formula": "selection_alpha/2: here",
+    "headline": True,
+    "range": [None, None],
+    "source": "here",
+    "unit": "fraction",
+    "value": None,
+    "n": 0,
+    "undefined": {},
+    "reason": "to be derived",
+}
+"""The entry of a metric that a card does not have yet."""
 
 
 def make_card(
@@ -123,11 +138,9 @@ def save_run(
     card: dict[str, Any],
     returns: Mapping[Cell, Sequence[float]],
     years: Mapping[str, int] = MappingProxyType({}),
-    held: Mapping[Cell, int] = MappingProxyType({}),
 ) -> Path:
     """Write a card with ledgers beside it, whose NAVs have these daily returns on consecutive days
-    of each window, with 252 days a year unless `years` gives others; `held`: at how many closes,
-    the first ones, a stock is held.
+    of each window, with 252 days a year unless `years` gives others.
     """
     for episode in card["episodes"]:
         cell = episode["window"], episode["seed"]
@@ -137,18 +150,8 @@ def save_run(
         charges = {"charges": []} if years else {}
         steps = []
         for number, nav in enumerate(navs.tolist()):
-            record = (
-                step(0, nav - 500, {CODES[0]: 500}) if number < held.get(cell, 0) else step(0, nav)
-            )
-            steps.append(
-                record
-                | charges
-                | {
-                    "step": number,
-                    "decided_on": str(days[number]),
-                    "filled_on": str(days[number + 1]),
-                }
-            )
+            dates = {"decided_on": str(days[number]), "filled_on": str(days[number + 1])}
+            steps.append(step(0, nav) | charges | {"step": number} | dates)
         year = years.get(episode["window"], 252)
         ledger = Ledger(
             {}, 100_000_000, from_plain(steps, list[StepRecord], "steps"), days_a_year=year

@@ -21,6 +21,7 @@ from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketTape, StepRecord
 from ktdeval_builtin.react import ReactAgent
 from ktdfin_market import FIRST, LAST, small_market
+from trading_market import part_of_market
 
 PLUGINS = load_plugins()
 PRICED = ("open", "high", "low", "close", "volume", "amount", "factor", "member")
@@ -52,22 +53,13 @@ def twins(assets: int = 48) -> MarketSnapshot:
     return replace(market, **fields)
 
 
-def cut(market: MarketSnapshot, last: str = LAST) -> MarketSnapshot:
-    """The market without the days after one, except for the next, and without the names that were
+def cut(market: MarketSnapshot) -> MarketSnapshot:
+    """The market without the days after the last of the window, except for the next, and without the names that were
     no member by then.
     """
-    rows = int(np.searchsorted(market.days, np.datetime64(last), side="right")) + 1
+    rows = int(np.searchsorted(market.days, np.datetime64(LAST), side="right")) + 1
     members = np.flatnonzero(market.member[:rows].any(axis=0))
-    fields = {name: getattr(market, name)[:rows, members] for name in PRICED}
-    return replace(
-        market,
-        **fields,
-        days=market.days[:rows],
-        codes=tuple(market.codes[column] for column in members),
-        names=tuple(market.names[column] for column in members),
-        industries=tuple(market.industries[column] for column in members),
-        indices={code: levels[:rows] for code, levels in market.indices.items()},
-    )
+    return part_of_market(market, rows, members.tolist())
 
 
 class FewScores(TopModel):

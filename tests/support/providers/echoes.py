@@ -87,10 +87,10 @@ def readings(text: str) -> list[str]:
     return [*views, *(view[::-1] for view in views)]
 
 
-def gives_away(text: str, key: str, least: int = 12) -> bool:
-    """Whether a piece of a key of `least` letters stands in a text, in some reading of it."""
+def gives_away(text: str, key: str) -> bool:
+    """Whether a piece of a key of 12 letters stands in a text, in some reading of it."""
     letters = _letters(key)
-    pieces = {letters[at : at + least] for at in range(len(letters) - least + 1)}
+    pieces = {letters[at : at + 12] for at in range(len(letters) - 11)}
     views = map(_letters, readings(text))
     return any(piece in view for view, piece in product(views, pieces))
 

@@ -44,9 +44,9 @@ class Broken:
 # --- documents that follow
 
 
-def followers(schema: Schema, count: int, seed: int = 0) -> list[Any]:
+def followers(schema: Schema, count: int) -> list[Any]:
     """Up to `count` different documents; fewer where the schema has no more."""
-    chance = random.Random(seed)
+    chance = random.Random(0)
     validator = Draft202012Validator(schema)
     found: dict[str, Any] = {}
     for _ in range(_ROUNDS):
@@ -141,11 +141,11 @@ _DRAWN: dict[str, Callable[[Schema, random.Random], Any]] = {
 # --- documents that break a rule
 
 
-def breakers(schema: Schema, count: int, seed: int = 0) -> list[Broken]:
+def breakers(schema: Schema, count: int) -> list[Broken]:
     """Up to `count` different documents, of each family of rules as many as there is room for."""
     validator = Draft202012Validator(schema)
     by_family: dict[str, dict[str, Broken]] = {}
-    for document in followers(schema, count, seed):
+    for document in followers(schema, count):
         for broken in _broken(schema, document):
             family = by_family.setdefault(broken.family, {})
             if len(family) < count and not validator.is_valid(broken.document):

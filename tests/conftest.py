@@ -14,12 +14,17 @@ import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from paths import REPOSITORY
 from terminal import Terminal
+
+if TYPE_CHECKING:
+    from stub_provider import Stub
 
 # How long an example takes depends on what else the machine does. The same examples each time: a
 # change passes or it does not. `--hypothesis-profile search` looks at others.
@@ -113,6 +118,21 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from run_support import store_market
 
     return store_market(tmp_path_factory.mktemp("data") / "market")
+
+
+@pytest.fixture(scope="session")
+def plugins() -> Plugins:
+    """The installed plugins."""
+    return load_plugins()
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    """A provider without faults, of this test alone."""
+    from stub_provider import running_stub
+
+    with running_stub() as running:
+        yield running
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
 
 from ktdeval.runner.remote.run_folder import MARK
 from repeat_plugin import PLUGIN, SAMPLES
-from run_support import Running, episodes, ktdeval, start, wait_until
+from run_support import episodes, ktdeval, start, wait_until
 from stub_batches import BatchPlan
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, environment_of
@@ -27,11 +26,6 @@ def words(wire: str, stub: Stub, out: Path) -> tuple[object, ...]:
     return ("--model", to.model, *to.words, *address, *task, *money, "--out", out)
 
 
-def kill(process: Running) -> None:
-    process.signal(signal.SIGKILL)
-    assert process.wait().code == -signal.SIGKILL
-
-
 @pytest.mark.parametrize("wire", ["responses", "anthropic", "google"])
 def test_killed_while_its_batch_is_worked_on_a_run_goes_on_with_it(
     wire: str, tmp_path: Path
@@ -45,7 +39,7 @@ def test_killed_while_its_batch_is_worked_on_a_run_goes_on_with_it(
         assert wait_until(
             lambda: bool(stub.batches.created) and stub.batches.created[0].looks > 0, process
         )
-        kill(process)
+        process.kill()
         stub.batches.created[0].looks = 10_000
 
         done = ktdeval(
@@ -69,7 +63,7 @@ def test_killed_before_the_provider_answered_it_finds_the_batch(wire: str, tmp_p
             *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
         )
         assert wait_until(lambda: bool(stub.batches.created), process)
-        kill(process)
+        process.kill()
 
         done = ktdeval(
             *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])

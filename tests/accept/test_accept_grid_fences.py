@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from grid_runs import done_of, done_records, start_worker, write_plan
+from grid_runs import done_of, done_records, start_worker, write_stub_plan
 from run_support import Running, assert_same, ktdeval
 from stub_provider import Stub, running_stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, apart, environment_of, finished
+from stub_runs import WIRES, apart, environment_of, finished
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()
@@ -38,30 +38,6 @@ for unit in sorted({stat.key.split("/")[1] for stat in store.list("claims")}):
         print(unit)
         claim.release()
 """
-
-
-def plan_of(stub: Stub, market: Path, folder: Path) -> Path:
-    wire = WIRES["chat"]
-    words = apart(EPISODES, STEPS)
-    return write_plan(
-        folder / "plan.yaml",
-        models=[
-            {
-                "name": wire.model,
-                "args": {"api": "chat"},
-                "base_url": stub.base_url_of(wire.name),
-                "price": {"input": 2, "output": 8, "cache_read": 0.5},
-                "label": "stub",
-            }
-        ],
-        tasks=[TASK_APART],
-        windows=str(words[3]).split(","),
-        data=str(market),
-        concurrency=8,
-        options={"limit": STEPS, "cache": "run", "canary": 1},
-        tables=[],
-        pages=[],
-    )
 
 
 def wait_until_held(stub: Stub, requests: int, workers: list[Running]) -> None:
@@ -97,7 +73,7 @@ def test_a_worker_that_was_taken_over_asks_nothing_more(
     out = tmp_path / "grid"
     environment = environment_of(WIRES["chat"])
     with running_stub(hold_after=held_after) as stub:
-        plan = plan_of(stub, market, tmp_path)
+        plan = write_stub_plan(tmp_path, stub, market, apart(EPISODES, STEPS), 8)
         paused = start_worker(plan, out, *LONG_LEASE, environment=environment)
         in_flight = len(jobs) + ("EPISODE" in jobs) * (EPISODES - 1)
         wait_until_held(stub, in_flight, [paused])

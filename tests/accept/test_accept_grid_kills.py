@@ -7,16 +7,15 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import time
 from pathlib import Path
 
 import pytest
 
-from grid_runs import done_records, parts_of, recorded_answers, start_worker, write_plan
+from grid_runs import done_records, parts_of, recorded_answers, start_worker, write_stub_plan
 from run_support import Running, assert_same, ktdeval, start
 from stub_provider import Stub, running_stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, apart, environment_of, finished
+from stub_runs import WIRES, apart, environment_of, finished
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()
@@ -27,38 +26,6 @@ EPISODES = min(8 + 2 * KILLS, 36)
 AT_ONCE = 4
 WORKERS = 2
 REPEATED = 3  #: the one fixed question is asked twice at the start and twice at the end
-
-
-@pytest.fixture(scope="module")
-def port() -> int:
-    """A free port for all stubs here: an episode on another server is another episode."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        number: int = server.getsockname()[1]
-    return number
-
-
-def plan_of(stub: Stub, market: Path, folder: Path, episodes: int) -> Path:
-    wire = WIRES["chat"]
-    words = apart(episodes, STEPS)
-    return write_plan(
-        folder / "plan.yaml",
-        models=[
-            {
-                "name": wire.model,
-                "args": {"api": "chat"},
-                "base_url": stub.base_url_of(wire.name),
-                "price": {"input": 2, "output": 8, "cache_read": 0.5},
-                "label": "stub",
-            }
-        ],
-        tasks=[TASK_APART],
-        windows=str(words[3]).split(","),
-        data=str(market),
-        concurrency=AT_ONCE,
-        options={"limit": STEPS, "cache": "run", "canary": 1},
-        tables=[],
-        pages=[],
-    )
 
 
 def assert_paid_once(stub: Stub, out: Path, kills: int) -> None:
@@ -84,7 +51,7 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
     environment = environment_of(WIRES["chat"])
     before: dict[str, bytes] = {}
     with running_stub(port=port, latency_s=0.02) as stub:
-        plan = plan_of(stub, market, tmp_path, EPISODES)
+        plan = write_stub_plan(tmp_path, stub, market, apart(EPISODES, STEPS), AT_ONCE)
         workers: list[Running] = []
         kills = 0
         while kills < KILLS:
@@ -134,7 +101,7 @@ def test_a_killed_launch_ends_its_workers_and_the_same_command_goes_on(
     kills = max(1, KILLS // 6)
     episodes = 4 + 2 * kills
     with running_stub(latency_s=0.02) as stub:
-        plan = plan_of(stub, market, tmp_path, episodes)
+        plan = write_stub_plan(tmp_path, stub, market, apart(episodes, STEPS), AT_ONCE)
         words = ("grid", plan, "--out", out, "--workers", WORKERS, "--yes")
         for _ in range(kills):
             driver = start(*words, cwd=tmp_path, environment=environment)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from accept_runs import (
     offered_tools,
     synthetic,
 )
+from json_places import texts_in
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
@@ -97,21 +97,6 @@ def heard(
     return hear(tmp_path_factory.mktemp("leaks") / "run", request.param, market)
 
 
-def texts_of(value: Any) -> Iterator[str]:
-    """Every text in a JSON value, keys too, and the value as JSON, which holds its numbers as they
-    were sent.
-    """
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield key
-            yield from texts_of(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from texts_of(item)
-
-
 def sent_texts(requests: list[ModelRequest]) -> set[str]:
     """Everything in the requests: messages, calls, and the offered tools with their schemas."""
     messages = {message for request in requests for message in request.messages}
@@ -120,7 +105,7 @@ def sent_texts(requests: list[ModelRequest]) -> set[str]:
         for request in requests
         for tool in request.tools
     }
-    return {*tools, *(text for message in messages for text in texts_of(message.to_json()))}
+    return {*tools, *(text for message in messages for text in texts_in(message.to_json()))}
 
 
 def assert_nothing_leaks(heard: Heard) -> None:

@@ -48,11 +48,6 @@ entrants:
 """
 
 
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
-
-
 def take_step(path: Path, plugins: Plugins, clock: SetClock) -> StepReport:
     folder = LiveFolder(path)
     with folder.lock():

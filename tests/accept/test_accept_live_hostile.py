@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from json_places import Place, places, with_value
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_live.clock import of_text
 from ktdeval_live.commands import live
@@ -45,11 +45,6 @@ VALUES = (
     "(removed)", None, True, -1, 10**30, 1e308, "", "x", "../../x", "/etc/passwd", "a\n", "\x00",
     [], {}, [[]], {"kind": "begun"}, "2024-13-45T99:00:00Z", "2024-06-03T00:00:00", "9" * 5000,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -44,14 +43,6 @@ def asked(base_url: str, name: str = "asked", **options: Any) -> dict[str, Any]:
         "model_args": {"api": "chat"},
         "options": {"base_url": base_url, "price": {"input": 2, "output": 8}, **options},
     }
-
-
-@pytest.fixture(scope="module")
-def port() -> int:
-    """A free port for all stubs here: an entrant on another server is another entrant."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        number: int = server.getsockname()[1]
-    return number
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 from forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
 from forgery_kinds import Forgery, Found
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.time_authorities import load_trust, plan_trust
 from ktdeval_live.verify_test import LiveVerification, verify_test
@@ -31,11 +31,6 @@ pytestmark = pytest.mark.slow
 
 UNSEEN = [one for one in FORGERIES if one.found is None]
 SEEN = [one for one in FORGERIES if one.found is not None]
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 
 from run_support import Done, card_of, cards, error_line, finished_steps, ktdeval
 from stub_faults import KINDS, MISDEEDS, NOT_ON_WIRE
-from stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
+from stub_provider import KEY, FaultPlan, Stub, skip_without_sdks
 from stub_runs import (
     TASK_APART,
     WIRES,
@@ -37,13 +37,6 @@ skip_without_sdks()
 STEPS, EPISODES = 3, 4
 RUN = ("--canary", 0, "--tool-protocol", "native")
 SHORT = (*apart(EPISODES, STEPS), *RUN)
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    """A stub whose plan each test sets."""
-    with running_stub() as stub:
-        yield stub
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from searching import is_searching
 from stub_faults import ACCOUNT, KINDS, MISDEEDS, NOT_ON_WIRE, PROMPT
 from stub_hostile import HOSTILE, ODD, VALUES, Spoilt, closed_unsaid, with_odd
 from stub_neutral import Asked
-from stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
+from stub_provider import KEY, FaultPlan, Stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, contents, failed_attempts, finished, run, steps
 
 skip_without_sdks()
@@ -33,12 +33,6 @@ ADAPTERS = {"chat": {"api": "chat"}, "responses": {}, "anthropic": {}, "google":
 PLUGINS = load_plugins()
 every_wire = pytest.mark.parametrize("wire", ADAPTERS)
 AGAIN = ("bad_response", "connection", "timeout", "rate_limited", "overloaded", "server")
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    with running_stub() as stub:
-        yield stub
 
 
 @pytest.fixture(autouse=True)

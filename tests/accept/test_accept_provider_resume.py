@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import random
 import signal
-import socket
 import time
 from pathlib import Path
 
 import pytest
 
 from ktdeval.runner.remote.run_folder import MARK
-from run_support import Running, assert_same, episodes, finished_steps, wait_until
+from run_support import assert_same, episodes, finished_steps, wait_until
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, finished, start_run, steps
 
@@ -21,14 +20,6 @@ skip_without_sdks()
 
 STEPS, EPISODES = 4, 20
 WORDS = (*apart(EPISODES, STEPS), "--canary", 0)
-
-
-@pytest.fixture(scope="module")
-def port() -> int:
-    """A free port for all stubs here: an episode on another server is another episode."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        number: int = server.getsockname()[1]
-    return number
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +39,6 @@ def ended(run: Path) -> int:
     return sum((folder / MARK).exists() for folder in episodes(run))
 
 
-def kill(process: Running) -> None:
-    """As a power cut would."""
-    process.signal(signal.SIGKILL)
-    assert process.wait().code == -signal.SIGKILL
-
-
 @pytest.mark.parametrize("wire", ["chat", "anthropic"])
 def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_asked_again(
     market: Path, port: int, whole: Path, tmp_path: Path, wire: str
@@ -67,7 +52,7 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
             lambda: stub.answers >= 150 and stub.held + ended(run) == EPISODES, process
         )
         held = EPISODES - ended(run)
-        kill(process)
+        process.kill()
         before, asked = stub.answers, len(stub.requests)
         assert before >= 150
         assert answered(run) == before
@@ -97,7 +82,7 @@ def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(
             process = start_run(WIRES["chat"], stub, run, market, *WORDS)
             assert wait_until(lambda: stub.answers >= goal, process)  # noqa: B023 - called before the next goal
             time.sleep(chance.uniform(0, 0.03))
-            kill(process)
+            process.kill()
             kills += 1
             again = sum(times - 1 for times in stub.answered_twice.values())
             # answered, but killed before the answer was on disk

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
 
@@ -44,13 +43,6 @@ def keyless(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ("--model", "builtin/momentum", *EPISODES, "--quiet")
     assert ktdeval(*words, "--data", market, "--out", folder / "run", cwd=folder).code == 0
     return folder / "run"
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    """A stub without faults."""
-    with running_stub() as stub:
-        yield stub
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,8 @@ import pytest
 
 from fault_proxy import FAULTS, fault_proxy
 from ktdeval.calls.record import ANSWERED
-from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.stores.mirror import mirrors_forgotten
-from run_support import Running, assert_same, error_line, preload, start, wait_until
+from run_support import Running, assert_same, error_line, local_copy, preload, start, wait_until
 from s3_place import Asked, S3Place, running_s3, skip_without_s3
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, apart, book, environment_of, finished, words_of
@@ -94,14 +93,6 @@ def read(
         yield monkeypatch
 
 
-def brought(url: str) -> Path:
-    """Local copy of all of a run."""
-    folder = RunFolder.load(local_run_path(url))
-    for spec in folder.manifest.specs:
-        folder.episode_path(spec)
-    return folder.path
-
-
 def kill_at(place: S3Place, process: Running, write: int, moment: str) -> list[Asked]:
     """Kill a process at its n-th write from now on, before or after the store has it; return the
     list in which that write then is.
@@ -152,7 +143,7 @@ def test_killed_at_any_write_and_resumed_with_an_empty_disk_it_leaves_what_an_un
     assert kills > 0
     done = machine.start(stub, url, market, *WORDS).wait()
     assert done.code == 0, done
-    run = brought(url)
+    run = local_copy(url)
     assert_same(run, whole[0])
 
     answered = Counter(
@@ -183,7 +174,7 @@ def test_a_network_that_breaks_every_fourth_request_changes_nothing(
         assert done.code == 0, done
         assert set(faults.made) == set(kinds)
 
-    assert_same(brought(url), whole[0])
+    assert_same(local_copy(url), whole[0])
     assert not stub.answered_twice
 
 
@@ -202,5 +193,5 @@ def test_a_run_is_one_process_s_until_that_has_stopped_for_a_lease(
         stub.go_on()
         done = second.start(stub, url, market, *WORDS).wait()
         assert done.code == 0, done
-        assert_same(brought(url), whole[0])
+        assert_same(local_copy(url), whole[0])
         assert not stub.answered_twice

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lucky_plugin import PLUGIN, UNCOUNTED
-from run_support import SAME_MASK, episodes, ktdeval
+from run_support import SAME_MASK, card_of, episodes, ktdeval
 
 TASK = "bright_open_research"
 PLAN = (
@@ -55,15 +54,10 @@ def run(request: pytest.FixtureRequest, folder: Path) -> Path:
     return made(folder, request.param)
 
 
-def card_of(run: Path) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((run / "cards" / f"{TASK}.json").read_text())
-    return card
-
-
 def test_the_cost_of_a_card_is_null_with_the_count_of_replies_without_tokens(
     run: Path,
 ) -> None:
-    card = card_of(run)
+    card = card_of(run, TASK)
     replies = sum(episode["uncounted"] for episode in card["episodes"])
     reason = f"the provider did not count the tokens of {replies} replies"
     assert replies > 0
@@ -121,7 +115,7 @@ def test_a_model_of_this_machine_that_bills_nothing_costs_nothing(folder: Path) 
         "--quiet",
     )
     assert ktdeval("run", *words, "--out", folder / "free", cwd=folder).code == 0
-    card = card_of(folder / "free")
+    card = card_of(folder / "free", TASK)
     assert card["cost"]["value"] == 0
     assert "uncounted" not in card["episodes"][0]
     assert {

@@ -29,6 +29,8 @@ from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteP
 from stub_provider import KEY
 from tables import on_each_row
 
+pytestmark = pytest.mark.usefixtures("provider_keys")
+
 PROVIDERS = {
     "openai",
     "anthropic",
@@ -52,13 +54,8 @@ def model_at(base_url: str, **params: Any) -> Any:
     return make_openai("stub-model", OpenAIParams(base_url=base_url, **params))
 
 
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
 @pytest.fixture
-def no_keys(_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_keys(provider_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable is set, and `keyring` is not installed."""
     for name in ("OPENAI_API_KEY", "ONE_KEY", "OTHER_KEY"):
         monkeypatch.delenv(name, raising=False)

@@ -27,6 +27,8 @@ from ktdeval.registry.plugin_registry import load_plugins
 from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 
+pytestmark = pytest.mark.usefixtures("provider_keys")
+
 
 class Wire(NamedTuple):
     """How a model is made over one wire."""
@@ -87,12 +89,6 @@ REPLIES = {
 }
 
 every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(variable, KEY)
 
 
 def ask(text: str = "Day 3.", timeout_s: float = 240.0) -> ModelRequest:

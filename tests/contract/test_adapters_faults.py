@@ -18,9 +18,11 @@ from ktdeval.harness.chat_messages import CallParams
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play
-from stub_provider import KEY, skip_without_sdks
+from stub_provider import skip_without_sdks
 from tables import beside, on_each_row
 from terminal import Terminal
+
+pytestmark = pytest.mark.usefixtures("provider_keys")
 
 skip_without_sdks()
 
@@ -91,12 +93,6 @@ WIRES: dict[str, tuple[str, Answer, Callable[[Any], list[Any]]]] = {
     "anthropic": ("anthropic", of_anthropic, calls_in_anthropic),
     "google": ("google", of_google, calls_in_google),
 }
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(variable, KEY)
 
 
 def model_at(server: PreparedServer, wire: str) -> Any:

@@ -26,7 +26,8 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams
-from stub_provider import KEY
+
+pytestmark = pytest.mark.usefixtures("provider_keys")
 
 ANSWER = {
     "status": "completed",
@@ -34,11 +35,6 @@ ANSWER = {
     "output": [],
     "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
 }
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 def model_at(base_url: str) -> Any:

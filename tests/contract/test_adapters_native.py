@@ -5,7 +5,6 @@ called.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,6 +29,8 @@ from ktdeval_models.remote.schema_rewrites import closed_schema, readable_schema
 from stub_provider import KEY, Stub, running_stub
 from tables import on_each_row
 
+pytestmark = pytest.mark.usefixtures("provider_keys")
+
 MODEL = "stub-model"
 CALLS = (
     ToolCall("id-1", "get_snapshot", '{"id": "S1"}', Opaque("google", "c2ln")),
@@ -48,19 +49,6 @@ SIGNED = [
 ]
 OLD = {"api_version": "2023-06-01"}
 FORCED = {"type": "tool", "name": "submit_action"}
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("GEMINI_API_KEY", KEY)
-    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running_stub() as running:
-        yield running
 
 
 def claude(address: str | None = None, name: str = MODEL, **params: Any) -> AnthropicModel:

@@ -14,7 +14,8 @@ from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Message, Reply, ToolCall
 from ktdeval.registry.plugin_registry import load_plugins
-from stub_provider import KEY
+
+pytestmark = pytest.mark.usefixtures("provider_keys")
 
 FOLDERS = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]
 REPORTED = next((folder for folder in FOLDERS if folder.is_dir()), None)
@@ -94,12 +95,6 @@ WIRES = {
     "anthropic": ("anthropic", {}, messages),
     "google": ("google", {}, gemini),
 }
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(variable, KEY)
 
 
 def model_at(address: str, provider: str = "openai_compatible", **params: Any) -> Any:

@@ -30,6 +30,8 @@ from ktdeval_models.remote.transport import BodyError
 from stub_neutral import KEY
 from stub_streams import chunks_of, event_bytes, stream_of
 
+pytestmark = pytest.mark.usefixtures("provider_keys")
+
 EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
 DONE = b"data: [DONE]\n\n"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
@@ -43,11 +45,6 @@ CALLS = st.lists(
     ),
     max_size=4,
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 def model_at(address: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -18,7 +18,9 @@ from ktdeval_models.remote.params import AnthropicParams
 from paths import REPOSITORY
 from prompt_caches import ClaudeCache, OpenAICache, Served
 from prompts_page import asked_of, claude_serves
-from stub_provider import KEY, Stub, running_stub
+from stub_provider import Stub
+
+pytestmark = pytest.mark.usefixtures("provider_keys")
 
 PRICES = REPOSITORY / "plugins/ktdeval_models/prices.yaml"
 NAME = "claude-sonnet-5"
@@ -28,17 +30,6 @@ REPORTS = "\n\n## Analyst\n\n" + "It may rise. " * 200
 OWN = "\n\n# Your role\n\nJudge the risk."
 DAY = Message("user", STATE + OWN, shared=(len(STATE),))
 MARK = {"cache_control": {"type": "ephemeral"}}
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running_stub() as running:
-        yield running
 
 
 def claude(address: str | None = None, name: str = NAME, **params: Any) -> AnthropicModel:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from advertised import modules_forgotten
 from ktdeval.testing import ConformanceError, check_parts, check_plugin
 from tables import beside, on_each_row
 
@@ -32,12 +32,9 @@ KINDS_OF_FAULTS = 30
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with modules_forgotten(tmp_path):
+        yield tmp_path
 
 
 def write_plugin(folder: Path, code: str) -> Path:

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from run_support import (
     MASK_KEY,
+    MIXED_RUN,
     PLUGIN,
     SAME_MASK,
     TASK,
@@ -183,20 +184,7 @@ def test_the_card_verifies_from_another_folder(first: tuple[Path, Done], tmp_pat
 
 def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
     log = session / "calls.log"
-    words = (
-        "--plugin",
-        PLUGIN,
-        "--model",
-        "test/mixed",
-        "--tasks",
-        TASK,
-        "--data",
-        "market",
-        "--windows",
-        WINDOW,
-        "--limit",
-        "4",
-    )
+    words = (*MIXED_RUN, "--data", "market", "--limit", "4")
     environment = {"RUN_PLUGIN_CALL_LOG": str(log)}
     assert ktdeval(*words, "--out", "again", cwd=session, environment=environment).code == 0
     run = session / "again"

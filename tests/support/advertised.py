@@ -1,11 +1,23 @@
-"""Distributions on sys.path that advertise plugins."""
+"""Plugins on sys.path: distributions that advertise them, and modules that are forgotten again."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+
+@contextmanager
+def modules_forgotten(folder: Path) -> Iterator[None]:
+    """Forget, at the end, the modules that were imported from a folder meanwhile."""
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
 
 
 def advertise(

@@ -32,6 +32,18 @@ def places(value: Any, path: Place = ()) -> Iterator[Place]:
         yield from places(item, (*path, key))
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        yield from texts_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from texts_in(item)
+
+
 def put(inside: Any, path: Place, new: Any) -> None:
     """Replace a value where it stands; `(removed)` takes it away."""
     for part in path[:-1]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import functools
 import gc
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,12 +16,11 @@ from paths import REPOSITORY
 #: Folders whose packages are imported by their own names, the innermost first
 ROOTS = ("plugins/kits", "plugins", "tasks")
 
-SOURCES = sorted(
-    path
-    for root in ("ktdeval", "tasks", "plugins")
-    for path in (REPOSITORY / root).rglob("*.py")
-    if "ktdeval-inspect" not in path.parts  # a package of its own
+_MODULES = itertools.chain.from_iterable(
+    (REPOSITORY / root).rglob("*.py") for root in ("ktdeval", "tasks", "plugins")
 )
+# The package ktdeval-inspect is one of its own.
+SOURCES = sorted(path for path in _MODULES if "ktdeval-inspect" not in path.parts)
 
 
 def parts_of(path: Path) -> tuple[str, ...]:

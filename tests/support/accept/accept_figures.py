@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +127,12 @@ def behaviour(steps: Steps, rules: str) -> dict[str, tuple[float | None, int]]:
     """The three metrics whose rule sets differ."""
     count = len(steps)
     if rules == "paper":
-        weights = pd.DataFrame(
-            [
-                {row["code"]: row["value_minor"] / step["nav_minor"] for row in step["positions"]}
-                for step in steps
-            ]
-        )
-        weights = weights.reindex(range(count)).fillna(0.0)
+        rows = []
+        for step in steps:
+            nav = step["nav_minor"]
+            rows.append({row["code"]: row["value_minor"] / nav for row in step["positions"]})
+
+        weights = pd.DataFrame(rows).reindex(range(count)).fillna(0.0)
         moved = weights.diff().fillna(weights).abs().to_numpy().sum()
         idle = [not step["orders"] for step in steps]
         return {
@@ -140,19 +140,17 @@ def behaviour(steps: Steps, rules: str) -> dict[str, tuple[float | None, int]]:
             "hhi": (float((weights**2).sum(axis=1).mean()), count),
             "abstention_rate": (mean(idle), count),
         }
-    traded = sum(
-        sum(order["notional_minor"] for order in step["orders"]) / step["open_nav_minor"]
-        for step in steps
-    )
-    shares = [
-        [row["value_minor"] / step["holdings_minor"] for row in step["positions"]]
-        for step in steps
-        if step["positions"]
-    ]
+    traded = 0.0
+    concentrations = []
+    for step in steps:
+        traded += sum(order["notional_minor"] for order in step["orders"]) / step["open_nav_minor"]
+        if step["positions"]:
+            shares = [row["value_minor"] / step["holdings_minor"] for row in step["positions"]]
+            concentrations.append(sum(share**2 for share in shares))
     idle = [not step["orders"] for step in steps if step["provenance"] in DECIDED]
     return {
         "turnover": (traded * 252 / count, count),
-        "hhi": (mean([sum(weight**2 for weight in step) for step in shares]), len(shares)),
+        "hhi": (mean(concentrations), len(concentrations)),
         "abstention_rate": (mean(idle), len(idle)),
     }
 
@@ -226,7 +224,7 @@ def calibration_error(judged: pd.DataFrame) -> float | None:
 
 def counts(steps: Steps) -> dict[str, Counter[str]]:
     """Counts of a card: decisions, failures, outcomes of orders, rules, usage."""
-    orders = [order for step in steps for order in step["orders"]]
+    orders = list(chain.from_iterable(step["orders"] for step in steps))
     failures: Counter[str] = Counter()
     for step in steps:
         failures.update(step["failures"])
@@ -237,14 +235,16 @@ def counts(steps: Steps) -> dict[str, Counter[str]]:
         "cache_read_tokens",
         "cache_write_tokens",
     )
-    usage = (*tokens, "tool_calls", "tool_calls_valid", "submissions")
+    usage: Counter[str] = Counter()
+    for name in (*tokens, "tool_calls", "tool_calls_valid", "submissions"):
+        usage[name] = sum(step[name] for step in steps)
     return {
         "decisions": Counter(step["provenance"] for step in steps),
         "failures": failures,
         "orders": Counter({"submitted": len(orders)})
         + Counter(order["status"] for order in orders),
         "rules": Counter(order["rule"] for order in orders if order["rule"]),
-        "usage": Counter({name: sum(step[name] for step in steps) for name in usage}),
+        "usage": usage,
     }
 
 

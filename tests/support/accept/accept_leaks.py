@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from ktdeval.market.snapshot import MarketSnapshot
 
@@ -56,21 +57,17 @@ class Scanner:
         }
         names |= set(market.industries)
         if market.meta.synthetic:  # each invented word names one thing
-            names |= {
-                word
-                for name in names
-                for word in name.split()
-                if len(word) > 4 and not word.isdigit()
-            } - TRADES
+            words = chain.from_iterable(name.split() for name in names)
+            names |= {word for word in words if len(word) > 4 and not word.isdigit()} - TRADES
         self.names = sorted({_plain(name).strip() for name in names} - {"unknown"})
         self.indices = sorted(map(_plain, market.index_names.values()))
 
     def codes_in(self, text: str) -> Iterator[str]:
         """Codes of the market in any vendor's form, and anything that has an exchange's suffix."""
         yield from (digits for digits in SIX_DIGITS.findall(text) if digits in self.codes)
-        yield from (
-            match[0] for pattern in (CODE_WITH_EXCHANGE, SUFFIX) for match in pattern.finditer(text)
-        )
+        for pattern in (CODE_WITH_EXCHANGE, SUFFIX):
+            for match in pattern.finditer(text):
+                yield match[0]
 
     def names_in(self, text: str) -> Iterator[str]:
         """Names of companies and industries."""
@@ -82,12 +79,14 @@ class Scanner:
 
     def dates_in(self, text: str) -> Iterator[str]:
         """Dates, years, months, weekdays, holidays."""
-        return (match[0] for pattern in DATES for match in pattern.finditer(text))
+        for pattern in DATES:
+            for match in pattern.finditer(text):
+                yield match[0]
 
     def leaks(self, texts: Iterable[str], assets: bool, dates: bool) -> set[str]:
         """Every identity in any of the texts, of the kinds that are to be hidden."""
         identities: set[str] = set()
-        for form in {form for text in texts for form in _forms(text)}:
+        for form in set(chain.from_iterable(map(_forms, texts))):
             if assets:
                 identities.update(self.codes_in(form), self.names_in(_plain(form)))
             if dates:

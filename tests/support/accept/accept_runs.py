@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from run_support import SAME_MASK
 PLUGINS = load_plugins()
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")
-TASKS = tuple(f"{mask}_{mode}" for mask in MASKS for mode in MODES)
+TASKS = tuple(f"{mask}_{mode}" for mask, mode in product(MASKS, MODES))
 HIDES_ASSETS = ("stock_blind", "blinded")
 HIDES_DATES = ("date_blind", "blinded")
 REAL = {
@@ -110,11 +111,9 @@ def synthetic() -> MarketSnapshot:
 
 def import_real(shared_data: Path, out: Path) -> Path:
     """The real A-share market, imported with the command that docs/data.md gives."""
-    words = [
-        word
-        for name, file in REAL.items()
-        for word in (f"--{name}", str(shared_data / "a_share" / file))
-    ]
+    words = []
+    for name, file in REAL.items():
+        words += [f"--{name}", str(shared_data / "a_share" / file)]
     columns = "open=raw_open,high=raw_high,low=raw_low,close=raw_close"
     assert silently(["data", "make", "long", *words, "--map", columns, "--out", str(out)]) == 0
     return out

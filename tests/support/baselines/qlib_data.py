@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,9 @@ def unrolled(factors: pd.DataFrame, length: int = 60) -> pd.DataFrame:
     that lack a past.
     """
     by_name = factors.groupby(level="instrument")
-    columns = {
-        f"{name}{ago}": by_name[name].shift(ago)
-        for name in factors
-        for ago in reversed(range(length))
-    }
+    columns = {}
+    for name, ago in product(factors, reversed(range(length))):
+        columns[f"{name}{ago}"] = by_name[name].shift(ago)
     return pd.DataFrame(columns).dropna()
 
 

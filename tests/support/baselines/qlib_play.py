@@ -14,10 +14,10 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_qlib.samples import Days, Samples, Segments, SegmentSplit
+from trading_market import part_of_market
 
 TRAIN, VALID, TEST = "2023-06-15:2023-10-31", "2023-11-01:2023-12-29", "2024-01-02:2024-03-29"
 WINDOW = "2024-01-02:2024-01-31"
-_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor", "member")
 
 
 @cache
@@ -25,21 +25,11 @@ def embedded() -> MarketSnapshot:
     return open_snapshot(load_plugins(), "synthetic", {})
 
 
-def reduced(snapshot: MarketSnapshot, names: int = 40, last: str = "2024-04-30") -> MarketSnapshot:
-    """The first names that are members throughout, up to a day."""
-    rows = int(np.searchsorted(snapshot.days, np.datetime64(last), side="right"))
+def reduced(snapshot: MarketSnapshot, names: int = 40) -> MarketSnapshot:
+    """The first names that are members throughout, up to the end of April 2024."""
+    rows = int(np.searchsorted(snapshot.days, np.datetime64("2024-04-30"), side="right"))
     members = np.flatnonzero(snapshot.member[:rows].all(axis=0))[:names]
-    fields = {name: getattr(snapshot, name)[:rows, members] for name in _FIELDS}
-    return replace(
-        snapshot,
-        **fields,
-        days=snapshot.days[:rows],
-        codes=tuple(snapshot.codes[rank] for rank in members),
-        names=tuple(snapshot.names[rank] for rank in members),
-        industries=tuple(snapshot.industries[rank] for rank in members),
-        indices={code: levels[:rows] for code, levels in snapshot.indices.items()},
-        id="",
-    )
+    return part_of_market(snapshot, rows, members.tolist())
 
 
 def planted(
@@ -73,15 +63,15 @@ def planted(
     )
 
 
-def planted_market(names: int = 60, slope: float = 0.004, hump: float = 0.008) -> MarketSnapshot:
+def planted_market() -> MarketSnapshot:
     """The reduced market, in which a name earns on day t + 2, each day anew, by its place p of day
-    t in CV_VOL (-1 the steadiest volume, 1 the least steady): `slope` × p, which attribution calls
-    a style, and `hump` × (2 |p| - 1), which it calls selection.
+    t in CV_VOL (-1 the steadiest volume, 1 the least steady): 0.004 p, which attribution calls a
+    style, and 0.008 (2 |p| - 1), which it calls selection.
     """
-    market = reduced(embedded(), names)
+    market = reduced(embedded(), 60)
     exposure = factor_panel(market, range(len(market.days)))[FACTOR_NAMES.index("CV_VOL")]
-    rank = exposure.argsort(axis=1).argsort(axis=1) * 2.0 / (names - 1) - 1.0
-    gain = np.where(np.isfinite(exposure), slope * rank + hump * (2.0 * np.abs(rank) - 1.0), 0.0)
+    rank = exposure.argsort(axis=1).argsort(axis=1) * 2.0 / 59 - 1.0
+    gain = np.where(np.isfinite(exposure), 0.004 * rank + 0.008 * (2.0 * np.abs(rank) - 1.0), 0.0)
     growth = np.ones_like(gain)
     growth[2:] = np.cumprod(1.0 + gain[:-2], axis=0)
     fields = ("open", "high", "low", "close", "amount")

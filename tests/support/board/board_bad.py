@@ -138,14 +138,18 @@ class BadBoard(ForgedBoard):
         refused = {
             finding.path for finding in content_findings if not finding.path.startswith("verdicts/")
         }
-        assert not [one for one in sound if any(one.card_id in path for path in refused)]
+        assert not [one for one in sound if _is_named(one, refused)]
         findings = sorted([*check_files(self.folder, rules), *content_findings])
-        return findings, [
-            one for one in sound if not any(one.card_id in finding.path for finding in findings)
-        ]
+        paths = {finding.path for finding in findings}
+        return findings, [one for one in sound if not _is_named(one, paths)]
 
     def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:
         """Write the board's verdict on the card that was added last."""
         return super().add_verdict(
             tier, **{"checked_on": TODAY, "episodes": 4, "steps": 172, **fields}
         )
+
+
+def _is_named(candidate: Candidate, paths: set[str]) -> bool:
+    """Whether one of the paths is of a candidate's files."""
+    return any(candidate.card_id in path for path in paths)

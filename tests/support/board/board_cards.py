@@ -175,7 +175,8 @@ def division_of(
         "hash": card["task"]["hash"],
     }
     windows = [
-        {key: window[key] for key in ("name", "first", "last")} for window in card["windows"]
+        {"name": window["name"], "first": window["first"], "last": window["last"]}
+        for window in card["windows"]
     ]
     return {
         "id": name,

@@ -13,6 +13,7 @@ import copy
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -288,12 +289,13 @@ def scoring_card(
         for seed in _SEEDS
     ]
     skill = rng.uniform(0, 0.6)
-    answers = [
-        (spec, [record(step, right=bool(rng.random() < skill)) for step in range(SAMPLES)])
-        for spec in specs
-    ]
-    scores = summarise([each for _, records in answers for each in records])
-    artefacts = {f"episodes/{spec.id}/{name}": "a" * 64 for spec in specs for name in _FILES}
+    answers = []
+    for spec in specs:
+        records = [record(step, right=bool(rng.random() < skill)) for step in range(SAMPLES)]
+        answers.append((spec, records))
+
+    scores = summarise(list(chain.from_iterable(records for _, records in answers)))
+    artefacts = {f"episodes/{spec.id}/{name}": "a" * 64 for spec, name in product(specs, _FILES)}
     return build_scoring_card(
         scoring_inputs(
             specs=specs,
@@ -341,11 +343,11 @@ def _forge_entry(
         real = {
             each["window"]: each["steps"] for each in forge.frame(division["task"])[2]["episodes"]
         }
-        episodes = [
-            {name: each.entry[name] for name in ("id", "window", "seed")}
-            | {"steps": forge_decisions(real[each.entry["window"]], hostile, rng)}
-            for each in played
-        ]
+        episodes = []
+        for each in played:
+            identity = {name: each.entry[name] for name in ("id", "window", "seed")}
+            steps = forge_decisions(real[each.entry["window"]], hostile, rng)
+            episodes.append(identity | {"steps": steps})
         put_json(folder.decisions(card_id), {**frame, "episodes": episodes})
 
 
@@ -388,12 +390,13 @@ def _card(
         if entrant.special != "unpriced":
             card["cost"]["price"] = _price(rng)
     real = zip(card["windows"], base["episodes"], series["episodes"], strict=True)
-    played = [_episode(card, each, seed, entrant, rng) for each in real for seed in card["seeds"]]
+    played = [
+        _episode(card, each, seed, entrant, rng) for each, seed in product(real, card["seeds"])
+    ]
     card["episodes"] = [each.entry for each in played]
     card["artefacts"] = {
         f"episodes/{entry['id']}/{name}": sha256_hex(f"{entry['id']}{name}")
-        for entry in card["episodes"]
-        for name in ("ledger.parquet", "transcript.jsonl.zst")
+        for entry, name in product(card["episodes"], ("ledger.parquet", "transcript.jsonl.zst"))
     }
     return card | derived_fields(card), played
 

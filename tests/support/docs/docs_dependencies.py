@@ -29,13 +29,10 @@ def dependencies() -> dict[str, str]:
         if name not in ("dev", "release")
     }
     by_extra = {"": project()["project"]["dependencies"], **extras}
-    names = {
-        extra: [re.split(r"[\[<>=!~ ]", text)[0] for text in texts]
-        for extra, texts in by_extra.items()
-    }
     first: dict[str, str] = {}
-    for extra, packages in names.items():
-        for name in packages:
+    for extra, texts in by_extra.items():
+        for text in texts:
+            name = re.split(r"[\[<>=!~ ]", text)[0]
             if name != "ktdeval":
                 first.setdefault(name, extra)
 
@@ -60,16 +57,12 @@ def imported(path: Path) -> set[str]:
     """What a module imports; adapters of models name the package of their SDK, which is imported
     when the model is made.
     """
-    constants = [
-        node
-        for node in nodes_of(path)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-    ]
-    packages = {
-        node.value.value
-        for node in constants
-        if "package" in [getattr(target, "id", "") for target in node.targets]
-    }
+    packages = set()
+    for node in nodes_of(path):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            names = [getattr(target, "id", "") for target in node.targets]
+            if "package" in names:
+                packages.add(node.value.value)
     return {*imports_in(nodes_of(path), names=True), *packages}
 
 

@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from docs_markdown import code, table
@@ -124,7 +125,7 @@ def _contracts() -> list[dict[str, Any]]:
 
 
 def _parts(rows: list[str]) -> list[str]:
-    return [part for row in rows for part in re.split(r" *[|:] *", row)]
+    return list(chain.from_iterable(re.split(r" *[|:] *", row) for row in rows))
 
 
 # ---- dependencies
@@ -224,7 +225,8 @@ def _dev_packages() -> list[str]:
     while pending:
         requirement = pending.pop()
         if match := re.match(r"ktdeval\[(.*)\]", requirement):
-            pending += [each for extra in match[1].split(",") for each in extras[extra]]
+            for extra in match[1].split(","):
+                pending += extras[extra]
             continue
         names.append(re.split(r"[\[<>=!~ ]", requirement)[0].replace("-", "_"))
     return names

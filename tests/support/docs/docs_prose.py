@@ -104,7 +104,7 @@ def long_sentences(text: str, most: int = MOST_WORDS) -> list[str]:
 
 def word_count(sentence: str) -> int:
     """Return how many words a sentence has; signs alone are none."""
-    return sum(any(sign.isalnum() for sign in word) for word in sentence.split())
+    return sum(any(map(str.isalnum, word)) for word in sentence.split())
 
 
 def paragraphs(text: str) -> list[str]:

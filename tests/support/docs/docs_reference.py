@@ -6,17 +6,18 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import click
 
 from docs_markdown import code, fields_table, page, plain_text, table, value_text
-from docs_values import Offer, offers_of
 from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
 from ktdeval.cli.data_make import MakeCommand, ProviderCommand
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import RunOptionsCommand, grouped, run_options
+from ktdeval.cli.terminal_tables import params_of
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
@@ -267,7 +268,7 @@ def config_page() -> str:
     for title, place in CONFIGS.items():
         module, _, name = place.partition(":")
         config = getattr(import_module(module), name)
-        inherited = {each.name for base in config.__mro__[1:] for each in _fields(base)}
+        inherited = {each.name for each in chain.from_iterable(map(_fields, config.__mro__[1:]))}
         own = [field for field in dataclasses.fields(config) if field.name not in inherited]
         bases = [code(base.__name__) for base in config.__mro__[1:] if _fields(base)]
         extends = f", which extends {bases[0]}" if bases else ""
@@ -277,6 +278,34 @@ def config_page() -> str:
 
 def _fields(cls: type) -> Sequence[dataclasses.Field[Any]]:
     return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+
+
+class Offer(NamedTuple):
+    """One name that a plugin offers."""
+
+    name: str
+    plugin: str
+    summary: str
+    #: fields of its parameters; empty if an earlier name of the kind has the same ones
+    params: tuple[dataclasses.Field[Any], ...]
+    sharing: tuple[str, ...]  #: names of the kind with the same parameters, this one included
+
+
+def offers_of(plugins: Plugins, kind: str) -> list[Offer]:
+    """Return all names of a kind, in the order of its listing."""
+    specs = plugins.specs(kind)
+    sharing: dict[type, list[str]] = {}
+    for name, spec in specs.items():
+        if spec.params is not None:
+            sharing.setdefault(spec.params, []).append(name)
+    offers = []
+    for name, spec in specs.items():
+        names = sharing.get(spec.params, []) if spec.params is not None else []
+        is_first = bool(names) and names[0] == name
+        params = tuple(params_of(spec)) if is_first else ()
+        owner = plugins.owner(kind, name)
+        offers.append(Offer(name, owner, spec.summary, params, tuple(names)))
+    return offers
 
 
 def names_page(plugins: Plugins) -> str:

@@ -85,10 +85,12 @@ def _commands() -> Iterator[str]:
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:
-    options = sorted(
-        name for each in command.params if isinstance(each, click.Option) for name in each.opts
-    )
-    yield f"command {path} {' '.join(options)}".rstrip()
+    options = []
+    for each in command.params:
+        if isinstance(each, click.Option):
+            options += each.opts
+
+    yield f"command {path} {' '.join(sorted(options))}".rstrip()
     if isinstance(command, MakeCommand):
         for of_provider in command.of_providers(click.Context(command)):
             own = click.Command(str(of_provider.name), params=of_provider.own)

@@ -56,7 +56,8 @@ def check_card(run: Path, prices: Prices, rules: str, scratch: Path) -> None:
         check_episode(episode, figures_of_it, card, prices)
     for name in not_empty(expected[0]):
         entry = card["metrics"][name]
-        values = [value for value, _ in (of[name] for of in expected) if value is not None]
+        found_values = [of[name][0] for of in expected]
+        values = [value for value in found_values if value is not None]
         assert entry["value"] == near(float(np.median(values)) if values else None), name
         assert (entry["n"], sum(entry["undefined"].values())) == (
             len(values),
@@ -118,9 +119,9 @@ def check_calibration(
 
 def check_totals(card: dict[str, Any], found: list[Episode], prices: Prices) -> None:
     per_episode = [counts(episode.steps) for episode in found]
-    totals = {
-        name: sum((count[name] for count in per_episode), Counter()) for name in per_episode[0]
-    }
+    totals: dict[str, Counter[str]] = {}
+    for name in per_episode[0]:
+        totals[name] = sum((count[name] for count in per_episode), Counter())
     check_counts(card, totals)
     decided = totals["decisions"]["model"] + totals["decisions"]["model_after_retry"]
     steps, planned = totals["decisions"].total(), len(found)

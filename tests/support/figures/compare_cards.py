@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +21,7 @@ from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.hashes import content_hash, file_sha256
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import from_plain
-from metric_cases import CODES, TASK, step
+from metric_cases import TASK, step
 from terminal import Terminal
 
 Cell = tuple[str, int]
@@ -30,6 +31,21 @@ Figures = Mapping[Cell, float | None]
 
 APART = {f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 13)}
 """Twelve windows a year apart."""
+
+
+SELECTION_ALPHA: Mapping[str, Any] = {
+    "better": "higher",
+    "formula": "selection_alpha/2: here",
+    "headline": True,
+    "range": [None, None],
+    "source": "here",
+    "unit": "fraction",
+    "value": None,
+    "n": 0,
+    "undefined": {},
+    "reason": "to be derived",
+}
+"""The entry of a metric that a card does not have yet."""
 
 
 def make_card(
@@ -75,9 +91,7 @@ def make_card(
     card["episodes"] = [
         _episode(template, card, windows, cell, value) for cell, value in figures.items()
     ]
-    lacking = [
-        (name, seed) for name in names for seed in card["seeds"] if (name, seed) not in figures
-    ]
+    lacking = [cell for cell in product(names, card["seeds"]) if cell not in figures]
     card["missing_episodes"] = [_missing(card, windows, cell) for cell in lacking]
     card["artefacts"] = {}
     card |= card_cases.derived_fields(card)
@@ -124,12 +138,11 @@ def save_run(
     card: dict[str, Any],
     returns: Mapping[Cell, Sequence[float]],
     years: Mapping[str, int] = MappingProxyType({}),
-    held: Mapping[Cell, int] = MappingProxyType({}),
     orders: Mapping[Cell, Mapping[int, Sequence[Mapping[str, Any]]]] = MappingProxyType({}),
 ) -> Path:
     """Write a card with ledgers beside it, whose NAVs have these daily returns on consecutive days
-    of each window, with 252 days a year unless `years` gives others; `held`: at how many closes,
-    the first ones, a stock is held; `orders`: those of some steps, by number.
+    of each window, with 252 days a year unless `years` gives others; `orders`: those of some steps,
+    by number.
     """
     for episode in card["episodes"]:
         cell = episode["window"], episode["seed"]
@@ -139,19 +152,10 @@ def save_run(
         charges = {"charges": []} if years else {}
         steps = []
         for number, nav in enumerate(navs.tolist()):
-            record = (
-                step(0, nav - 500, {CODES[0]: 500}) if number < held.get(cell, 0) else step(0, nav)
-            )
-            steps.append(
-                record
-                | charges
-                | {
-                    "step": number,
-                    "decided_on": str(days[number]),
-                    "filled_on": str(days[number + 1]),
-                    "orders": list(orders.get(cell, {}).get(number, ())),
-                }
-            )
+            dates = {"decided_on": str(days[number]), "filled_on": str(days[number + 1])}
+            given = {"orders": list(orders.get(cell, {}).get(number, ()))}
+            steps.append(step(0, nav) | charges | {"step": number} | dates | given)
+
         year = years.get(episode["window"], 252)
         ledger = Ledger(
             {}, 100_000_000, from_plain(steps, list[StepRecord], "steps"), days_a_year=year

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from card_cases import CALLS, PROVENANCE, card, paid, remote_card, typed_inputs
@@ -120,7 +121,7 @@ def scoring_inputs(
         "specs": specs,
         "answers": given,
         "samples": {each.id: each.limit or SAMPLES for each in specs},
-        "scores": summarise([each for _, records in given for each in records]),
+        "scores": summarise(list(chain.from_iterable(records for _, records in given))),
         "definitions": DEFINITIONS,
         "artefacts": {"episodes/x/answers.jsonl.zst": "a" * 64},
         "missing_episodes": {

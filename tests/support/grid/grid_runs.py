@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,42 @@ from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.values.strict_json import dumps_pretty
 from run_support import MASK_KEY, Done, Running, ktdeval, start
+from stub_provider import Stub
+from stub_runs import WIRES
 
 
 def write_plan(path: Path, **fields: Any) -> Path:
     """Write a plan as JSON, which is YAML, with the mask key of all tests."""
     path.write_text(dumps_pretty({"mask_key": MASK_KEY, **fields}))
     return path
+
+
+def write_stub_plan(
+    folder: Path, stub: Stub, market: Path, apart: Sequence[object], concurrency: int
+) -> Path:
+    """Write a plan of one model at a stub, over Chat Completions; `apart`: words for episodes that
+    never ask the same.
+    """
+    wire = WIRES["chat"]
+    model = {
+        "name": wire.model,
+        "args": {"api": "chat"},
+        "base_url": stub.base_url_of(wire.name),
+        "price": {"input": 2, "output": 8, "cache_read": 0.5},
+        "label": "stub",
+    }
+    option = dict(zip(apart[::2], apart[1::2], strict=True))
+    return write_plan(
+        folder / "plan.yaml",
+        models=[model],
+        tasks=[option["--tasks"]],
+        windows=str(option["--windows"]).split(","),
+        data=str(market),
+        concurrency=concurrency,
+        options={"limit": option["--limit"], "cache": "run", "canary": 1},
+        tables=[],
+        pages=[],
+    )
 
 
 def words_of(plan: Path, out: Path, *words: object) -> tuple[object, ...]:
@@ -66,7 +97,8 @@ def done_of(out: Path) -> Iterator[dict[str, Any]]:
 
 def recorded_answers(out: Path) -> set[tuple[Any, ...]]:
     """Answered attempts that any part has on disk; copies count once."""
-    return {_identity(call) for part in parts_of(out) for call in _calls(part)}
+    calls = chain.from_iterable(map(_calls, parts_of(out)))
+    return {_identity(call) for call in calls}
 
 
 def _calls(part: Path) -> list[CallRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def unit_id(system: int, index: int) -> str:
 
 def units_of(system: int) -> tuple[GridUnit, ...]:
     """The four units of a system, by number."""
-    cells = [(window, seed) for window in ("W1", "W2") for seed in (0, 1)]
+    cells = product(("W1", "W2"), (0, 1))
     return tuple(
         GridUnit(id=unit_id(system, index), task="blinded_open_research", window=window, seed=seed)
         for index, (window, seed) in enumerate(cells)

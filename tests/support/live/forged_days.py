@@ -33,9 +33,9 @@ def _(forger: Forger) -> None:
     forger.drop(link)
 
 
-def _gap(day: str, cause: str, entrant: str = "chance") -> Plain:
+def _gap(day: str, cause: str) -> Plain:
     return {
-        "kind": "gap", "entrant": entrant, "market": "us", "day": day, "cause": cause,
+        "kind": "gap", "entrant": "chance", "market": "us", "day": day, "cause": cause,
         "detail": "nothing came",
     }  # fmt: skip
 

@@ -52,12 +52,12 @@ def forgery(
 
 
 def afterwards(
-    name: str, found: Found | None, stamped: Found | None = None
+    name: str, found: Found | None
 ) -> Callable[[Callable[[Forger], None]], Callable[[Forger], None]]:
     """Add a forgery that changes files and makes nothing anew."""
 
     def add(change: Callable[[Forger], None]) -> Callable[[Forger], None]:
-        ALL.append(Forgery(name, change, found, stamped))
+        ALL.append(Forgery(name, change, found, None))
         return change
 
     return add

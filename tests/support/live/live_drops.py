@@ -27,6 +27,7 @@ from ktdeval_live.market_sessions import Session
 from ktdeval_live.past_replay import InlineAsker, replay_plan
 from ktdeval_live.plan import load_plan
 from ktdeval_live.step import LiveStep, StepReport
+from trading_market import part_of_market
 
 INCOMING = "private/incoming"
 """Drop folder of a market, below the folder of the test."""
@@ -49,20 +50,9 @@ def few_assets(provider: str, count: int = 6, last: str = "2024-12-31") -> Marke
     """Return the first assets of an embedded market, without documents, up to a day."""
     market = open_snapshot(plugins(), provider, {})
     rows = int(np.searchsorted(market.days, np.datetime64(last), side="right"))
-    grids: dict[str, Any] = {name: getattr(market, name)[:rows, :count] for name in BAR_FIELDS}
-    return replace(
-        market,
-        id="",
-        days=market.days[:rows],
-        codes=market.codes[:count],
-        names=market.names[:count],
-        industries=market.industries[:count],
-        instruments=market.instruments[:count],
-        member=market.member[:rows, :count],
-        indices={code: levels[:rows] for code, levels in market.indices.items()},
-        documents=market.documents.first(0),
-        **grids,
-    )
+    instruments = market.instruments[:count]
+    bare = replace(market, instruments=instruments, documents=market.documents.first(0))
+    return part_of_market(bare, rows, range(count))
 
 
 def rows_of(market: MarketSnapshot, day: str) -> list[Row]:

@@ -16,10 +16,10 @@ from stub_provider import Stub
 Reached = Callable[[], bool]
 
 
-def _grows(count: Callable[[], int], by: int = 1) -> Reached:
+def _grows(count: Callable[[], int]) -> Reached:
     """Return whether a count has grown since now."""
     before = count()
-    return lambda: count() >= before + by
+    return lambda: count() > before
 
 
 def _lines(path: Path) -> int:

@@ -70,6 +70,7 @@ def generated_page(shape: Shape = Shape()) -> LivePage:
     cards = []
     results = []
     entry_days = []
+    gaps: list[PageGap] = []
     for market in shape.markets:
         index = generator.normal(0.0004, 0.009, shape.days)
         for number, entrant in enumerate(plan.entrants):
@@ -79,6 +80,7 @@ def generated_page(shape: Shape = Shape()) -> LivePage:
             results.append(result)
             cards.append(_card(entry, result, states))
             entry_days.append(_days(result, states, number, generator))
+            gaps += _gaps(result, states, days)
 
     settled = SettledTest(tuple(cards), tuple(results))
     entries = page_entries(settled, entry_days)
@@ -96,8 +98,7 @@ def generated_page(shape: Shape = Shape()) -> LivePage:
         markets=tuple(_market(name, days) for name in shape.markets),
         entries=entries,
         pairs=page_pairs(settled),
-        gaps=tuple(gap for result, own in zip(results, entry_days, strict=True)
-                   for gap in _gaps(result, own.states, days)),
+        gaps=tuple(gaps),
         chain=_chain(),
     )  # fmt: skip
 

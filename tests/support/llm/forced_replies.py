@@ -125,7 +125,7 @@ def row_of(name: str, run: Path) -> list[str]:
 def table(rows: list[list[str]]) -> str:
     """Return rows as text, with `COLUMNS` above them."""
     whole = [list(COLUMNS), *rows]
-    widths = [max(len(row[number]) for row in whole) for number in range(len(COLUMNS))]
+    widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
     lines = []
     for name, *figures in whole:
         cells = [name.ljust(widths[0])]

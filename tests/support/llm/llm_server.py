@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_environment import python_of
+from local_server import free_port
 
 MODEL = "smollm2"
 CONTEXT = 8192  # tokens that the model was trained with
@@ -63,7 +63,7 @@ def _started(
     environment: Path, output: object, log: Path, context: int
 ) -> tuple[subprocess.Popen[bytes], str]:
     for _ in range(TRIES):
-        port = _free_port()
+        port = free_port()
         base_url = f"http://127.0.0.1:{port}/v1"
         process = _process(environment, output, port, context)
         if _is_ready(process, base_url):
@@ -89,12 +89,6 @@ def _process(environment: Path, output: object, port: int, context: int) -> subp
         stdout=output,  # type: ignore[arg-type]
         stderr=subprocess.STDOUT,
     )
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
 
 
 def _is_ready(process: subprocess.Popen[bytes], base_url: str) -> bool:

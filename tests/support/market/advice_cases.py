@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def write(files: Files, folder: Path) -> None:
 
 def bars(codes: tuple[str, ...] = CODES, days: tuple[str, ...] = DAYS) -> pd.DataFrame:
     """Bars without a fault, in yuan and whole fen, with a factor."""
-    table = pd.DataFrame([(day, code) for code in codes for day in days], columns=["date", "code"])
+    table = pd.DataFrame(product(codes, days), columns=["code", "date"])[["date", "code"]]
     rise = table.groupby("code").cumcount() % 4 / 100
     table = table.assign(open=10.0 + rise, high=10.3, low=9.9, close=10.1 + rise, volume=1000.0)
     return table.assign(amount=10_080.0, factor=1.0).round(2)

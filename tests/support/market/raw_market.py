@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ CODES = ("000001.SZ", "600519.SH", "688981.SH")
 def bars(codes: tuple[str, ...] = CODES, days: tuple[str, ...] = DAYS) -> pd.DataFrame:
     """One faultless bar for each code and day, sorted by code: 10.00 to 10.20, 1,000 shares."""
     table = pd.DataFrame(
-        [(pd.Timestamp(str(day)), code) for code in codes for day in days], columns=["date", "code"]
+        [(pd.Timestamp(str(day)), code) for code, day in product(codes, days)],
+        columns=["date", "code"],
     )
     table = table.assign(
         open=10.0, high=10.2, low=9.9, close=10.1, volume=1000.0, amount=10_080.0, factor=1.0

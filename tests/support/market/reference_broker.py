@@ -24,7 +24,7 @@ from decimal import (
     getcontext,
 )
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import pandas as pd
@@ -516,9 +516,8 @@ def keep(
     """
     seen: Counter[str] = Counter()
     days = list(tables["open"].index)
-    codes = sorted(
-        {order.code for step in steps for order in step.orders if order.code is not None}
-    )
+    orders = chain.from_iterable(step.orders for step in steps)
+    codes = sorted({order.code for order in orders if order.code is not None})
     series = [series_of(tables, code, house_of(code)) for code in codes]
     sizes, place_of = (
         [one.house.step for one in series],

@@ -1,13 +1,14 @@
-"""Small markets as literals, for the trading tests, and a task on a market as an episode has it."""
+"""Small markets, as literals and as parts of larger ones, and a task on one as an episode has it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot, SnapshotMeta
 from ktdeval.task_api import EpisodeSpec, Window
 
 CODES = {
@@ -21,7 +22,7 @@ CODES = {
 
 def grid(rows: Sequence[Sequence[float | None]]) -> np.ndarray:
     """[days, assets] floats; None is NaN."""
-    return np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
+    return np.array(rows, dtype=float)
 
 
 def make_market(
@@ -61,6 +62,23 @@ def make_market(
         indices={"000300.SH": np.full(n_days, 1000.0)},
         index_names={"000300.SH": "CSI300"},
         **more,
+    )
+
+
+def part_of_market(market: MarketSnapshot, rows: int, columns: Sequence[int]) -> MarketSnapshot:
+    """The first `rows` days of a market, of the assets in some columns."""
+    grids = {name: getattr(market, name)[:rows, columns] for name in (*BAR_FIELDS, "member")}
+    labels: dict[str, Any] = {}
+    for name in ("codes", "names", "industries"):
+        labels[name] = tuple(getattr(market, name)[column] for column in columns)
+
+    return replace(
+        market,
+        id="",
+        days=market.days[:rows],
+        indices={code: levels[:rows] for code, levels in market.indices.items()},
+        **labels,
+        **grids,
     )
 
 

@@ -8,6 +8,7 @@ nine days, one ex-date, one halt.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,11 +80,10 @@ def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]
     )
     if api == "index_weight":
         lists = [day for day in ("2023-12-29", "2024-01-31") if first <= day <= last]
-        items = [
-            ["000300.SH", f"{code}.{EXCHANGE[code]}", day.replace("-", ""), 0.5]
-            for day in lists
-            for code in members(day)
-        ]
+        items = []
+        for day in lists:
+            for code in members(day):
+                items.append(["000300.SH", f"{code}.{EXCHANGE[code]}", day.replace("-", ""), 0.5])
         return ["index_code", "con_code", "trade_date", "weight"], items
     if api == "daily":
         fields = [
@@ -324,3 +324,9 @@ def vendor_server() -> Iterator[VendorServer]:
     server = VendorServer()
     with running(server):
         yield server
+
+
+def forget(package: str) -> None:
+    """Let the next import of a vendor's package read it again."""
+    for module in [each for each in sys.modules if each.split(".")[0] == package]:
+        del sys.modules[module]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketTape, StepRecord
 from ktdeval_builtin.react import ReactAgent
 from ktdfin_market import FIRST, LAST, small_market
+from trading_market import part_of_market
 
 PLUGINS = load_plugins()
 PRICED = ("open", "high", "low", "close", "volume", "amount", "factor", "member")
@@ -51,22 +53,13 @@ def twins(assets: int = 48) -> MarketSnapshot:
     return replace(market, **fields)
 
 
-def cut(market: MarketSnapshot, last: str = LAST) -> MarketSnapshot:
-    """The market without the days after one, except for the next, and without the names that were
+def cut(market: MarketSnapshot) -> MarketSnapshot:
+    """The market without the days after the last of the window, except for the next, and without the names that were
     no member by then.
     """
-    rows = int(np.searchsorted(market.days, np.datetime64(last), side="right")) + 1
+    rows = int(np.searchsorted(market.days, np.datetime64(LAST), side="right")) + 1
     members = np.flatnonzero(market.member[:rows].any(axis=0))
-    fields = {name: getattr(market, name)[:rows, members] for name in PRICED}
-    return replace(
-        market,
-        **fields,
-        days=market.days[:rows],
-        codes=tuple(market.codes[column] for column in members),
-        names=tuple(market.names[column] for column in members),
-        industries=tuple(market.industries[column] for column in members),
-        indices={code: levels[:rows] for code, levels in market.indices.items()},
-    )
+    return part_of_market(market, rows, members.tolist())
 
 
 class FewScores(TopModel):
@@ -158,22 +151,8 @@ def ledger(records: list[StepRecord]) -> list[Any]:
     """Decisions and bookings in true identities; orders as a set, for among equal ones their
     order says nothing.
     """
+    identity = attrgetter("code", "side", "target_weight", "shares", "filled_shares", "rule")
     return [
-        (
-            Counter(
-                (
-                    order.code,
-                    order.side,
-                    order.target_weight,
-                    order.shares,
-                    order.filled_shares,
-                    order.rule,
-                )
-                for order in step.orders
-            ),
-            step.positions,
-            step.cash_minor,
-            step.nav_minor,
-        )
+        (Counter(map(identity, step.orders)), step.positions, step.cash_minor, step.nav_minor)
         for step in records
     ]

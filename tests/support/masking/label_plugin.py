@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +101,7 @@ class Memory(RankModel):
             row["stock_id"]
             for row in conversation.rows(conversation.result("screen_candidates").get("candidates"))
         }
-        if (
-            not any(label in shown for codes in self._risen.values() for label in codes)
-            or not risen
-        ):
+        if not risen or shown.isdisjoint(chain.from_iterable(self._risen.values())):
             return super().plan(conversation)
         held = {row["stock_id"] for row in conversation.rows(conversation.state["positions"])}
         return [

@@ -17,20 +17,18 @@ SENTENCES = (
 )
 
 
-def with_news(
-    market: MarketSnapshot, first: int, last: int, per_day: int = 2, seed: int = 3
-) -> MarketSnapshot:
-    """The market with some items a day from row `first` to `last`, known around its closes, and a
+def with_news(market: MarketSnapshot, first: int, last: int) -> MarketSnapshot:
+    """The market with two items a day from row `first` to `last`, known around its closes, and a
     product of each asset.
     """
-    rng, close = np.random.default_rng(seed), Close()
+    rng, close = np.random.default_rng(3), Close()
     entities = [
         Entity(code, "product", f"Zarvok{chr(65 + index % 26)}{index}")
         for index, code in enumerate(market.codes)
     ]
     items = []
     for row in range(first, last + 1):
-        for number in range(per_day):
+        for number in range(2):
             asset, other = rng.integers(0, len(market.codes), 2).tolist()
             title, text = (
                 SENTENCES[int(rng.integers(0, len(SENTENCES)))]

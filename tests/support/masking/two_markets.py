@@ -197,10 +197,10 @@ def _under_other_names(market: MarketSnapshot) -> MarketSnapshot:
     code_of = _codes(market.codes)
     documents = market.documents
     industries = _in_order(market.industries)
-    words = [*market.names, *(entity.text for entity in documents.entities)]
-    new_word = {word: _renamed(word) for text in words for word in re.findall(r"[^\W\d_]+", text)}
-    pattern = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9]|[A-Za-z]")
+    names = " ".join([*market.names, *(entity.text for entity in documents.entities)])
     letters = re.compile(r"[^\W\d_]+")
+    new_word = {word: _renamed(word) for word in letters.findall(names)}
+    pattern = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9]|[A-Za-z]")
 
     def word(text: str) -> str:
         return letters.sub(lambda found: new_word.get(found[0], found[0]), text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
@@ -64,10 +64,12 @@ class Page(HTMLParser):
         return self.root.all(name)
 
     def elements(self) -> list[Element]:
-        def inside(element: Element) -> list[Element]:
-            return [element, *(deeper for child in element.children for deeper in inside(child))]
+        def inside(element: Element) -> Iterator[Element]:
+            for child in element.children:
+                yield child
+                yield from inside(child)
 
-        return inside(self.root)[1:]
+        return list(inside(self.root))
 
     @property
     def text(self) -> str:

@@ -98,9 +98,9 @@ def table_rows(tab: Any, caption: str) -> list[list[str]]:
     )
 
 
-def facts_of(tab: Any, scope: str = "main") -> dict[str, str]:
+def facts_of(tab: Any) -> dict[str, str]:
     """Terms and what they say."""
-    pairs = tab.locator(f"{scope} dl.facts > div").evaluate_all(
+    pairs = tab.locator("main dl.facts > div").evaluate_all(
         "all => all.map(div => [...div.children].map(part => part.innerText))"
     )
     return {pair[0]: pair[1] for pair in pairs}

@@ -135,7 +135,7 @@ def check_page(path: Path) -> Page:
     """
     text = path.read_text()
     page = check_whole(text, also=("index.html",))
-    attributes = {name for element in page.elements() for name in element.attributes}
+    attributes = set[str]().union(*(element.attributes for element in page.elements()))
     assert not {"src", "action", "data", "style", "xlink:href"} & attributes
     scripts = [
         element for element in page.all("script") if element.attributes.get("type") != "text/plain"

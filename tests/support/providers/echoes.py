@@ -13,6 +13,7 @@ import quopri
 import re
 import urllib.parse
 from collections.abc import Callable
+from itertools import chain, product
 
 
 def _between(sign: str, size: int = 1) -> Callable[[str], str]:
@@ -86,11 +87,12 @@ def readings(text: str) -> list[str]:
     return [*views, *(view[::-1] for view in views)]
 
 
-def gives_away(text: str, key: str, least: int = 12) -> bool:
-    """Whether a piece of a key of `least` letters stands in a text, in some reading of it."""
+def gives_away(text: str, key: str) -> bool:
+    """Whether a piece of a key of 12 letters stands in a text, in some reading of it."""
     letters = _letters(key)
-    pieces = {letters[at : at + least] for at in range(len(letters) - least + 1)}
-    return any(piece in view for view in map(_letters, readings(text)) for piece in pieces)
+    pieces = {letters[at : at + 12] for at in range(len(letters) - 11)}
+    views = map(_letters, readings(text))
+    return any(piece in view for view, piece in product(views, pieces))
 
 
 def _letters(text: str) -> str:
@@ -128,7 +130,7 @@ def _encodings(text: str) -> str:
         r"<~[!-~]+~>",
         r"[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]{12,}",
     )
-    runs = [run for form in forms for run in re.findall(form, text)]
+    runs = list(chain.from_iterable(re.findall(form, text) for form in forms))
 
     # Over lines and between spaces.
     runs += [

@@ -371,14 +371,12 @@ def sample(schema: Mapping[str, Any], request: ModelRequest) -> Any:
 
 
 def _words(messages: Sequence[Message]) -> list[Any]:
-    return [
-        [
-            message.role,
-            message.content,
-            [[call.name, _canonical(call.arguments)] for call in message.tool_calls],
-        ]
-        for message in messages
-    ]
+    words = []
+    for message in messages:
+        calls = [[call.name, _canonical(call.arguments)] for call in message.tool_calls]
+        words.append([message.role, message.content, calls])
+
+    return words
 
 
 def _canonical(arguments: str) -> str:

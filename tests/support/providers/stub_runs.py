@@ -144,12 +144,13 @@ def without(
     records: Mapping[str, list[dict[str, Any]]], *names: str
 ) -> dict[str, list[dict[str, Any]]]:
     """Records less some fields."""
-    return {
-        episode: [
-            {name: value for name, value in step.items() if name not in names} for step in steps
-        ]
-        for episode, steps in records.items()
-    }
+    left: dict[str, list[dict[str, Any]]] = {}
+    for episode, steps in records.items():
+        left[episode] = []
+        for step in steps:
+            left[episode].append({name: step[name] for name in step if name not in names})
+
+    return left
 
 
 def untold(records: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:

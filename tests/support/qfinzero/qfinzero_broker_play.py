@@ -266,7 +266,7 @@ def by_days(
     `config` is put on top of rules without costs; `more` are rows of the market (`borrow_rows`),
     and arguments of the session.
     """
-    rows = {name: more.pop(name) for name in [name for name in more if name.endswith("_rows")]}
+    rows = {name: more.pop(name) for name in tuple(more) if name.endswith("_rows")}
     made = market(
         {symbol: by_day(values, first) for symbol, values in prices.items()}, "day", **rows
     )

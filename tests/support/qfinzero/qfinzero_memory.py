@@ -45,6 +45,13 @@ def has_words(text: str, wanted: str) -> bool:
     return set(words(wanted)) <= set(words(text))
 
 
+def joined_bars(*parts: Bars) -> Bars:
+    """The bars of all parts by their starts; of equal ones, in the order of the parts."""
+    columns = zip(*(part.columns() for part in parts), strict=True)
+    joined = Bars(*map(np.concatenate, columns))
+    return joined.take(np.argsort(joined.start_ns, kind="stable"))
+
+
 @dataclass(frozen=True)
 class MemoryPrices(PriceRows):
     """Prices as `ParquetPrices` gives them, of plain rows."""
@@ -139,12 +146,10 @@ class MemoryCalendars:
         self, tags: TagFilters, page: PageBounds, as_of_ns: int
     ) -> Sequence[tuple[int, EventRow]]:
         chosen = [row for row in self.rows if passes(row, tags) and has_words(row.title, tags.text)]
-        keys = (
-            (known_ns, row.event_id, row)
-            for row in chosen
-            for known_ns in known_moments(row)
-            if known_ns <= as_of_ns
-        )
+        keys = []
+        for row in chosen:
+            known = [known_ns for known_ns in known_moments(row) if known_ns <= as_of_ns]
+            keys += [(known_ns, row.event_id, row) for known_ns in known]
         later = sorted(
             (key for key in keys if page.after is None or key[:2] > page.after),
             key=lambda key: key[:2],

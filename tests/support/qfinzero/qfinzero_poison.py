@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
+from itertools import chain, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,7 +36,7 @@ from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
+from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices, joined_bars
 from qfinzero_upq import MINUTE_OPTION, market
 from qfinzero_world import at, bars_of, with_prices
 
@@ -185,6 +186,7 @@ def known_bars(key: BarKey, bars: Bars, as_of_ns: int) -> np.ndarray:
 
 def _prices(prices: MemoryPrices, as_of_ns: int) -> MemoryPrices:
     stocks = [row.symbol for row in prices.symbol_rows if row.asset_class == "stock"]
+    underlyings = sorted({row.underlying for row in prices.contract_rows} | {NEW_STOCK})
     later, day = as_of_ns + 1, day_of(as_of_ns)
 
     def around(days: int) -> date:
@@ -206,16 +208,8 @@ def _prices(prices: MemoryPrices, as_of_ns: int) -> MemoryPrices:
             lambda row: replace(row, listed_ns=row.listed_ns + DAY),
         )
         + [
-            ContractRow(
-                contract.symbol,
-                contract.underlying,
-                contract.expiry,
-                contract.strike_e4,
-                contract.right,
-                later,
-            )
-            for name in sorted({row.underlying for row in prices.contract_rows} | {NEW_STOCK})
-            for contract in new_contracts(name, as_of_ns)
+            ContractRow(one.symbol, one.underlying, one.expiry, one.strike_e4, one.right, later)
+            for one in chain.from_iterable(new_contracts(name, as_of_ns) for name in underlyings)
         ],
         _rows(prices.rate_rows, "available_ns", as_of_ns, _other_curve)
         + [RateRow(around(days), {"1M": 66.0, "30Y": 6.0}, later) for days in (-1, 0, 1)],
@@ -227,13 +221,12 @@ def _prices(prices: MemoryPrices, as_of_ns: int) -> MemoryPrices:
         )
         + [
             DividendRow(name, around(days), around(days + 9), 6_600, later)
-            for name in stocks
-            for days in (-2, 0, 3)
+            for name, days in product(stocks, (-2, 0, 3))
         ],
         _rows(
             prices.split_rows, "announced_ns", as_of_ns, lambda row: replace(row, new=row.new + 5)
         )
-        + [SplitRow(name, around(days), 6, 1, later) for name in stocks for days in (-3, 0, 2)],
+        + [SplitRow(name, around(days), 6, 1, later) for name, days in product(stocks, (-3, 0, 2))],
         _rows(
             prices.borrow_rows,
             "available_ns",
@@ -269,8 +262,7 @@ def new_contracts(underlying: str, as_of_ns: int) -> list[OptionContract]:
     expiries: list[date] = [day + timedelta(days=days) for days in (-3, 2, 33)]
     return [
         OptionContract(underlying, expiry, 1_015_000, right)
-        for expiry in expiries
-        for right in ("C", "P")
+        for expiry, right in product(expiries, ("C", "P"))
     ]  # type: ignore[arg-type]
 
 
@@ -290,9 +282,8 @@ def _bar_table(prices: MemoryPrices, as_of_ns: int) -> dict[BarKey, Bars]:
             for contract in new_contracts(name, as_of_ns)
             if contract.symbol not in listed
         ]
-        new += [
-            ("option", symbol, resolution) for symbol in symbols for resolution in ("day", "minute")
-        ]  # type: ignore[misc]
+        for symbol in symbols:
+            new += [("option", symbol, "day"), ("option", symbol, "minute")]
     starts = {resolution: _recent(resolution, as_of_ns) for resolution in ("day", "minute")}
     return table | {
         key: _made_up(np.union1d(starts[key[2]], _coming(key, as_of_ns))) for key in new
@@ -310,7 +301,7 @@ def _poisoned(key: BarKey, bars: Bars, as_of_ns: int) -> Bars:
         rest.volume * 7,
         rest.transactions + 66,
     )
-    return _joined(bars.take(known), wrong, _made_up(added))
+    return joined_bars(bars.take(known), wrong, _made_up(added))
 
 
 def _coming(key: BarKey, as_of_ns: int) -> np.ndarray:
@@ -350,21 +341,13 @@ def _made_up(start_ns: np.ndarray) -> Bars:
     )
 
 
-def _joined(*parts: Bars) -> Bars:
-    columns = [
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in Bars.__dataclass_fields__
-    ]
-    order = np.argsort(columns[0], kind="stable")
-    return Bars(*(column[order] for column in columns))
-
-
 def _events(rows: Sequence[EventRow], as_of_ns: int) -> list[EventRow]:
     wrong: dict[str, Any] = {"title": "Poisoned", "importance": "low", "expected": {"eps": 66.6}}
     changed = _rows(
         rows, "announced_ns", as_of_ns, lambda row: replace(row, **wrong, time_ns=row.time_ns + DAY)
     )
     later = as_of_ns + 1
+    shifts = {"past": -3_600 * SECOND, "now": 0, "soon": 3_600 * SECOND}
     added = [
         EventRow(
             f"earn_{name}_{when}",
@@ -376,8 +359,7 @@ def _events(rows: Sequence[EventRow], as_of_ns: int) -> list[EventRow]:
             (name,),
             expected={"eps": 66.6},
         )
-        for name in ("AVLN", "BRKT")
-        for when, shift in (("past", -3_600 * SECOND), ("now", 0), ("soon", 3_600 * SECOND))
+        for name, (when, shift) in product(("AVLN", "BRKT"), shifts.items())
     ]
     return [replace(row, releases=_releases(row, as_of_ns)) for row in changed + added]
 

@@ -181,11 +181,9 @@ class ReferenceBroker:
     def ticks(self, after: int, to: int) -> list[int]:
         """Ticks in (after, to]."""
         step = MINUTE if self.terms.frequency == "1m" else None
-        ends = [
-            end
-            for _, opens, closes in self.sessions
-            for end in (range(opens + step, closes + 1, step) if step else (closes,))
-        ]
+        ends: list[int] = []
+        for _, opens, closes in self.sessions:
+            ends += range(opens + step, closes + 1, step) if step else [closes]
         return [end for end in ends if after < end <= to]
 
     def step(self, count: int) -> None:
@@ -261,14 +259,12 @@ class ReferenceBroker:
 
     def go(self, to: int) -> None:
         """Everything that happens up to a moment."""
-        moments = [
-            each
-            for day, opens, closes in self.sessions
-            for each in ((opens, 0, day), (closes, 3, day))
-        ]
-        moments += [
-            (start + MINUTE, 1, date.min) for rows in self.world.minutes.values() for start in rows
-        ]
+        moments = []
+        for day, opens, closes in self.sessions:
+            moments += [(opens, 0, day), (closes, 3, day)]
+
+        for rows in self.world.minutes.values():
+            moments += [(start + MINUTE, 1, date.min) for start in rows]
         if self.running:
             moments += [(tick, 2, date.min) for tick in self.ticks(self.now, min(to, self.end))]
         for moment, what, day in sorted({each for each in moments if self.now < each[0] <= to}):

@@ -34,11 +34,9 @@ def amid_trading() -> list[Call]:
 
 def day() -> list[Call]:
     """Everything, in order."""
-    return [
-        (name, deepcopy(arguments))
-        for part in ("prices", "events", "trading")
-        for name, arguments in beside(__file__)[part]
-    ]
+    parts = beside(__file__)
+    calls = [*parts["prices"], *parts["events"], *parts["trading"]]
+    return [(name, deepcopy(arguments)) for name, arguments in calls]
 
 
 def played(calls: Sequence[Call], call: Callable[[str, dict[str, Any]], Any]) -> Played:

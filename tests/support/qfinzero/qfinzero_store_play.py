@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
-from qfinzero_memory import MemoryPrices
+from qfinzero_memory import MemoryPrices, joined_bars
 from qfinzero_world import at, bars_of, events, news, small_prices
 
 INFO = DatasetInfo("play", True, "", *[date(1970, 1, 1)] * 4, at("2025-01-06T21:00:00Z"))
@@ -48,10 +49,7 @@ def long_contracts() -> list[OptionContract]:
     strikes = range(900_000, 1_300_000, 25_000)
     return [
         OptionContract(root, expiry, strike, right)
-        for root in ("AVLN", "A.B")
-        for expiry in expiries
-        for strike in strikes
-        for right in ("C", "P")
+        for root, expiry, strike, right in product(("AVLN", "A.B"), expiries, strikes, ("C", "P"))
     ]
 
 
@@ -134,11 +132,7 @@ def together(first: MemoryPrices, second: MemoryPrices) -> MemoryPrices:
     """All rows of two markets."""
     table = dict(first.bar_table)
     for key, bars in second.bar_table.items():
-        pieces = [table[key], bars] if key in table else [bars]
-        columns = [
-            np.concatenate([getattr(piece, name) for piece in pieces]) for name in BAR_COLUMNS
-        ]
-        table[key] = Bars(*columns).take(np.argsort(columns[0], kind="stable"))
+        table[key] = joined_bars(table[key], bars) if key in table else bars
     lists = (
         "symbol_rows",
         "contract_rows",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ from qfinzero_scoring_cases import perfect_answer
 from qfinzero_world import small_dataset
 
 VARIANTS = tuple(
-    f"qfinzero_{suite}{how}" for suite in ("calling", "planning") for how in ("", "_text", "_live")
+    f"qfinzero_{suite}{how}"
+    for suite, how in product(("calling", "planning"), ("", "_text", "_live"))
 )
 _ORDER = {
     "instrument": {"type": "STOCK", "symbol": "AVLN"},

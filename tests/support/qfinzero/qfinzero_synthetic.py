@@ -78,22 +78,22 @@ def _in_memory(rows: PriceRows) -> MemoryPrices:
     )
 
 
-def generate_minutes(symbols: int = 50, days: int = 252, seed: int = 0) -> MemoryPrices:
+def generate_minutes(symbols: int = 50, days: int = 252) -> MemoryPrices:
     """Stocks with bars of minutes and nothing else, for measurements: 50 of them make 4.6 million
     bars in a year. `symbols`: number of stocks; beyond the table, its tickers with a number behind;
-    `days`: sessions from 2024-01-02 on; `seed`: of the market.
+    `days`: sessions from 2024-01-02 on.
     """
     first = date(2024, 1, 2)
     grid = session_grid(first, shift_sessions(first, days - 1))
-    common = common_moves(seed, grid, [])
+    common = common_moves(0, grid, [])
     table: dict[BarKey, Bars] = {}
     rows = []
     for count in range(symbols):
         stock = STOCKS[count % len(STOCKS)]
         name = stock.ticker + (str(count // len(STOCKS) + 1) if count >= len(STOCKS) else "")
         plain = msgspec.structs.replace(stock, ticker=name, role="plain", yield_pct=0.0)
-        course = CompanyCourse(live(seed, plain, grid), (), (), ())
-        table["stock", name, "minute"] = make_stock(seed, grid, common, course).minutes
+        course = CompanyCourse(live(0, plain, grid), (), (), ())
+        table["stock", name, "minute"] = make_stock(0, grid, common, course).minutes
         rows.append(SymbolRow(name, "stock", stock.name, stock.sector, day_start(first) - DAY))
     return MemoryPrices(table, rows)
 
@@ -116,9 +116,9 @@ def day_on(series: Bars, day: date) -> int | None:
 
 def outcomes(row: EventRow) -> list[tuple[int, str]]:
     """When which outcome of an event came out."""
-    return [
-        (release.available_ns, name)
-        for release in row.releases
-        for name in release.values
-        if name.endswith("actual")
-    ]
+    found = []
+    for release in row.releases:
+        names = [name for name in release.values if name.endswith("actual")]
+        found += [(release.available_ns, name) for name in names]
+
+    return found

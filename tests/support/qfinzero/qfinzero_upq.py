@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def all_rows(name: str, of: str, **arguments: Any) -> list[Any]:
     """Rows of all pages, none of which is longer than asked for."""
     answers = calls.pages(calls.workspace(LATE, market()), f"UPQ.{name}", **arguments)
     assert all(len(answer[of]) <= arguments["limit"] for answer in answers)
-    return [row for answer in answers for row in answer[of]]
+    return list(chain.from_iterable(answer[of] for answer in answers))
 
 
 def refused(name: str, **arguments: Any) -> ServiceError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,7 @@ def minute_starts() -> np.ndarray:
 def contracts() -> tuple[OptionContract, ...]:
     return tuple(
         OptionContract("AVLN", expiry, strike * 10_000, right)
-        for expiry in EXPIRIES
-        for right in "CP"
-        for strike in STRIKES
+        for expiry, right, strike in product(EXPIRIES, "CP", STRIKES)
     )
 
 
@@ -154,16 +153,13 @@ def _row(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def events() -> list[EventRow]:
-    rows = [_row(given) for given in beside(__file__)["events"]]
-    return [
-        EventRow(
-            **{
-                **row,
-                "releases": tuple(EventRelease(at(when), value) for when, value in row["releases"]),
-            }
-        )
-        for row in rows
-    ]
+    rows = []
+    for given in beside(__file__)["events"]:
+        fields = _row(given)
+        releases = [EventRelease(at(when), value) for when, value in fields.pop("releases")]
+        rows.append(EventRow(**fields, releases=tuple(releases)))
+
+    return rows
 
 
 def news() -> list[NewsRow]:

@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -139,12 +140,12 @@ def place_of(
     steps: list[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool]
 ) -> tuple[int, int]:
     """Step and place of the first order that is as wanted."""
-    return next(
-        (s, o)
-        for s, step in enumerate(steps)
-        for o, order in enumerate(step["orders"])
-        if wanted(order)
-    )
+    for number, step in enumerate(steps):
+        for place, order in enumerate(step["orders"]):
+            if wanted(order):
+                return number, place
+
+    raise LookupError("no order is as wanted")
 
 
 def more(by: float) -> Callable[[Any], Any]:
@@ -221,7 +222,8 @@ def change_column(steps: Steps, kind: str, column: str, step: int, index: int) -
     else:
         row[column] = COLUMNS[kind][column](row[column])
     if column == "code":
-        codes = (order["code"] for step in steps for order in step["orders"])
+        orders = chain.from_iterable(step["orders"] for step in steps)
+        codes = (order["code"] for order in orders)
         row["code"] = next(code for code in codes if code not in (None, row["code"]))
     elif (kind, column) == ("orders", "shares"):
         row["target_weight"] = None

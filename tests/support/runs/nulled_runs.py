@@ -141,14 +141,7 @@ def card_refusal(of: Subject) -> Callable[[Any], str | None]:
         ]
         return claims[0] if claims else None
 
-    def either(card: Any) -> str | None:
-        first = refused(card)
-        followed = renewed(card)
-        if first is None or followed in (card, honest):
-            return first
-        return refused(followed)
-
-    return either
+    return _also_renewed(refused, honest)
 
 
 def made_card_refusal(honest: Any) -> Callable[[Any], str | None]:
@@ -167,6 +160,12 @@ def made_card_refusal(honest: Any) -> Callable[[Any], str | None]:
         except KtdevalError as error:
             return str(error)
         return card_difference(card, honest) or next(iter(further), None)
+
+    return _also_renewed(refused, honest)
+
+
+def _also_renewed(refused: Callable[[Any], str | None], honest: Any) -> Callable[[Any], str | None]:
+    """Let a refusal also hold for a card whose other fields were made to follow the forged ones."""
 
     def either(card: Any) -> str | None:
         first = refused(card)

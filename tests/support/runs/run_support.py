@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import product
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -31,6 +32,7 @@ from typing import Any
 from ktdeval.cli.main import main
 from ktdeval.errors import BudgetError
 from ktdeval.market.storage import save_snapshot
+from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.values.strict_json import dumps_pretty
 from ktdfin_market import small_market
 
@@ -39,6 +41,9 @@ TASK = "blinded_open_research"
 WINDOW = "2024-03-01:2024-03-29"
 DAYS_IN_WINDOW = 21
 MASK_KEY = "5eed" * 8
+MIXED_RUN = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW)
+"""Words of a run with orders of all kinds, failures and retries."""
+
 SAME_MASK = ("--mask-key", MASK_KEY)  # for runs that are compared byte by byte
 
 _DIES = "RUN_PLUGIN_DIE"  # how the variables begin that tell `run_plugin` when to kill its process
@@ -126,6 +131,11 @@ class Running:
     def signal(self, number: int) -> None:
         """Send a signal."""
         os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it as a power cut would, and wait for its end."""
+        self.signal(signal.SIGKILL)
+        assert self.wait().code == -signal.SIGKILL
 
     def is_alive(self) -> bool:
         """True while it runs."""
@@ -254,6 +264,14 @@ def store_market(folder: Path) -> Path:
     return folder
 
 
+def local_copy(url: str) -> Path:
+    """The copy on this machine of a run at a URL, with all that it has there."""
+    folder = RunFolder.load(local_run_path(url))
+    for spec in folder.manifest.specs:
+        folder.episode_path(spec)
+    return folder.path
+
+
 def episodes(run: Path) -> list[Path]:
     """The folders of a run's episodes."""
     return sorted((run / "episodes").iterdir())
@@ -263,8 +281,7 @@ def records(run: Path) -> dict[str, bytes]:
     """Every byte that must be equal in two runs of one plan: ledgers and transcripts, by path."""
     files = {
         f"{folder.name}/{name}": (folder / name).read_bytes()
-        for folder in episodes(run)
-        for name in ("ledger.parquet", "transcript.jsonl.zst")
+        for folder, name in product(episodes(run), ("ledger.parquet", "transcript.jsonl.zst"))
     }
     assert files
     return files
@@ -290,7 +307,7 @@ def assert_same(run: Path, other: Path) -> None:
     """
     assert records(run) == records(other)
     assert cards(run) == cards(other)
-    names = {path.name for folder in episodes(run) for path in folder.iterdir()}
+    names = {path.name for path in run.glob("episodes/*/*")}
     assert names == {"ledger.parquet", "transcript.jsonl.zst", "episode.json"}
 
 

@@ -44,9 +44,9 @@ class Broken:
 # --- documents that follow
 
 
-def followers(schema: Schema, count: int, seed: int = 0) -> list[Any]:
+def followers(schema: Schema, count: int) -> list[Any]:
     """Up to `count` different documents; fewer where the schema has no more."""
-    chance = random.Random(seed)
+    chance = random.Random(0)
     validator = Draft202012Validator(schema)
     found: dict[str, Any] = {}
     for _ in range(_ROUNDS):
@@ -141,11 +141,11 @@ _DRAWN: dict[str, Callable[[Schema, random.Random], Any]] = {
 # --- documents that break a rule
 
 
-def breakers(schema: Schema, count: int, seed: int = 0) -> list[Broken]:
+def breakers(schema: Schema, count: int) -> list[Broken]:
     """Up to `count` different documents, of each family of rules as many as there is room for."""
     validator = Draft202012Validator(schema)
     by_family: dict[str, dict[str, Broken]] = {}
-    for document in followers(schema, count, seed):
+    for document in followers(schema, count):
         for broken in _broken(schema, document):
             family = by_family.setdefault(broken.family, {})
             if len(family) < count and not validator.is_valid(broken.document):
@@ -189,10 +189,8 @@ def _wrong_values(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
         yield "enum", "zz"
     yield from _wrong_choices(schema, value)
     if isinstance(value, dict):
-        yield from (
-            ("missing", {key: each for key, each in value.items() if key != name})
-            for name in schema.get("required", ())
-        )
+        for name in schema.get("required", ()):
+            yield "missing", {key: each for key, each in value.items() if key != name}
         yield "extra", {**value, "zz_extra": 1}
         yield "few_names", {}
     elif isinstance(value, bool) or value is None:

@@ -64,7 +64,7 @@ def subschemas(schema: Schema) -> Iterator[Schema]:
 
 def words_of(schema: Schema) -> set[str]:
     """The words that ask something of a document."""
-    return {word for part in subschemas(schema) for word in part} - SILENT_WORDS
+    return set[str]().union(*subschemas(schema)) - SILENT_WORDS
 
 
 def strict_problems(schema: Schema) -> list[str]:
@@ -95,8 +95,11 @@ def _begin_alike(branches: Any) -> bool:
 
 
 def _is_large(schema: Schema) -> bool:
-    names = [name for part in subschemas(schema) for name in part.get("properties", ())]
-    values = [str(value) for part in subschemas(schema) for value in part.get("enum", ())]
+    names: list[str] = []
+    values: list[str] = []
+    for part in subschemas(schema):
+        names += part.get("properties", ())
+        values += map(str, part.get("enum", ()))
     characters = sum(map(len, [*names, *values]))
     sizes = (
         (len(names), MOST_FIELDS),

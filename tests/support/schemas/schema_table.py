@@ -93,13 +93,10 @@ def main() -> None:
     now = measured(list(sent_schemas()))
     before = stated() if DATA.exists() else {}
     known = before.get("cells", {})
-    cells = {
-        name: {
-            column: row.get(column, known.get(name, {}).get(column, ["unmeasured"]))
-            for column in COLUMNS
-        }
-        for name, row in now.items()
-    }
+    cells = {}
+    for name, row in now.items():
+        families = {**known.get(name, {}), **row}
+        cells[name] = {column: families.get(column, ["unmeasured"]) for column in COLUMNS}
     print(table(cells), end="")
     if "--write" not in sys.argv:
         return

@@ -45,7 +45,11 @@ class Labelled:
 def news(code: str) -> tuple[tuple[str, str], ...]:
     """Day and text of each item of one asset."""
     days = json.loads((FOLDER / f"{code.lower()}.json").read_text(encoding="utf-8"))
-    return tuple((day, text) for day, cells in days.items() for text in cells["news"])
+    items = []
+    for day, cells in days.items():
+        items += [(day, text) for text in cells["news"]]
+
+    return tuple(items)
 
 
 @cache
@@ -58,7 +62,9 @@ def market() -> MarketSnapshot:
         for one in read_entities(Path(ktdeval_investorbench.__path__[0], "entities.csv"))
         if one.code in CODES
     ]
-    items = [_item(code, day, text) for code in CODES for day, text in news(code)]
+    items = []
+    for code in CODES:
+        items += [_item(code, day, text) for day, text in news(code)]
     return MarketSnapshot(
         SnapshotMeta("investorbench", "its news", synthetic=False, has_factor=True, benchmark="X"),
         days=days,
@@ -154,6 +160,5 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _spans(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        (int(start), int(end)) for start, _, end in (piece.partition("-") for piece in text.split())
-    )
+    pairs = [piece.split("-") for piece in text.split()]
+    return tuple((int(start), int(end)) for start, end in pairs)

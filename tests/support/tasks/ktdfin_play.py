@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from ktdeval.harness.action import ActionForm
@@ -81,7 +82,7 @@ class Play:
 
 def trades(records: list[StepRecord]) -> list[Any]:
     """Orders and fills in true identities."""
-    keys = (
+    identity = attrgetter(
         "code",
         "side",
         "target_weight",
@@ -92,7 +93,4 @@ def trades(records: list[StepRecord]) -> list[Any]:
         "price_ticks",
         "fee_minor",
     )
-    return [
-        [tuple(getattr(order, key) for key in keys) for order in record.orders]
-        for record in records
-    ]
+    return [list(map(identity, record.orders)) for record in records]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Literal
 
 from ktdeval.calls.prompt_size import USUAL_TOKENS, prompt_bytes
@@ -307,7 +307,8 @@ def _write_task(page: Page, task: str, asked: Sequence[Asked]) -> None:
     page.write_text(day, _DAY)
     page.register(day, _DAY)
 
-    tools = {tool.name: tool for item in asked for tool in item.request.tools}
+    offered = chain.from_iterable(item.request.tools for item in asked)
+    tools = {tool.name: tool for tool in offered}
     for tool in tools.values():
         characters = len(dumps_canonical(tool.parameters))
         page.write(f"The tool `{tool.name}`, with a schema of {characters:,} characters:", "")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent_sessions import PreparedSession
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
     Decision,
@@ -19,7 +20,6 @@ from ktdeval.harness import (
     Reply,
     Submission,
     ToolCall,
-    ToolSpec,
     shown_state,
     table_rows,
 )
@@ -37,22 +37,16 @@ LIMITS = {
 }
 
 
-class Session:
+class Session(PreparedSession):
     """Answers for each asset as `says` has it, one text an attempt (None: the call fails); takes
     what is submitted.
     """
 
-    submit_tool = ToolSpec("submit_action", "Submit.", {})
-    submission_attempts = 2
-
     def __init__(self, says: Callable[[str, int], str | None]) -> None:
-        self.says, self.failures, self.submitted, self.states = (
-            says,
-            list[str](),
-            dict[str, Any](),
-            dict[str, Any](),
-        )
-        self.asked: list[str] = []
+        super().__init__()
+        self.says = says
+        self.submitted: dict[str, Any] = {}
+        self.states: dict[str, Any] = {}
 
     def ask(self, request: ModelRequest) -> Reply:
         state = shown_state(request.messages[1].content)
@@ -65,15 +59,9 @@ class Session:
             raise ModelError("timeout", "no reply")
         return Reply(text, (ToolCall("c", "submit_action", text),) if text.startswith("{") else ())
 
-    def submission_in_text(self, text: str) -> str | None:
-        return None
-
     def parse_submission(self, text: str) -> Submission:
         self.submitted = json.loads(text)
         return Submission((), self.submitted["overall_reason"], ())
-
-    def count_failure(self, kind: str) -> None:
-        self.failures.append(kind)
 
 
 def table(columns: str, *rows: Sequence[Any]) -> dict[str, Any]:

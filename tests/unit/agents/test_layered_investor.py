@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_sessions import Session, observation
 from ktdeval.errors import ConfigError
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.episode_journal import unpack_lines
@@ -15,7 +16,6 @@ from ktdeval_agents.layered_memory import make_investor
 from ktdeval_agents.team import TeamAgent
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
-from memory_sessions import Session, observation
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval
 from tables import on_each_row
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agent_sessions import DATES, PreparedSession
 from ktdeval.cards import PriceEntry
 from ktdeval.errors import ConfigError, ModelError, StoreError, UsageError
 from ktdeval.harness import (
@@ -34,8 +35,6 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.harness.forced_tool_calls import WORDS_ONLY
-from ktdeval.market.snapshot import NO_MARKET
-from ktdeval.masking import IdentityIndex
 from ktdeval.observation import ObservedState
 from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
@@ -52,7 +51,6 @@ from tables import beside, on_each_row
 
 Words = str | None | Callable[[ModelRequest], str | Reply]
 LOOK = ToolSpec("look", "Look.", {})
-DATES = IdentityIndex(NO_MARKET, assets=False, dates=True)
 
 
 def choice(*analysts: str) -> str:
@@ -60,15 +58,10 @@ def choice(*analysts: str) -> str:
     return json.dumps({"analysts": analysts, "reason": "they matter"})
 
 
-class Session:
+class Session(PreparedSession):
     """A step's session: `says` has the words of a role (None: the call fails), else its own name;
     any submission is taken.
     """
-
-    submit_tool = ToolSpec("submit_action", "Submit.", {})
-    submission_attempts = 2
-    lessons = ()
-    withhold = staticmethod(DATES.withhold)
 
     def __init__(
         self,
@@ -76,15 +69,11 @@ class Session:
         submits: Mapping[str, Any] | None = None,
         budget: int = 0,
     ) -> None:
-        self.says, self.submits, self.tool_budget = (
-            says,
-            submits or {"orders": [], "overall_reason": "as agreed"},
-            budget,
-        )
+        super().__init__()
+        self.says = says
+        self.submits = submits or {"orders": [], "overall_reason": "as agreed"}
+        self.tool_budget = budget
         self.tools = (LOOK,) if budget else ()
-        self.asked: list[tuple[str, ModelRequest]] = []
-        self.failures: list[str] = []
-        self.remembered: Any = None
 
     def ask(self, request: ModelRequest) -> Reply:
         role = str(request.role)
@@ -112,9 +101,6 @@ class Session:
         self.tool_budget -= 1
         return ToolResult("seen")
 
-    def submission_in_text(self, text: str) -> str | None:
-        return None
-
     def parse_submission(self, text: str) -> Submission:
         submitted = json.loads(text)
         given = [
@@ -126,12 +112,6 @@ class Session:
             submitted["overall_reason"],
             tuple(label for _, label in given),
         )
-
-    def keep(self, memory: Any) -> None:
-        self.remembered = json.loads(json.dumps(memory))
-
-    def count_failure(self, kind: str) -> None:
-        self.failures.append(kind)
 
     @property
     def order(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent_sessions import PreparedSession
 from ktdeval.errors import ConfigError
 from ktdeval.harness import (
     Message,
@@ -18,7 +19,6 @@ from ktdeval.harness import (
     Reply,
     Submission,
     ToolCall,
-    ToolSpec,
 )
 from ktdeval.harness.forced_tool_calls import OTHER_TOOL
 from ktdeval.registry.plugin_registry import load_plugins
@@ -40,21 +40,16 @@ TEAMS = REPOSITORY / "plugins/ktdeval_agents/teams"
 QUICK = "openai/gpt-4.1-mini"
 
 
-class Session:
+class Session(PreparedSession):
     """A step's session: roles speak, a planner says what `planner` has in turn, the last role
     submits nothing.
     """
 
-    submit_tool = ToolSpec("submit_action", "Submit.", {})
     submission_attempts = 3
-    tools = ()
-    tool_budget = 0
-    lessons = ()
 
     def __init__(self, *planner: Reply) -> None:
+        super().__init__()
         self.planner = list(planner)
-        self.asked: list[ModelRequest] = []
-        self.failures: list[str] = []
 
     def ask(self, request: ModelRequest) -> Reply:
         self.asked.append(request)
@@ -64,20 +59,8 @@ class Session:
             return Reply("", (ToolCall("s", "submit_action", "{}"),))
         return Reply(f"{request.role} has spoken.")
 
-    def submission_in_text(self, text: str) -> str | None:
-        return None
-
     def parse_submission(self, text: str) -> Submission:
         return Submission(())
-
-    def keep(self, memory: Any) -> None:
-        """Nothing fails here."""
-
-    def withhold(self, text: str) -> str:
-        return text
-
-    def count_failure(self, kind: str) -> None:
-        self.failures.append(kind)
 
     @property
     def order(self) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_sessions import PreparedSession
 from ktdeval.errors import DataError
-from ktdeval.harness import Lesson, ModelRequest, Observation, Reply, ToolCall, ToolSpec
+from ktdeval.harness import Lesson, ModelRequest, Observation, Reply, ToolCall
 from ktdeval.observation import ObservedState, state_of_values
 from ktdeval_agents.role_graph import MemoryRule
 from ktdeval_agents.team_memory import TeamMemory
@@ -45,22 +46,19 @@ def first_step(**limits: Any) -> Observation:
     return Observation(0, "The rules.", "Day 0.", state)
 
 
-class Session:
+class Session(PreparedSession):
     """A session with two days of a warm-up, on which the model calls the tool with the arguments
     given, one list a day.
     """
 
-    submit_tool = ToolSpec("submit_action", "Submit.", {})
     lessons: Sequence[Lesson] = tuple(
         Lesson(f"day_{number}", "What came after it.", day_of(number, close, change))
         for number, close, change in ((-2, 10.0, 1.0), (-1, 11.0, 10.0))
     )
-    withhold = staticmethod(str)
 
     def __init__(self, *days: list[str]) -> None:
+        super().__init__()
         self.days: Iterator[list[str]] = iter(days)
-        self.asked: list[ModelRequest] = []
-        self.failures: list[str] = []
         self.kept: list[Any] = []
 
     def ask(self, request: ModelRequest) -> Reply:
@@ -70,9 +68,6 @@ class Session:
             for number, arguments in enumerate(next(self.days))
         ]
         return Reply("", tuple(calls))
-
-    def count_failure(self, kind: str) -> None:
-        self.failures.append(kind)
 
     def keep(self, memory: Any) -> None:
         self.kept.append(memory)

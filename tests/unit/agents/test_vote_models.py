@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_sessions import PreparedSession
 from ktdeval.errors import ConfigError, ProviderError, UsageError
-from ktdeval.harness import ModelRequest, Observation, Reply, Submission, ToolCall, ToolSpec
+from ktdeval.harness import ModelRequest, Observation, Reply, Submission, ToolCall
 from ktdeval.observation import ObservedState
 from ktdeval.trading import Order
 from ktdeval_agents import ElectedParams, VoteParams
@@ -21,16 +22,12 @@ STATE = ObservedState({"day": '"day_+0"', "candidates": json.dumps(TABLE)})
 OBSERVATION = Observation(0, "You trade.", f"Today: {STATE.text}", STATE)
 
 
-class Session:
-    """A step's session: the replies come from ballots, in order; orders on `broken` labels break a
+class Session(PreparedSession):
+    """The replies come from ballots, in order; orders on `broken` labels break a
     rule, and those on `unknown` ones are on no asset.
     """
 
-    tools = ()
-    tool_budget = 0
-    lessons = ()
     submission_attempts = 1
-    submit_tool = ToolSpec("submit_action", "Submit.", {})
 
     def __init__(
         self,
@@ -38,6 +35,7 @@ class Session:
         broken: Sequence[str] = (),
         unknown: Sequence[str] = (),
     ) -> None:
+        super().__init__()
         replies = []
         for ballot in ballots:
             call = ToolCall("b", "submit_action", json.dumps(ballot))
@@ -46,16 +44,11 @@ class Session:
         self._model = BallotModel(replies)
         self._broken = broken
         self._unknown = unknown
-        self.asked: list[ModelRequest] = []
         self.submitted: list[Any] = []
-        self.failures: list[str] = []
 
     def ask(self, request: ModelRequest) -> Reply:
         self.asked.append(request)
         return self._model.reply(request)
-
-    def submission_in_text(self, text: str) -> str | None:
-        return None
 
     def parse_submission(self, text: str) -> Submission:
         submitted = json.loads(text)
@@ -74,14 +67,6 @@ class Session:
             asset = None if item["stock_id"] in self._unknown else 0
             action.append(Order(asset, item["side"], 0.5, "why", item["target_weight"]))
         return Submission(tuple(action), submitted["overall_reason"])
-
-    def keep(self, memory: Any) -> None: ...
-
-    def withhold(self, text: str) -> str:
-        return text
-
-    def count_failure(self, kind: str) -> None:
-        self.failures.append(kind)
 
 
 def decisions(**sides: str) -> dict[str, Any]:

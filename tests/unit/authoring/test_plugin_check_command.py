@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from advertised import advertise
+from advertised import advertise, modules_forgotten
 from ktdeval.cli.main import main
 
 WRONG = """from ktdeval.hookspecs import Spec, hookimpl
@@ -31,11 +31,8 @@ PROJECT = '[project]\nname = "odd"\n[project.entry-points.ktdeval]\nodd = "odd_p
 def _own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Modules of these tests are forgotten, and so is what was put on the path."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    with modules_forgotten(tmp_path):
+        yield
 
 
 def test_a_fault_is_printed_with_file_line_reason_and_fix(

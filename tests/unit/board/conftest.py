@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from board_forge import forge_board
+from board_keys import draw, registered, run_under
 from board_ranks import tables_of
 from board_runs import begin, make_run
 from ktdeval_board.board_entries import load_board
@@ -52,3 +53,16 @@ def run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def board(empty_board: Path, tmp_path: Path) -> Path:
     """A board without submissions, to be changed."""
     return Path(shutil.copytree(empty_board, tmp_path / "board"))
+
+
+@pytest.fixture(scope="session")
+def governed(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A board that draws keys, with one system registered by `WHO` and its key drawn, and a run of
+    it beside, in `runs`.
+    """
+    home = tmp_path_factory.mktemp("governed")
+    begin(home / "board", market)
+    registration = registered(home / "board", "builtin/momentum")
+    assert draw(home / "board") == [registration.id]
+    run_under(home / "board", registration, home / "runs" / "run", market)
+    return home

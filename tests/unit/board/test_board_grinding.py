@@ -47,19 +47,6 @@ from site_pages import read_data_file
 MOMENTUM, VOLATILITY, REVERSAL = "builtin/momentum", "builtin/low_volatility", "builtin/reversal"
 
 
-@pytest.fixture(scope="session")
-def governed(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A board that draws keys, with one system registered and its key drawn, and a run of it
-    beside, in `run`.
-    """
-    home = tmp_path_factory.mktemp("governed")
-    begin(home / "board", market)
-    registration = registered(home / "board", MOMENTUM)
-    assert draw(home / "board") == [registration.id]
-    run_under(home / "board", registration, home / "runs" / "run", market)
-    return home
-
-
 @pytest.fixture
 def board(governed: Path, tmp_path: Path) -> Path:
     """That board, to be changed."""

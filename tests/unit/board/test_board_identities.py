@@ -29,7 +29,7 @@ from board_keys import (
     why,
     write_by_hand,
 )
-from board_runs import DIVISION, TODAY, begin, call, plugins, tree
+from board_runs import DIVISION, TODAY, call, plugins, tree
 from ktdeval.cards import (
     SIGNED_CARD,
     SIGNED_REGISTRATION,
@@ -51,27 +51,16 @@ from ktdeval_board.rules import load_rules
 MOMENTUM, VOLATILITY, REVERSAL = "builtin/momentum", "builtin/low_volatility", "builtin/reversal"
 
 
-@pytest.fixture(scope="session")
-def ranked(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A board that draws keys, with a registration of `WHO`, and a run under its key beside."""
-    home = tmp_path_factory.mktemp("identities")
-    begin(home / "board", market)
-    registration = registered(home / "board", MOMENTUM)
-    draw(home / "board")
-    run_under(home / "board", registration, home / "runs" / "run", market)
-    return home
+@pytest.fixture
+def board(governed: Path, tmp_path: Path) -> Path:
+    """The board with keys, to be changed."""
+    return Path(shutil.copytree(governed / "board", tmp_path / "board"))
 
 
 @pytest.fixture
-def board(ranked: Path, tmp_path: Path) -> Path:
-    """That board, to be changed."""
-    return Path(shutil.copytree(ranked / "board", tmp_path / "board"))
-
-
-@pytest.fixture
-def run(ranked: Path) -> Path:
-    """The run, to be read."""
-    return ranked / "runs" / "run"
+def run(governed: Path) -> Path:
+    """The run under a drawn key, to be read."""
+    return governed / "runs" / "run"
 
 
 def first(board: Path) -> Registration:

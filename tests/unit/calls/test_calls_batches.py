@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ktdeval.stores.mirror import mirrors_forgotten
 from ktdeval.task_api.events import BatchProgress, CheckDelayed
 from repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
 from stub_batches import BatchPlan, Fate
-from stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from stub_provider import KEY, Stub, skip_without_sdks
 from stub_runs import VARIABLES
 from terminal import Terminal
 
@@ -36,12 +35,6 @@ AGAIN = "run the same command again to ask them again"
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.setenv(name, KEY)
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running_stub() as running:
-        yield running
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,13 +74,6 @@ def of_llama_cpp_python(tokens: int) -> tuple[int, Any]:
 
 
 SERVERS = [of_openai, of_few_words, of_llama_cpp_python]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Any:
-    clients = RunClients(tmp_path)
-    yield clients
-    clients.close()
 
 
 def asking(run: RunClients, address: str, **settings: Any) -> Any:

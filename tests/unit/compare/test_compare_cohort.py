@@ -21,7 +21,7 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 from card_cases import RUIN, derived_fields, ruined_card
-from compare_cards import CardTerminal, make_card, save_card
+from compare_cards import SELECTION_ALPHA, CardTerminal, make_card, save_card
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.cli.main import main
 from ktdeval.registry.plugin_registry import load_plugins
@@ -33,19 +33,6 @@ from ktdeval_compare.luck import LuckRow, rank
 from ktdeval_compare.style_exposures import cohort_means, welch_test
 from scoring_cases import scoring_card
 
-_DEFINITION = {
-    "better": "higher",
-    "formula": "selection_alpha/2: here",
-    "headline": True,
-    "range": [None, None],
-    "source": "here",
-    "unit": "fraction",
-    "value": None,
-    "n": 0,
-    "undefined": {},
-    "reason": "to be derived",
-}
-
 
 def tilted(
     model: str, exposures: Mapping[str, float | None], figures: Any = None, **changes: Any
@@ -53,7 +40,7 @@ def tilted(
     """A card whose every episode has these mean exposures."""
     card = make_card(figures or {("A1", 0): 0.01}, model, **changes)
     return derived(
-        card, lambda episode: exposures_of(episode, exposures), {"selection_alpha": _DEFINITION}
+        card, lambda episode: exposures_of(episode, exposures), {"selection_alpha": SELECTION_ALPHA}
     )
 
 

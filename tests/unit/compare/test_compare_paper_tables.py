@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from card_cases import derived_fields, typed
-from compare_cards import CardTerminal, make_card
+from compare_cards import SELECTION_ALPHA, CardTerminal, make_card
 from ktdeval.errors import ConfigError
 from ktdeval.registry.paper_tables import PaperTable, Pivot
 from ktdeval.registry.plugin_registry import load_plugins
@@ -34,19 +34,6 @@ from ktdeval_compare.table_columns import (
 )
 from ktdeval_compare.table_writing import FORMS, table_json, write_table
 from scoring_cases import TASK, score_spec, scoring_card
-
-SELECTION = {
-    "better": "higher",
-    "formula": "selection_alpha/2: here",
-    "headline": True,
-    "range": [None, None],
-    "source": "here",
-    "unit": "fraction",
-    "value": None,
-    "n": 0,
-    "undefined": {},
-    "reason": "to be derived",
-}
 
 
 def rows_of(
@@ -70,7 +57,7 @@ def tilted(model: str, exposure: float, **changes: Any) -> dict[str, Any]:
             "exposure_days": {"SKEW": 5},
         }
         episode["metrics"]["selection_alpha"] = {"value": 0.02, "n": 5, "detail": detail}
-    card["metrics"]["selection_alpha"] = copy.deepcopy(SELECTION)
+    card["metrics"]["selection_alpha"] = copy.deepcopy(SELECTION_ALPHA)
     return card | derived_fields(card)
 
 
@@ -269,7 +256,7 @@ def parted(parts: dict[str, tuple[float, float]]) -> dict[str, Any]:
     """A card whose returns are of two parts, by window."""
     card = make_card({(window, 0): sum(both) for window, both in parts.items()})
     for name, at in (("common_return", 0), ("selection_alpha", 1)):
-        card["metrics"][name] = {**copy.deepcopy(SELECTION), "formula": f"{name}/1: here"}
+        card["metrics"][name] = {**copy.deepcopy(SELECTION_ALPHA), "formula": f"{name}/1: here"}
         for episode in card["episodes"]:
             episode["metrics"][name] = {"value": parts[episode["window"]][at], "n": 5}
     return card | derived_fields(card)
@@ -429,7 +416,7 @@ def measured(
 ) -> dict[str, Any]:
     """A card with further metrics, by episode; None is undefined."""
     for name, values in metrics.items():
-        card["metrics"][name] = {**copy.deepcopy(SELECTION), "formula": f"{name}/1", "unit": unit}
+        card["metrics"][name] = {**copy.deepcopy(SELECTION_ALPHA), "formula": f"{name}/1", "unit": unit}
         for episode, value in zip(card["episodes"], values, strict=True):
             entry: dict[str, Any] = {"value": value, "n": 5}
             if value is None:

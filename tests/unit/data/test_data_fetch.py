@@ -39,7 +39,6 @@ from vendor_answers import (
     LAST,
     TOKEN,
     VendorServer,
-    vendor_server,
 )
 
 RANGE = (
@@ -52,14 +51,6 @@ RANGE = (
     "--repair",
     "accept_member_count",
 )
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
-    monkeypatch.setenv("TUSHARE_TOKEN", TOKEN)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with vendor_server() as running:
-        yield running
 
 
 @pytest.fixture(params=["baostock", "akshare"])

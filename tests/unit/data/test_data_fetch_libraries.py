@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
@@ -22,7 +21,16 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.vendor_requests import plan, vendors
 from paths import SUPPORT
 from terminal import Terminal
-from vendor_answers import COIN_DAYS, DAYS, FIRST, LAST, VendorHandler, VendorServer, vendor_server
+from vendor_answers import (
+    COIN_DAYS,
+    DAYS,
+    FIRST,
+    LAST,
+    VendorHandler,
+    VendorServer,
+    forget,
+    vendor_server,
+)
 
 #: after the range that is asked for; AAPL splits 2:1 on the first
 LATER = ("2024-03-01", "2024-03-04")
@@ -190,11 +198,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
         running.RequestHandlerClass = _Handler
         monkeypatch.setenv("VENDOR_SERVER", running.endpoint)
         yield running
-
-
-def forget(name: str) -> None:
-    for module in [each for each in sys.modules if each.split(".")[0] == name]:
-        del sys.modules[module]
 
 
 @pytest.fixture(params=["yfinance", "ccxt", "true yfinance", "true ccxt"])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import importlib
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -31,23 +30,20 @@ from vendor_answers import (
     DAYS,
     FIRST,
     LAST,
-    TOKEN,
     VendorServer,
-    vendor_server,
+    forget,
 )
+
+pytestmark = pytest.mark.usefixtures("alpaca_keys")
 
 SPAN = ("--first", FIRST, "--last", LAST, "--per-minute", "100000")
 Reply = dict[str, Any]
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("TUSHARE_TOKEN", TOKEN)
+def alpaca_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in zip(("APCA_API_KEY_ID", "APCA_API_SECRET_KEY"), ALPACA_KEYS, strict=True):
         monkeypatch.setenv(name, value)
-    with vendor_server() as running:
-        yield running
 
 
 def coins(out: Path, server: VendorServer, *more: str, symbols: str = "BTCUSDT") -> list[str]:
@@ -372,11 +368,6 @@ def yahoo(
 
     yield words
     forget("yfinance")
-
-
-def forget(name: str) -> None:
-    for module in [each for each in sys.modules if each.split(".")[0] == name]:
-        del sys.modules[module]
 
 
 def rates_of(folder: Path, currency: str, rate: float) -> Path:

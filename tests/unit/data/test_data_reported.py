@@ -17,14 +17,6 @@ from terminal import Terminal
 pytestmark = pytest.mark.shared_data
 
 
-@pytest.fixture
-def reported(shared_data: Path) -> Path:
-    folder = shared_data / "reported"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not here")
-    return folder
-
-
 def imported(terminal: Terminal, folder: Path, *words: object) -> MarketSnapshot:
     terminal.out("data", "make", "long", *words, "--out", folder / "market")
     return load_snapshot(folder / "market")

@@ -16,14 +16,6 @@ from terminal import Terminal
 pytestmark = pytest.mark.shared_data
 
 
-@pytest.fixture
-def reported(shared_data: Path) -> Path:
-    folder = shared_data / "reported"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not here")
-    return folder
-
-
 def words(file: Path, *options: str) -> list[object]:
     return ["data", "make", "long", "--bars", file, *options]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from ktdeval_grid.estimate import estimate_grid
 from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.forecast import check_beginning
 from ktdeval_grid.plan import plan_of
+from local_server import free_port
 
 SERVED = "openai_compatible/mine"
 KEYED = "openai/gpt-5.5"
@@ -23,9 +23,7 @@ HERE = "builtin/momentum"
 
 @pytest.fixture
 def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
+    return free_port()
 
 
 def served(port: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_sessions import DATES, Learner, Session, lesson, observation
 from ktdeval.errors import ConfigError, ModelError, StoreError
 from ktdeval.harness import Lesson, Observation, Submission
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
@@ -22,7 +23,6 @@ from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.trading import Order
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
-from memory_sessions import DATES, Learner, Session, lesson, observation
 from shown_states import observation_of, with_state
 from tables import on_each_row
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from agent_sessions import NEWS, Learner, Session, lesson
 from ktdeval.harness import NO_TOOL, ModelRequest, Observation, Reply
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
-from memory_sessions import NEWS, Learner, Session, lesson
 from shown_states import observation_of
 
 ASSETS = ("stock_id", "kind", "return_1d_pct", "return_20d_pct", "volatility_20d_pct")

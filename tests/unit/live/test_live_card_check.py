@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.strict_json import dumps_pretty, loads_strict
 from ktdeval_live.check_cards import CardCheck
 from ktdeval_live.clock import of_text
@@ -24,11 +24,6 @@ from live_week import BEFORE, take_step
 CLOSES = tuple(
     f"2024-{day}T20:15:00Z" for day in ("05-31", "06-03", "06-04", "06-05", "06-06", "06-07")
 )
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 @pytest.mark.parametrize("settled_after", [1, 3, 6])

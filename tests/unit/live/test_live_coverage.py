@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.past_replay import SetClock
@@ -44,11 +44,6 @@ FILES = (
     CARD,
     *LINES,
 )
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 @pytest.fixture(scope="module")

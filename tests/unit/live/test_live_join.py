@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.entrant_episode import Entry, answers
 from ktdeval_live.folder import LiveFolder
@@ -20,11 +20,6 @@ from ktdeval_live.verify_test import verify_test
 from live_plans import plan_of
 
 NEW = Entrant(name="chance", model="builtin/random")
-
-
-@pytest.fixture
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 def steps(folder: LiveFolder, plugins: Plugins, clock: SetClock, *times: str) -> None:

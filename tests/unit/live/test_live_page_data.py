@@ -14,7 +14,7 @@ from call_runs import call_of
 from ktdeval.calls.record import CallRecord
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Usage
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.strict_json import loads_strict
 from ktdeval.values.typed_json import encode_canonical
 from ktdeval_live.clock import of_text
@@ -37,11 +37,6 @@ from report_page import check_whole
 
 MODELS = {"momentum": "builtin/momentum", "chance": "builtin/random"}
 AFTER = of_text("2024-06-29T00:00:00Z")
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cards import load_card
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_live.clock import of_text
 from ktdeval_live.entrant_episode import Entry, EntryEpisode
@@ -19,11 +19,6 @@ from ktdeval_live.verify_test import verify_test
 from live_plans import entrants, rehearsed
 
 MODELS = {"momentum": "builtin/momentum", "chance": "builtin/random"}
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 @pytest.fixture(scope="module")

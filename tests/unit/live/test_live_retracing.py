@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.chain import Chain, Decided, Frozen
 from ktdeval_live.clock import of_text
 from ktdeval_live.decision_records import DecisionRecord
@@ -22,11 +22,6 @@ from live_week import BEFORE, kept_week
 from loops import not_empty
 
 Recorded = tuple[DecisionRecord, int, DayAnswer]
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 @pytest.fixture(scope="module")

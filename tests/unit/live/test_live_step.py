@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import pytest
-
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.init_test import begin
@@ -53,11 +51,6 @@ class Slow(Counting):
         problem = super().answer(due, limit_s)
         self.clock.time = of_text(AFTER_THE_CUTOFF)
         return problem
-
-
-@pytest.fixture
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 def begun(path: Path, plugins: Plugins) -> tuple[LiveFolder, SetClock]:

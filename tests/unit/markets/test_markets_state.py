@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from datetime import datetime, timedelta
-from pathlib import Path
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -22,16 +22,13 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
 from ktdeval.market.close_times import Close
 from ktdeval.market.documents import Entity
-from ktdeval.task_api import Window
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import ChargeRecord
-from ktdeval.values.yamlio import load_yaml
-from ktdeval_markets import price_tables, shown_state, task as task_module
-from ktdeval_markets.config import MarketConfig
-from ktdeval_markets.task import MarketTask
+from ktdeval_markets import price_tables, shown_state
+from markets_scenes import scene_from
 from metric_cases import order
 from searching import examples
-from trading_market import make_market, market_scene
+from trading_market import make_market
 
 CODES = ("AAA", "BBB", "CCC", "DDD", "EEE", "FFF", "GGG")
 VENUES = ("zeta", "eta", "mu", "alpha", "kappa", "beta", "omega")
@@ -49,19 +46,7 @@ def market(**changes: Any) -> MarketSnapshot:
     return dataclasses.replace(made, meta=meta, indices={}, index_names={}, **changes)
 
 
-def scene_of(snapshot: MarketSnapshot, mask: str = "blinded", seed: int = 0, **options: Any) -> Any:
-    plain = load_yaml(Path(task_module.__file__).parent / "markets.yaml")
-    windows = {"w": {"first": str(snapshot.days[ROW]), "last": str(snapshot.days[-1])}}
-    head = {
-        "family": "m",
-        "version": "1",
-        "data_card": {},
-        "sources": [],
-        "windows": windows,
-        "default_windows": ["w"],
-    }
-    config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
-    return market_scene(MarketTask("mine", config), snapshot, Window("w", **windows["w"]), seed)
+scene_of = partial(scene_from, ROW)
 
 
 def state_of(

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import re
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,15 +39,14 @@ from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
-from ktdeval.values.yamlio import load_yaml
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import TwinParams
 from ktdeval_markets import task as task_module
-from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.prompt_texts import board_lines, venue_line
 from ktdeval_markets.task import MarketTask
 from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.params import EqualWeightParams, RankParams
+from markets_scenes import scene_from
 from trading_market import make_market, market_scene
 
 CODES = ("BTC", "COST", "TSLA")
@@ -453,19 +453,7 @@ ROW, SPLIT = 62, 60
 COLUMNS = ["stock_id", "day", "open", "high", "low", "close", "volume"]
 
 
-def history_of(snapshot: MarketSnapshot, mask: str = "blinded", **options: Any) -> Any:
-    plain = load_yaml(Path(task_module.__file__).parent / "markets.yaml")
-    windows = {"w": {"first": str(snapshot.days[ROW]), "last": str(snapshot.days[-1])}}
-    head = {
-        "family": "m",
-        "version": "1",
-        "data_card": {},
-        "sources": [],
-        "windows": windows,
-        "default_windows": ["w"],
-    }
-    config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
-    return market_scene(MarketTask("mine", config), snapshot, Window("w", **windows["w"]))
+history_of = partial(scene_from, ROW)
 
 
 def shown(

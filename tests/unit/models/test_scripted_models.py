@@ -14,7 +14,7 @@ import ktdeval
 from ktdeval.api import Message, ModelError, ModelRequest, QATask, ToolSpec
 from ktdeval.errors import ConfigError
 from ktdeval.harness import smallest_value
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.strict_json import loads_strict
 from tables import on_each_row
 
@@ -35,11 +35,6 @@ ASKED = ModelRequest(
     submit_tool=FORM.name,
     step=0,
 )
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
 
 
 def scripted(plugins: Plugins, folder: Path, text: str) -> Any:

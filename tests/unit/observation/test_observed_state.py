@@ -5,12 +5,12 @@ model's request has the state that its messages show.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from json_places import texts_in
 from ktdeval.errors import PluginError
 from ktdeval.harness import (
     CallParams,
@@ -59,19 +59,6 @@ def ktdfin(mask: str, mode: str) -> tuple[Any, Observation]:
     scene = task.scene(spec_of(name, task.mask, task.mode, 0), MARKET)
     view = MARKET.as_of(scene.lens.base_row + 3)
     return scene, scene.observe(3, view, ACCOUNT, RECORD)
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """All texts of a tree of entries and JSON values."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from value
-        for item in value.values():
-            yield from texts_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from texts_in(item)
 
 
 def entries_of(state: ObservedState) -> list[Any]:

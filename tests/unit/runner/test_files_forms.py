@@ -34,7 +34,7 @@ from ktdeval.values.strict_json import (
 )
 from ktdeval.values.typed_json import decode_json, to_plain
 from ktdeval.values.yamlio import parse_yaml
-from run_support import PLUGIN, TASK, WINDOW, ktdeval
+from run_support import MIXED_RUN, ktdeval
 
 SCALARS = (
     st.none()
@@ -209,18 +209,7 @@ def test_the_committed_schemas_match_the_types() -> None:
 
 
 def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> None:
-    words = (
-        "--plugin",
-        PLUGIN,
-        "--model",
-        "test/mixed",
-        "--tasks",
-        TASK,
-        "--windows",
-        WINDOW,
-        "--limit",
-        3,
-    )
+    words = (*MIXED_RUN, "--limit", 3)
     assert ktdeval(*words, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs

@@ -18,7 +18,17 @@ from ktdeval.runner.run_file_names import JOURNAL, LEDGER, MARK, TRANSCRIPT
 from ktdeval.stores import Stat, open_store
 from ktdeval.stores.mirror import is_url, mirrors_forgotten, open_mirror
 from ktdeval.stores.remote import FsspecStore
-from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, Done, assert_same, error_line, ktdeval
+from run_support import (
+    PLUGIN,
+    SAME_MASK,
+    TASK,
+    WINDOW,
+    Done,
+    assert_same,
+    error_line,
+    ktdeval,
+    local_copy,
+)
 
 STEPS, SEEDS = 3, 2
 WORDS = (
@@ -84,14 +94,6 @@ def ran(site: Site) -> Site:
     return site
 
 
-def brought(url: str) -> Path:
-    """Local copy of all of a run."""
-    folder = RunFolder.load(local_run_path(url))
-    for spec in folder.manifest.specs:
-        folder.episode_path(spec)
-    return folder.path
-
-
 def episode_key(site: Site, name: str, number: int = 0) -> str:
     return [key for key in site.list_keys() if key.endswith(f"/{name}")][number]
 
@@ -119,7 +121,7 @@ class Outage:
 
 
 def test_a_run_at_a_url_leaves_what_a_run_in_a_folder_leaves(ran: Site, whole: Path) -> None:
-    assert_same(brought(ran.url), whole)
+    assert_same(local_copy(ran.url), whole)
     names = {key.rpartition("/")[2] for key in ran.list_keys()}
     assert names == {"manifest.json", f"{TASK}.json", LEDGER, TRANSCRIPT, MARK}
 
@@ -135,7 +137,7 @@ def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_
 
     done = site.run("second")
     assert done.code == 0, done
-    assert_same(brought(site.url), whole)
+    assert_same(local_copy(site.url), whole)
     assert not [key for key in site.list_keys() if "/journal/" in key]
 
 
@@ -191,19 +193,19 @@ def test_showing_a_card_brings_no_record_and_verifying_it_brings_them(ran: Site)
 def test_files_that_have_not_changed_are_not_read_again(
     ran: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brought(ran.url)
+    local_copy(ran.url)
     reads: list[str] = []
     read = FsspecStore.read
     monkeypatch.setattr(FsspecStore, "read", lambda self, key: reads.append(key) or read(self, key))
     with mirrors_forgotten():
-        brought(ran.url)
+        local_copy(ran.url)
     assert not [key for key in reads if key.startswith(("episodes/", "cards/"))]
 
 
 def test_a_card_that_has_changed_is_read_again_and_one_that_is_gone_is_gone_here(
     ran: Site,
 ) -> None:
-    folder = brought(ran.url)
+    folder = local_copy(ran.url)
     key = f"cards/{TASK}.json"
     ran.store.replace(key, b"{}")
     assert (local_run_path(ran.url) / key).read_bytes() == b"{}"
@@ -321,7 +323,7 @@ def test_compacting_deletes_what_is_held_twice_and_a_folder_is_checked_and_compa
     assert ran.call("admin", "files", "compact", ran.url).code == 0
     assert left not in ran.list_keys()
 
-    folder = brought(ran.url)
+    folder = local_copy(ran.url)
     copy = tmp_path / "copy"
     copy.mkdir()
     for path in folder.rglob("*.*"):

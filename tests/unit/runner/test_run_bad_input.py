@@ -19,6 +19,7 @@ from ktdeval.cli.main import main
 from ktdeval.values.strict_json import dumps_pretty
 from run_support import (
     DAYS_IN_WINDOW,
+    MIXED_RUN,
     PLUGIN,
     SAME_MASK,
     TASK,
@@ -37,20 +38,7 @@ from run_support import (
 from tables import on_each_row
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
-MIXED = (
-    "--plugin",
-    PLUGIN,
-    "--model",
-    "test/mixed",
-    "--tasks",
-    TASK,
-    "--windows",
-    WINDOW,
-    "--limit",
-    "6",
-    "--quiet",
-    *SAME_MASK,
-)
+MIXED = (*MIXED_RUN, "--limit", "6", "--quiet", *SAME_MASK)
 
 
 @pytest.fixture(scope="module")

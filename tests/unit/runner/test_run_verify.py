@@ -40,6 +40,7 @@ from ktdeval.values.hashes import file_sha256
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from run_support import (
+    MIXED_RUN,
     PLUGIN,
     SAME_MASK,
     TASK,
@@ -59,19 +60,7 @@ Path_ = tuple[str | int, ...]
 def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that verifies: orders of all kinds, failures, retries."""
     folder = tmp_path_factory.mktemp("original")
-    words = (
-        "--plugin",
-        PLUGIN,
-        "--model",
-        "test/mixed",
-        "--tasks",
-        TASK,
-        "--windows",
-        WINDOW,
-        "--limit",
-        LIMIT,
-        *SAME_MASK,
-    )
+    words = (*MIXED_RUN, "--limit", LIMIT, *SAME_MASK)
     assert ktdeval(*words, "--data", market, "--out", folder / "run", cwd=folder).code == 0
     done = ktdeval("card", "verify", folder / "run", cwd=folder)
     assert done.code == 0, done

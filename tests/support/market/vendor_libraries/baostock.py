@@ -70,17 +70,10 @@ def query_history_k_data_plus(
             [day, code, f"{vendor.level(day):.4f}"] for day in vendor.DAYS if first <= day <= last
         ]
     else:
-        rows = [
-            [
-                row[0],
-                code,
-                *(f"{price:.4f}" for price in row[1:5]),
-                str(row[5] * 100),
-                f"{row[6]:.4f}",
-                "1",
-            ]
-            for row in vendor.bars(digits, first, last)
-        ]
+        rows = []
+        for row in vendor.bars(digits, first, last):
+            prices = [f"{price:.4f}" for price in row[1:5]]
+            rows.append([row[0], code, *prices, str(row[5] * 100), f"{row[6]:.4f}", "1"])
         if digits == vendor.HALT[0]:
             rows = sorted(
                 [*rows, [vendor.HALT[1], code, "9.0000", "9.0000", "9.0000", "9.0000", "", "", "0"]]

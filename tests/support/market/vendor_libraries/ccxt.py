@@ -81,13 +81,12 @@ class bitstamp:
         rows = (
             self._get(f"ohlc/{self._markets[symbol]['id']}", params).get("data", {}).get("ohlc", [])
         )
-        return [
-            [
-                int(row["timestamp"]) * 1000,
-                *(float(row[n]) for n in ("open", "high", "low", "close", "volume")),
-            ]
-            for row in rows
-        ]
+        bars = []
+        for row in rows:
+            figures = [float(row[n]) for n in ("open", "high", "low", "close", "volume")]
+            bars.append([int(row["timestamp"]) * 1000, *figures])
+
+        return bars
 
     def _get(self, path: str, params: dict[str, Any]) -> Any:
         address = f"{os.environ['VENDOR_SERVER']}/v2/{path}/?{urlencode(params)}"

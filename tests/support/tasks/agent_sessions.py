@@ -1,8 +1,11 @@
-"""Sessions of an agent that remembers, and the days and lessons that it is shown, made by hand."""
+"""Sessions of agents on prepared replies, and the days and lessons that one that remembers is
+shown, made by hand.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from ktdeval.errors import ModelError
@@ -16,23 +19,45 @@ DATES = IdentityIndex(NO_MARKET, assets=False, dates=True)
 NEWS = ("day", "source", "kind", "stock_ids", "title", "text")
 
 
-class Session:
-    """A step's session that takes any submission; a reply of None is a failed call, "" one without
-    a submission.
+class PreparedSession:
+    """A step's session without tools, which takes any submission and remembers what an agent did
+    with it; `ask` is its child's.
     """
 
-    tools: tuple[ToolSpec, ...] = ()
+    tools: Sequence[ToolSpec] = ()
     submit_tool = ToolSpec("submit_action", "Submit.", {})
     tool_budget = 0
     submission_attempts = 2
+    lessons: Sequence[Lesson] = ()
     withhold = staticmethod(DATES.withhold)
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.failures: list[str] = []
+        self.remembered: Any = None
+
+    def submission_in_text(self, text: str) -> str | None:
+        return None
+
+    def parse_submission(self, text: str) -> Submission:
+        return Submission((), json.loads(text)["overall_reason"])
+
+    def keep(self, memory: Any) -> None:
+        self.remembered = json.loads(json.dumps(memory))
+
+    def count_failure(self, kind: str) -> None:
+        self.failures.append(kind)
+
+
+class Session(PreparedSession):
+    """A session in which a reply of None is a failed call, "" one without a submission."""
+
     conclusion: str | None = ""  #: from outcomes; None: that call fails
 
     def __init__(self, reason: str | None, lessons: tuple[Lesson, ...] = ()) -> None:
-        self.reason, self.lessons = reason, lessons
-        self.remembered: Any = None
-        self.asked: list[ModelRequest] = []
-        self.failures: list[str] = []
+        super().__init__()
+        self.reason = reason
+        self.lessons = lessons
 
     def ask(self, request: ModelRequest) -> Reply:
         self.asked.append(request)
@@ -47,18 +72,6 @@ class Session:
             else ()
         )
         return Reply("" if calls else "no idea", calls)
-
-    def submission_in_text(self, text: str) -> str | None:
-        return None
-
-    def parse_submission(self, text: str) -> Submission:
-        return Submission((), json.loads(text)["overall_reason"])
-
-    def keep(self, memory: Any) -> None:
-        self.remembered = json.loads(json.dumps(memory))
-
-    def count_failure(self, kind: str) -> None:
-        self.failures.append(kind)
 
 
 class Learner(Session):

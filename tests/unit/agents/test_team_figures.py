@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -201,9 +202,8 @@ def test_the_rest_of_a_limit_depends_on_position_cash_and_correlation() -> None:
     closes = (100.0, 100.1, 100.2, 100.1, 100.2, 100.3)
     bars = table(
         *(
-            {"stock_id": label, "day": index, "close": close}
-            for label in "ab"
-            for index, close in enumerate(closes)
+            {"stock_id": label, "day": index, "close": closes[index]}
+            for label, index in product("ab", range(len(closes)))
         )
     )
     held = table({"stock_id": "a", "weight": -0.10, "last_close": 100.3})

@@ -357,14 +357,17 @@ def test_no_price_is_taken_for_a_model_of_this_machine(plugins: Plugins, option:
         plan(plugins, model="builtin/momentum", **option)
 
 
-def test_episodes_side_by_side_take_as_long_as_their_longest_lane_and_a_gap_holds_over_all(
-    plugins: Plugins,
+@pytest.mark.parametrize(("lanes", "longest"), [(1, 3), (2, 2), (50, 1)])
+def test_episodes_side_by_side_take_as_long_as_their_longest_lane(
+    plugins: Plugins, lanes: int, longest: int
 ) -> None:
     one = plan(plugins, seeds=1).left["typical"].hours
-    for lanes, longest in ((1, 3), (2, 2), (50, 1)):
-        made = plan(plugins, seeds=3, concurrency=lanes).left["typical"]
-        # what a slow machine takes for a step is in it
-        assert made.hours == pytest.approx(longest * one, rel=0.2)
+    made = plan(plugins, seeds=3, concurrency=lanes).left["typical"]
+    # what a slow machine takes for a step is in it
+    assert made.hours == pytest.approx(longest * one, rel=0.2)
+
+
+def test_a_gap_between_calls_holds_over_all_episodes(plugins: Plugins) -> None:
     made = plan(plugins, seeds=3, concurrency=50, call_gap_s=60.0).left["typical"]
     assert made.hours == pytest.approx(made.calls * 60 / 3600)
 

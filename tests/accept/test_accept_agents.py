@@ -31,9 +31,9 @@ GRID = {  # tasks of one run, by their market
 def each_on_one_of(*markets: str) -> pytest.MarkDecorator:
     """Every agent on one of some markets, and with `--hypothesis-profile search` on all."""
     turns = zip(AGENTS, itertools.cycle(markets), strict=False)
-    pairs = [
-        (agent, data) for agent, own in turns for data in (markets if is_searching() else [own])
-    ]
+    pairs = []
+    for agent, own in turns:
+        pairs += [(agent, data) for data in (markets if is_searching() else [own])]
     return pytest.mark.parametrize(("agent", "data"), pairs)
 
 
@@ -101,11 +101,12 @@ def check_words(agent: str, data: str, run: Path) -> None:
     folder = RunFolder.load(run)
     assert {path.stem for path in (run / "cards").glob("*.json")} == set(GRID[data])
     for spec in folder.manifest.specs:
-        exchanges: list[Any] = [
-            one for talk in folder.load_transcript(spec) for one in talk.exchanges
-        ]
+        exchanges: list[Any] = list(
+            itertools.chain.from_iterable(talk.exchanges for talk in folder.load_transcript(spec))
+        )
         assert all(one["role"] for one in exchanges)
-        sent = json.dumps([message["content"] for one in exchanges for message in one["sent"]])
+        messages = itertools.chain.from_iterable(one["sent"] for one in exchanges)
+        sent = json.dumps([message["content"] for message in messages])
         assert "2024-03-05" not in sent
         if data == "synthetic":
             assert "600519" not in sent
@@ -118,9 +119,8 @@ def check_words(agent: str, data: str, run: Path) -> None:
         return
     assert main(["view", str(run)]) == 0
     (page,) = (path for path in (run / "view").glob("*.html") if path.name != "index.html")
-    assert [one["role"] for day in days_of(page) for one in day["talk"]["exchanges"]] == [
-        one["role"] for one in exchanges
-    ]
+    shown = itertools.chain.from_iterable(day["talk"]["exchanges"] for day in days_of(page))
+    assert [one["role"] for one in shown] == [one["role"] for one in exchanges]
     rows, card = (
         json.loads(ktdeval("view", "roles", run, "--json", cwd=run).out),
         card_of(run, GRID[data][0]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,7 @@ def test_the_papers_table_is_made_of_these_cards(
     cards = [tmp_path / f"ama_{asset.lower()}" for asset in expected]
     _, text, _ = terminal.call("table", *cards, "--like", "ama-1")
     heads, row = text.splitlines()[1:3]
-    assert heads.split()[2:] == [
-        word
-        for asset in ("TSLA", "BTC", "ETH")
-        for metric in ("CR", "AR", "AV", "SR", "MDD")
-        for word in (asset, metric)
-    ]
+    columns = product(("TSLA", "BTC", "ETH"), ("CR", "AR", "AV", "SR", "MDD"))
+    assert heads.split()[2:] == list(chain.from_iterable(columns))
     cells = [float(cell) for cell in row.split()[4:]]
     assert cells == [*expected["TSLA"], *expected["BTC"], *expected["ETH"]]

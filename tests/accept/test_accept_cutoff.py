@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,12 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
             f"windows {side} the cutoff of every card that records one: {window}" in report["notes"]
         )
         assert not [note for note in report["notes"] if "both sides" in note]
-        episodes = [each for card in cards for each in card["episodes"] if each["window"] == window]
-        one, other = (each["metrics"]["total_return"]["value"] for each in episodes)
+        episodes = chain.from_iterable(card["episodes"] for card in cards)
+        one, other = (
+            each["metrics"]["total_return"]["value"]
+            for each in episodes
+            if each["window"] == window
+        )
         assert report["tests"][-1]["shift"]["value"] == pytest.approx(one - other)
     code, out, err = call("compare", "--factor", "model,window", *runs.values(), "--side", "after")
     assert (code, out, err.count("\n")) == (2, "", 1)

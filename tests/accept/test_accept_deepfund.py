@@ -49,14 +49,10 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(
     beta = r.cov(m) / m.var()
     first = pd.Series({one["code"]: one["value_minor"] / 100 for one in steps["positions"][0]})
     grown = closes.loc[days[-1], first.index] / closes.loc[days[1], first.index]
-    trades = pd.DataFrame(
-        [
-            {**order, "day": day}
-            for day, orders in zip(days, steps["orders"], strict=False)
-            for order in orders
-            if order["filled_shares"]
-        ]
-    )
+    filled = []
+    for day, orders in zip(days, steps["orders"], strict=False):
+        filled += [{**order, "day": day} for order in orders if order["filled_shares"]]
+    trades = pd.DataFrame(filled)
     # from the close of the decision, at which it is filled, to the next
     moves = closes.pct_change().shift(-1)
     # A price that stays makes neither a buy nor a sell right.

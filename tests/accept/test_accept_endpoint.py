@@ -26,7 +26,9 @@ preload("openai.resources.chat")
 KEY = "0123456789abcdef" * 2
 WINDOWS = ("2024-03-01:2024-03-12", "2024-03-15:2024-03-26")
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
-TASKS = [f"{mask}_{mode}" for mask in MASKS for mode in ("memory_only", "open_research")]
+TASKS = [
+    f"{mask}_{mode}" for mask, mode in itertools.product(MASKS, ("memory_only", "open_research"))
+]
 PROBES = [f"deanon_probe{end}" for end in ("", "_bright", "_stock_blind", "_date_blind")]
 SEEDS, STEPS = range(2), range(2)
 SENT_BITS = 31  #: of a call's seed that this API takes
@@ -119,11 +121,10 @@ class Overheard:
 
     def sent(self, spec: EpisodeSpec) -> list[int]:
         """The seeds of an episode's calls, as recorded."""
-        return [
-            exchange["seed"]
-            for entry in self.run.load_transcript(spec)
-            for exchange in entry.exchanges
-        ]
+        exchanges = itertools.chain.from_iterable(
+            entry.exchanges for entry in self.run.load_transcript(spec)
+        )
+        return [exchange["seed"] for exchange in exchanges]
 
     def first_text(self, spec: EpisodeSpec) -> str:
         """What an episode's endpoint was shown first."""
@@ -172,7 +173,7 @@ def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(
     days = [str(day) for day in MARKET.days]
     tried = [tuple(words.split(":")) for words in WINDOWS]
     tried += [(first, last) for first, last in itertools.combinations(days[-30:], 2)]
-    sent = {value for _, body in overheard.heard for value in values(body)}
+    sent = set(itertools.chain.from_iterable(values(body) for _, body in overheard.heard))
     numbers = {value for value in sent if isinstance(value, int) and value > 1 << 16}
     assert len(numbers) >= len(overheard.specs) * len(STEPS)
     assert numbers.isdisjoint(guesses(tried, None))
@@ -185,19 +186,17 @@ def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(
 def test_no_episode_shares_a_seed_with_another_and_no_other_field_or_header_differs(
     overheard: Overheard,
 ) -> None:
-    seeds = [seed for spec in overheard.specs for seed in overheard.sent(spec)]
+    seeds = list(itertools.chain.from_iterable(overheard.sent(spec) for spec in overheard.specs))
     assert len(seeds) == len(overheard.heard) == len(set(seeds)) > len(overheard.specs)
-    headers = {
-        tuple(sorted((name, value) for name, value in head.items() if name != "Content-Length"))
-        for head, _ in overheard.heard
-    }
-    assert len(headers) == 1
+    headers = []
+    for head, _ in overheard.heard:
+        headers.append({name: head[name] for name in head if name != "Content-Length"})
+    assert headers == headers[:1] * len(headers)
     prompts = ("messages", "tools", "tool_choice", "seed")
-    rest = {
-        json.dumps({name: body[name] for name in sorted(body) if name not in prompts})
-        for _, body in overheard.heard
-    }
-    assert len(rest) == 1
+    rest = []
+    for _, body in overheard.heard:
+        rest.append({name: body[name] for name in body if name not in prompts})
+    assert rest == rest[:1] * len(rest)
 
 
 def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_another(
@@ -298,9 +297,9 @@ def test_the_order_of_episodes_names_no_window(overheard: Overheard) -> None:
     """The plan's order is public: an endpoint must not know the window of a task's first episode by
     it, or find it again.
     """
-    spec_of = {
-        seed % (1 << SENT_BITS): spec for spec in overheard.specs for seed in overheard.sent(spec)
-    }
+    spec_of = {}
+    for spec in overheard.specs:
+        spec_of |= {seed % (1 << SENT_BITS): spec for seed in overheard.sent(spec)}
     begun = list(dict.fromkeys(spec_of[body["seed"]].id for _, body in overheard.heard))
     orders = []
     for task in (*TASKS, *PROBES):

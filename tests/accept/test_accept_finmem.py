@@ -323,11 +323,9 @@ def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
         slow.step(entry)
         recorded = entry["memory"]["memory"]
         expected = {one["id"]: one for one in slow.held}
-        memories = {
-            one["id"]: {**one, "layer": layer}
-            for layer, ones in recorded["layers"].items()
-            for one in ones
-        }
+        memories = {}
+        for layer, ones in recorded["layers"].items():
+            memories |= {one["id"]: {**one, "layer": layer} for one in ones}
         assert memories.keys() == expected.keys(), entry["step"]["step"]
         for id_, one in memories.items():
             wanted = expected[id_]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import socket
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def test_two_shards_share_a_grid_and_no_episode_runs_twice(
     assert [shard.wait().code for shard in shards] == [0, 0]
     assert_same_grids(out, whole)
     by_worker = episodes_by_worker(out)
-    finished = [episode for episodes in by_worker.values() for episode in episodes]
+    finished = list(chain.from_iterable(by_worker.values()))
     assert sorted(finished) == sorted(done_records(out))
 
 

@@ -323,7 +323,7 @@ def test_equal_weight_buys_everything_in_a_rebuilt_portfolio(task: str, tmp_path
         json.loads(entry.submission or "")["decisions"] for entry in records(tmp_path / "run")[2]
     ]
     assert {len(items) for items in decisions} == {5}
-    assert {item["decision"] for items in decisions for item in items} == {"BUY"}
+    assert {item["decision"] for item in itertools.chain.from_iterable(decisions)} == {"BUY"}
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0
 
 
@@ -366,7 +366,9 @@ def rewards(runs: list[Path], twin: MarketSnapshot) -> pd.DataFrame:
             steps = store.load_ledger(spec).steps
             first = twin.day_index(steps[0].decided_on)
             closes = twin.close[first : first + len(steps) + 1, twin.asset_index[TASKS[spec.task]]]
-            sides = [np.sign(sum(position.shares for position in step.positions)) for step in steps]
+            sides = []
+            for step in steps:
+                sides.append(np.sign(sum(position.shares for position in step.positions)))
             found = np.array(sides) * np.diff(np.log(closes))
             rows.append([spec.task, spec.model, found.mean() / found.std(ddof=1), found])
     table = pd.DataFrame(rows, columns=["task", "model", "sharpe", "rewards"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ def test_a_model_that_learns_earns_by_right_labels_and_loses_by_inverted_ones(
 ) -> None:
     names = [
         f"investorbench_{symbol}{labels}"
-        for symbol in SYMBOLS
-        for labels in ("", "_inverted_labels")
+        for symbol, labels in product(SYMBOLS, ("", "_inverted_labels"))
     ]
     intervals = {}
     for effect in (2.0, 0.0):

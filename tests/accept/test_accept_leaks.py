@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +100,10 @@ def heard(
 
 def sent_texts(requests: list[ModelRequest]) -> set[str]:
     """Everything in the requests: messages, calls, and the offered tools with their schemas."""
-    messages = {message for request in requests for message in request.messages}
-    tools = {
-        json.dumps([tool.name, tool.description, tool.parameters])
-        for request in requests
-        for tool in request.tools
-    }
-    return {*tools, *(text for message in messages for text in texts_in(message.to_json()))}
+    messages = set(chain.from_iterable(request.messages for request in requests))
+    offered = chain.from_iterable(request.tools for request in requests)
+    tools = {json.dumps([tool.name, tool.description, tool.parameters]) for tool in offered}
+    return {*tools, *chain.from_iterable(texts_in(message.to_json()) for message in messages)}
 
 
 def assert_nothing_leaks(heard: Heard) -> None:
@@ -117,12 +115,8 @@ def assert_nothing_leaks(heard: Heard) -> None:
         )
         assert not leaks, (spec.task, spec.seed, sorted(leaks))
         if spec.mask in HIDES_ASSETS:  # an index is an identity too, at least in what we say of it
-            ours = {
-                message
-                for request in heard.requests[spec.id]
-                for message in request.messages
-                if message.role != "assistant"
-            }
+            messages = chain.from_iterable(each.messages for each in heard.requests[spec.id])
+            ours = {message for message in messages if message.role != "assistant"}
             assert not any(scanner.indices_in(message.content) for message in ours)
 
 
@@ -231,13 +225,11 @@ def test_a_days_place_in_the_episode_is_all_that_shows_of_it_where_dates_are_hid
         for step, entry in enumerate(not_empty(heard.transcripts[spec.id])):
             first = next(conversations(entry))
             assert first[1]["content"].startswith(f"Day day_+{step} has closed (step {step}).")
-            shown = [
-                m["content"]
-                for messages in conversations(entry)
-                for m in messages
-                if m["role"] != "assistant"
-            ]
-            days = [int(day) for text in shown for day in re.findall(r"day_([+-][0-9]+)", text)]
+            messages = chain.from_iterable(conversations(entry))
+            shown = [m["content"] for m in messages if m["role"] != "assistant"]
+            days = []
+            for text in shown:
+                days += [int(day) for day in re.findall(r"day_([+-][0-9]+)", text)]
             assert max(days) == step, spec.task
 
 
@@ -245,15 +237,11 @@ def test_index_levels_start_at_one_hundred_where_dates_are_hidden(heard: Heard) 
     seen = 0
     for spec in heard.folder.manifest.specs:
         for step, entry in enumerate(heard.transcripts[spec.id]):
-            for message in {
-                m["content"]: m
-                for messages in conversations(entry)
-                for m in messages
-                if m["role"] == "tool"
-            }.values():
-                if not message["content"].startswith('{"calendar"'):
+            messages = chain.from_iterable(conversations(entry))
+            for content in {m["content"] for m in messages if m["role"] == "tool"}:
+                if not content.startswith('{"calendar"'):
                     continue
-                value = json.loads(message["content"])
+                value = json.loads(content)
                 labels, levels = zip(
                     *((row[0], row[1]) for row in value["indices"]["rows"]), strict=True
                 )
@@ -297,12 +285,13 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
             assert record.submissions == sum(
                 exchange["tool_choice"] == "submit_action" for exchange in exchanges
             )
-            research = [
-                [call["name"] for call in exchange["reply"].get("tool_calls", ())]
-                for exchange in exchanges
-                if exchange["tool_choice"] is None and "reply" in exchange
-            ]
-            looked_up = [name for names in research for name in names if name != "submit_action"]
+            research = []
+            for exchange in exchanges:
+                if exchange["tool_choice"] is None and "reply" in exchange:
+                    calls = exchange["reply"].get("tool_calls", ())
+                    research.append([call["name"] for call in calls])
+            called = chain.from_iterable(research)
+            looked_up = [name for name in called if name != "submit_action"]
             assert record.tool_calls + failures["tool_budget"] == len(looked_up)
             # a call to submit ends the research, and submits nothing
             assert not any("submit_action" in names for names in research[:-1])
@@ -327,14 +316,13 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
     assert len(kinds) >= 10
     assert decisions["model_after_retry"] > 0
     assert decisions["error" if model == "overheard/chaos" else "fallback"] > 0
-    hidden = [
-        record
-        for spec, ledger in ledgers(heard.folder)
-        if spec.mask == "blinded"
-        for record in ledger.steps
-    ]
+    hidden = []
+    for spec, ledger in ledgers(heard.folder):
+        if spec.mask == "blinded":
+            hidden += ledger.steps
     assert sum(record.unmask_attempts for record in hidden) > 0
-    assert sum(order.status == "filled" for record in hidden for order in record.orders) > 0
+    orders = chain.from_iterable(record.orders for record in hidden)
+    assert sum(order.status == "filled" for order in orders) > 0
 
 
 @pytest.mark.parametrize("mode", ["memory_only", "fixed_candidate", "open_research"])
@@ -355,13 +343,10 @@ def test_how_many_steps_are_left_does_not_show(
         lens = PLUGINS.make_task(task).scene(spec, market).lens
         transcript = folder.load_transcript(spec)[:3]
         sectors = {lens.sector_handle(name): name for name in market.industries}
-        shown.append(
-            [
-                [unshuffled(m, lens, sectors) for m in messages]
-                for entry in transcript
-                for messages in conversations(entry)
-            ]
-        )
+        told = []
+        for messages in chain.from_iterable(map(conversations, transcript)):
+            told.append([unshuffled(m, lens, sectors) for m in messages])
+        shown.append(told)
     assert len(shown[0]) >= 3
     assert shown[0] == shown[1]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -183,8 +183,7 @@ class Scenes:
         if tool == "screen_candidates":
             calls += [
                 {"factors": [sign + name], "k": 30}
-                for name in (*factors, *measures)
-                for sign in ("", "-")
+                for name, sign in product((*factors, *measures), ("", "-"))
             ]
             calls += [
                 {"factors": list(factors[:6]), "k": 100},
@@ -194,8 +193,7 @@ class Scenes:
         elif tool == "get_stock_snapshot":
             calls += [
                 {"stock_id": handle, "lookback": days}
-                for handle in handles
-                for days in (1, 20, 120)
+                for handle, days in product(handles, (1, 20, 120))
             ]
             calls += [{"stock_id": handles[0], "lookback": days} for days in (0, -1, 121)]
         elif tool == "search_news":

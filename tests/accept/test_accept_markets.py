@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -214,12 +215,9 @@ def test_a_board_shows_fractions_and_no_random_traders_for_shorts(
     (card,), orders = evaluation.cards, evaluation.orders()
     decisions: Any = to_plain(make_decisions(folder, CARD, card))  # type: ignore[arg-type]  # a trading card
     (episode,) = decisions["episodes"]
-    shown = [
-        (step["day"], order)
-        for step in episode["steps"]
-        for order in step["orders"]
-        if order["filled"]
-    ]
+    shown = []
+    for step in episode["steps"]:
+        shown += [(step["day"], order) for order in step["orders"] if order["filled"]]
     assert [order["filled"] for _, order in shown] == pytest.approx(
         orders.filled_shares[orders.filled_shares > 0].tolist(), rel=1e-5
     )
@@ -228,7 +226,8 @@ def test_a_board_shows_fractions_and_no_random_traders_for_shorts(
         for day, order in shown
     )
     assert any(order["filled"] % 1 for _, order in shown)
-    assert min(weight for step in episode["steps"] for _, weight in step["holdings"]) < -0.001
+    holdings = chain.from_iterable(step["holdings"] for step in episode["steps"])
+    assert min(weight for _, weight in holdings) < -0.001
     series: Any = to_plain(make_series(folder, CARD, card, load_snapshot(both)))  # type: ignore[arg-type]  # as above
     (line,) = series["episodes"]
     assert (line["envelope"], line["envelope_reason"]) == (

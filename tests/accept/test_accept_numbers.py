@@ -4,6 +4,7 @@ without ktdeval.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -44,11 +45,15 @@ RUNS = {
     "equal_weight": ("builtin/equal_weight", "blinded_fixed_candidate", ("--windows", "W7")),
     "hold": ("builtin/hold", "blinded_memory_only", ("--windows", "W5")),
 }
-LONG_RUNS = {  # one model, and with `--hypothesis-profile search` all
+LONG = list(  # with `--hypothesis-profile search`
+    itertools.product(
+        ("momentum", "reversal", "equal_weight", "random", "chaos"),
+        ("open_research", "fixed_candidate"),
+    )
+)
+LONG_RUNS = {
     f"{model} {mode}": (f"builtin/{model}", f"blinded_{mode}", ("--windows", "long"))
-    for model in ("momentum", "reversal", "equal_weight", "random", "chaos")
-    for mode in ("open_research", "fixed_candidate")
-    if (model, mode) == ("momentum", "open_research") or is_searching()
+    for model, mode in (LONG if is_searching() else LONG[:1])
 }
 
 
@@ -240,9 +245,8 @@ def test_a_sector_without_returns_is_neither_strong_nor_weak() -> None:
     sectors = json.loads(scene.lens.render_text(TOOLS["get_market_context"].function(context)))[
         "sectors"
     ]
-    assert "Unpriced" not in [
-        row["sector"] for name in ("strongest_20d", "weakest_20d") for row in rows(sectors[name])
-    ]
+    for name in ("strongest_20d", "weakest_20d"):
+        assert "Unpriced" not in [row["sector"] for row in rows(sectors[name])]
     assert sectors["total"] == 8
 
 

@@ -260,16 +260,18 @@ def test_a_key_that_is_refused_is_named_by_its_variable_and_never_shown(
     assert failing.counts == {"401 unauthorized": 1}  # and it is not asked again
 
 
-def test_an_unreachable_address_is_named(failing: Stub, market: Path, tmp_path: Path) -> None:
-    for wire, address in (
-        ("responses", "http://127.0.0.1:9"),
-        ("anthropic", "http://no-such-host.invalid"),
-    ):
-        line = error_line(
-            attempt(wire, failing, market, tmp_path, "--base-url", address, "--max-retries", 0)
-        )
-        assert address in line
-        assert "--base-url" in line
+@pytest.mark.parametrize(
+    ("wire", "address"),
+    [("responses", "http://127.0.0.1:9"), ("anthropic", "http://no-such-host.invalid")],
+)
+def test_an_unreachable_address_is_named(
+    wire: str, address: str, failing: Stub, market: Path, tmp_path: Path
+) -> None:
+    line = error_line(
+        attempt(wire, failing, market, tmp_path, "--base-url", address, "--max-retries", 0)
+    )
+    assert address in line
+    assert "--base-url" in line
 
 
 @pytest.mark.parametrize("fault", ["unauthorized", "no_quota"])

@@ -4,6 +4,7 @@ carried the decisions.
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from functools import reduce
@@ -53,10 +54,9 @@ def chat(market: Path, stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: Path) -> None:
     assert without(steps(chat), *USAGE_FIELDS) == without(steps(keyless), *USAGE_FIELDS)
-    assert all(
-        step["provenance"] == "model" for episode in steps(chat).values() for step in episode
-    )
-    assert any(step["orders"] for episode in steps(chat).values() for step in episode)
+    decided = list(itertools.chain.from_iterable(steps(chat).values()))
+    assert all(step["provenance"] == "model" for step in decided)
+    assert any(step["orders"] for step in decided)
 
 
 @pytest.mark.parametrize("wire", sorted({*WIRES} - {"chat"}))
@@ -83,10 +83,10 @@ def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
 
 def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, chat: Path) -> None:
     records = book(chat)
-    usage = {
-        name: sum(getattr(record.usage, name) for record in records if record.episode != "check")
-        for name in USAGE_FIELDS
-    }
+    used = [record.usage for record in records if record.episode != "check"]
+    usage = {}
+    for name in USAGE_FIELDS:
+        usage[name] = sum(getattr(each, name) for each in used)
     assert usage == {name: card_of(chat)["usage"][name] for name in USAGE_FIELDS}
     assert usage["cache_read_tokens"] > 0
     plain = usage["input_tokens"] - usage["cache_read_tokens"]
@@ -143,12 +143,9 @@ def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the
         == card_of(chat)["usage"]["output_tokens"]
     )
     store = RunFolder.load(run)
-    replies = [
-        x["reply"]
-        for spec in store.manifest.specs
-        for entry in store.load_transcript(spec)
-        for x in entry.exchanges
-    ]
+    entries = itertools.chain.from_iterable(map(store.load_transcript, store.manifest.specs))
+    exchanges = itertools.chain.from_iterable(entry.exchanges for entry in entries)
+    replies = [exchange["reply"] for exchange in exchanges]
     # where thoughts have to be sent back, they come as signatures only
     shown = "" if wire == "anthropic" else REASONING
     assert {reply.get("reasoning", "") for reply in replies} == {shown}

@@ -6,6 +6,7 @@ Skips where the extra `ray` is not installed; `make test-ray` installs it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_what_a_lost_node_had_begun_is_done_by_the_other(
     codes = wait_for(workers, lose_a_node)
     assert lost
     assert codes == [0, 0], logs(out)
-    finished = [episode for each in episodes_by_worker(out).values() for episode in each]
+    finished = list(chain.from_iterable(episodes_by_worker(out).values()))
     assert sorted(finished) == sorted(done_records(out))  # none was finished twice
     assert_equals_one_worker(plan, out, tmp_path)
 

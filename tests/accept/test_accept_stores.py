@@ -13,6 +13,7 @@ import signal
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,8 @@ def test_a_process_killed_while_it_creates_leaves_the_whole_file_or_none(tmp_pat
             for _ in range(chance.randint(0, 19)):
                 assert one.answer() == "True"
             one.kill()
-    sizes = {stat.size for number in range(4) for stat in store.list(str(number))}
+    found = chain.from_iterable(store.list(str(number)) for number in range(4))
+    sizes = {stat.size for stat in found}
     assert sizes == {len(text)}
 
 

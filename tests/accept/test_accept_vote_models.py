@@ -8,6 +8,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_each_model_is_asked_once_a_step_and_costs_are_kept_apart(
     report = terminal.report("view", "roles", run)
     voters = [f"voter {number} (investor on {model})" for number, model in enumerate(MODELS, 1)]
     assert sorted(report) == sorted(
-        f"{voter}: {role}" for voter in voters for role in ("investor", "warm_up")
+        f"{voter}: {role}" for voter, role in product(voters, ("investor", "warm_up"))
     )
     for price, voter in zip((1, 10, 100), voters, strict=True):
         for role in (report[f"{voter}: investor"], report[f"{voter}: warm_up"]):

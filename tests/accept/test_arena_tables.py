@@ -8,6 +8,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_rows_are_agents_and_models_with_buy_and_hold_first_and_the_vote_last(
     ]
 
     # The paper's order of assets, whatever that of the cards is.
-    columns = [f"{asset} ama_{metric}" for asset in ("TSLA", "BTC") for metric in METRICS]
+    columns = [f"{asset} ama_{metric}" for asset, metric in product(("TSLA", "BTC"), METRICS)]
     assert list(rows[0])[2:] == columns
     for row, name in zip(rows, ("held", "partly", *NAMES, "vote"), strict=True):
         cards = {card.task.name: card for card in ktdeval.load_run(arena[name]).cards}

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import jsonschema
@@ -42,9 +43,8 @@ def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path
         reason="needs stable-baselines3 and gymnasium: pip install 'ktdeval[rl]'",
     )
     printed = run("planted_signal.py", "1", "100", cwd=tmp_path)
-    assert re.findall(r"^noise +(\d+)%  (\w+) +-?[\d.]+% ", printed, re.MULTILINE) == [
-        (noise, algorithm) for noise in ("0", "20") for algorithm in ("a2c", "ppo", "dqn")
-    ]
+    shares = re.findall(r"^noise +(\d+)%  (\w+) +-?[\d.]+% ", printed, re.MULTILINE)
+    assert shares == list(product(("0", "20"), ("a2c", "ppo", "dqn")))
 
 
 def test_one_command_measures_beside_each_peer_and_writes_a_valid_report(tmp_path: Path) -> None:
@@ -84,7 +84,9 @@ def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
     printed = run(
         "identifiability.py", "--probes", "2", "--steps", "2", "--tables", "channels", cwd=tmp_path
     )
-    lines = [[cell.strip() for cell in line.split("|")] for line in printed.splitlines()]
+    lines = []
+    for line in printed.splitlines():
+        lines.append([cell.strip() for cell in line.split("|")])
     rows = {(cells[1], cells[2]): cells for cells in lines if len(cells) > 8}
     channels = (
         "risk_check",
@@ -97,9 +99,7 @@ def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
         "partial fills",
         "all",
     )
-    assert set(rows) >= {
-        (channel, mask) for channel in channels for mask in ("rebase", "rebase, 3 digits")
-    }
+    assert set(rows) >= set(product(channels, ("rebase", "rebase, 3 digits")))
     control, task = (rows["risk_check", mask] for mask in ("rebase", "rebase, 3 digits"))
     assert float(control[4].split()[0]) > 90.0, "the attacker can do what it claims"
     docs = (REPOSITORY / "docs" / "identifiability.md").read_text()
@@ -107,6 +107,12 @@ def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
     names = [cell.strip().split(", ")[0] for cell in line.split("|")]
     found = [control[4].split()[0], control[6], task[4], task[5], task[6], task[7], task[8]]
     assert [names[2], names[3], names[4], *names[6:10]] == found
+
+
+def parts_of_a_step(printed: str, indent: str) -> dict[str, float]:
+    """Milliseconds by part, of the lines with this indentation."""
+    lines = re.findall(rf"^{indent}(\S.*?) +([\d.]+) ms +[\d.]+ %", printed, re.MULTILINE)
+    return {name.strip(): float(ms) for name, ms in lines}
 
 
 def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up(
@@ -139,13 +145,9 @@ def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up
         "3.0 calls",
     ):
         assert figure in printed
-    spent, inside = (
-        {
-            name.strip(): float(ms)
-            for name, ms in re.findall(pattern, printed.split("builtin/hold")[0], re.MULTILINE)
-        }
-        for pattern in (rf"^{indent}(\S.*?) +([\d.]+) ms +[\d.]+ %" for indent in ("  ", "    "))
-    )
+    first = printed.split("builtin/hold")[0]
+    spent = parts_of_a_step(first, indent="  ")
+    inside = parts_of_a_step(first, indent="    ")
     whole, overhead = spent.pop("whole"), spent["harness overhead"]
     assert sum(spent.values()) == pytest.approx(whole, abs=0.005)
     assert sum(inside.values()) == pytest.approx(overhead, abs=0.005)

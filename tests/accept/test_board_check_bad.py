@@ -248,11 +248,15 @@ def test_texts_are_held_against_the_rules_on_texts(value: Any, rules: list[str])
     assert rules_of(texts(value)) == rules
 
 
-def test_a_card_may_name_a_server_without_a_certificate_and_a_table_may_hold_no_formula() -> None:
+def test_a_card_may_name_a_server_without_a_certificate() -> None:
     assert texts(SERVER, "https", "http") == []
-    for text in ("=1+1", "+1", "-1", "@sum", " =1"):
-        (finding,) = texts({"note": text}, is_table=True)
-        assert (finding.rule, "note" in finding.message) == ("formula", True)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum", " =1"])
+def test_a_table_may_hold_no_formula(text: str) -> None:
+    (finding,) = texts({"note": text}, is_table=True)
+    assert finding.rule == "formula"
+    assert "note" in finding.message
 
 
 def test_depth_is_measured_without_recursion() -> None:
@@ -405,8 +409,7 @@ def test_the_form_of_records_is_that_of_the_schema() -> None:
         *runs,
         *(
             f"episodes/{episode}/{name}"
-            for name in names
-            for episode in ("0" * 20, "0" * 19, "..", "g" * 20)
+            for name, episode in itertools.product(names, ("0" * 20, "0" * 19, "..", "g" * 20))
         ),
     ]
     taken = [

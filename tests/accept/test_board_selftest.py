@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(board: Path, *kinds: str, as_json: bool = True) -> Done:
-    words = [word for kind in kinds for word in ("--kind", kind)]
+    words = list(chain.from_iterable(("--kind", kind) for kind in kinds))
     return ktdeval(
         "leaderboard",
         "--on",

@@ -348,9 +348,8 @@ def test_markets_and_ledgers_of_the_kit_match_their_description() -> None:
     assert market.volume[2, 1] == 0
     assert np.array_equal(random_snapshot(3).close, random_snapshot(3).close, equal_nan=True)
     assert not np.array_equal(random_snapshot(3).close, random_snapshot(4).close, equal_nan=True)
-    for step in (
-        step for ledger in sample_ledgers(random_snapshot()).values() for step in ledger.steps
-    ):
+    ledgers = sample_ledgers(random_snapshot()).values()
+    for step in itertools.chain.from_iterable(ledger.steps for ledger in ledgers):
         assert step.nav_minor == step.cash_minor + step.holdings_minor
         assert step.holdings_minor == sum(position.value_minor for position in step.positions)
         assert step.decided_on < step.filled_on

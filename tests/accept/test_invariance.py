@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import operator
 import shutil
 from collections import Counter
 from collections.abc import Mapping
@@ -100,16 +101,18 @@ def figures(found: Mapping[str, Any], between: str = "labels") -> dict[str, Any]
     return {row["figure"]: row for row in found["figures"] if row["between"] == between}
 
 
+def multiset_of(record: Any) -> Counter[Any]:
+    return Counter((row.code, row.side, row.target_weight, row.shares) for row in record.orders)
+
+
 def orders_of(path: Path) -> dict[tuple[str, int], list[Counter[Any]]]:
     """Decisions by window and seed, from the ledgers alone."""
     folder = RunFolder.load(path)
-    return {
-        (spec.window.name, spec.seed): [
-            Counter((row.code, row.side, row.target_weight, row.shares) for row in record.orders)
-            for record in folder.load_ledger(spec).steps
-        ]
-        for spec in folder.manifest.specs
-    }
+    multisets = {}
+    for spec in folder.manifest.specs:
+        records = folder.load_ledger(spec).steps
+        multisets[spec.window.name, spec.seed] = [multiset_of(record) for record in records]
+    return multisets
 
 
 # ---- models
@@ -142,7 +145,7 @@ def test_a_label_blind_model_changes_nothing_at_all(session: Session, model: str
 def test_what_that_model_saw_did_differ(session: Session) -> None:
     """Otherwise the test above would show nothing."""
     folders = [RunFolder.load(path) for path in session.draws("builtin/momentum", 2)]
-    specs = [spec for folder in folders for spec in folder.manifest.specs]
+    specs = list(itertools.chain.from_iterable(folder.manifest.specs for folder in folders))
     one, other = (
         dumps_canonical(to_plain(folder.load_transcript(folder.manifest.specs[0])[0]))
         for folder in folders
@@ -170,19 +173,17 @@ def test_a_model_that_looks_at_labels_is_found(session: Session) -> None:
     # seeds each, cut at 0 and 1.
     decided = [orders_of(path) for path in paths]
     pairs = list(itertools.combinations(decided, 2))
-    by_cell = {
-        cell: np.mean(
-            [a != b for one, other in pairs for a, b in zip(one[cell], other[cell], strict=True)]
-        )
-        for cell in decided[0]
-    }
+    by_cell = {}
+    for cell in decided[0]:
+        differs = []
+        for one, other in pairs:
+            differs += map(operator.ne, one[cell], other[cell])
+        by_cell[cell] = np.mean(differs)
     cells = np.array(list(by_cell.values()))
-    windows = np.array(
-        [
-            np.mean([value for (name, _), value in by_cell.items() if name == window])
-            for window in (FIRST, SECOND)
-        ]
-    )
+    by_window = []
+    for window in (FIRST, SECOND):
+        by_window.append(np.mean([by_cell[cell] for cell in by_cell if cell[0] == window]))
+    windows = np.array(by_window)
     by_window = figures(session.report(*paths, "--over", "window"))["decisions"]
     assert (rows["decisions"]["over"], by_window["over"]) == ("episode", "window")
     for row, values in ((rows["decisions"], cells), (by_window, windows)):
@@ -196,10 +197,10 @@ def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(sessio
     found = session.report(*paths)
     (noise,) = [row for row in found["noise"] if row["between"] == "labels"]
     cards = [entrant.episodes() for entrant in load_entrants(paths)]
-    variances = [
-        np.var([card[cell].metrics["total_return"].value for card in cards], ddof=1)
-        for cell in cards[0]
-    ]
+    variances = []
+    for cell in cards[0]:
+        returns = [card[cell].metrics["total_return"].value for card in cards]
+        variances.append(np.var(returns, ddof=1))
     assert noise["sd"] == pytest.approx(np.sqrt(np.mean(variances)))
     assert noise["difference_of_one"] == pytest.approx(
         stats.norm.ppf(0.975) * np.sqrt(2) * noise["sd"]

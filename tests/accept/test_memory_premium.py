@@ -5,6 +5,7 @@ where codes or days are hidden.
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -91,24 +92,19 @@ def returns(runs: Path, mask: str) -> np.ndarray:
 def steps(runs: Path, model: str, mask: str) -> list[Any]:
     """All steps of a model under a mask."""
     folder = RunFolder.load(runs / model)
-    return [
-        step
-        for spec in folder.manifest.specs
-        if spec.mask == mask
-        for step in folder.load_ledger(spec).steps
-    ]
+    specs = [spec for spec in folder.manifest.specs if spec.mask == mask]
+    return list(chain.from_iterable(folder.load_ledger(spec).steps for spec in specs))
 
 
-def test_the_memory_is_used_in_bright_and_nowhere_else(runs: Path) -> None:
-    for mask in MASKS:
-        remembering, without = steps(runs, "memory", mask), steps(runs, "amnesia", mask)
-        reasons = {order.reason for step in remembering for order in step.orders}
-        assert (reasons == {"remembered to have risen"}) == (mask == "bright"), mask
-        assert (
-            ("remembered to have risen" in reasons)
-            == (remembering != without)
-            == (mask == "bright")
-        ), mask
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_memory_is_used_in_bright_and_nowhere_else(mask: str, runs: Path) -> None:
+    remembering, without = steps(runs, "memory", mask), steps(runs, "amnesia", mask)
+    orders = chain.from_iterable(step.orders for step in remembering)
+    reasons = {order.reason for order in orders}
+    is_shown = mask == "bright"
+    assert (reasons == {"remembered to have risen"}) == is_shown
+    assert ("remembered to have risen" in reasons) == is_shown
+    assert (remembering != without) == is_shown
 
 
 def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs: Path) -> None:

@@ -228,7 +228,8 @@ def test_threads_over_one_dataset_of_files_get_what_each_gets_alone(filed: Datas
         return alone(filed, script)
 
     with switching_often(), ThreadPoolExecutor(len(scripts)) as pool:
-        got = [each.result() for each in [pool.submit(client, script) for script in scripts]]
+        started = [pool.submit(client, script) for script in scripts]
+        got = [each.result() for each in started]
     assert [mine == whole for mine, whole in zip(got, expected, strict=True)] == [True] * len(
         scripts
     )

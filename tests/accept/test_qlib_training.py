@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -113,7 +114,7 @@ def test_it_trains_on_a_placebo_predicts_nothing_trades_and_its_card_verifies(
     name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = zip(("--train", "--valid", "--test"), SHORT if name in SLOW else (TRAIN, VALID, TEST))
-    days = [word for part in parts for word in part]
+    days = list(chain.from_iterable(parts))
     rounds = () if name == "linear" else ("--rounds", 1 if name in SLOW else 2)
     done = ktdeval(
         "train",

@@ -233,10 +233,9 @@ def over_placebos(
     name: str, markets: list[MarketSnapshot], folder: Path
 ) -> tuple[Interval, Interval]:
     """Intervals over placebos of the mean rank IC of returns and of selection."""
-    found = [
-        [ic.mean() for ic in rank_ic_of(name, market, folder / str(seed))]
-        for seed, market in enumerate(markets)
-    ]
+    found = []
+    for seed, market in enumerate(markets):
+        found.append([ic.mean() for ic in rank_ic_of(name, market, folder / str(seed))])
     returns, selection = np.array(found).T
     return interval(returns), interval(selection)
 

@@ -107,6 +107,10 @@ def one(session: Path) -> Page:
     return report(session, "one", out="one.html")
 
 
+def turnover_of(page: Page) -> str:
+    return next(row[1] for row in page.table("Metrics") if row[0] == "turnover")
+
+
 def card_of(session: Path, run: str = "one", task: str = "blinded_open_research") -> dict[str, Any]:
     card: dict[str, Any] = json.loads((session / run / "cards" / f"{task}.json").read_text())
     return card
@@ -283,11 +287,7 @@ def test_other_rules_are_computed_for_the_page_alone(session: Path, one: Page) -
     file = session / "one" / "cards" / "blinded_open_research.json"
     before = file.read_bytes()
     paper = report(session, file, "--rules", "paper")
-    turnovers = [
-        next(row[1] for row in page.table("Metrics") if row[0] == "turnover")
-        for page in (one, paper)
-    ]
-    assert turnovers[0] != turnovers[1]
+    assert turnover_of(one) != turnover_of(paper)
     assert "paper (for this page; the card is by strict rules)" in paper.text
     assert file.read_bytes() == before
 

@@ -75,10 +75,8 @@ def test_scores_are_compared_sample_by_sample(
             exact(runs[row["second"]], row["task"]),
         )
         shared = left.keys() & right.keys()
-        better, worse = (
-            sum(one[each] > other[each] for each in shared)
-            for one, other in ((left, right), (right, left))
-        )
+        better = sum(left[each] > right[each] for each in shared)
+        worse = sum(left[each] < right[each] for each in shared)
         assert (row["n"], row["differing"]) == (len(shared), better + worse)
         assert row["value"] == pytest.approx((better - worse) / len(shared))
         # of signs alone: McNemar's exact test

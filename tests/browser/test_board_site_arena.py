@@ -4,6 +4,7 @@ is what the data say.
 
 from __future__ import annotations
 
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_the_address_holds_filters_order_fees_and_the_lit_agent(
     )
     curves = read_data(forged_site, "curves/division-0")["cards"]
     assert sorted(drawn) == sorted(
-        value for row in wanted for value in curves[row["card"]]["live"]["before"][0]
+        chain.from_iterable(curves[row["card"]]["live"]["before"][0] for row in wanted)
     )
     tab.click("button:has-text('Clear filters')")
     wait_until(tab, "document.querySelectorAll('tbody tr').length === 96")
@@ -196,8 +197,7 @@ def test_funds_are_compared_with_the_index_and_agents_side_by_side(
     signals = seen(tab, "Signals")
     assert [row[0] for row in signals] == [
         f"{team} · {role}"
-        for team in ("deepfund", "hedge_fund")
-        for role in ("macro", "news", "technical")
+        for team, role in product(("deepfund", "hedge_fund"), ("macro", "news", "technical"))
     ]
     wait_until(
         tab,

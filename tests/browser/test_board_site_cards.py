@@ -54,27 +54,26 @@ def forged_site(odd_site: Path) -> Path:
 # -- two cards head-to-head
 
 
+def values_by_cell(card: Any, metric: str) -> dict[tuple[str, int], Any]:
+    """A metric's value by window and seed."""
+    return {
+        (one["window"], one["seed"]): one["metrics"][metric]["value"] for one in card["episodes"]
+    }
+
+
 def library_test(site: Path, first: str, second: str, metric: str) -> tuple[Any, Any, Any]:
     """Signed-rank test, shift and sign flips as the library has them."""
     cards = [entry_of(site, card)["card"] for card in (first, second)]
-    values = [
-        {(one["window"], one["seed"]): one["metrics"][metric]["value"] for one in card["episodes"]}
-        for card in cards
-    ]
+    first_values, second_values = (values_by_cell(card, metric) for card in cards)
     windows = [window["name"] for window in cards[0]["windows"]]
     seeds = [seed for seed in cards[0]["seeds"] if seed in cards[1]["seeds"]]
-    sample = np.array(
-        [
-            np.median([values[0][window, seed] - values[1][window, seed] for seed in seeds])
-            for window in windows
-        ]
-    )
-    spans = [
-        (one["first_day"], one["last_day"])
-        for name in windows
-        for one in cards[0]["episodes"]
-        if one["window"] == name
-    ][:: len(cards[0]["seeds"])]
+    medians = []
+    for window in windows:
+        cells = [(window, seed) for seed in seeds]
+        medians.append(np.median([first_values[cell] - second_values[cell] for cell in cells]))
+    sample = np.array(medians)
+    days = {one["window"]: (one["first_day"], one["last_day"]) for one in cards[0]["episodes"]}
+    spans = [days[window] for window in windows]
     correlation = overlap_correlation(spans)
     null = (
         correlated_null(correlation, NULL_DRAWS, 0)
@@ -184,6 +183,10 @@ def test_a_baseline_of_other_seeds_is_compared_on_those_in_common(
     assert [cells[-1] for cells in table_rows(tab, "Total return by window")] == ["2"] * 6
 
 
+def asked_in(step: Any) -> list[Any]:
+    return sorted((order["code"], order["side"], order["asked"]) for order in step["orders"])
+
+
 def test_decisions_are_shown_side_by_side_where_they_differ(
     session: Reader, forged_site: Path
 ) -> None:
@@ -192,12 +195,8 @@ def test_decisions_are_shown_side_by_side_where_they_differ(
         read_data(forged_site, f"decisions/{row['card']}")["episodes"][0]["steps"]
         for row in (first, second)
     ]
-    shown = [
-        [sorted((o["code"], o["side"], o["asked"]) for o in step["orders"]) for step in own]
-        for own in steps
-    ]
     differing = [
-        step["day"] for step, one, other in zip(steps[0], *shown, strict=True) if one != other
+        one["day"] for one, other in zip(*steps, strict=True) if asked_in(one) != asked_in(other)
     ]
     tab = pair_page(session, first, second)
     draw_all(tab)
@@ -248,11 +247,9 @@ def test_a_card_page_shows_every_figure_and_where_it_is_from(
     entry = entry_of(forged_site, row["card"])
     card, metrics = entry["card"], read_data(forged_site, "board")["metrics"]
     tab = session.open(link("card.html", card=row["card"]))
-    shown = {
-        cells[0]: cells
-        for caption in ("Headline figures", "Further figures")
-        for cells in table_rows(tab, caption)
-    }
+    shown = {}
+    for caption in ("Headline figures", "Further figures"):
+        shown |= {cells[0]: cells for cells in table_rows(tab, caption)}
     assert len(shown) == len(card["metrics"])
     for name, metric in card["metrics"].items():
         cells = shown[metrics[name]["title"] if name in metrics else name.replace("_", " ")]
@@ -322,11 +319,9 @@ def test_a_card_without_a_rank_gives_the_reason_and_shows_its_errata(
     erratum = board["errata"][0]
     tab = session.open(link("card.html", card=erratum["card"]))
     assert erratum["what"] in tab.inner_text(".errata")
+    cards = itertools.chain.from_iterable(model["cards"] for model in board["models"])
     unranked = next(
-        card
-        for model in board["models"]
-        for card in model["cards"]
-        if entry_of(forged_site, card)["why"] and card != erratum["card"]
+        card for card in cards if entry_of(forged_site, card)["why"] and card != erratum["card"]
     )
     tab = session.open(link("card.html", card=unranked))
     for reason in entry_of(forged_site, unranked)["why"]:
@@ -343,12 +338,10 @@ def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(
     ][:2]
     card = entry_of(forged_site, first["card"])["card"]
     tab = session.open(link("card.html", card=first["card"]))
-    shown = [
-        cells
-        for caption in ("Headline figures", "Further figures")
-        if caption in tab.inner_text("main")
-        for cells in table_rows(tab, caption)
-    ]
+    shown = []
+    for caption in ("Headline figures", "Further figures"):
+        if caption in tab.inner_text("main"):
+            shown += table_rows(tab, caption)
     assert len(shown) == len(card["scores"])
     page = session.open(link("model.html", model=card["model"]["name"], card=first["card"]))
     assert page.locator(".report").count() == 1
@@ -451,7 +444,8 @@ def test_hostile_words_are_shown_as_words(
         return entry
 
     def spoil_decisions(value: Any) -> Any:
-        for step in (step for episode in value["episodes"] for step in episode["steps"]):
+        steps = itertools.chain.from_iterable(episode["steps"] for episode in value["episodes"])
+        for step in steps:
             step["holdings"].append(["signal.data(1)['x']", 0.2])
         return with_markup(value)
 

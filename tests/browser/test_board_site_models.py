@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -157,12 +158,9 @@ def test_charts_of_an_episode_show_its_series(session: Reader, forged_site: Path
         ).first.click()
     spec = json.loads(Path(saved.value.path()).read_text())
     assert spec["$schema"].endswith("/v6.json")
-    values = [
-        row
-        for layer in spec["layer"]
-        for row in layer["data"]["values"]
-        if row.get("series") == "portfolio"
-    ]
+    values = []
+    for layer in spec["layer"]:
+        values += [row for row in layer["data"]["values"] if row.get("series") == "portfolio"]
     assert [row["value"] for row in values] == pytest.approx(
         [level - 1 for level in episode["nav"]]
     )
@@ -346,7 +344,7 @@ def test_bounds_are_called_quartiles_only_where_they_are(
 
 def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None:
     board = read_data(forged_site, "board")
-    cards = [card for model in board["models"] for card in model["cards"]]
+    cards = list(chain.from_iterable(model["cards"] for model in board["models"]))
     odd = [card for card in cards if not entry_of(forged_site, card)["ranked"]]
     assert len(odd) > 8
     for card in odd[:: len(odd) // 3]:

@@ -9,6 +9,7 @@ import json
 import re
 from contextlib import closing
 from html import unescape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -69,36 +70,47 @@ def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline()
     )
 
 
-def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is_a_plain_address() -> (
-    None
-):
+def test_texts_of_the_rules_are_escaped() -> None:
     pages = render_pages(rules_of(title=MARKUP, summary=MARKUP, contact=MARKUP))
-    assert all("<img" not in page and "&lt;img" in page for page in pages.values())
-    for contact, address in (
-        ("https://example.org/a", 'href="https://example.org/a"'),
-        ("team@example.org", 'href="mailto:team@example.org"'),
-        ("javascript:alert(1)", ""),
-        ("team@example.org?cc=all@example.org", ""),
-    ):
-        footer = render_pages(rules_of(contact=contact))["index.html"].split("<footer")[1]
-        assert (address in footer) if address else (footer.count("href=") == 2)
-    for market in ("synthetic", "real"):
-        assert all(
-            ("synthetic market" in page) == (market == "synthetic")
-            for page in render_pages(rules_of(market=market)).values()
-        )
+    assert {("<img" in page, "&lt;img" in page) for page in pages.values()} == {(False, True)}
+
+
+def footer_of(contact: str) -> str:
+    return render_pages(rules_of(contact=contact))["index.html"].split("<footer")[1]
+
+
+@pytest.mark.parametrize(
+    ("contact", "address"),
+    [
+        ("https://example.org/a", "https://example.org/a"),
+        ("team@example.org", "mailto:team@example.org"),
+    ],
+)
+def test_a_contact_that_is_a_plain_address_is_a_link(contact: str, address: str) -> None:
+    assert f'href="{address}"' in footer_of(contact)
+
+
+@pytest.mark.parametrize("contact", ["javascript:alert(1)", "team@example.org?cc=all@example.org"])
+def test_another_contact_is_no_link(contact: str) -> None:
+    assert footer_of(contact).count("href=") == 2
+
+
+@pytest.mark.parametrize("market", ["synthetic", "real"])
+def test_every_page_of_a_synthetic_market_says_so(market: str) -> None:
+    pages = render_pages(rules_of(market=market)).values()
+    assert {"synthetic market" in page for page in pages} == {market == "synthetic"}
 
 
 # -- what pages tell
 
 
 @needs_browser
-def test_an_axis_of_a_narrow_screen_names_nothing_twice(session: Reader) -> None:
-    for page in ("market.html", "history.html"):
-        tab = session.open(page, width=390)
-        draw_all(tab)
-        assert tab.locator("g.role-axis-label").count() >= 2
-        assert axis_troubles(tab) == []
+@pytest.mark.parametrize("page", ["market.html", "history.html"])
+def test_an_axis_of_a_narrow_screen_names_nothing_twice(session: Reader, page: str) -> None:
+    tab = session.open(page, width=390)
+    draw_all(tab)
+    assert tab.locator("g.role-axis-label").count() >= 2
+    assert axis_troubles(tab) == []
 
 
 @needs_browser
@@ -198,8 +210,7 @@ def test_markup_in_any_text_is_shown_and_never_run(
     if not folder.exists():
         scopes = [
             f"division/{division}-open-research/{scope}"
-            for division in ("blinded", "bright")
-            for scope in ("all", "W1", "W2", "W3")
+            for division, scope in product(("blinded", "bright"), ("all", "W1", "W2", "W3"))
         ]
         changed_site(
             forged_site,

@@ -168,15 +168,17 @@ def test_no_label_of_a_plot_is_cut_or_lies_on_another(
         assert lines > 1
 
 
-def test_text_of_the_page_is_not_wider_than_its_place(session: Reader, big_file: Path) -> None:
-    for width in (1280, 390):
-        tab = open_page(session, big_file, width=width)
-        too_wide = tab.evaluate(
-            "[...document.querySelectorAll('body *')].filter(part => !part.closest('.scroll, svg,"
-            " .skip') && part.getBoundingClientRect().right >"
-            " document.documentElement.clientWidth + 1).map(part => part.outerHTML.slice(0, 120))"
-        )
-        assert too_wide == []
+@pytest.mark.parametrize("width", [1280, 390])
+def test_text_of_the_page_is_not_wider_than_its_place(
+    session: Reader, big_file: Path, width: int
+) -> None:
+    tab = open_page(session, big_file, width=width)
+    too_wide = tab.evaluate(
+        "[...document.querySelectorAll('body *')].filter(part => !part.closest('.scroll, svg,"
+        " .skip') && part.getBoundingClientRect().right >"
+        " document.documentElement.clientWidth + 1).map(part => part.outerHTML.slice(0, 120))"
+    )
+    assert too_wide == []
 
 
 # ---- figures

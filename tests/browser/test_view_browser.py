@@ -178,12 +178,18 @@ def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path)
     assert chosen(tab)[0] == "0"
     press(tab, "j")
     wait_for_day(tab, 1)
-    # An address may name a call or a part.
-    for address, selector in (("call=3", "#call-3"), ("part=portfolio", "#part-portfolio")):
-        tab = open_day(session, talk, f"day=8&{address}")
-        wait_for_day(tab, 8)
-        top = tab.evaluate(f"document.querySelector('{selector}').getBoundingClientRect().top")
-        assert 0 <= top < 600
+
+
+@pytest.mark.parametrize(
+    ("address", "selector"), [("call=3", "#call-3"), ("part=portfolio", "#part-portfolio")]
+)
+def test_an_address_that_names_a_call_or_a_part_shows_it(
+    session: Reader, talk: Path, address: str, selector: str
+) -> None:
+    tab = open_day(session, talk, f"day=8&{address}")
+    wait_for_day(tab, 8)
+    top = tab.evaluate(f"document.querySelector('{selector}').getBoundingClientRect().top")
+    assert 0 <= top < 600
 
 
 def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk: Path) -> None:
@@ -350,21 +356,18 @@ def test_text_of_a_model_is_shown_escaped_next_to_its_withheld_parts(
     assert KEY not in shown
 
 
+def has_order(day: dict[str, Any], status: str) -> bool:
+    return any(order["status"] == status for order in day["step"]["orders"])
+
+
 def test_orders_show_true_names_handles_and_what_became_of_them(
     session: Reader, runs_folder: Path
 ) -> None:
     market = load_snapshot(runs_folder / "market")
     page = pages(runs_folder / "seeds" / "view")[0]
     days = days_of(page)
-    wanted = [
-        next(
-            number
-            for number, day in enumerate(days)
-            if any(order["status"] == status for order in day["step"]["orders"])
-        )
-        for status in ("filled", "rejected")
-    ]
-    for number in wanted:
+    for status in ("filled", "rejected"):
+        number = next(number for number, day in enumerate(days) if has_order(day, status))
         tab = open_day(session, page, f"day={number}")
         day = days[number]
         shown = tab.evaluate(
@@ -456,12 +459,9 @@ def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
     days = days_of(talk)
     number = next(number for number, day in enumerate(days) if day["step"]["orders"])
     code = days[number]["step"]["orders"][0]["code"]
-    expected = [
-        index
-        for index, day in enumerate(days)
-        for order in day["step"]["orders"]
-        if order["code"] == code
-    ]
+    expected = []
+    for index, day in enumerate(days):
+        expected += [index for order in day["step"]["orders"] if order["code"] == code]
     tab = open_day(session, talk, f"day={number}")
     tab.click(".order .link")
     wait_until(tab, "document.querySelector('#stock').open")

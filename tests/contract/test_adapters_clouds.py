@@ -150,7 +150,7 @@ def test_mistral_has_another_name_for_the_seed(monkeypatch: pytest.MonkeyPatch) 
     assert "random_seed" not in without
 
 
-VARIABLES = sorted({variable for preset in presets().values() for variable in preset.variables})
+VARIABLES = sorted(set().union(*(preset.variables for preset in presets().values())))
 
 
 @pytest.mark.parametrize(
@@ -355,11 +355,13 @@ def test_vertex_gets_project_location_and_model_in_the_address(
         ("us-east5", "https://us-east5-aiplatform.googleapis.com"),
     ],
 )
-def test_the_location_of_vertex_is_a_part_of_its_address(location: str, address: str) -> None:
-    for name in ("gemini-2.5-pro", "claude-opus-4-7"):
-        model: Any = PLUGINS.make_model(f"vertex/{name}", {"location": location})
-        assert model.endpoint == address
-        assert model.settings()["location"] == location
+@pytest.mark.parametrize("name", ["gemini-2.5-pro", "claude-opus-4-7"])
+def test_the_location_of_vertex_is_a_part_of_its_address(
+    name: str, location: str, address: str
+) -> None:
+    model: Any = PLUGINS.make_model(f"vertex/{name}", {"location": location})
+    assert model.endpoint == address
+    assert model.settings()["location"] == location
 
 
 def service_account(folder: Path, token_uri: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def arguments_field(name: str, arguments: Any) -> dict[str, Any]:
 
 
 def calls_in_chat(body: Any) -> list[Any]:
-    calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+    calls = list(chain.from_iterable(message.get("tool_calls", ()) for message in body["messages"]))
     return [json.loads(call["function"]["arguments"]) for call in calls]
 
 
@@ -77,12 +78,12 @@ def calls_in_responses(body: Any) -> list[Any]:
 
 
 def calls_in_anthropic(body: Any) -> list[Any]:
-    blocks = [block for message in body["messages"] for block in message["content"]]
+    blocks = list(chain.from_iterable(message["content"] for message in body["messages"]))
     return [block["input"] for block in blocks if block["type"] == "tool_use"]
 
 
 def calls_in_google(body: Any) -> list[Any]:
-    parts = [part for content in body["contents"] for part in content["parts"]]
+    parts = list(chain.from_iterable(content["parts"] for content in body["contents"]))
     return [part["functionCall"]["args"] for part in parts if "functionCall" in part]
 
 

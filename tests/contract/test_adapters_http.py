@@ -284,18 +284,28 @@ def test_a_proxy_of_the_environment_is_used_unless_excepted(
             ask(model_at(f"{server.address}/v1"))
             assert server.paths == ["/v1/responses"]
         assert len(proxy.paths) == 1
-    for unusable in (
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
         "http://[::1",
         "ftp://me:pass-word@proxy:1",
         "http://me:päss-word@proxy:1",
         "http://:1",
-    ):
-        monkeypatch.setenv("HTTP_PROXY", unusable)
-        with pytest.raises(
-            ProviderError, match=r"the proxy that the environment names \(HTTP_PROXY or ALL_PROXY\)"
-        ) as caught:
-            ask(model_at("http://model.example/v1"))
-        assert "ss-word" not in str(caught.value)
+    ],
+)
+def test_a_proxy_that_can_not_be_used_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, unusable: str
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("HTTP_PROXY", unusable)
+    with pytest.raises(
+        ProviderError, match=r"the proxy that the environment names \(HTTP_PROXY or ALL_PROXY\)"
+    ) as caught:
+        ask(model_at("http://model.example/v1"))
+    assert "ss-word" not in str(caught.value)
 
 
 def test_an_answer_may_be_compressed_with_a_header_in_any_case() -> None:

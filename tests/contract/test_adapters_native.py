@@ -5,6 +5,7 @@ called.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -443,12 +444,9 @@ def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> 
             Message("assistant", "", reply.tool_calls),
             Message("tool", "no", tool_call_id=reply.tool_calls[0].id),
         )
-    last = [
-        part
-        for content in stub.requests[-1].body["contents"]
-        for part in content["parts"]
-        if "functionCall" in part
-    ]
+    last = []
+    for content in stub.requests[-1].body["contents"]:
+        last += [part for part in content["parts"] if "functionCall" in part]
     assert [part["thoughtSignature"] for part in last] == [
         reply.tool_calls[0].opaque_of("google")
     ] * 2
@@ -465,7 +463,7 @@ def test_a_call_that_needs_missing_signed_thoughts_disables_thinking() -> None:
     )
 
 
-def test_thoughts_as_text_are_shown_but_never_sent_back_nor_are_those_of_another_provider() -> None:
+def test_thoughts_as_text_are_shown_but_never_sent_back() -> None:
     with running_stub(reasoning=True) as stub:
         model = claude(stub.address, thinking_display="summarized")
         reply = model.reply(ask(QUESTION, (SUBMIT,), "submit_action", reasoning_tokens=2000))
@@ -478,12 +476,17 @@ def test_thoughts_as_text_are_shown_but_never_sent_back_nor_are_those_of_another
         model.reply(ask((*QUESTION, *again), (SUBMIT,), "submit_action", reasoning_tokens=2000))
         assert [seen.outcome for seen in stub.requests] == ["answered"] * 2
         assert reply.reasoning not in dumps_canonical([seen.body for seen in stub.requests])
-    for model, other in ((claude(), "google"), (gemini(), "anthropic")):
-        call = ToolCall("id-9", "get_snapshot", "{}", Opaque(other, '"secret"'))
-        body = model.encode(
-            ask((*QUESTION, Message("assistant", "", (call,))), (LOOK,), reasoning_tokens=2000)
-        )
-        assert "secret" not in dumps_canonical(body)
+
+
+@pytest.mark.parametrize(
+    ("make", "other"), [(claude, "google"), (gemini, "anthropic")], ids=["anthropic", "google"]
+)
+def test_thoughts_of_another_provider_are_not_sent(make: Callable[[], Any], other: str) -> None:
+    call = ToolCall("id-9", "get_snapshot", "{}", Opaque(other, '"secret"'))
+    body = make().encode(
+        ask((*QUESTION, Message("assistant", "", (call,))), (LOOK,), reasoning_tokens=2000)
+    )
+    assert "secret" not in dumps_canonical(body)
 
 
 # -- what comes back
@@ -602,25 +605,34 @@ def test_usage_counts_the_whole_prompt_and_thoughts_as_output_and_names_the_cach
         "thoughtsTokenCount": 20,
     }
     assert decoded(response(usageMetadata=usage)).usage == Usage(4000, 70, 20, 3000, 0)
-    # A reply that does not say is paid for all the same; it is not thrown away.
-    for usage in (None, {"input_tokens": 10}, {"output_tokens": 50}, {"candidatesTokenCount": 50}):
-        assert (
-            decoded(message(usage=usage)).usage
-            == decoded(response(usageMetadata=usage)).usage
-            == Usage()
-        )
 
 
-def test_a_blocked_prompt_and_a_candidate_without_content_are_outcomes() -> None:
+@pytest.mark.parametrize(
+    "usage",
+    [None, {"input_tokens": 10}, {"output_tokens": 50}, {"candidatesTokenCount": 50}],
+    ids=str,
+)
+def test_a_reply_without_its_tokens_is_used_and_counts_none(usage: Any) -> None:
+    """It is paid for all the same."""
+    assert decoded(message(usage=usage)).usage == Usage()
+    assert decoded(response(usageMetadata=usage)).usage == Usage()
+
+
+def test_a_blocked_prompt_is_an_outcome() -> None:
     blocked = {
         "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 9},
     }
     note = "prompt blocked: PROHIBITED_CONTENT"
     assert decoded(blocked) == Reply(finish_reason="content_filter", usage=Usage(9), notes=(note,))
-    for content in ({"content": {"role": "model"}}, {}):
-        reply = decoded({**response(), "candidates": [{**content, "finishReason": "MAX_TOKENS"}]})
-        assert (reply.finish_reason, reply.content) == ("length", "")
+
+
+@pytest.mark.parametrize(
+    "content", [{"content": {"role": "model"}}, {}], ids=["no parts", "no content"]
+)
+def test_a_candidate_without_content_is_an_outcome(content: dict[str, Any]) -> None:
+    reply = decoded({**response(), "candidates": [{**content, "finishReason": "MAX_TOKENS"}]})
+    assert (reply.finish_reason, reply.content) == ("length", "")
 
 
 @on_each_row

@@ -5,7 +5,7 @@ what is called what.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -320,8 +320,10 @@ def test_fields_can_be_left_out_and_added(
     assert body["verbosity"] == "low"
 
 
-def test_extra_fields_cannot_change_required_fields_and_omitted_ones_must_be_optional() -> None:
-    for field in (
+@pytest.mark.parametrize("make", [openai_at, server_at])
+@pytest.mark.parametrize(
+    "field",
+    [
         "messages",
         "tools",
         "tool_choice",
@@ -330,17 +332,29 @@ def test_extra_fields_cannot_change_required_fields_and_omitted_ones_must_be_opt
         "stream",
         "n",
         "temperature",
-    ):
-        for make in (openai_at, server_at):
-            with pytest.raises(ConfigError, match=f"extra_body can't hold '{field}': "):
-                make("http://h/v1", extra_body={field: 1})
-    with pytest.raises(
-        ConfigError, match="omit can't name 'temprature'; did you mean 'temperature'"
-    ):
-        openai_at("http://h/v1", omit=("temprature",))
-    for name in ("max_tokens", "messages"):
-        with pytest.raises(ConfigError, match=f"omit can't name '{name}'"):
-            server_at("http://h/v1", omit=(name,))
+    ],
+)
+def test_extra_fields_cannot_change_fields_of_ours(field: str, make: Callable[..., Any]) -> None:
+    with pytest.raises(ConfigError, match=f"extra_body can't hold '{field}': "):
+        make("http://h/v1", extra_body={field: 1})
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "problem"),
+    [
+        (openai_at, "temprature", "'temprature'; did you mean 'temperature'"),
+        (server_at, "max_tokens", "'max_tokens'"),
+        (server_at, "messages", "'messages'"),
+    ],
+)
+def test_a_field_that_is_required_or_unknown_can_not_be_omitted(
+    make: Callable[..., Any], name: str, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"omit can't name {problem}"):
+        make("http://h/v1", omit=(name,))
+
+
+def test_a_field_of_a_server_and_of_ones_own_can_be_omitted() -> None:
     server_at(
         "http://h/v1",
         "vllm",
@@ -516,26 +530,31 @@ def test_tools_of_which_none_may_be_called_stay_on_offer_where_a_server_can_forb
     assert not {"tools", "tool_choice"} & set(sent(required, request, chat_server))
 
 
-def test_a_budget_and_earlier_thoughts_have_the_fields_that_a_server_has_for_them(
-    chat_server: PreparedServer,
+@pytest.mark.parametrize(
+    ("provider", "field"), [("vllm", "thinking_token_budget"), ("dashscope", "thinking_budget")]
+)
+def test_a_budget_has_the_field_that_a_server_has_for_it(
+    provider: str, field: str, chat_server: PreparedServer
 ) -> None:
-    for provider, field in (("vllm", "thinking_token_budget"), ("dashscope", "thinking_budget")):
-        model = server_at(chat_server.address, provider)
-        assert sent(model, ask(reasoning_tokens=512), chat_server)[field] == 512
-        assert field not in sent(model, ask(), chat_server)
-        off = sent(model, ask(reasoning_effort="none"), chat_server)
-        assert sent(model, ask(reasoning_tokens=0), chat_server) == off
-    # insisted on in a turn with calls, while they think
-    for provider, thought in (("deepseek", ""), ("moonshot", " ")):
-        model = server_at(chat_server.address, provider)
-        turns = [
-            message.get("reasoning_content")
-            for message in sent(model, ask(ROUND), chat_server)["messages"]
-        ]
-        assert turns == [None, None, thought, None, None, None]
-        assert "reasoning_content" not in json.dumps(
-            sent(model, ask(ROUND, reasoning_effort="none"), chat_server)
-        )
+    model = server_at(chat_server.address, provider)
+    assert sent(model, ask(reasoning_tokens=512), chat_server)[field] == 512
+    assert field not in sent(model, ask(), chat_server)
+    off = sent(model, ask(reasoning_effort="none"), chat_server)
+    assert sent(model, ask(reasoning_tokens=0), chat_server) == off
+
+
+@pytest.mark.parametrize(("provider", "thought"), [("deepseek", ""), ("moonshot", " ")])
+def test_a_server_that_insists_on_earlier_thoughts_gets_a_field_in_a_turn_with_calls(
+    provider: str, thought: str, chat_server: PreparedServer
+) -> None:
+    model = server_at(chat_server.address, provider)
+    turns = [
+        message.get("reasoning_content")
+        for message in sent(model, ask(ROUND), chat_server)["messages"]
+    ]
+    assert turns == [None, None, thought, None, None, None]
+    without_thinking = sent(model, ask(ROUND, reasoning_effort="none"), chat_server)
+    assert "reasoning_content" not in json.dumps(without_thinking)
 
 
 def test_schemas_have_bounds_where_the_server_needs_them_or_the_user_gives_them(
@@ -600,16 +619,17 @@ def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_
     assert outcome == means or (" " in outcome and means in outcome)
 
 
-def test_a_server_may_need_an_address_and_no_key(
-    monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer
+@pytest.mark.parametrize("provider", ["openai_compatible", "vllm", "ollama"])
+def test_a_server_without_keys_needs_none(
+    provider: str, monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer
 ) -> None:
-    # Servers without keys need none.
-    for provider in ("openai_compatible", "vllm", "ollama"):
-        monkeypatch.delenv(presets()[provider].variables[0])
-        model = server_at(chat_server.address, provider)
-        assert model.reply(ask()).content == "hi"
-        assert model.secrets() == ()
-    # A server without an address of its own needs one.
+    monkeypatch.delenv(presets()[provider].variables[0])
+    model = server_at(chat_server.address, provider)
+    assert model.reply(ask()).content == "hi"
+    assert model.secrets() == ()
+
+
+def test_a_server_without_an_address_of_its_own_needs_one() -> None:
     with pytest.raises(
         ConfigError,
         match=(

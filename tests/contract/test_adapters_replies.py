@@ -140,15 +140,18 @@ def test_a_complete_call_is_used_for_any_finish_reason(word: str | None) -> None
     assert (reply.finish_reason, reply.notes) == ("tool_calls", ())
 
 
-def test_a_word_that_is_not_known_is_noted_with_a_whole_call_and_named_in_the_error_without() -> (
-    None
-):
+def test_a_word_that_is_not_known_is_noted_with_a_whole_call() -> None:
     assert reply_to(chat("{}", "enough")).notes == (
         "ended with 'enough', a word that is not known",
     )
-    for arguments in ('{"id": ', ""):  # its tool requires an argument
-        with pytest.raises(ModelError, match="'enough', a word that is not known"):
-            reply_to(chat(arguments, "enough"))
+
+
+@pytest.mark.parametrize("arguments", ['{"id": ', ""])  # its tool requires an argument
+def test_a_word_that_is_not_known_is_named_in_the_error_without_a_whole_call(
+    arguments: str,
+) -> None:
+    with pytest.raises(ModelError, match="'enough', a word that is not known"):
+        reply_to(chat(arguments, "enough"))
 
 
 def test_calls_with_one_id_or_none_get_ids_of_their_own_and_are_sent_back_so() -> None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -425,7 +426,8 @@ def test_events_of_any_shape_are_an_answer_or_a_malformed_body(
 def test_events_do_not_depend_on_where_their_bytes_are_cut(body: bytes, at: int) -> None:
     def read(*chunks: bytes) -> list[StreamEvent]:
         reader = EventReader()
-        return [event for chunk in chunks for event in reader.feed(chunk)] + list(reader.end())
+        events = list(chain.from_iterable(map(reader.feed, chunks)))
+        return [*events, *reader.end()]
 
     assert read(body[:at], body[at:]) == read(body)
     assert read(*(bytes([byte]) for byte in body)) == read(body)

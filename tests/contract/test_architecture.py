@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -304,7 +305,7 @@ def test_every_field_of_a_spec_a_config_and_of_plugins_parameters_is_documented(
     documented = set(re.findall(r"^ +(\w+): ", Spec.__doc__ or "", re.M))
     assert {field.name for field in dataclasses.fields(Spec)} - {"extra"} <= documented
     plugins = load_plugins()
-    specs = [spec for kind in KINDS for spec in plugins.specs(kind).values()]
+    specs = list(chain.from_iterable(plugins.specs(kind).values() for kind in KINDS))
     assert [spec.name for spec in specs if not spec.summary] == []
     for config in (
         RunConfig,
@@ -332,14 +333,16 @@ def test_every_command_and_option_has_help(name: str) -> None:
 
 
 def test_modules_and_public_names_have_docstrings() -> None:
+    without = []
     for path in SOURCES:
         tree = tree_of(path)
-        assert not tree.body or ast.get_docstring(tree), (
-            f"{name_of(path)}: the module says nothing of itself"
-        )
-        for node in tree.body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-                assert ast.get_docstring(node), f"{name_of(path)}: {node.name}"
+        if tree.body and not ast.get_docstring(tree):
+            without.append(name_of(path))
+        definitions = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+        for node in definitions:
+            if not node.name.startswith("_") and not ast.get_docstring(node):
+                without.append(f"{name_of(path)}: {node.name}")
+    assert without == []
 
 
 def test_every_kind_of_finding_and_every_repair_is_documented() -> None:
@@ -355,11 +358,9 @@ def test_every_kind_of_finding_and_every_repair_is_documented() -> None:
 def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
     """A package that pyproject.toml forgets would be in the wheel and never be found."""
     text = (ROOT / "pyproject.toml").read_text()
-    folders = [
-        path.parent.name
-        for root in ("tasks", "plugins", "plugins/kits")
-        for path in sorted((ROOT / root).glob("*/__init__.py"))
-    ]
+    folders = []
+    for root in ("tasks", "plugins", "plugins/kits"):
+        folders += [path.parent.name for path in sorted((ROOT / root).glob("*/__init__.py"))]
     for name in not_empty(folders):
         has_entry_point = f'= "{name}"' in text
         assert has_entry_point == (name not in KITS), f"{name}: wrong entry point"

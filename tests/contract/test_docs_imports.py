@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -91,11 +92,10 @@ ABOUT_CODE = sorted(
     }
 )
 NAMED = re.compile(r"`(?P<folder>[\w/]*/)?(?P<module>\w+\.py)`")
-MODULES = {
-    path.name
-    for top in ("ktdeval", "tasks", "plugins", "tests")
-    for path in (REPOSITORY / top).rglob("*.py")
-}
+FILES = chain.from_iterable(
+    (REPOSITORY / top).rglob("*.py") for top in ("ktdeval", "tasks", "plugins", "tests")
+)
+MODULES = {path.name for path in FILES}
 
 
 @pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: str(page.relative_to(REPOSITORY)))

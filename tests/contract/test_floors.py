@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ PROJECT = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
 
 def test_each_package_that_may_be_deleted_is_in_the_table() -> None:
     table = needs()
-    needed = {name for names in table.values() for name in names}
+    needed = set(chain.from_iterable(table.values()))
     assert set(folders()) <= set(table)
     assert needed <= set(table)
 

@@ -5,6 +5,7 @@ command, or refused in one line, before anything is paid.
 from __future__ import annotations
 
 import sqlite3
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_each_format_has_a_sample_of_this_release() -> None:
 
 @pytest.mark.parametrize(
     ("of_release", "name"),
-    of_formats(*((each, name) for each in RELEASES for name in OPENED_BY)),
+    of_formats(*product(RELEASES, OPENED_BY)),
 )
 def test_a_sample_is_read_or_refused_in_one_line(
     of_release: str, name: str, tmp_path: Path, terminal: Terminal

@@ -139,8 +139,9 @@ def test_a_model_that_learns_from_lessons_needs_an_agent_that_asks_about_them(
         ),
     ],
 )
+@pytest.mark.parametrize("command", ["run", "plan"])
 def test_run_and_plan_refuse_before_the_first_step(
-    model: str, needs: str, tmp_path: Path, terminal: Any
+    command: str, model: str, needs: str, tmp_path: Path, terminal: Any
 ) -> None:
     words = [
         "--model",
@@ -152,8 +153,7 @@ def test_run_and_plan_refuse_before_the_first_step(
         "--out",
         tmp_path / "run",
     ]
-    for command in (["run"], ["plan"]):
-        printed = terminal.error(*command, *map(str, words))
-        assert f"builtin/{model} {needs}" in printed
-        assert "models that fit: builtin/equal_weight, " in printed
+    printed = terminal.error(command, *map(str, words))
+    assert f"builtin/{model} {needs}" in printed
+    assert "models that fit: builtin/equal_weight, " in printed
     assert not (tmp_path / "run").exists()

@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,10 @@ from paths import REPOSITORY
 DOTTED = re.compile(r"\bktdeval(?:\.[a-z_]\w*)+\.[A-Za-z_]\w*")
 WORD = re.compile(r"\b[A-Z][A-Za-z]+\b")
 API = {name for name in dir(ktdeval.api) if name[0].isupper()}
-FILES = sorted(
-    path
-    for root in ("ktdeval", "plugins", "tasks")
-    for path in (REPOSITORY / root).rglob("*.py")
-    if "templates" not in path.parts
+SOURCES = chain.from_iterable(
+    (REPOSITORY / root).rglob("*.py") for root in ("ktdeval", "plugins", "tasks")
 )
+FILES = sorted(path for path in SOURCES if "templates" not in path.parts)
 SUFFIXES = ("py", "yaml", "json", "csv")  # `ktdeval.yaml` is a file
 
 
@@ -80,7 +79,7 @@ def test_errors_name_no_plural_of_a_class() -> None:
         if not plurals(source):
             continue
 
-        found = [word for text in messages_of(ast.parse(source)) for word in plurals(text)]
+        found = list(chain.from_iterable(map(plurals, messages_of(ast.parse(source)))))
         if found:
             wrong[str(path.relative_to(REPOSITORY))] = found
     assert wrong == {}

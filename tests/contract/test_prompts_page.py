@@ -28,10 +28,10 @@ pytestmark = pytest.mark.slow
 @cache
 def asked() -> dict[str, dict[str, list[Asked]]]:
     """Requests of every agent on every task of the table."""
-    return {
-        task: {agent: asked_of(agent, task) for agent in TABLES["agents"]}
-        for task in TABLES["tasks"]
-    }
+    requests = {}
+    for task in TABLES["tasks"]:
+        requests[task] = {agent: asked_of(agent, task) for agent in TABLES["agents"]}
+    return requests
 
 
 def test_the_page_of_prompts_is_current() -> None:

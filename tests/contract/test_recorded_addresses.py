@@ -60,7 +60,10 @@ def is_guarded(hint: Any) -> bool:
 def reasons() -> dict[str, str]:
     """Reason of each field of the table."""
     table = yaml.safe_load(TABLE.read_text("utf-8"))
-    return {name: reason for reason, names in table.items() for name in names.split()}
+    reasons = {}
+    for reason, names in table.items():
+        reasons |= dict.fromkeys(names.split(), reason)
+    return reasons
 
 
 def test_each_address_has_a_type_that_refuses_secrets_or_a_reason() -> None:

@@ -267,11 +267,10 @@ def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(
         echo.make_metric("needs_more")
 
 
-def test_unknown_names_of_every_kind_are_usage_errors() -> None:
-    plugins = load_plugins()
-    for kind in KINDS:
-        with pytest.raises(UsageError, match=r"unknown .* 'zzzzzz'; see `ktdeval "):
-            plugins.spec(kind, "zzzzzz")
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknown_names_of_every_kind_are_usage_errors(kind: Any) -> None:
+    with pytest.raises(UsageError, match=r"unknown .* 'zzzzzz'; see `ktdeval "):
+        load_plugins().spec(kind, "zzzzzz")
 
 
 def test_tasks_resolve_by_name_group_and_glob() -> None:
@@ -516,32 +515,32 @@ class Everything:
     on: bool = option(False, help="a switch")
 
 
-def test_parameters_take_text_where_it_plainly_fits_and_are_refused_by_name_where_not() -> None:
+def test_parameters_take_text_where_it_plainly_fits() -> None:
     built = build_params(
         Everything, {"number": "3", "share": 1, "name": 7, "names": "1,2", "on": "true"}, "here"
     )
     assert built == Everything(3, 1.0, "7", (1, 2), True)
     assert build_params(Everything, {"names": 4, "name": None}, "here") == Everything(names=(4,))
-    for number in (-(1 << 63), (1 << 63) - 1):  # the ends of 64 bits, in each form
-        text = str(number)
-        assert (
-            build_params(Everything, {"number": text}, "here").number
-            == parse_yaml(f"a: {text}", "here")["a"]
-            == number
-        )
-        assert loads_untrusted(text) == number
-        assert parse_scalar(f"{text}0") == f"{text}0"  # no float, which would be another number
-        with pytest.raises(ConfigError, match=r"an integer of 2[01] digits does not fit 64 bits"):
-            parse_yaml(f"a: {text}0", "here")
-    for name, value in [
-        ("number", "x"),
-        ("number", 1.5),
-        ("on", "maybe"),
-        ("share", "2"),
-        ("names", "a"),
-    ]:
-        with pytest.raises(ConfigError, match=f"^here: {name}"):
-            build_params(Everything, {name: value}, "here")
+
+
+@pytest.mark.parametrize("number", [-(1 << 63), (1 << 63) - 1])
+def test_integers_up_to_the_ends_of_64_bits_are_read_from_each_form(number: int) -> None:
+    text = str(number)
+    assert build_params(Everything, {"number": text}, "here").number == number
+    assert parse_yaml(f"a: {text}", "here")["a"] == number
+    assert loads_untrusted(text) == number
+    assert parse_scalar(f"{text}0") == f"{text}0"  # no float, which would be another number
+    with pytest.raises(ConfigError, match=r"an integer of 2[01] digits does not fit 64 bits"):
+        parse_yaml(f"a: {text}0", "here")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("number", "x"), ("number", 1.5), ("on", "maybe"), ("share", "2"), ("names", "a")],
+)
+def test_a_parameter_that_does_not_fit_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"^here: {name}"):
+        build_params(Everything, {name: value}, "here")
 
 
 MADE = """

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ class Class:
 
 @cache
 def modules() -> Mapping[Path, ast.Module]:
-    paths = [path for source in SOURCES for path in sorted((ROOT / source).rglob("*.py"))]
+    paths = list(chain.from_iterable(sorted((ROOT / source).rglob("*.py")) for source in SOURCES))
     return {path: ast.parse(path.read_text()) for path in paths if "templates" not in path.parts}
 
 
@@ -235,7 +236,7 @@ def unpacked() -> frozenset[tuple[Path, str, int]]:
     for path, tree in modules().items():
         for scope in _scopes(tree):
             nodes = list(ast.walk(scope))
-            targets = [pair for node in nodes for pair in _bindings(node)]
+            targets = list(chain.from_iterable(map(_bindings, nodes)))
             passed = [
                 node.value
                 for node in nodes

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from itertools import chain
 
 import pytest
 import yaml
 
 from paths import REPOSITORY
 
-FILES = sorted(
-    path
-    for pattern in (
-        ".github/workflows/*.yml",
-        "examples/**/workflow.yml",
-        "leaderboards/*/.github/workflows/*.yml",
-        "plugins/*/templates/**/workflow.yml",
-        "plugins/*/templates/**/*.yml.j2",
-    )
-    for path in REPOSITORY.glob(pattern)
+PATTERNS = (
+    ".github/workflows/*.yml",
+    "examples/**/workflow.yml",
+    "leaderboards/*/.github/workflows/*.yml",
+    "plugins/*/templates/**/workflow.yml",
+    "plugins/*/templates/**/*.yml.j2",
 )
+FILES = sorted(chain.from_iterable(map(REPOSITORY.glob, PATTERNS)))
 USES = re.compile(r"^\s*(?:- )?uses:\s*(.*)$", re.MULTILINE)
 PINNED = re.compile(
     r"(?P<action>[\w-]+/[\w-]+)[\w/-]*@(?P<hash>[0-9a-f]{40})  # (?P<tag>v\d+\.\d+\.\d+)"

@@ -5,6 +5,7 @@ state, with and without it.
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -70,12 +71,8 @@ def some_command(random: Random, broker: Broker) -> Command:
     updates = choice(
         ({"qty": 7}, {"limit_price": choice((50.0, 100.0))}, {"stop_price": choice((50.0, 100.0))})
     )
-    held = [
-        name[7:]
-        for each in state.accounts.values()
-        for name in each.positions
-        if name.startswith("OPTION:")
-    ] or CONTRACTS
+    positions = chain.from_iterable(each.positions for each in state.accounts.values())
+    held = [name[7:] for name in positions if name.startswith("OPTION:")] or CONTRACTS
     begun = {
         "frequency": choice(("1d", "1m")),
         "start_ts": moment_text(broker.clock.as_of_ns),

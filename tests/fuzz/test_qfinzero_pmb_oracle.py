@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -199,6 +200,9 @@ def dataset_of(scene: Scene) -> Dataset:
         table[kind, symbol, "minute"] = _bars(
             list(world.minutes[symbol]), list(world.minutes[symbol].values())
         )
+    fees = []
+    for symbol, rows in world.fees.items():
+        fees += [BorrowRow(symbol, since, 10**9, bps) for since, bps in rows]
     prices = MemoryPrices(
         table,
         [SymbolRow(symbol, "stock", symbol, "technology", EARLY) for symbol in STOCKS],
@@ -211,11 +215,7 @@ def dataset_of(scene: Scene) -> Dataset:
         (),
         world.dividends,
         world.splits,
-        [
-            BorrowRow(symbol, since, 10**9, bps)
-            for symbol, rows in world.fees.items()
-            for since, bps in rows
-        ],
+        fees,
     )
     small = small_dataset()
     first, last = scene.days[0], scene.days[-1]
@@ -294,8 +294,7 @@ class Duel:
             self.terms,
             [
                 f"{side}_{kind}_pct"
-                for side in ("long", "short")
-                for kind in ("initial", "maintenance")
+                for side, kind in product(("long", "short"), ("initial", "maintenance"))
             ],
         )
         margin = dict.fromkeys([*pcts, "option_short_pct", "option_short_floor_pct"], 1)

@@ -66,7 +66,9 @@ def test_the_quick_look_at_margin_never_misses_a_call(
     account.positions = {
         stock.id: Position(stock, qty) for stock, (qty, _) in zip(stocks, holdings, strict=True)
     }
-    rows = [[price * move // 100 + 1 for _, price in holdings] for move in moves]
+    rows = []
+    for move in moves:
+        rows.append([price * move // 100 + 1 for _, price in holdings])
     marks = np.array([[price for _, price in holdings], *rows], np.int64)
     ticks = OPEN + np.arange(1, len(marks), dtype=np.int64) * MINUTE
     none = np.zeros((len(ticks), len(stocks)), np.int64)

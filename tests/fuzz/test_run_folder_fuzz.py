@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,8 @@ def of_each_kind(found: Iterable[Place]) -> list[Place]:
         kinds.setdefault(
             tuple("#" if isinstance(part, int) else part for part in place), []
         ).append(place)
-    return [place for alike in kinds.values() for place in dict.fromkeys((alike[0], alike[-1]))]
+    ends = [(alike[0], alike[-1]) for alike in kinds.values()]
+    return list(dict.fromkeys(chain.from_iterable(ends)))
 
 
 def test_every_field_of_a_record_of_a_wrong_type_is_one_line(

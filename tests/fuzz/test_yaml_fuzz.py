@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import chain, product
 from pathlib import Path
 
 import pytest
@@ -106,14 +107,11 @@ def outcome(text: str | bytes) -> dict[str, object] | str:
 @pytest.mark.parametrize("tag", TAGS)
 def test_a_tag_gives_a_plain_value_or_one_line(tag: str) -> None:
     plain = (str, int, float, bool, type(None), list, dict)
-    documents = [place.format(f"!!{tag} {value}") for place in PLACES for value in VALUES]
+    documents = [place.format(f"!!{tag} {value}") for place, value in product(PLACES, VALUES)]
     outcomes = [outcome(document) for document in documents]
-    assert all(
-        isinstance(value, plain)
-        for found in outcomes
-        if isinstance(found, dict)
-        for value in found.values()
-    )
+    tables = [found for found in outcomes if isinstance(found, dict)]
+    values = chain.from_iterable(table.values() for table in tables)
+    assert all(isinstance(value, plain) for value in values)
     if tag not in ("str", "int", "float", "bool", "null", "seq", "map"):
         refused = [found for found in outcomes if isinstance(found, str)]
         assert len(refused) > len(outcomes) * 3 // 4

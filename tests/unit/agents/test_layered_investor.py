@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def test_a_run_of_it_verifies(tmp_path: Path) -> None:
     assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
     for episode in episodes(tmp_path / "run"):
         steps = unpack_lines(episode / "transcript.jsonl.zst", dict[str, Any], "transcript")
-        roles = {call["role"] for step in steps for call in step["exchanges"]}
+        calls = chain.from_iterable(step["exchanges"] for step in steps)
+        roles = {call["role"] for call in calls}
         assert "investor" in roles
         assert roles <= {"investor", "reflection"}

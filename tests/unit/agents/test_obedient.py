@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -43,9 +44,10 @@ def test_an_obedient_model_buys_keeps_and_finds_no_contradiction(agent: str, tas
 
     assert not model.contradictions
     assert {step.provenance for step in steps} <= AT_ONCE
-    failed = {kind for step in steps for kind in step.failures}
+    failed = set(chain.from_iterable(step.failures for step in steps))
     assert failed <= set(TABLES["not_read"].get(task, ())), "an answer was not read as given"
-    filled = [order for step in steps for order in step.orders if order.filled_shares]
+    orders = chain.from_iterable(step.orders for step in steps)
+    filled = [order for order in orders if order.filled_shares]
     assert filled, steps[0].orders
     if task not in TABLES["rebuilt"]:
         assert {order.side for order in filled} == {"BUY"}, "what it was told to keep was sold"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -203,11 +203,11 @@ def test_documents_are_dealt_out_by_source_to_the_roles_that_are_shown_the_day()
     news = {"columns": ["source", "text"], "rows": rows, "withheld": 0}
     session, agent = Session(), make_team("trade", TeamParams(sources=("one", "two")))
     decide(agent, session, news=news)
-    shown = {
-        role: [row["source"] for row in table_rows(shown_state(session.shown(role))["news"])]
-        for role in TRADE
-        if "```json" in session.shown(role)
-    }
+    shown = {}
+    for role in TRADE:
+        if "```json" in session.shown(role):
+            documents = table_rows(shown_state(session.shown(role))["news"])
+            shown[role] = [document["source"] for document in documents]
     assert shown == {role: [("one", "two")[index % 2], "wire"] for index, role in enumerate(TRADE)}
     whole = Session()
     decide(make_team("trade"), whole, news=news)
@@ -481,7 +481,8 @@ def test_words_that_name_a_day_only_once_they_are_joined_are_withheld_and_a_cut_
     memory, agent = None, make_team("trade")
     for step in range(3):
         memory = decide(agent, session, step, memory)
-    shown = [message.content for _, request in session.asked for message in request.messages]
+    messages = chain.from_iterable(request.messages for _, request in session.asked)
+    shown = [message.content for message in messages]
     assert not any(map(DATES.has_any, shown))
     assert any(mark in text for text in shown)
 
@@ -552,9 +553,8 @@ def test_every_shipped_team_is_valid_and_lists_its_roles() -> None:
         decide(make_team(name), session)
         assert list(dict.fromkeys(session.order)) == roles
     assert len(roles) == 17  # hedge_fund: sixteen side by side and the manager
-    assert all(
-        isinstance(message, Message) for _, request in session.asked for message in request.messages
-    )
+    messages = chain.from_iterable(request.messages for _, request in session.asked)
+    assert all(isinstance(message, Message) for message in messages)
 
 
 @on_each_row
@@ -654,26 +654,23 @@ def decision(asset: str, side: str, confidence: float = 0.5) -> dict[str, Any]:
 
 @on_each_row
 def test_orders_need_more_than_half_of_all_voters(given: Any, voters: int, expected: Any) -> None:
-    given, (expected,) = (
-        [[order(*one) for one in items] for items in each] for each in (given, [expected])
-    )
-    result = elected([{"orders": items, "overall_reason": "x"} for items in given], voters)
+    ballots = []
+    for items in given:
+        ballots.append({"orders": [order(*one) for one in items], "overall_reason": "x"})
+    result = elected(ballots, voters)
+    wanted = [order(*one) for one in expected]
     assert result["orders"] == [
-        {**item, "confidence": pytest.approx(item["confidence"])} for item in expected
+        {**item, "confidence": pytest.approx(item["confidence"])} for item in wanted
     ]
     assert result["overall_reason"] == f"Elected by {len(given)} ballots of {voters} voters."
 
 
 def test_decisions_without_a_majority_are_hold() -> None:
     sides = (("BUY", "BUY", "SELL"), ("BUY", "SELL", "HOLD"), ("SELL", "SELL", "SELL"))
-    ballots = [
-        {
-            "decisions": [
-                decision(asset, row[voter]) for asset, row in zip("abc", sides, strict=True)
-            ]
-        }
-        for voter in range(3)
-    ]
+    ballots = []
+    for voter in range(3):
+        decisions = [decision(asset, row[voter]) for asset, row in zip("abc", sides, strict=True)]
+        ballots.append({"decisions": decisions})
     hold = {"stock_id": "b", "decision": "HOLD", "confidence": 0.5, "reason": REASON}
     assert elected(ballots, 3)["decisions"] == [decision("a", "BUY"), hold, decision("c", "SELL")]
 
@@ -694,13 +691,16 @@ def test_one_asset_in_several_spellings_has_one_majority() -> None:
     ]
 
 
-def test_of_numbers_of_shares_the_median_is_taken_and_of_an_even_number_the_lower_one() -> None:
-    def buy(shares: int) -> dict[str, Any]:
-        return {"orders": [{**order("BUY", None), "shares": shares}], "overall_reason": "x"}
-
-    for bought, median in (((100, 900, 300), 300), ((100, 900, 300, 500), 300)):
-        (combined,) = elected(list(map(buy, bought)), len(bought))["orders"]
-        assert combined["shares"] == median
+@pytest.mark.parametrize("bought", [(100, 900, 300), (100, 900, 300, 500)], ids=["odd", "even"])
+def test_of_numbers_of_shares_the_median_is_taken_and_of_an_even_number_the_lower_one(
+    bought: tuple[int, ...],
+) -> None:
+    ballots = []
+    for shares in bought:
+        orders = [{**order("BUY", None), "shares": shares}]
+        ballots.append({"orders": orders, "overall_reason": "x"})
+    (combined,) = elected(ballots, len(bought))["orders"]
+    assert combined["shares"] == 300
 
 
 def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -195,30 +196,30 @@ def test_volatility_comes_from_bars_else_from_the_row_else_is_assumed() -> None:
     assert volatility_limits(state_of()) == ""
 
 
-def test_the_rest_of_a_limit_depends_on_position_cash_and_correlation() -> None:
+@pytest.mark.parametrize(("cash", "left"), [(900.0, ("7.5", "17.5")), (50.0, ("5", "5"))])
+def test_the_rest_of_a_limit_depends_on_position_cash_and_correlation(
+    cash: float, left: tuple[str, str]
+) -> None:
     # b moves as a does: r = 1 with what is held, .2 · 1.25 · .7 = 17.5 %; of a alone is held, so it
     # is compared with b.
     closes = (100.0, 100.1, 100.2, 100.1, 100.2, 100.3)
     bars = table(
         *(
-            {"stock_id": label, "day": index, "close": close}
-            for label in "ab"
-            for index, close in enumerate(closes)
+            {"stock_id": label, "day": index, "close": closes[index]}
+            for label, index in product("ab", range(len(closes)))
         )
     )
     held = table({"stock_id": "a", "weight": -0.10, "last_close": 100.3})
-    for cash, left in ((900.0, ("7.5", "17.5")), (50.0, ("5", "5"))):
-        account = {"nav": 1000.0, "cash": cash}
-        state = state_of(
-            candidates=table({"stock_id": "b", "close": 100.3}),
-            positions=held,
-            history=bars,
-            account=account,
-        )
-        limits = dict(line[2:].split(": ", 1) for line in volatility_limits(state).splitlines())
-        for label, rest in zip("ab", left, strict=True):
-            expected = f"mean correlation 1.00 (factor 0.7), at most 17.5 % of NAV, room for {rest} % of NAV"
-            assert limits[label].endswith(expected), limits[label]
+    state = state_of(
+        candidates=table({"stock_id": "b", "close": 100.3}),
+        positions=held,
+        history=bars,
+        account={"nav": 1000.0, "cash": cash},
+    )
+    limits = dict(line[2:].split(": ", 1) for line in volatility_limits(state).splitlines())
+    shown = "mean correlation 1.00 (factor 0.7), at most 17.5 % of NAV, room for"
+    assert limits["a"].endswith(f"{shown} {left[0]} % of NAV")
+    assert limits["b"].endswith(f"{shown} {left[1]} % of NAV")
 
 
 def test_technical_figures_against_pandas() -> None:

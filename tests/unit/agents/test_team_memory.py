@@ -85,9 +85,9 @@ def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_a
     for day, sides in enumerate(history):
         decided(memory, day, state_of(day, assets, weights), sides)
 
-    days_of = {
-        asset: [day for day, sides in enumerate(history) if asset in sides] for asset in assets
-    }
+    days_of = {}
+    for asset in assets:
+        days_of[asset] = [day for day, sides in enumerate(history) if asset in sides]
     shown = days_shown(memory.shown(RULE, state_of(len(history), assets, weights)))
     remembered = [asset for asset in assets if days_of[asset]]
 

@@ -83,9 +83,10 @@ def run(folder: Path) -> Path:
 
 def cells(text: str) -> list[list[str]]:
     """Cells of a printed table, heads first."""
-    return [
-        [cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()
-    ]
+    rows = []
+    for line in text.splitlines():
+        rows.append([cell.strip() for cell in line.split("  ") if cell.strip()])
+    return rows
 
 
 def test_roles_are_listed_in_order_with_a_sum_of_every_column(
@@ -101,7 +102,9 @@ def test_roles_are_listed_in_order_with_a_sum_of_every_column(
     assert sorted(names[:-1]) == sorted(report)
     assert report["portfolio_manager"]["calls"] == STEPS * SEEDS
     shown = ("calls", "failed", "empty", "input_tokens", "output_tokens")
-    by_role = [[report[name][figure] for figure in shown] for name in names[:-1]]
+    by_role = []
+    for name in names[:-1]:
+        by_role.append([report[name][figure] for figure in shown])
     sums = [sum(column) for column in zip(*by_role, strict=True)]
     figures = [row[-7:-2] for row in rows]
     assert [[int(cell.replace(",", "")) for cell in row] for row in figures] == [*by_role, sums]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -198,14 +199,13 @@ def test_an_extract_by_hand() -> None:
 
 
 def lines_of(path: Path, *articles: Document) -> Path:
-    rows = [
-        {
-            **one._asdict(),
-            "assets": list(one.assets),
-            **{key: getattr(one, key).isoformat() for key in ("published_at", "known_at")},
+    rows = []
+    for one in articles:
+        times = {
+            "published_at": one.published_at.isoformat(),
+            "known_at": one.known_at.isoformat(),
         }
-        for one in articles
-    ]
+        rows.append({**one._asdict(), "assets": list(one.assets), **times})
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
@@ -421,7 +421,7 @@ def by_coincidences(shared: list[list[int]]) -> float:
     n = sum(totals.values())
     observed = sum(count * (one - other) ** 2 for (one, other), count in matrix.items()) / n
     expected = sum(
-        totals[one] * totals[other] * (one - other) ** 2 for one in totals for other in totals
+        totals[one] * totals[other] * (one - other) ** 2 for one, other in product(totals, totals)
     ) / (n * (n - 1))
     return 1 - observed / expected
 
@@ -459,7 +459,7 @@ def test_alpha_is_that_of_the_matrix_of_coincidences_and_1_only_for_equal_scores
 ) -> None:
     figure = alpha(shared)
     if figure is None:
-        assert len({score for scores in shared for score in scores}) == 1
+        assert len(set(chain.from_iterable(shared))) == 1
         return
     assert figure == pytest.approx(by_coincidences(shared), abs=1e-12)
     assert (figure == 1.0) == all(len(set(scores)) == 1 for scores in shared)
@@ -473,9 +473,7 @@ def ratings(path: Path, *rows: str) -> str:
 def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Terminal) -> None:
     rows = [
         f"{item},{rater},{rule},{2 - (rule == 'coverage' and item == 'b' and rater == 'y')}"
-        for item in "abc"
-        for rater in "xy"
-        for rule in ("coverage", "bias_awareness")
+        for item, rater, rule in product("abc", "xy", ("coverage", "bias_awareness"))
     ]
     path = ratings(tmp_path / "r.csv", *rows)
     shown = terminal.out("table", "--like", "ama-ratings", path).splitlines()

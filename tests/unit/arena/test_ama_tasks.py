@@ -66,39 +66,41 @@ def test_a_masked_prompt_states_the_rules_without_names_or_days(
         assert word not in text, word
 
 
+@pytest.mark.parametrize(("name", "year"), [("ama_btc", 365), ("ama_tsla", 252)])
 def test_bars_are_shown_for_every_figure_that_teams_name(
-    market: tuple[Path, MarketSnapshot],
+    market: tuple[Path, MarketSnapshot], name: str, year: int
 ) -> None:
     row = market[1].day_index("2025-08-01")
-    for name in ("ama_btc", "ama_tsla"):
-        scene = scene_of(name, market[1])
-        account = type("Account", (), {"positions": {}})()
-        state = scene.observe(0, market[1].as_of(row), account, None).state
-        figures = technical_figures(state)
-        for figure in (
-            *("ema_8", "ema_21", "ema_55", "bollinger_lower", "bollinger_upper", "z_50", "rsi_14"),
-            *("volatility_21_pct", "volatility_63_pct", "volume_20", "pivot"),
-        ):
-            assert f"{figure} " in figures, (name, figure)
-        # a volatility of the limits would rest on sixty changes, not on the table's twenty days
-        (bars,) = state.history.values()
-        closes = [bar.close for bar in bars][-61:]
-        changes = np.diff(closes) / closes[:-1]
-        year = 365 if name == "ama_btc" else 252
-        (asset,) = state.assets.values()
-        (shown,) = returns_by_day(state).values()
-        found = annual_volatility(asset, list(shown.values()), 60, year)
-        assert found == pytest.approx(np.std(changes, ddof=1) * math.sqrt(year))
-        assert volatility_limits(state) == ""  # the task sets the size
+    scene = scene_of(name, market[1])
+    account = type("Account", (), {"positions": {}})()
+    state = scene.observe(0, market[1].as_of(row), account, None).state
+    figures = technical_figures(state)
+    for figure in (
+        *("ema_8", "ema_21", "ema_55", "bollinger_lower", "bollinger_upper", "z_50", "rsi_14"),
+        *("volatility_21_pct", "volatility_63_pct", "volume_20", "pivot"),
+    ):
+        assert f"{figure} " in figures, figure
+    # a volatility of the limits would rest on sixty changes, not on the table's twenty days
+    (bars,) = state.history.values()
+    closes = [bar.close for bar in bars][-61:]
+    changes = np.diff(closes) / closes[:-1]
+    (asset,) = state.assets.values()
+    (shown,) = returns_by_day(state).values()
+    found = annual_volatility(asset, list(shown.values()), 60, year)
+    assert found == pytest.approx(np.std(changes, ddof=1) * math.sqrt(year))
+    assert volatility_limits(state) == ""  # the task sets the size
 
 
+@pytest.mark.parametrize(
+    ("name", "sessions"),
+    [("ama_tsla", 63), ("ama_btc", 92)],  # from May to July; bitcoin trades every day
+)
 def test_agents_that_learn_are_shown_the_papers_three_months_of_sessions(
-    market: tuple[Path, MarketSnapshot],
+    market: tuple[Path, MarketSnapshot], name: str, sessions: int
 ) -> None:
     row = market[1].day_index("2025-08-01")
-    for name, days in (("ama_tsla", 63), ("ama_btc", 92)):  # sessions from May to July, and days
-        scene = scene_of(name, market[1])
-        assert len(list(scene.lessons(market[1].as_of(row)))) == days
+    scene = scene_of(name, market[1])
+    assert len(list(scene.lessons(market[1].as_of(row)))) == sessions
 
 
 @pytest.mark.parametrize("task", ["ama_tsla", "ama_eth"])

@@ -158,10 +158,10 @@ def test_signals_and_decisions_of_a_run_by_hand() -> None:
     assert (row["decisions"], row["decision_errors"], row["decision_validity"]) == (12, 3, 0.75)
     assert [row[name] for name in ("Buy", "Sell", "Hold")] == [1, 2, 6]
     assert (row["judged"], row["consistent"], row["consistent_held"]) == (6, 1 + 2, 1 + 1 + 2)
-    analysts = [
-        (one["analyst"], one["signals"], one["errors"], [one[name] for name in SIGNALS])
-        for one in analyst_rows(record)
-    ]
+    analysts = []
+    for one in analyst_rows(record):
+        by_signal = [one[name] for name in SIGNALS]
+        analysts.append((one["analyst"], one["signals"], one["errors"], by_signal))
     assert analysts == [("macro", 12, 6, [4, 2, 0]), ("news", 12, 3, [5, 2, 2])]
     made = decision_rows(record)
     rows = [
@@ -189,7 +189,10 @@ def test_signals_and_decisions_of_a_run_by_hand() -> None:
     ]  # fmt: skip
     assert {(one["experiment"], one["model"]) for one in made} == {("task", "model · deepfund")}
     assert [one["day"] for one in made] == [
-        day for day in ("1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04") for _ in range(3)
+        *["1970-01-01"] * 3,
+        *["1970-01-02"] * 3,
+        *["1970-01-03"] * 3,
+        *["1970-01-04"] * 3,
     ]
     assert [one["held"] for one in made if one["ticker"] == "AAA" and one["action"] == "Hold"] == [
         5.0,

@@ -181,7 +181,9 @@ SIZES = {"banks": 20, "chips": 20, "drugs": 12, "eggs": 4, "fish": 1, "gold": 1,
 
 @pytest.fixture(scope="module")
 def market() -> MarketSnapshot:
-    industries = [name for name, size in SIZES.items() for _ in range(size)]
+    industries = []
+    for name, size in SIZES.items():
+        industries += [name] * size
     order = np.random.default_rng(3).permutation(60)
     return replace(
         random_snapshot(seed=5, n_assets=60), industries=tuple(industries[index] for index in order)

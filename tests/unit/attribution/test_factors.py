@@ -19,6 +19,7 @@ from ktdeval.attribution.asset_exposures import exposures, variance_inflation, v
 from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_history, factor_panel
 from ktdeval.attribution.style_factors import (
     FACTORS,
+    FactorDefinition,
     factor_values,
     filled_forward,
     standardise,
@@ -113,24 +114,25 @@ def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: P
     )
 
 
-def test_minimum_observations_of_the_table_are_those_that_the_kernels_apply() -> None:
-    for definition in FACTORS:
-        row, window = 329, definition.window
-        most = window - definition.minimum_observations
-        for missing, defined in ((most, True), (most + 1, False)):
-            snapshot = market(assets=1)
-            arrays = {
-                name: getattr(snapshot, name).copy()
-                for name in ("open", "high", "low", "close", "volume", "amount")
-            }
-            # The gap ends on `row`: no later bar is measured from it, so exactly `missing`
-            # observations are lost.
-            for array in arrays.values():
-                array[row + 1 - missing : row + 1] = np.nan
-            gapped = replace(snapshot, **arrays)
-            assert (
-                np.isfinite(factor_values(gapped.as_of(row)).values[definition.name][0]) == defined
-            ), (definition.name, missing)
+@pytest.mark.parametrize("lacking", [0, 1])
+@pytest.mark.parametrize("definition", FACTORS, ids=lambda definition: definition.name)
+def test_minimum_observations_of_the_table_are_those_that_the_kernels_apply(
+    definition: FactorDefinition, lacking: int
+) -> None:
+    row = 329
+    missing = definition.window - definition.minimum_observations + lacking
+    snapshot = market(assets=1)
+    arrays = {
+        name: getattr(snapshot, name).copy()
+        for name in ("open", "high", "low", "close", "volume", "amount")
+    }
+    # The gap ends on `row`: no later bar is measured from it, so exactly `missing`
+    # observations are lost.
+    for array in arrays.values():
+        array[row + 1 - missing : row + 1] = np.nan
+    gapped = replace(snapshot, **arrays)
+    value = factor_values(gapped.as_of(row)).values[definition.name][0]
+    assert np.isfinite(value) == (lacking == 0)
 
 
 def test_a_split_or_dividend_does_not_move_any_factor() -> None:
@@ -259,7 +261,7 @@ def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) ->
     )
 )
 def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
-    values = np.array([[np.nan if cell is None else float(cell) for cell in row] for row in rows])
+    values = np.array(rows, dtype=float)  # None becomes NaN
     np.testing.assert_array_equal(filled_forward(values), pd.DataFrame(values).ffill().to_numpy())
     before = np.array([7.0, np.nan, 9.0])
     np.testing.assert_array_equal(

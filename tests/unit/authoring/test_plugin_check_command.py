@@ -75,15 +75,23 @@ def test_a_project_is_checked_by_the_modules_that_it_advertises(
     assert f"{package / '__init__.py'}:6" in capsys.readouterr().out
 
 
-def test_installed_plugins_of_others_are_checked_by_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_where_no_plugin_of_others_is_installed_there_is_none_to_check(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["plugin", "check"]) == 2
     assert "no plugin of others is installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["other"], ["other_manifest"]], ids="".join)
+def test_installed_plugins_of_others_are_checked_by_default_or_by_name(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     advertise(tmp_path, "other", "other = other_manifest", monkeypatch, other_manifest=WRONG)
-    for words in ([], ["other"], ["other_manifest"]):
-        assert main(["plugin", "check", *words]) == 1
-        assert "other_manifest: 0 parts called, 1 faults" in capsys.readouterr().out
+    assert main(["plugin", "check", *words]) == 1
+    assert "other_manifest: 0 parts called, 1 faults" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

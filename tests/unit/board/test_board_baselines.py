@@ -218,18 +218,45 @@ def test_only_a_baseline_may_have_its_own_seeds(empty_board: Path, run: Path) ->
 # ==== a board of questions about no market
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("data", "placebo"), ("windows", ("W1",)), ("market", "real")]
+)
+def test_a_new_board_of_questions_about_no_market_takes_no_option_of_markets(
+    option: str, value: object, tmp_path: Path
+) -> None:
+    new = NewBoard("qa", "Sums", ("sums",), "2026-03-01", **{option: value})
+    with pytest.raises(
+        UsageError, match=f"--{option}: none of these tasks asks about a market; leave it out"
+    ):
+        init_board(tmp_path / "board", new, load_plugins((board_teller.__file__,)))
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            "    windows: [{name: W1, first: 2024-01-02, last: 2024-01-05}]",
+            "windows without a snapshot",
+        ),
+        ("    snapshot: small", "no windows on its snapshot"),
+    ],
+    ids=["windows alone", "snapshot alone"],
+)
+def test_rules_give_both_snapshot_and_windows_or_neither(
+    line: str, problem: str, tmp_path: Path
+) -> None:
+    board = sums_board(tmp_path)
+    text = (board / "board.yaml").read_text()
+    (board / "board.yaml").write_text(text.replace("    seeds: [0]", f"{line}\n    seeds: [0]"))
+    with pytest.raises(ConfigError, match=f"divisions: sums: {problem}; give both, or neither"):
+        load_rules(board)
+
+
 def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(
     tmp_path: Path,
 ) -> None:
     board = sums_board(tmp_path)
     extra = (board_teller.__file__,)
-    new = NewBoard("qa", "Sums", ("sums",), "2026-03-01")
-    for changes in ({"data": "placebo"}, {"windows": ("W1",)}, {"market": "real"}):
-        with pytest.raises(
-            UsageError,
-            match=f"--{next(iter(changes))}: none of these tasks asks about a market; leave it out",
-        ):
-            init_board(tmp_path / "other", dataclasses.replace(new, **changes), load_plugins(extra))
     (division,) = load_rules(board).divisions
     assert (division.snapshot, division.windows) == (None, ())
     assert not re.search("snapshot: |windows:", (board / "board.yaml").read_text())
@@ -245,16 +272,3 @@ def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(
     assert not re.search("snapshot|window|mask", json.dumps(row))
     facts = load_frame(board).iloc[0]
     assert facts[["mask", "snapshot", "market", "synthetic"]].isna().all()
-    text = (board / "board.yaml").read_text()
-    for changed, problem in (
-        (
-            "    windows: [{name: W1, first: 2024-01-02, last: 2024-01-05}]",
-            "windows without a snapshot",
-        ),
-        ("    snapshot: small", "no windows on its snapshot"),
-    ):
-        (board / "board.yaml").write_text(
-            text.replace("    seeds: [0]", f"{changed}\n    seeds: [0]")
-        )
-        with pytest.raises(ConfigError, match=f"divisions: sums: {problem}; give both, or neither"):
-            load_rules(board)

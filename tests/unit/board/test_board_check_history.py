@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,7 @@ from ktdeval_board.layout import CardFiles
 
 IDENTITY = {
     f"GIT_{who}_{what}": "nobody@example.org"
-    for who in ("AUTHOR", "COMMITTER")
-    for what in ("NAME", "EMAIL")
+    for who, what in product(("AUTHOR", "COMMITTER"), ("NAME", "EMAIL"))
 }
 
 

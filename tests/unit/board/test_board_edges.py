@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import shutil
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -176,9 +177,8 @@ def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones
     def card_of(card_id: str) -> dict[str, Any]:
         loaded = load_board(board)
         pages = dict(model_pages(loaded, tables_of(loaded)))
-        (found,) = [
-            card for page in pages.values() for card in page["cards"] if card["card"] == card_id
-        ]
+        cards = chain.from_iterable(page["cards"] for page in pages.values())
+        (found,) = [card for card in cards if card["card"] == card_id]
         return found
 
     before = [card_of(each.card_id) for each in (first, second)]

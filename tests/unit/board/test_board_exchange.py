@@ -63,6 +63,7 @@ from ktdeval_board.ranking.column_texts import EXTRA
 from ktdeval_board.ranking.daily_summaries import facts_of
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.read_documents import read_own
+from loops import not_empty
 from paths import SUPPORT
 from scoring_cases import score_spec, scoring_card
 
@@ -129,6 +130,11 @@ def written(path: Path, form: str, out: Path) -> Path:
         "cc-by-4.0",
     )
     return out
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 @pytest.fixture
@@ -207,12 +213,17 @@ def test_each_card_that_was_not_withdrawn_has_a_row_of_its_own_figures(
     assert undefined
 
 
-def test_exactly_the_missing_values_have_a_reason(path: Path, cards: pd.DataFrame) -> None:
+@pytest.mark.parametrize("frame", ["cards", "episodes"])
+def test_exactly_the_missing_values_have_a_reason(path: Path, frame: str) -> None:
     data = read_board(path)
-    for frame in ("cards", "episodes"):
-        made = MAKERS[frame](data)
-        for name in data.units(frame):
-            assert (made[name].isna() == made[f"{name}_reason"].notna()).all(), name
+    made = MAKERS[frame](data)
+    for name in not_empty(data.units(frame)):
+        assert (made[name].isna() == made[f"{name}_reason"].notna()).all(), name
+
+
+def test_exactly_the_ranked_cards_have_a_rank_and_no_reason_against_one(
+    cards: pd.DataFrame,
+) -> None:
     assert set(cards["ranked"]) == {True, False}
     assert (cards["ranked"] == cards["rank"].notna()).all()
     assert (cards["ranked"] == (cards["why"].map(len) == 0)).all()
@@ -249,12 +260,11 @@ def test_ranks_and_the_boards_figures_match_the_site(board: Board, cards: pd.Dat
 
 def test_each_episode_has_a_row_with_its_benchmark(path: Path, board: Board) -> None:
     frame = load_episodes_frame(path)
-    expected = {
-        episode["id"]: (entry, episode)
-        for entry in board.entries
-        if not entry.is_withdrawn
-        for episode in entry.card.plain["episodes"]
-    }
+    expected = {}
+    for entry in board.entries:
+        if not entry.is_withdrawn:
+            episodes = entry.card.plain["episodes"]
+            expected |= {episode["id"]: (entry, episode) for episode in episodes}
     assert set(frame["episode"]) == set(expected)
     assert len(frame) == len(expected)
     for row in frame.head(8).to_dict("records"):
@@ -427,14 +437,8 @@ def test_parquet_gives_back_the_frames_with_units_and_without_withdrawn_cards(
 def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_cards(
     path: Path, board: Board, export: Callable[[str], Path], tmp_path: Path, form: str
 ) -> None:
-    one, two = (
-        {
-            file.relative_to(out).as_posix(): file.read_bytes()
-            for file in out.rglob("*")
-            if file.is_file()
-        }
-        for out in (export(form), written(path, form, tmp_path / "out"))
-    )
+    one = contents(export(form))
+    two = contents(written(path, form, tmp_path / "out"))
     assert one == two != {}
     withdrawn = next(entry.card_id for entry in board.entries if entry.is_withdrawn)
     if form not in ("parquet", "hf-dataset"):  # compressed; their rows are compared above
@@ -562,27 +566,39 @@ def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_sub
     assert entry["notes"].startswith("right_name (=1+1), n = 19; agent react")
 
 
-def test_a_submission_can_not_choose_where_files_are_written(scoring: Path) -> None:
-    (entry,) = load_board(scoring).entries
-    for url in (
+@pytest.mark.parametrize(
+    "url",
+    [
         "https://huggingface.co/../../etc",
         "https://huggingface.co/a/..",
         "https://evil.example/a/b",
         "x",
-    ):
-        model = msgspec.structs.replace(entry.submission.model, url=url)
-        moved = replace(entry, submission=msgspec.structs.replace(entry.submission, model=model))
-        assert repository_of(moved) == "x-HYPERLINK-1-"
-    for name, folders in (
+    ],
+)
+def test_an_address_that_is_no_repository_chooses_no_folder(scoring: Path, url: str) -> None:
+    (entry,) = load_board(scoring).entries
+    model = msgspec.structs.replace(entry.submission.model, url=url)
+    moved = replace(entry, submission=msgspec.structs.replace(entry.submission, model=model))
+    assert repository_of(moved) == "x-HYPERLINK-1-"
+
+
+@pytest.mark.parametrize(
+    ("name", "folders"),
+    [
         ("openai/gpt-4.1", "openai/gpt-4.1"),
         ("router/meta/llama", "router--meta/llama"),
         ("alone", "unknown/alone"),
         ("../../etc/passwd", "x..--..--etc/passwd"),
         ("con/data", "xcon/xdata"),
         ("a/NUL.txt", "a/xNUL.txt"),
-    ):
-        renamed = changed(entry, lambda card, name=name: card["model"].update(name=name))
-        assert record_path("probes", renamed).startswith(f"data/ktdeval-probes/{folders}/")
+    ],
+)
+def test_a_models_name_can_not_choose_where_records_are_written(
+    scoring: Path, name: str, folders: str
+) -> None:
+    (entry,) = load_board(scoring).entries
+    renamed = changed(entry, lambda card: card["model"].update(name=name))
+    assert record_path("probes", renamed).startswith(f"data/ktdeval-probes/{folders}/")
 
 
 def test_a_folder_that_holds_something_is_left_alone_and_an_export_that_fails_leaves_nothing(
@@ -592,30 +608,41 @@ def test_a_folder_that_holds_something_is_left_alone_and_an_export_that_fails_le
         (folder / "half.json").write_text("{")
         raise CardError("a series can't be read")
 
-    empty = tmp_path / "board"
-    empty.mkdir()
-    (empty / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
+    empty = empty_board(path, tmp_path)
     with pytest.raises(CardError):
         write_folder(tmp_path / "out", fail)
-    for given in ("board", "a/b/c", "../b", "a b/c"):
-        with pytest.raises(UsageError, match="expected OWNER/NAME"):
-            run(
-                "export",
-                empty,
-                "--to",
-                "eval-results",
-                "--out",
-                tmp_path / "out",
-                "--dataset",
-                given,
-            )
-    with pytest.raises(UsageError, match="needs --dataset OWNER/NAME"):
-        run("export", empty, "--to", "eval-results", "--out", tmp_path / "out")
     assert list(tmp_path.iterdir()) == [empty]
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(StoreError, match="holds something else; choose another --out"):
         run("export", empty, "--to", "parquet", "--out", tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == {"board", "mine.txt"}
+
+
+def empty_board(path: Path, folder: Path) -> Path:
+    """The rules of a board alone."""
+    board = folder / "board"
+    board.mkdir()
+    (board / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
+    return board
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "needs --dataset OWNER/NAME"),
+        (("--dataset", "board"), "expected OWNER/NAME"),
+        (("--dataset", "a/b/c"), "expected OWNER/NAME"),
+        (("--dataset", "../b"), "expected OWNER/NAME"),
+        (("--dataset", "a b/c"), "expected OWNER/NAME"),
+    ],
+)
+def test_an_export_of_results_needs_the_name_of_a_dataset(
+    path: Path, tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    empty = empty_board(path, tmp_path)
+    with pytest.raises(UsageError, match=problem):
+        run("export", empty, "--to", "eval-results", "--out", tmp_path / "out", *words)
+    assert list(tmp_path.iterdir()) == [empty]
 
 
 # ---- every_eval_ever

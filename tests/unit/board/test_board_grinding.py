@@ -436,13 +436,14 @@ def test_a_name_and_contact_written_otherwise_are_the_same_submitter(
     assert abandoned.id[:12] in reason
 
 
-def test_who_registers_submits(board: Path, run: Path) -> None:
-    for field, other in (("submitter", "Another"), ("contact", "other@example.org")):
-        (problem,) = submit(board, run, **{field: other}).missing
-        assert (
-            f"registered: submitter.{'name' if field == 'submitter' else field}: is not" in problem
-        )
-        assert "who registers submits" in problem
+@pytest.mark.parametrize(
+    ("option", "other", "field"),
+    [("submitter", "Another", "name"), ("contact", "other@example.org", "contact")],
+)
+def test_who_registers_submits(board: Path, run: Path, option: str, other: str, field: str) -> None:
+    (problem,) = submit(board, run, **{option: other}).missing
+    assert f"registered: submitter.{field}: is not" in problem
+    assert "who registers submits" in problem
 
 
 # -- abandoned registrations
@@ -540,20 +541,25 @@ def test_a_baseline_is_registered_by_the_board_alone(
     )
 
 
-def test_a_registration_names_this_board_and_a_division_of_its_own(board: Path) -> None:
-    for field, value in (
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
         ("board", "other"),
         ("division", "none"),
         ("snapshot", "b" * 64),
         ("registered_on", "2031-01-01"),
-    ):
-        changed = Path(shutil.copytree(board, board.with_name(f"other-{field}")))
-        system = RegisteredSystem(
-            model=VOLATILITY, model_args={}, agent="react", agent_args={}, call={}
-        )
-        write_by_hand(changed, first(board), system=system, **{field: value})
-        (message,) = messages(changed, "registration")
-        assert message.startswith(f"{field}: "), field
+    ],
+    ids=["board", "division", "snapshot", "registered_on"],
+)
+def test_a_registration_names_this_board_and_a_division_of_its_own(
+    board: Path, field: str, value: str
+) -> None:
+    system = RegisteredSystem(
+        model=VOLATILITY, model_args={}, agent="react", agent_args={}, call={}
+    )
+    write_by_hand(board, first(board), system=system, **{field: value})
+    (message,) = messages(board, "registration")
+    assert message.startswith(f"{field}: ")
 
 
 def test_a_hostile_registration_is_refused_as_any_document(board: Path) -> None:

@@ -122,32 +122,40 @@ def test_a_group_under_groups_has_its_own_sample_counts_and_a_title_row_is_not_a
     assert document["notes"] == []
 
 
-def test_a_missing_figure_is_null_with_its_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [
+        ("NaN", "NaN"),
+        ("Infinity", "infinity"),
+        ("-Infinity", "infinity"),
+        ("null", "null"),
+        ('"N/A"', "N/A"),
+        ("1e999", "infinity"),
+    ],
+)
+def test_a_missing_figure_is_null_with_its_reason(tmp_path: Path, token: str, reason: str) -> None:
     """lm-eval writes bare NaN, which is no JSON."""
-    tokens = {
-        "NaN": "NaN",
-        "Infinity": "infinity",
-        "-Infinity": "infinity",
-        "null": "null",
-        '"N/A"': "N/A",
-        "1e999": "infinity",
-    }
-    for token, reason in tokens.items():
-        text = json.dumps(NEW).replace(
-            '"word_perplexity,none": 10.5', f'"word_perplexity,none": {token}'
-        )
-        row = figures(imported(tmp_path, text))["wikitext", "word_perplexity", "none"]
-        assert (row["value"], row["reason"]) == (None, f"the file says {reason}")
+    text = json.dumps(NEW).replace(
+        '"word_perplexity,none": 10.5', f'"word_perplexity,none": {token}'
+    )
+    row = figures(imported(tmp_path, text))["wikitext", "word_perplexity", "none"]
+    assert (row["value"], row["reason"]) == (None, f"the file says {reason}")
 
 
-def test_values_that_are_not_figures_or_errors_are_omitted_and_reported(tmp_path: Path) -> None:
-    for error in ("N/A", None, float("nan"), -0.1, "0.1", True, []):
-        content = changed("results", "mmlu_stem", "acc_stderr,none", value=error)
-        assert figures(imported(tmp_path, content))["mmlu_stem", "acc", "none"]["stderr"] is None
-    for value in (True, "high", [0.1], {"a": 1}):
-        document = imported(tmp_path, changed("results", "mmlu_stem", "odd,none", value=value))
-        assert ("mmlu_stem", "odd", "none") not in figures(document)
-        assert document["notes"] == ["mmlu_stem: odd,none left out, for it is no number"]
+@pytest.mark.parametrize("error", ["N/A", None, float("nan"), -0.1, "0.1", True, []])
+def test_an_error_that_is_no_number_from_0_is_null(tmp_path: Path, error: object) -> None:
+    content = changed("results", "mmlu_stem", "acc_stderr,none", value=error)
+    assert figures(imported(tmp_path, content))["mmlu_stem", "acc", "none"]["stderr"] is None
+
+
+@pytest.mark.parametrize("value", [True, "high", [0.1], {"a": 1}], ids=str)
+def test_a_figure_that_is_no_number_is_omitted_and_reported(tmp_path: Path, value: object) -> None:
+    document = imported(tmp_path, changed("results", "mmlu_stem", "odd,none", value=value))
+    assert ("mmlu_stem", "odd", "none") not in figures(document)
+    assert document["notes"] == ["mmlu_stem: odd,none left out, for it is no number"]
+
+
+def test_an_error_without_a_figure_is_omitted_and_reported(tmp_path: Path) -> None:
     document = imported(tmp_path, changed("results", "mmlu_stem", "f1_stderr,none", value=0.1))
     assert document["notes"] == [
         "mmlu_stem: f1_stderr,none left out, for it has no figure of its own"
@@ -185,15 +193,27 @@ def test_the_model_can_be_named_and_must_be_where_the_file_does_not(tmp_path: Pa
         imported(tmp_path, {"results": NEW["results"]})
 
 
-def test_only_a_date_is_taken_for_one_and_a_version_for_one(tmp_path: Path) -> None:
-    days = {1768964383.8: "2026-01-21", "2026-01-21T03:44:18": "2026-01-21"}
-    for given in (*days, 12.5, 1e300, "2026-13-45", True):
-        assert imported(tmp_path, changed("date", value=given))["date"] == days.get(given)
-    for version in ("No package metadata was found for lm_eval", None, 4, "0.4\n<script>"):
-        assert (
-            imported(tmp_path, changed("lm_eval_version", value=version))["harness"]["version"]
-            is None
-        )
+@pytest.mark.parametrize(
+    ("given", "date"),
+    [
+        (1768964383.8, "2026-01-21"),
+        ("2026-01-21T03:44:18", "2026-01-21"),
+        (12.5, None),
+        (1e300, None),
+        ("2026-13-45", None),
+        (True, None),
+    ],
+)
+def test_only_a_date_is_taken_for_one(tmp_path: Path, given: object, date: str | None) -> None:
+    assert imported(tmp_path, changed("date", value=given))["date"] == date
+
+
+@pytest.mark.parametrize(
+    "given", ["No package metadata was found for lm_eval", None, 4, "0.4\n<script>"]
+)
+def test_only_a_version_is_taken_for_one(tmp_path: Path, given: object) -> None:
+    document = imported(tmp_path, changed("lm_eval_version", value=given))
+    assert document["harness"]["version"] is None
 
 
 # ---- files that are refused

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -274,7 +275,7 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
             "a name of a branch is never pasted into a script"
         )
         if "write" in rights[name].values():
-            assert not any(word in run for run in runs for word in ("ktdeval ", "pip ")), name
+            assert not any("ktdeval " in run or "pip " in run for run in runs), name
             assert "proposed" not in str(job), name
     steps = jobs["check"]["steps"]
     installed = next(
@@ -297,7 +298,9 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
     )
     assert jobs["verdict"]["needs"] == "check"
     assert "needs.check.result == 'success'" in jobs["verdict"]["steps"][0]["env"]["STATE"]
-    used = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
+    used = []
+    for job in jobs.values():
+        used += [step["uses"] for step in job["steps"] if "uses" in step]
     assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", name) for name in used), used
     assert "@@" not in text
 
@@ -306,12 +309,9 @@ def test_the_workflow_draws_keys_on_main_alone_and_never_replaces_one(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
     jobs = load_yaml(board / ".github" / "workflows" / "board.yml")["jobs"]
-    drawing = [
-        name
-        for name, job in jobs.items()
-        for step in job["steps"]
-        if "leaderboard draw" in step.get("run", "")
-    ]
+    drawing = []
+    for name, job in jobs.items():
+        drawing += [name for step in job["steps"] if "leaderboard draw" in step.get("run", "")]
     assert drawing == ["judge"]
     assert jobs["judge"]["if"] == "github.event_name == 'push'"
     (record,) = [step["run"] for step in jobs["record"]["steps"] if "run" in step]
@@ -456,19 +456,25 @@ def test_the_command_prints_the_new_board_and_passes_data_arguments(
     assert f"--data synthetic --data-args {given}" in (tmp_path / "board" / "README.md").read_text()
 
 
-def test_options_are_read_strictly() -> None:
+def test_seeds_are_numbers_and_ranges() -> None:
     assert as_seeds("2, 0-1") == (0, 1, 2)
+
+
+@pytest.mark.parametrize("text", ["one", "1-", "-1", "0-99999999"])
+def test_seeds_are_read_strictly(text: str) -> None:
+    with pytest.raises(UsageError, match="--seeds"):
+        as_seeds(text)
+
+
+def test_a_market_that_moved_is_given_by_the_options_that_are_set() -> None:
     moved = MovedOptions(data="long", data_args={"a": True})
     assert moved_market(moved) == {"data": "long", "data_args": {"a": True}}
     assert moved_market(MovedOptions(data_args={"a": True})) == {}
-    for text in ("one", "1-", "-1", "0-99999999"):
-        with pytest.raises(UsageError, match="--seeds"):
-            as_seeds(text)
 
 
 @pytest.mark.parametrize("texts", [("a",), ("=1",), ("a=1", "a=2"), ("{",)])
 def test_arguments_of_the_data_that_are_none_are_refused(texts: tuple[str, ...]) -> None:
-    words = [word for text in texts for word in ("--data-args", text)]
+    words = list(chain.from_iterable(("--data-args", text) for text in texts))
     done = call(leaderboard, "baselines", "board", *words)
     assert isinstance(done.exception, UsageError)
     assert "--data-args" in str(done.exception)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -78,18 +79,12 @@ def rules_of(spans):
 
 def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
     """The board's test of two cards, and what `ktdeval compare` says of them."""
-    cards = [
-        make_card(
-            {
-                (name, seed): value
-                for name, values in figures.items()
-                for seed, value in enumerate(values)
-            },
-            f"house/{number}",
-            windows,
-        )
-        for number, figures in enumerate((first, second))
-    ]
+    cards = []
+    for number, figures in enumerate((first, second)):
+        by_cell = {}
+        for name, values in figures.items():
+            by_cell |= {(name, seed): value for seed, value in enumerate(values)}
+        cards.append(make_card(by_cell, f"house/{number}", windows))
     entrants = [
         Entrant(Path(f"{number}"), typed(card), f"{number}") for number, card in enumerate(cards)
     ]
@@ -267,18 +262,13 @@ def masked(mask: str, figures, **changes):
 def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **changes):
     """Cards of one agent under several masks, two seeds each."""
     rng = np.random.default_rng(4)
-    return [
-        masked(
-            mask,
-            {
-                (window, seed): float(rng.normal(0.02 * number, 0.03))
-                for window in OVERLAPPING
-                for seed in (0, 1)
-            },
-            **changes,
-        )
-        for number, mask in enumerate(masks)
-    ]
+    cards = []
+    for number, mask in enumerate(masks):
+        figures = {
+            cell: float(rng.normal(0.02 * number, 0.03)) for cell in product(OVERLAPPING, (0, 1))
+        }
+        cards.append(masked(mask, figures, **changes))
+    return cards
 
 
 def test_mask_effects_match_the_effects_command() -> None:
@@ -313,7 +303,7 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
     assert mask_effects([blinded]) == []
     other = masked(
         "bright",
-        {(window, seed): 0.0 for window in OVERLAPPING for seed in (0, 1)},
+        dict.fromkeys(product(OVERLAPPING, (0, 1)), 0.0),
         call={"temperature": 0.0},
     )
     assert mask_effects([other, blinded]) == []
@@ -359,7 +349,9 @@ def test_mask_effects_pool_windows_and_omit_undefined_values() -> None:
 def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:
     pages = dict(model_pages(forged, forged_tables))
     assert sorted(pages) == list(pages) == sorted({each.model for each in forged.entries})
-    ranks = {row["card"]: row for tables in forged_tables.values() for row in tables["all"]["rows"]}
+    ranks = {}
+    for tables in forged_tables.values():
+        ranks |= {row["card"]: row for row in tables["all"]["rows"]}
     seen = 0
     for name, page in pages.items():
         assert page["name"] == name

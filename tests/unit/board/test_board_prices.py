@@ -133,13 +133,16 @@ def test_the_most_specific_pattern_has_the_price(
     assert (None if found is None else found.input) == price
 
 
-def test_rules_refuse_prices_that_say_too_little(tmp_path: Path, market: Path, run: Path) -> None:
-    for change in ({"source": ""}, {"as_of": "today"}, {"match": "one"}, {"input": -1.0}):
-        (tmp_path / "board" / "board.yaml").unlink(missing_ok=True)
-        (tmp_path / "board").mkdir(exist_ok=True)
-        board = make_board(tmp_path / next(iter(change)), market, run, prices=[{**OURS, **change}])
-        with pytest.raises(ConfigError, match=f"prices.*{next(iter(change))}"):
-            load_rules(board)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("source", ""), ("as_of", "today"), ("match", "one"), ("input", -1.0)],
+)
+def test_rules_refuse_prices_that_say_too_little(
+    tmp_path: Path, market: Path, run: Path, field: str, value: object
+) -> None:
+    board = make_board(tmp_path / "board", market, run, prices=[{**OURS, field: value}])
+    with pytest.raises(ConfigError, match=f"prices.*{field}"):
+        load_rules(board)
 
 
 def test_baselines_and_rule_models_of_the_suite_need_no_price(

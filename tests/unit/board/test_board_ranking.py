@@ -9,6 +9,7 @@ import math
 import random
 import statistics
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,7 @@ from loops import not_empty
 )
 @settings(max_examples=60, deadline=None)
 def test_medians_and_quartiles_are_those_of_the_statistics_module_to_the_last_bit(rows) -> None:
-    values = np.array([[math.nan if value is None else value for value in row] for row in rows])[
-        :, :, None
-    ]
+    values = np.array(rows, dtype=float)[:, :, None]  # None becomes NaN
     middle, low, high, n = medians(values)
     for number, row in enumerate(not_empty(rows)):
         known = [value for value in row if value is not None]
@@ -703,8 +702,7 @@ def with_baselines():
     """Two entrants, an equal-weight baseline between them, and a random trader of three seeds."""
     random_returns = {
         (window, seed): 0.01 * (seed + 1 + 3 * (window == "W2"))
-        for window in ("W1", "W2")
-        for seed in range(3)
+        for window, seed in product(("W1", "W2"), range(3))
     }
     return [
         entry("house/best", 0.2, 0.2),

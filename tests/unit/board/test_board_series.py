@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import json
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -400,6 +401,14 @@ def test_series_of_an_asset_have_its_adjusted_price(frame: Frame) -> None:
         )
 
 
+def invested_by_step(episode: Any) -> list[float]:
+    return [sum(weight for _, weight in step.holdings) for step in episode.steps]
+
+
+def has_sold(step: Any) -> bool:
+    return any(order.side == "SELL" and order.filled for order in step.orders)
+
+
 def test_curves_are_medians_and_ranges_over_seeds_and_count_positions_and_orders(
     frame: Frame, board: Path
 ) -> None:
@@ -418,20 +427,12 @@ def test_curves_are_medians_and_ranges_over_seeds_and_count_positions_and_orders
     )
     assert card["seeds"] == 2
     assert len(card["before"]) == 3
-    weights = np.array(
-        [
-            [sum(weight for _, weight in step.holdings) for step in episode.steps]
-            for episode in decisions.episodes
-        ]
-    )
+    weights = np.array([invested_by_step(episode) for episode in decisions.episodes])
     assert card["long"] == (weights > 0).sum(axis=0).tolist()
     assert card["short"] == (weights < 0).sum(axis=0).tolist()
     assert max(card["short"]) > 0
-    assert sum(card["sell"]) == sum(
-        any(order.side == "SELL" and order.filled for order in step.orders)
-        for episode in decisions.episodes
-        for step in episode.steps
-    )
+    steps = chain.from_iterable(episode.steps for episode in decisions.episodes)
+    assert sum(card["sell"]) == sum(has_sold(step) for step in steps)
     assert drawn["windows"]["live"]["days"][0] == "2025-08-01"
     assert drawn["windows"]["live"]["benchmark"] is None
     assert curves(division, [])["cards"] == {}
@@ -483,15 +484,15 @@ def test_curves_of_a_fund_sum_orders_weights_and_signals(fund: Frame, board: Pat
     (division,) = load_rules(board).divisions
     given = from_plain(series, Series, "series"), from_plain(decisions, Decisions, "decisions")
     card = curves(division, [given])["cards"][series["card"]]["live"]  # type: ignore[index,call-overload]  # JSON
-    steps = [step for episode in decisions["episodes"] for step in episode["steps"]]
-    orders = Counter(
-        order["side"] if order["filled"] else "unfilled"
-        for step in steps
-        for order in step["orders"]
-    )
+    steps = list(chain.from_iterable(episode["steps"] for episode in decisions["episodes"]))
+    orders = Counter[str]()
+    for step in steps:
+        orders.update(order["side"] if order["filled"] else "unfilled" for order in step["orders"])
     assert card["orders"] == orders
     assert sum(orders.values()) > 10
-    weights = [weight for step in steps for _, weight in step["holdings"]]
+    weights = []
+    for step in steps:
+        weights += [weight for _, weight in step["holdings"]]
     assert sum(card["held"].values()) == pytest.approx(sum(weights) / len(steps), rel=1e-5)
     assert card["signals"] == {"news": {"Bullish": 3, "Bearish": 0, "Neutral": 0, "no_signal": 1}}
 

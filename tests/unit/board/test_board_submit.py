@@ -523,8 +523,9 @@ def test_known_forms_of_secrets_are_replaced_once_and_for_all(text: str, clean: 
     assert redactor.redact(clean) == (clean, ())
 
 
-def test_plain_words_are_left_alone() -> None:
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "a risk-adjusted-momentum-strategy-over-252-days",
         "the bearer of this news is momentum",
         "https://example.org/home/page and a/home/b",
@@ -532,8 +533,13 @@ def test_plain_words_are_left_alone() -> None:
         "sk-learn and sk-image",
         "AKIA",
         "",
-    ):
-        assert Redactor({"HOME": "/home/x", "LANG": "C.UTF-8"}).redact(text) == (text, ())
+    ],
+)
+def test_plain_words_are_left_alone(text: str) -> None:
+    assert Redactor({"HOME": "/home/x", "LANG": "C.UTF-8"}).redact(text) == (text, ())
+
+
+def test_the_home_folder_of_the_administrator_is_left_alone() -> None:
     assert Redactor({}, "/root").redact("in /root/x") == ("in /root/x", ())
 
 

@@ -117,7 +117,7 @@ def p_by_definition(contest: _StudentisedDifferences, agents: list[int]) -> dict
     """Eliminate the worst, and look at every pair of every set."""
     live, p_of, p = list(agents), {}, 0.0
     while len(live) > 1:
-        pairs = [(one, other) for one in live for other in live if one != other]
+        pairs = list(itertools.permutations(live, 2))
         largest, worst = max((contest.observed[one, other], one) for one, other in pairs)
         reach = np.max(
             [contest.resampled[contest.pair[one, other]] for one, other in pairs], axis=0
@@ -197,19 +197,16 @@ def test_a_day_of_several_windows_and_seeds_counts_once() -> None:
 def test_daily_returns_equal_those_of_compare(tmp_path) -> None:
     rng = np.random.default_rng(0)
     windows = {"A": ("2024-03-04", "2024-03-08"), "B": ("2024-03-06", "2024-03-10")}
-    cells = [(window, seed) for window in windows for seed in (0, 1)]
+    cells = list(itertools.product(windows, (0, 1)))
     returns = {cell: rng.normal(0, 0.01, 5) for cell in cells}
     card = make_card(dict.fromkeys(cells, 0.0), windows=windows)
     save_run(tmp_path, card, returns)
     theirs = daily_table(load_entrants([tmp_path]), cells)
     assert not isinstance(theirs, str)
-    ours = [
-        daily(
-            [str(np.datetime64(windows[window][0]) + np.timedelta64(day, "D")) for day in range(5)],
-            returns[window, seed],
-        )
-        for window, seed in cells
-    ]
+    ours = []
+    for window, seed in cells:
+        days = np.datetime64(windows[window][0]) + np.arange(5)
+        ours.append(daily([str(day) for day in days], returns[window, seed]))
     assert mean_by_day([ours], "returns")[:, 0] == pytest.approx(theirs.returns[:, 0], abs=2e-8)
 
 

@@ -192,7 +192,10 @@ def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
     )
 
 
-def test_files_that_are_no_cache_are_one_line(terminal, tmp_path):
+@pytest.mark.parametrize(
+    "command", [("list",), ("check",), ("prune", "--all")], ids=["list", "check", "prune"]
+)
+def test_files_that_are_no_cache_are_one_line(command, terminal, tmp_path):
     notes, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
     notes.write_text("buy low, sell high\n" * 99)
     with sqlite3.connect(other) as connection:
@@ -200,18 +203,14 @@ def test_files_that_are_no_cache_are_one_line(terminal, tmp_path):
     connection.close()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
-    for command in (("list",), ("check",), ("prune", "--all")):
-        assert "is no plain file; choose another file" in terminal.refusal(
-            "files", *command, tmp_path / "pipe"
-        )
-        assert "file is not a database" in terminal.refusal("files", *command, notes)
-        assert "of another application and is left as it is" in terminal.refusal(
-            "files", *command, other
-        )
-        assert "the file is empty; delete it" in terminal.refusal(
-            "files", *command, tmp_path / "empty"
-        )
-        assert "the path is empty" in terminal.refusal("files", *command, "")
+    for path, problem in (
+        (tmp_path / "pipe", "is no plain file; choose another file"),
+        (notes, "file is not a database"),
+        (other, "of another application and is left as it is"),
+        (tmp_path / "empty", "the file is empty; delete it"),
+        ("", "the path is empty"),
+    ):
+        assert problem in terminal.refusal("files", *command, path)
     assert (notes.read_text(), (tmp_path / "empty").read_bytes()) == (
         "buy low, sell high\n" * 99,
         b"",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,8 @@ def bases_of(family: str) -> list[str]:
 
 def test_each_task_is_in_one_family_which_its_config_names() -> None:
     found = families(SPECS.values())
-    counts = Counter(spec.name for family in found for spec in family.specs)
+    specs = chain.from_iterable(family.specs for family in found)
+    counts = Counter(spec.name for spec in specs)
     assert counts == Counter(SPECS.keys())
     for family in found:
         assert {spec.extra["config"]["family"] for spec in family.specs} == {family.name}
@@ -109,7 +111,7 @@ def test_a_line_has_the_family_how_many_tasks_it_has_and_its_summary(terminal: T
 
 def test_every_end_of_a_name_is_explained(terminal: Terminal) -> None:
     footer = " ".join(terminal.text("tasks").partition("Ends of names:")[2].split())
-    used = {end for name in SPECS for end in split_name(name, SUFFIXES)[1]}
+    used = set(chain.from_iterable(split_name(name, SUFFIXES)[1] for name in SPECS))
     assert len(used) == 17
     for end in used:
         assert f"{end} {SUFFIXES[end]}" in footer

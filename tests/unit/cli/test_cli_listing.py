@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import MISSING, fields, replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -120,12 +121,14 @@ def test_help_fits_one_screen_and_names_every_command(terminal: Terminal) -> Non
     assert shown == terminal.text()
     assert len(shown.splitlines()) <= 40
     named = re.split(r"[\s,]+", shown.partition("Commands (")[2])
-    for command in ["compare", "view", *COMMANDS]:
-        assert command in named
-    for command in COMMANDS:
-        assert "Usage: ktdeval" in terminal.text(command, "--help")
+    assert {"compare", "view", *COMMANDS} <= set(named)
     for name in ("model", "tasks", "windows", "seeds", "out"):
         assert f"--{name} " in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, terminal: Terminal) -> None:
+    assert "Usage: ktdeval" in terminal.text(command, "--help")
 
 
 def test_commands_are_listed_by_group_with_what_they_do(terminal: Terminal) -> None:
@@ -147,10 +150,16 @@ def test_help_of_run_shows_every_option(terminal: Terminal) -> None:
             assert field.default is False or f"[default: {field.default}]" in " ".join(
                 shown.split()
             )
-    for words in (["score"], ["card", "verify"]):
-        assert "[default:" not in terminal.text(*words, "--help"), (
-            "a command on a finished run has no defaults of a new one"
-        )
+
+
+@pytest.mark.parametrize("words", [["score"], ["card", "verify"]], ids=" ".join)
+def test_a_command_on_a_finished_run_has_no_defaults_of_a_new_one(
+    words: list[str], terminal: Terminal
+) -> None:
+    assert "[default:" not in terminal.text(*words, "--help")
+
+
+def test_the_version_is_that_of_the_package(terminal: Terminal) -> None:
     assert terminal.text("--version") == f"ktdeval {ktdeval.__version__}\n"
 
 
@@ -176,7 +185,7 @@ def test_tasks_are_listed_in_full(terminal: Terminal) -> None:
     # Its informative cells give the memory premium of each mode and the ladder.
     core = {line.split()[0] for line in terminal.text("tasks", "ktdfin_core").splitlines()[1:]}
     modes = ("memory_only", "fixed_candidate", "open_research")
-    assert core == {f"{mask}_{mode}" for mask in ("bright", "blinded") for mode in modes}
+    assert core == {f"{mask}_{mode}" for mask, mode in product(("bright", "blinded"), modes)}
 
 
 def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(
@@ -207,23 +216,28 @@ def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(
     assert "no parameters" in terminal.text("agents", "show", "react")
 
 
-def test_options_may_stand_before_or_after_show(tmp_path: Path, terminal: Terminal) -> None:
-    for kind, name in (
-        ("tasks", "bright_memory_only"),
-        ("models", "builtin/hold"),
-        ("agents", "react"),
-    ):
-        for words in (["--json", "show", name], ["show", name, "--json"]):
-            assert json.loads(terminal.text(kind, *words))["name"] == name
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("tasks", "bright_memory_only"), ("models", "builtin/hold"), ("agents", "react")],
+)
+def test_options_may_stand_before_or_after_show(kind: str, name: str, terminal: Terminal) -> None:
+    before = terminal.text(kind, "--json", "show", name)
+    after = terminal.text(kind, "show", name, "--json")
+    assert json.loads(before)["name"] == json.loads(after)["name"] == name
+
+
+def test_a_provider_and_its_models_are_shown_from_a_plugin_file(
+    tmp_path: Path, terminal: Terminal
+) -> None:
     path = tmp_path / "a_provider_of_models.py"
     hook = (
         "@hookimpl\ndef ktdeval_models(): return [Spec('house', lambda name: None, 'Models of my"
         " house')]\n"
     )
     path.write_text(f"from ktdeval.api import Spec, hookimpl\n{hook}")
-    for name in ("house", "house/any"):
-        shown = terminal.text("models", "--plugin", str(path), "show", name)
-        assert shown.startswith("house: Models of my house (plugin a_provider_of_models)")
+    shown = terminal.text("models", "--plugin", str(path), "show", "house")
+    assert shown.startswith("house: Models of my house (plugin a_provider_of_models)")
+    assert terminal.text("models", "--plugin", str(path), "show", "house/any") == shown
 
 
 def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(

@@ -95,15 +95,24 @@ def size(plugins: Plugins, behaviour: AssumedBehaviour, task: str = TASK) -> Ste
     return measured
 
 
-def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> None:
-    for behaviour, task, requests in (
+@pytest.mark.parametrize(
+    ("behaviour", "task", "requests"),
+    [
         (LOW, TASK, 2),  # the end of research, a submission
         (TYPICAL, TASK, 5),  # six calls in three turns, the end of research, a submission
         (HIGH, TASK, 16),  # twelve calls in as many turns, four submissions
         (TYPICAL, MEMORY, 1),
         (HIGH, MEMORY, 4),
-    ):
-        assert size(plugins, behaviour, task).requests == requests
+    ],
+    ids=["low", "typical", "high", "typical without research", "high without research"],
+)
+def test_a_step_is_measured_as_the_real_agent_would_ask(
+    plugins: Plugins, behaviour: Any, task: str, requests: int
+) -> None:
+    assert size(plugins, behaviour, task).requests == requests
+
+
+def test_a_step_is_measured_with_results_and_all_that_is_sent_again(plugins: Plugins) -> None:
     few, many = size(plugins, replace(HIGH, research_share=0.25)), size(plugins, HIGH)
     assert many.failed_calls == 0, "research is measured with results and not with errors"
     # three calls leave room for a remark that ends the research
@@ -308,51 +317,78 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
     unknown = plan(plugins, model="far/nameless", max_cost=1.0)
     assert unknown.left["high"].cost_usd is None
     assert "--max-cost can't be kept without a price" in unknown.warnings[0]
+
+
+@pytest.mark.parametrize("limit", [{"max_cost": 1.0}, {"max_tokens": 1000}], ids=str)
+def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"--max-.*: test/mixed makes its calls by itself, so that no limit can be kept",
+    ):
+        plan(load_plugins(["run_plugin"]), model="test/mixed", **limit)
+
+
+def test_a_model_that_makes_its_calls_by_itself_costs_what_is_given_or_is_unknown() -> None:
     stranger = load_plugins(["run_plugin"])  # it may call anybody
     assert plan(stranger, model="test/mixed").left["high"].cost_usd is None
-    for limit in ({"max_cost": 1.0}, {"max_tokens": 1000}):
-        with pytest.raises(
-            ConfigError,
-            match=r"--max-.*: test/mixed makes its calls by itself, so that no limit can be kept",
-        ):
-            plan(stranger, model="test/mixed", **limit)
     assert plan(stranger, model="test/mixed", price={"input": 1.0, "output": 1.0}).price is not None
+
+
+def test_a_model_of_this_machine_costs_nothing_and_keeps_limits(plugins: Plugins) -> None:
     own = plan(plugins, model="builtin/momentum")  # of this machine
     assert (own.protocol, own.left["high"].cost_usd, own.left["high"].input_tokens) == (
         None,
         0.0,
         0,
     )
-    for option in ({"price": {"input": 1.0, "output": 1.0}}, {"price_table": "no such file"}):
-        with pytest.raises(
-            UsageError,
-            match=r"--price(-table)?: builtin/momentum runs on .* bills nothing; leave it out",
-        ):
-            plan(plugins, model="builtin/momentum", **option)
-    # limits that it keeps
     assert plan(plugins, model="builtin/momentum", max_cost=1.0, max_tokens=1).price == own.price
 
 
-def test_episodes_side_by_side_take_as_long_as_their_longest_lane_and_a_gap_holds_over_all(
-    plugins: Plugins,
+@pytest.mark.parametrize(
+    "option",
+    [{"price": {"input": 1.0, "output": 1.0}}, {"price_table": "no such file"}],
+    ids=["price", "price_table"],
+)
+def test_no_price_is_taken_for_a_model_of_this_machine(plugins: Plugins, option: Any) -> None:
+    with pytest.raises(
+        UsageError,
+        match=r"--price(-table)?: builtin/momentum runs on .* bills nothing; leave it out",
+    ):
+        plan(plugins, model="builtin/momentum", **option)
+
+
+@pytest.mark.parametrize(("lanes", "longest"), [(1, 3), (2, 2), (50, 1)])
+def test_episodes_side_by_side_take_as_long_as_their_longest_lane(
+    plugins: Plugins, lanes: int, longest: int
 ) -> None:
     one = plan(plugins, seeds=1).left["typical"].hours
-    for lanes, longest in ((1, 3), (2, 2), (50, 1)):
-        made = plan(plugins, seeds=3, concurrency=lanes).left["typical"]
-        # what a slow machine takes for a step is in it
-        assert made.hours == pytest.approx(longest * one, rel=0.2)
+    made = plan(plugins, seeds=3, concurrency=lanes).left["typical"]
+    # what a slow machine takes for a step is in it
+    assert made.hours == pytest.approx(longest * one, rel=0.2)
+
+
+def test_a_gap_between_calls_holds_over_all_episodes(plugins: Plugins) -> None:
     made = plan(plugins, seeds=3, concurrency=50, call_gap_s=60.0).left["typical"]
     assert made.hours == pytest.approx(made.calls * 60 / 3600)
 
 
-def test_a_budget_that_would_end_the_run_is_named(plugins: Plugins) -> None:
-    for budget, warning in (
-        ({"max_cost": 0.5}, "--max-cost 0.5 would stop the run before its end, resumably"),
-        ({"max_cost": 10.0}, "--max-cost 10 might stop the run before its end, resumably"),
-        ({"max_tokens": 1000}, "--max-tokens 1000 would stop the run before its end, resumably"),
-        ({"max_hours": 0.01}, "--max-hours 0.01 would stop the run before its end, resumably"),
-    ):
-        assert plan(plugins, **budget).warnings == (warning,)
+@pytest.mark.parametrize(
+    ("budget", "warning"),
+    [
+        ({"max_cost": 0.5}, "--max-cost 0.5 would"),
+        ({"max_cost": 10.0}, "--max-cost 10 might"),
+        ({"max_tokens": 1000}, "--max-tokens 1000 would"),
+        ({"max_hours": 0.01}, "--max-hours 0.01 would"),
+    ],
+)
+def test_a_budget_that_would_end_the_run_is_named(
+    plugins: Plugins, budget: Any, warning: str
+) -> None:
+    (shown,) = plan(plugins, **budget).warnings
+    assert shown == f"{warning} stop the run before its end, resumably"
+
+
+def test_a_budget_that_suffices_is_not_mentioned(plugins: Plugins) -> None:
     assert plan(plugins, max_cost=1e9, max_tokens=10**9, max_hours=1e9).warnings == ()
 
 
@@ -423,23 +459,33 @@ def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
     )
 
 
-def test_an_existing_folder_shows_its_tool_protocol_and_whether_it_belongs_to_another_run(
-    begun: Path, plugins: Plugins
-) -> None:
+def test_an_existing_folder_shows_its_tool_protocol(begun: Path, plugins: Plugins) -> None:
     made = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), tool_protocol="auto")
     assert (made.protocol, made.warnings) == ("native", ())
-    for changed in ({"seeds": 3}, {"seeds": 1, "tool_protocol": "text"}):  # what `run` would refuse
-        other = plan(plugins, tasks=(TASK,), out=str(begun), **changed)
-        assert other.tasks[0].finished.steps == 0
-        assert other.warnings[0].startswith("the folder holds another run (task: ")
-    for changed, reason in (
+
+
+@pytest.mark.parametrize("changed", [{"seeds": 3}, {"seeds": 1, "tool_protocol": "text"}], ids=str)
+def test_steps_of_a_folder_with_another_plan_do_not_count(
+    begun: Path, plugins: Plugins, changed: Any
+) -> None:
+    other = plan(plugins, tasks=(TASK,), out=str(begun), **changed)
+    assert other.tasks[0].finished.steps == 0
+    assert other.warnings[0].startswith("the folder holds another run (task: ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
         ({"rules": "paper"}, "rules: strict; now paper"),
-        ({"metrics": ("cash_ratio",)}, "no further ones; now cash"),
-    ):
-        (warning,) = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), **changed).warnings
-        assert warning.startswith(
-            f"the folder holds another run ({'metrics: ' * ('metrics' in changed)}{reason}"
-        )
+        ({"metrics": ("cash_ratio",)}, "metrics: no further ones; now cash"),
+    ],
+    ids=["rules", "metrics"],
+)
+def test_a_folder_scored_otherwise_belongs_to_another_run(
+    begun: Path, plugins: Plugins, changed: Any, reason: str
+) -> None:
+    (warning,) = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), **changed).warnings
+    assert warning.startswith(f"the folder holds another run ({reason}")
 
 
 # ---- the command

@@ -48,9 +48,13 @@ def test_a_very_long_word_is_shown_without_its_middle(terminal: Terminal) -> Non
     assert len(refused) < 500
 
 
-def test_control_characters_of_an_argument_do_not_reach_the_terminal(terminal: Terminal) -> None:
-    for words in (["plan", "--model", "\x1b[31mred"], ["plan", "--\x1b[31mred"]):
-        assert "\x1b" not in terminal.refusal(*words)
+@pytest.mark.parametrize(
+    "words", [["--model", "\x1b[31mred"], ["--\x1b[31mred"]], ids=["a value", "an option"]
+)
+def test_control_characters_of_an_argument_do_not_reach_the_terminal(
+    words: list[str], terminal: Terminal
+) -> None:
+    assert "\x1b" not in terminal.refusal("plan", *words)
 
 
 def test_a_name_that_is_not_utf_8_is_refused_where_it_must_be_written_as_json(

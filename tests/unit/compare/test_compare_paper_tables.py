@@ -416,7 +416,11 @@ def measured(
 ) -> dict[str, Any]:
     """A card with further metrics, by episode; None is undefined."""
     for name, values in metrics.items():
-        card["metrics"][name] = {**copy.deepcopy(SELECTION_ALPHA), "formula": f"{name}/1", "unit": unit}
+        card["metrics"][name] = {
+            **copy.deepcopy(SELECTION_ALPHA),
+            "formula": f"{name}/1",
+            "unit": unit,
+        }
         for episode, value in zip(card["episodes"], values, strict=True):
             entry: dict[str, Any] = {"value": value, "n": 5}
             if value is None:

@@ -1,4 +1,5 @@
 import json
+from itertools import product
 
 import jsonschema
 import pytest
@@ -53,8 +54,7 @@ ACTIONS = st.fixed_dictionaries(
 )
 SCHEMAS = [
     action_schema(CONFIG, whole_shares=whole, shorts=shorts)
-    for whole in (True, False)
-    for shorts in (True, False)
+    for whole, shorts in product((True, False), (True, False))
 ]
 
 
@@ -230,18 +230,19 @@ def test_feedback_on_an_order_without_a_size_names_its_other_faults_too():
     )
 
 
-def test_numbers_beyond_floats_are_out_of_bounds_and_no_crash():
-    for name in ("confidence", "target_weight"):
-        text = text_of(order()).replace(f'"{name}": {order()[name]}', f'"{name}": 1e999')
-        assert problems(text) == ("schema", [(f"orders[0].{name}", "must be a number from 0 to 1")])
-    for shares in ("1e999", 10**300):
-        text = text_of(order(target_weight=None, shares=5)).replace(
-            '"shares": 5', f'"shares": {shares}'
-        )
-        assert problems(text) == (
-            "schema",
-            [("orders[0].shares", "must be a whole number from 1 to 100000000")],
-        )
+@pytest.mark.parametrize("name", ["confidence", "target_weight"])
+def test_a_share_beyond_floats_is_out_of_bounds_and_no_crash(name):
+    text = text_of(order()).replace(f'"{name}": {order()[name]}', f'"{name}": 1e999')
+    assert problems(text) == ("schema", [(f"orders[0].{name}", "must be a number from 0 to 1")])
+
+
+@pytest.mark.parametrize("shares", ["1e999", 10**300], ids=["infinite", "of 301 digits"])
+def test_a_number_of_shares_beyond_floats_is_out_of_bounds_and_no_crash(shares):
+    text = text_of(order(target_weight=None, shares=5)).replace(
+        '"shares": 5', f'"shares": {shares}'
+    )
+    problem = ("orders[0].shares", "must be a whole number from 1 to 100000000")
+    assert problems(text) == ("schema", [problem])
 
 
 def test_at_most_five_problems_are_listed():

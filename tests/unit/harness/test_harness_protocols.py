@@ -30,6 +30,7 @@ from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.strict_json import dumps_canonical, loads_strict
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
+from loops import not_empty
 from protocol_speaker import Speaker, as_text, spoken, understood
 from searching import examples
 from tables import beside, on_each_row
@@ -364,13 +365,15 @@ def test_calls_are_cut_out_of_the_text(content: str, text: str, calls: int) -> N
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_reply_without_a_call_is_unchanged_and_outcomes_keep_their_name(
-    protocol: ToolProtocol,
-) -> None:
-    for content in beside(__file__)["no_calls"][protocol]:
+def test_a_reply_without_a_call_is_unchanged(protocol: ToolProtocol) -> None:
+    for content in not_empty(beside(__file__)["no_calls"][protocol]):
         assert read(protocol, content) == Reply(content), content
-    for finish in ("refusal", "content_filter", "length"):
-        assert read(protocol, "I can't.", finish) == Reply("I can't.", finish_reason=finish)
+
+
+@pytest.mark.parametrize("finish", ["refusal", "content_filter", "length"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_outcomes_without_a_call_keep_their_name(protocol: ToolProtocol, finish: Any) -> None:
+    assert read(protocol, "I can't.", finish) == Reply("I can't.", finish_reason=finish)
 
 
 @pytest.mark.parametrize(
@@ -464,21 +467,21 @@ def test_a_draft_in_the_thoughts_is_no_call(protocol: ToolProtocol) -> None:
     assert (endless.tool_calls, endless.content, endless.finish_reason) == ((), "", "length")
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(80)
 @given(
     content=st.text(
         st.sampled_from('`{}[]"\\:, \n') | st.sampled_from("jsontolargumec<>/hik"), max_size=60
     )
 )
-def test_any_response_becomes_a_reply(content: str) -> None:
-    for protocol in PROTOCOLS:
-        reply = read(protocol, content)
-        assert (
-            reply.tool_calls
-            or reply == Reply(content)
-            or "think" in content
-            or protocol == "json_schema"
-        )
+def test_any_response_becomes_a_reply(protocol: ToolProtocol, content: str) -> None:
+    reply = read(protocol, content)
+    assert (
+        reply.tool_calls
+        or reply == Reply(content)
+        or "think" in content
+        or protocol == "json_schema"
+    )
 
 
 @pytest.mark.parametrize("mark", ["```{x ", "```", '{"tool": ', "</think> ", '```{"tool": "a"} '])

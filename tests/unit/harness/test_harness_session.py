@@ -88,11 +88,15 @@ def test_a_guarded_session_is_a_step_session():
     assert [spec.name for spec in as_session.tools] == ["look", "careless", "broken"]
     assert session.submit_tool.name == "submit_action"
     assert (session.tool_budget, session.submission_attempts) == (12, 4)
-    for name in ("tools", "submit_tool", "tool_budget", "submission_attempts"):
-        with pytest.raises(AttributeError):
-            setattr(session, name, 99)  # an agent doesn't give itself more
     session.count_failure("empty_reply")  # an agent may count what it saw
     assert session.counts.record().failures == {"empty_reply": 1}
+
+
+@pytest.mark.parametrize("name", ["tools", "submit_tool", "tool_budget", "submission_attempts"])
+def test_an_agent_can_not_give_itself_more(name):
+    session, _ = session_of()
+    with pytest.raises(AttributeError):
+        setattr(session, name, 99)
 
 
 # --- the model

@@ -163,13 +163,16 @@ def test_a_bad_argument_comes_back_as_feedback(arguments, failure, argument, exp
     assert feedback[2].startswith(expected)
 
 
-def test_numbers_too_large_and_a_key_in_two_styles_are_feedback_and_known_names_are_suggested():
-    for scale in ("1e999", 10**400):
-        assert problem(f'{{"stock_ids": ["{ONE}"], "scale": {scale}}}') == (
-            "bad_arguments",
-            "scale",
-            "a number of ordinary size",
-        )
+@pytest.mark.parametrize("scale", ["1e999", 10**400], ids=["infinite", "of 401 digits"])
+def test_a_number_beyond_floats_is_feedback(scale):
+    assert problem(f'{{"stock_ids": ["{ONE}"], "scale": {scale}}}') == (
+        "bad_arguments",
+        "scale",
+        "a number of ordinary size",
+    )
+
+
+def test_an_integer_too_large_and_a_key_in_two_styles_are_feedback_and_known_names_suggested():
     assert problem({"stock_ids": [ONE], "lookback": 10**400}) == (
         "bad_arguments",
         "lookback",
@@ -373,11 +376,13 @@ def test_a_json_tool_gets_the_object_as_the_model_wrote_it_and_may_refuse_in_wor
     )
     outcome = call(refuse, None, "{}", BRIGHT)
     assert (outcome.payload, outcome.failure) == ({"error": "no session"}, "bad_arguments")
-    for name, description in (
-        ("PMB.order.place", "Place."),
-        ("", "Place."),
-        ("a" * 65, "Place."),
-        ("place", ""),
-    ):
-        with pytest.raises(PluginError):  # no provider would take it
-            json_tool(name, description, JSON_TOOL, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [("PMB.order.place", "Place."), ("", "Place."), ("a" * 65, "Place."), ("place", "")],
+    ids=["points", "no name", "65 letters", "no description"],
+)
+def test_a_json_tool_that_no_provider_would_take_is_refused(name, description):
+    with pytest.raises(PluginError):
+        json_tool(name, description, JSON_TOOL, lambda *_: None)

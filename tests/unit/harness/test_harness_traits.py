@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_traits_of_another_record_are_an_error(
 
 
 def test_each_trait_has_a_default_and_words() -> None:
-    fields = [field for _, record in RECORDS for field in dataclasses.fields(record)]
+    fields = list(chain.from_iterable(dataclasses.fields(record) for _, record in RECORDS))
     assert [field.name for field in fields if len(field.metadata["help"]) < 20] == []
 
 

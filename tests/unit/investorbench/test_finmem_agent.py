@@ -4,6 +4,7 @@ credits, and does without.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -169,9 +170,8 @@ def test_named_memories_are_credited_by_the_outcome_after_the_look_back(
     # on another layer
     assert ends == ["model", "fallback", "fallback", "fallback", "fallback"]
     assert memory["memory"]["counts"].get("credited", 0) == credited
-    named = next(
-        one for layer in ("short", "mid") for one in held(memory, layer) if one["id"] == "M1"
-    )
+    memories = [*held(memory, "short"), *held(memory, "mid")]
+    named = next(one for one in memories if one["id"] == "M1")
     expected = (50 * 0.92**3 + (18 if nav > 100 else -18 if nav < 100 else 0)) * 0.92**2
     assert named["importance"] == pytest.approx(expected)
     made = (
@@ -308,7 +308,8 @@ def test_long_documents_are_summarised_by_the_model_where_that_is_wanted() -> No
         .messages[0]
         .content.startswith("Summarise this news in at most 40 characters")
     )
-    texts = [one["text"] for layer in memory["memory"]["layers"].values() for one in layer]
+    memories = itertools.chain.from_iterable(memory["memory"]["layers"].values())
+    texts = [one["text"] for one in memories]
     assert "day_+0, news: In brief: it rains." in texts
     assert "day_+0, annual report: short" in texts
     # the call failed, and nothing is made up
@@ -453,10 +454,6 @@ def test_the_account_takes_over_where_the_labels_end() -> None:
     for step in (1, 2):
         memory = agent.decide(observation(step, nav=600.0), Session("x"), memory).memory  # type: ignore[arg-type]
     # 600 of 500: what was named on the last day of the warm-up is credited with a gain
-    (named,) = (
-        one
-        for layer in ("short", "mid")
-        for one in memory["memory"]["layers"][layer]
-        if one["id"] == "M5"
-    )
+    layers = memory["memory"]["layers"]
+    (named,) = (one for one in (*layers["short"], *layers["mid"]) if one["id"] == "M5")
     assert named["count"] == 1

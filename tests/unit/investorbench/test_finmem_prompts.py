@@ -263,7 +263,9 @@ def test_the_model_concludes_from_outcomes_once_they_are_known() -> None:
     days = [shown_day(step, ONE) for step in range(6)]
     sessions = asked(*days, conclusion="Buy on rain.")
     # the look-back of this set is three steps
-    roles = [[request.role for request in session.asked] for session in sessions]
+    roles = []
+    for session in sessions:
+        roles.append([request.role for request in session.asked])
     assert roles == [["finmem"]] * 3 + [["reflection", "finmem"]] * 3
     question = sessions[3].asked[0].messages[1].content.partition("# Looking back")[2]
     moved = "the price of MSFT changed by +3.03 %, the NAV changed by +3.00 %."

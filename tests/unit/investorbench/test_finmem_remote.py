@@ -157,7 +157,7 @@ def vectors(first: int = 0, failures: int = 0) -> Callable[[Any], Prepared]:
 
 def texts(server: PreparedServer) -> list[str]:
     """What it was sent."""
-    return [text for body in server.bodies for text in body["input"]]
+    return list(itertools.chain.from_iterable(body["input"] for body in server.bodies))
 
 
 def words(server: PreparedServer, out: Path) -> tuple[Any, ...]:

@@ -145,11 +145,10 @@ def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:
             rows = np.flatnonzero(np.isfinite(closes))
             row = int(np.searchsorted(rows, market.day_index(item.published_at.date().isoformat())))
             if row + 1 < len(rows):
-                kinds = [
-                    kind
-                    for kind, words in WORDS.items()
-                    if any(word in item.text for word in words)
-                ]
+                kinds = []
+                for kind, words in WORDS.items():
+                    if any(word in item.text for word in words):
+                        kinds.append(kind)
                 kind = kinds[0] if kinds else "talk"
                 returns[kind].append(float(np.log(closes[rows[row + 1]] / closes[rows[row]])))
     return {kind: np.array(values) for kind, values in returns.items()}
@@ -493,10 +492,9 @@ def test_averages_of_table_2_are_of_three_stocks_not_of_all_seven(text: list[str
         for line in text
         if line.startswith("Model Buy & Hold") and "Llama-3.1-8B-Instruct\t" in line
     )
-    columns = [
-        [float(number) for number in re.findall(r"-?\d+\.\d{3}", cell)]
-        for cell in line.split("\t")[1:]
-    ]
+    columns = []
+    for cell in line.split("\t")[1:]:
+        columns.append([float(number) for number in re.findall(r"-?\d+\.\d{3}", cell)])
     tesla, apple, nio, average = (columns[index] for index in (0, 4, 8, 12))
     assert len(average) == 13  # Buy & Hold and twelve models
     assert [round((a + b + c) / 3, 3) for a, b, c in zip(tesla, apple, nio, strict=True)] == average

@@ -227,10 +227,11 @@ PANEL = {  # task -> model -> CR, SR, AV, MDD
 
 
 def planted_panel(folder: Path, panel: Mapping[str, Mapping[str, Values]]) -> list[Path]:
-    return [
-        plant(folder / f"{task}-{number}.json", model, {0: values}, task=task)
-        for task, models in panel.items() for number, (model, values) in enumerate(models.items())
-    ]  # fmt: skip
+    cards = []
+    for task, models in panel.items():
+        for number, (model, values) in enumerate(models.items()):
+            cards.append(plant(folder / f"{task}-{number}.json", model, {0: values}, task=task))
+    return cards
 
 
 def test_classes_in_per_cent_of_buy_and_hold_worked_by_hand_and_by_pandas(tmp_path: Path) -> None:
@@ -244,10 +245,10 @@ def test_classes_in_per_cent_of_buy_and_hold_worked_by_hand_and_by_pandas(tmp_pa
     assert [sizes["<= 10B"][name] for name in FIGURES] == pytest.approx(
         [-25.0, -100 * 0.5 / 0.75, 25.0, 25.0]
     )
-    frame = pd.DataFrame(
-        [(task, model, *v) for task, each in PANEL.items() for model, v in each.items()],
-        columns=["t", "m", *FIGURES],
-    )
+    figures = []
+    for task, models in PANEL.items():
+        figures += [(task, model, *values) for model, values in models.items()]
+    frame = pd.DataFrame(figures, columns=["t", "m", *FIGURES])
     held = frame[frame.m == HOLD][list(FIGURES)].mean()
     opened = frame[frame.m.str.startswith("b/")][list(FIGURES)].mean()
     assert [types["open_source"][name] for name in FIGURES] == pytest.approx(
@@ -276,13 +277,10 @@ def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(
     paths, scaled = cards
     base = table(*paths)
     assert table(*(paths[number] for number in order)) == base
+    figures = {(row["task"], row["model"]): row for row in base}
     for row in scaled:
-        row |= {
-            name: scale * other[name]
-            for name in FIGURES
-            for other in base
-            if (other["task"], other["model"]) == (row["task"], row["model"])
-        }
+        unscaled = figures[row["task"], row["model"]]
+        row |= {name: scale * unscaled[name] for name in FIGURES}
     for by in ("type", "size"):
         for one, two in zip(class_rows(base, by), class_rows(scaled, by), strict=True):
             assert [one[name] for name in FIGURES] == pytest.approx(

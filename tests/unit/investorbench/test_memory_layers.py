@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -42,11 +43,11 @@ def one(importance: float, age: int = 0, count: int = 0, text: str = "x") -> Mem
 
 def where(held: LayeredMemory) -> dict[str, tuple[float, int]]:
     """Importance and age of what is left, by layer."""
-    return {
-        layer: (round(memory.importance, 3), memory.age)
-        for layer, memories in held.state.layers.items()
-        for memory in memories
-    }
+    left = {}
+    for layer, memories in held.state.layers.items():
+        for memory in memories:
+            left[layer] = (round(memory.importance, 3), memory.age)
+    return left
 
 
 def test_recency_halves_as_worked_out() -> None:
@@ -95,11 +96,8 @@ def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -
     for number in range(20):
         for either in (held, layered):
             either.add(("short", "mid", "long")[number % 3], f"weather report {number}")  # type: ignore[arg-type]
-    drawn = {
-        memory.id: memory.importance
-        for memories in layered.state.layers.values()
-        for memory in memories
-    }
+    memories = itertools.chain.from_iterable(layered.state.layers.values())
+    drawn = {memory.id: memory.importance for memory in memories}
     assert {memory.id: memory.importance * 10 for memory in held.state.layers["stream"]} == drawn
     held.end_step(700)  # .995^700 = .03
     assert [memory.age for memory in held.state.layers["stream"]] == [700] * 20

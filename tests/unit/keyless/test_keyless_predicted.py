@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -119,14 +119,10 @@ def test_a_name_that_was_not_predicted_is_found_in_the_transcript(
 def test_trades_are_the_same_under_every_mask(traded: Path, market: Path, tmp_path: Path) -> None:
     bright = run(tmp_path / "bright", market, task="bright_open_research")
     ledgers = [load_ledger(episodes(each)[0] / "ledger.parquet").steps for each in (traded, bright)]
-    fills = [
-        [
-            (order.code, order.filled_shares, order.price_ticks)
-            for step in steps
-            for order in step.orders
-        ]
-        for steps in ledgers
-    ]
+    fills = []
+    for steps in ledgers:
+        orders = chain.from_iterable(step.orders for step in steps)
+        fills.append([(order.code, order.filled_shares, order.price_ticks) for order in orders])
     assert fills[0] == fills[1]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import permutations
+from itertools import chain, permutations, product
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from alias_play import MODELS, PLUGINS, cut, ledger, model_of, played, twins
 from board_ranks import entry, make_board, ranked_tables
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.keyless import replaced, standing
+from ktdeval.market import MarketSnapshot
 from ktdeval.values.tie_breaking import first_of, grouped, places
 from ktdeval_agents.by_asset import ByAssetAgent
 from ktdeval_board.ranking.head_to_head import MOST_PAIRED, paired_cards
@@ -144,30 +145,28 @@ def test_equal_holdings_give_way_all_or_none() -> None:
 # ---- ledgers under permuted aliases
 
 
+@pytest.mark.parametrize("market", [TWINS, SINGLES], ids=["twins", "singles"])
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_ledger_is_the_same_under_all_aliases_and_masks(name: str, mode: str) -> None:
+def test_a_ledger_is_the_same_under_all_aliases_and_masks(
+    name: str, mode: str, market: MarketSnapshot
+) -> None:
     model = model_of(name)
-    for market in (TWINS, SINGLES):
-        first = ledger(played(f"bright_{mode}", model, market, key=0))
-        others = [(mask, key) for mask in MASKS for key in (1, 2) if (mask, key) != ("bright", 0)]
-        assert [
-            pair
-            for pair in others
-            if ledger(played(f"{pair[0]}_{mode}", model, market, pair[1])) != first
-        ] == []
+    first = ledger(played(f"bright_{mode}", model, market, key=0))
+    for mask, key in product(MASKS, (1, 2)):
+        other = ledger(played(f"{mask}_{mode}", model, market, key))
+        assert other == first, (mask, key)
 
 
+@pytest.mark.parametrize("task", ["blinded_open_research", "bright_fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_market_that_ends_with_the_window_and_lacks_later_names_gives_the_same_ledger(
-    name: str,
+    name: str, task: str
 ) -> None:
     model, shorter = model_of(name), cut(TWINS)
     assert (len(shorter.days), len(shorter.codes)) < (len(TWINS.days), len(TWINS.codes))
-    for task in ("blinded_open_research", "bright_fixed_candidate"):
-        assert ledger(played(task, model, shorter, key=3)) == ledger(
-            played(task, model, TWINS, key=4)
-        )
+    short = ledger(played(task, model, shorter, key=3))
+    assert short == ledger(played(task, model, TWINS, key=4))
 
 
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
@@ -182,21 +181,12 @@ def test_a_rebased_task_has_one_ledger_for_all_aliases(name: str, mode: str) -> 
 
 def test_these_ledgers_have_trades_of_twins() -> None:
     """Otherwise the tests above would show nothing."""
-    paired = {
-        one
-        for one in range(len(TWINS.codes))
-        for other in range(len(TWINS.codes))
-        if one != other and is_twin(one, other)
-    }
+    paired = {one for one, other in permutations(range(len(TWINS.codes)), 2) if is_twin(one, other)}
     traded: dict[str, int] = {}
     for name in MODELS:
         records = played("blinded_fixed_candidate", model_of(name), TWINS, key=1)
-        codes = [
-            order.code
-            for step in records
-            for order in step.orders
-            if order.filled_shares and order.code
-        ]
+        orders = chain.from_iterable(step.orders for step in records)
+        codes = [order.code for order in orders if order.filled_shares and order.code]
         traded[name] = sum(TWINS.asset_index[code] in paired for code in codes)
     assert {name for name, count in traded.items() if not count} == {"builtin/hold"}
 
@@ -251,13 +241,15 @@ def test_asking_asset_by_asset_has_one_ledger(name: str) -> None:
     assert others == [first, first]
 
 
-def test_where_labels_are_all_that_is_shown_only_random_trades_and_by_the_labels() -> None:
+@pytest.mark.parametrize("name", MODELS)
+def test_where_labels_are_all_that_is_shown_only_random_trades_and_by_the_labels(
+    name: str,
+) -> None:
     """The one exception: in memory_only there is no figure to draw by."""
-    for name in MODELS:
-        one, other = (
-            ledger(played("blinded_memory_only", model_of(name), SINGLES, key)) for key in (1, 2)
-        )
-        assert (one != other) == (name == "builtin/random"), name
+    one, other = (
+        ledger(played("blinded_memory_only", model_of(name), SINGLES, key)) for key in (1, 2)
+    )
+    assert (one != other) == (name == "builtin/random")
 
 
 # ---- boards

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,9 @@ def test_a_random_buy_is_on_average_an_equal_part_of_the_account(count: int, par
 
 def test_a_random_trader_keeps_the_weight_that_it_is_given() -> None:
     given_weight = make_builtin("random", RandomParams(largest_weight=0.08, max_buys=3))
-    bought = [order for seed in range(20) for order in orders(given_weight, shown(assets(4)), seed)]
+    bought = list(
+        chain.from_iterable(orders(given_weight, shown(assets(4)), seed) for seed in range(20))
+    )
     assert bought
     assert max(each["target_weight"] for each in bought) <= 0.08
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from paths import REPOSITORY
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")
-TASKS = [f"{mask}_{mode}" for mask in MASKS for mode in MODES]
+TASKS = [f"{mask}_{mode}" for mask, mode in product(MASKS, MODES)]
 MARKET = small_market()
 PLUGINS = load_plugins()
 ACCOUNT = Account(
@@ -96,10 +97,9 @@ def shown_at(scene: KtdfinScene, step: int, account: Account) -> dict[str, Any]:
 
 
 def test_the_twelve_tasks_are_found_with_their_mask_and_mode() -> None:
-    assert sorted(PLUGINS.resolve_tasks(["ktdfin"])) == sorted(TASKS)
-    for name in TASKS:
-        task = PLUGINS.make_task(name)
-        assert f"{task.mask}_{task.mode}" == name
+    tasks = {name: PLUGINS.make_task(name) for name in PLUGINS.resolve_tasks(["ktdfin"])}
+    assert sorted(tasks) == sorted(TASKS)
+    assert [name for name in TASKS if name != f"{tasks[name].mask}_{tasks[name].mode}"] == []
 
 
 def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
@@ -287,10 +287,9 @@ def test_candidates_leave_out_suspended_limit_up_and_non_member_names() -> None:
 
 def test_holdings_outside_the_candidates_get_the_same_table() -> None:
     _, state = observed("blinded_fixed_candidate")
-    parts = ("candidates", "holdings", "positions")
-    candidates, holdings, positions = (
-        {row["stock_id"] for row in rows(state[part])} for part in parts
-    )
+    candidates = {row["stock_id"] for row in rows(state["candidates"])}
+    holdings = {row["stock_id"] for row in rows(state["holdings"])}
+    positions = {row["stock_id"] for row in rows(state["positions"])}
     assert state["holdings"]["columns"] == state["candidates"]["columns"]
     assert positions <= candidates | holdings
     assert not candidates & holdings
@@ -299,10 +298,10 @@ def test_holdings_outside_the_candidates_get_the_same_table() -> None:
 def test_numbers_are_equal_under_all_masks() -> None:
     def numbers(mask: str) -> list[Any]:
         _, state = observed(f"{mask}_fixed_candidate")
-        return sorted(
-            [cell for cell in row if not isinstance(cell, str)]
-            for row in state["candidates"]["rows"]
-        )
+        figures = []
+        for row in state["candidates"]["rows"]:
+            figures.append([cell for cell in row if not isinstance(cell, str)])
+        return sorted(figures)
 
     assert (
         numbers("bright") == numbers("stock_blind") == numbers("date_blind") == numbers("blinded")
@@ -403,13 +402,15 @@ def test_rebased_tasks_show_no_exact_figure_of_a_market_in_prompt_or_tools(mode:
         model = Overheard("momentum")
         episode = Play(PLUGINS.make_task(task), model, MARKET)
         records = episode.run(8)
-        assert any(order.status == "filled" for record in records for order in record.orders)
-        texts = [
-            block
-            for text in model.texts
-            for block in re.findall(r"```json\n(.*)\n```", text) or [text]
-            if block[:1] == "{"
-        ]
+        orders = chain.from_iterable(record.orders for record in records)
+        assert any(order.status == "filled" for order in orders)
+        texts = []
+        for text in model.texts:
+            texts += [
+                block
+                for block in re.findall(r"```json\n(.*)\n```", text) or [text]
+                if block[:1] == "{"
+            ]
         # what a model may ask that looks for prices: a lot, all it holds, each figure of many
         if mode == "open_research":
             session = episode.session(8)[1]
@@ -473,8 +474,9 @@ def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:
         "fallback",
         "error",
     }
-    assert len({kind for record in records for kind in record.failures}) >= 8
-    assert any(order.status == "filled" for record in records for order in record.orders)
+    assert len(set(chain.from_iterable(record.failures for record in records))) >= 8
+    orders = chain.from_iterable(record.orders for record in records)
+    assert any(order.status == "filled" for order in orders)
     assert sum(record.unmask_attempts for record in records) > 0
 
 

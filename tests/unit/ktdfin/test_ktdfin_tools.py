@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 from typing import Any, get_args
 
 import numpy as np
@@ -128,10 +129,9 @@ def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
         & np.isfinite(context.dims["RV_60"])
     )
     count = pool.sum() - 1
-    ranks = [
-        np.array([(values[pool] < value).sum() for value in values]) / count
-        for values in (context.dims["MOM_12_1"], -context.dims["RV_60"])
-    ]
+    ranks = []
+    for values in (context.dims["MOM_12_1"], -context.dims["RV_60"]):
+        ranks.append(np.array([(values[pool] < value).sum() for value in values]) / count)
     score = np.where(pool, (ranks[0] + ranks[1]) / 2, -1)
     shown = rows(
         ask("screen_candidates", {"factors": ["MOM_12_1", "-RV_60"], "k": 3})["candidates"]
@@ -417,13 +417,16 @@ def test_a_mask_shows_the_same_documents_under_handles_and_never_matches_what_it
         rows(search(mask, query="dividend", lookback=60, limit=50)["documents"])
         for mask in ("bright", "blinded")
     )
-    found = [{context_of(mask, MARKET_WITH_NEWS)[1].parse_document(one["document_id"]) for one in shown}
-             for mask, shown in (("bright", bright), ("blinded", blinded))]  # fmt: skip
+    found = []
+    for mask, shown in (("bright", bright), ("blinded", blinded)):
+        lens = context_of(mask, MARKET_WITH_NEWS)[1]
+        found.append({lens.parse_document(one["document_id"]) for one in shown})
     assert found[0] == found[1] != set()
     # no handle is of two masks
     assert {one["document_id"] for one in bright}.isdisjoint(one["document_id"] for one in blinded)
     assert all(re.fullmatch(r"day_[+-]\d+", one["day"]) for one in blinded)
-    assert all(re.fullmatch(r"asset_\d{4}", asset) for one in blinded for asset in one["stock_ids"])
+    stock_ids = chain.from_iterable(one["stock_ids"] for one in blinded)
+    assert all(re.fullmatch(r"asset_\d{4}", asset) for asset in stock_ids)
     names = [
         MARKET_WITH_NEWS.names[0],
         MARKET_WITH_NEWS.codes[0][:6],

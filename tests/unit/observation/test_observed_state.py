@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -72,10 +73,12 @@ def entries_of(state: ObservedState) -> list[Any]:
         *state.documents,
         *state.last_orders,
         *state.outcomes.values(),
-        *(bar for bars in state.history.values() for bar in bars),
+        *chain.from_iterable(state.history.values()),
     ]
     labels = [state.day, *state.universe, *state.prices, *state.history]
-    fields = [[getattr(entry, name) for name in entry.__slots__] for entry in entries]
+    fields = []
+    for entry in entries:
+        fields.append([getattr(entry, name) for name in entry.__slots__])
     return [state.values, fields, labels]
 
 

@@ -62,9 +62,9 @@ def test_labels_are_normalised_by_the_configurations():
 
 
 def test_each_exception_has_a_reason_and_differs_from_the_published_value():
-    changed = (
-        (recipe, *change) for recipe in recipes().values() for change in recipe.changed.items()
-    )
+    changed = []
+    for recipe in recipes().values():
+        changed += [(recipe, *change) for change in recipe.changed.items()]
     for recipe, name, change in not_empty(changed):
         assert change.why
         assert change.value != {**recipe.defaults, **recipe.published}.get(name)
@@ -72,11 +72,9 @@ def test_each_exception_has_a_reason_and_differs_from_the_published_value():
 
 def test_no_number_is_text():
     """PyYAML reads `1e-3` as text; a learning rate of text fails far from here."""
-    values = [
-        pair
-        for recipe in recipes().values()
-        for pair in {**recipe.parameters, **recipe.fit}.items()
-    ]
+    values = []
+    for recipe in recipes().values():
+        values += [*recipe.parameters.items(), *recipe.fit.items()]
     for name, value in not_empty((name, value) for name, value in values if isinstance(value, str)):
         with pytest.raises(ValueError, match="could not convert"):
             float(value)

@@ -106,9 +106,9 @@ def test_an_ensemble_that_can_not_be_applied_is_refused(members, message, tmp_pa
         load(recipes()["doubleensemble"], tmp_path)
 
 
-def test_samples_of_another_layout_are_refused(tmp_path):
+@pytest.mark.parametrize("shape", [(4, 540), (9,), (4, 20, 9)])
+def test_samples_of_another_layout_are_refused(shape, tmp_path):
     save(trained("linear").model, recipes()["linear"], tmp_path)
     predictor = load(recipes()["linear"], tmp_path)
-    for wrong in (np.zeros((4, 540)), np.zeros(9), np.zeros((4, 20, 9))):
-        with pytest.raises(DataError, match=r"qlib/linear scores samples of shape \[N, 9\]"):
-            predictor.predict(wrong)
+    with pytest.raises(DataError, match=r"qlib/linear scores samples of shape \[N, 9\]"):
+        predictor.predict(np.zeros(shape))

@@ -144,19 +144,18 @@ def test_pairs_are_windows_and_seeds_are_averaged_within() -> None:
     assert (effect.interval.low, effect.interval.high) == pytest.approx((0.3 - half, 0.3 + half))
 
 
-def test_if_windows_give_no_interval_steps_do() -> None:
-    """One window, windows that agree, or none in common."""
-    for windows in (["W1"], ["W1", "W2"]):
-        effect = less(
-            *(
-                [episode(mask, window, n) for window in windows]
-                for mask, n in (("bright", 10), ("blinded", 0))
-            )
-        )
-        assert (effect.value, effect.pairs) == (0.5, 0)
-        assert effect.interval == newcombe(
-            (10 * len(windows), 20 * len(windows)), (0, 20 * len(windows))
-        )
+@pytest.mark.parametrize("windows", [["W1"], ["W1", "W2"]], ids=["one", "two that agree"])
+def test_if_windows_give_no_interval_steps_do(windows: list[str]) -> None:
+    effect = less(
+        [episode("bright", window, 10) for window in windows],
+        [episode("blinded", window, 0) for window in windows],
+    )
+    steps = 20 * len(windows)
+    assert (effect.value, effect.pairs) == (0.5, 0)
+    assert effect.interval == newcombe((steps // 2, steps), (0, steps))
+
+
+def test_without_common_windows_there_are_no_pairs_and_without_steps_no_difference() -> None:
     assert less([episode("bright", "W1", 10)], [episode("blinded", "W2", 0)]).pairs == 0
     assert (
         difference([episode("bright", "W1", 0, steps=0)], [episode("blinded", "W2", 0)], "company")
@@ -166,13 +165,10 @@ def test_if_windows_give_no_interval_steps_do() -> None:
 
 def test_windows_that_share_days_widen_the_interval() -> None:
     def width(spans: dict[str, tuple[str, str]]) -> float:
-        sides = [
-            [
-                replace(episode(mask, window, n), span=spans[window])
-                for window, n in zip(("W1", "W2", "W3"), named, strict=True)
-            ]
-            for mask, named in (("bright", (6, 8, 10)), ("blinded", (2, 2, 2)))
-        ]
+        sides = []
+        for mask, named in (("bright", (6, 8, 10)), ("blinded", (2, 2, 2))):
+            counts = zip(("W1", "W2", "W3"), named, strict=True)
+            sides.append([replace(episode(mask, w, n), span=spans[w]) for w, n in counts])
         interval = less(*sides).interval
         return interval.high - interval.low  # type: ignore[operator]
 
@@ -189,13 +185,11 @@ def planted(
 ) -> dict[str, list[EpisodeCounts]]:
     """Episodes whose windows differ in how much they tempt a model to tell stories."""
     tempting = rng.beta(8, 8, windows) * 2
-    return {
-        mask: [
-            episode(mask, f"W{number + 1}", int(rng.binomial(20, min(1.0, rate * each))))
-            for number, each in enumerate(tempting)
-        ]
-        for mask, rate in rates.items()
-    }
+    by_mask = {}
+    for mask, rate in rates.items():
+        named = rng.binomial(20, np.minimum(1.0, rate * tempting))
+        by_mask[mask] = [episode(mask, f"W{number + 1}", int(n)) for number, n in enumerate(named)]
+    return by_mask
 
 
 def test_the_interval_covers_the_true_difference() -> None:
@@ -233,10 +227,9 @@ def test_appendix_a_is_distinguished_from_contradicting_results() -> None:
 
 
 def test_four_masks_give_a_factorial_and_fewer_do_not() -> None:
-    by_mask = {
-        mask: [episode(mask, window, named + shift) for window, shift in (("W1", 0), ("W2", 2))]
-        for mask, named in (("bright", 12), ("stock_blind", 2), ("date_blind", 10), ("blinded", 4))
-    }
+    by_mask = {}
+    for mask, named in (("bright", 12), ("stock_blind", 2), ("date_blind", 10), ("blinded", 4)):
+        by_mask[mask] = [episode(mask, "W1", named), episode(mask, "W2", named + 2)]
     rows = {row.effect: row for row in factorial_effects(by_mask) if row.row == "stock"}
     # Stock in sight: (12 - 2 + 10 - 4) / 2 of 20 steps; date in sight: (12 - 10 + 2 - 4) / 2.
     values = [rows[name].value for name in ("stock_effect", "date_effect", "memory_premium")]

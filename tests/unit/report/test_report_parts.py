@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import astuple, replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -298,9 +299,8 @@ def test_the_benchmark_and_not_the_agent_chooses_the_windows(tmp_path: Path) -> 
 
 
 def grid(rng: np.random.Generator, seeds: int = 2) -> Mapping[tuple[str, int], float]:
-    return {
-        (name, seed): float(rng.normal(0, 0.1)) for name in list(APART)[:7] for seed in range(seeds)
-    }
+    cells = product(list(APART)[:7], range(seeds))
+    return {cell: float(rng.normal(0, 0.1)) for cell in cells}
 
 
 def test_effects_match_the_effects_command(tmp_path: Path) -> None:
@@ -458,11 +458,8 @@ def test_labels_distinguish_cards(tmp_path: Path) -> None:
 def facts(shown: dict[str, Any]) -> dict[str, str]:
     """What the page of one card says of it, by name."""
     page = Page(make_report([Evaluation(Path(__file__), typed(shown))], ReportPageOptions()).html)
-    return {
-        row[0]: row[1]
-        for table in ("What was evaluated", "Activity and failures")
-        for row in page.table(table)
-    }
+    rows = [*page.table("What was evaluated"), *page.table("Activity and failures")]
+    return {row[0]: row[1] for row in rows}
 
 
 def test_cost_calls_and_drift_are_given_in_words() -> None:
@@ -513,11 +510,10 @@ def test_unknown_and_missing_values_are_not_shown_as_zero() -> None:
 
 
 def cells(table: list[list[float]]) -> dict[tuple[str, int], float | None]:
-    return {
-        (f"W{row}", seed): value
-        for row, line in enumerate(table)
-        for seed, value in enumerate(line)
-    }
+    by_cell = {}
+    for row, line in enumerate(table):
+        by_cell |= {(f"W{row}", seed): value for seed, value in enumerate(line)}
+    return by_cell
 
 
 @pytest.mark.parametrize(

@@ -274,19 +274,28 @@ def test_no_interval_comes_with_a_reason(
         assert json.loads(json.dumps(ends.to_json(), allow_nan=False))["reason"] == reason
 
 
-def test_an_interval_is_two_finite_ends_or_a_reason() -> None:
-    assert interval("max_drawdown", 0.05 * (np.arange(60) == 30)).reason is None, (
-        "a single move is a drawdown"
-    )
-    for low, high, reason in (
+def test_a_single_move_is_a_drawdown_with_an_interval() -> None:
+    assert interval("max_drawdown", 0.05 * (np.arange(60) == 30)).reason is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "reason"),
+    [
         (1.0, None, None),
         (None, None, None),
         (2.0, 1.0, None),
         (0.0, math.inf, None),
         (0.0, 1.0, "why"),
-    ):
-        with pytest.raises(ValueError, match="interval"):
-            Interval(low, high, 0.95, "kind", 3, reason=reason)
+    ],
+)
+def test_an_interval_is_two_finite_ends_or_a_reason(
+    low: float | None, high: float | None, reason: str | None
+) -> None:
+    with pytest.raises(ValueError, match="interval"):
+        Interval(low, high, 0.95, "kind", 3, reason=reason)
+
+
+def test_an_interval_without_ends_keeps_its_reason_where_it_is_transformed() -> None:
     assert no_interval("why", 3).transformed(math.exp) == no_interval("why", 3)
 
 

@@ -166,9 +166,9 @@ def test_a_name_that_opens_limit_up_or_has_left_the_index_is_not_added_to() -> N
     held = {asset: Position(1_000) for asset in range(4)}
     moves = StepMoves(entries=(), adds=(0.02, 0.02, 0.02, 0.02), trims=(), names_after=4)
     traders = _RandomTrader(tape.day(4), CONFIG, moves, np.random.default_rng(0), 50)
-    bought = {
-        order.asset for path in range(50) for order in traders.orders(path, held, 100_000_000)
-    }
+    bought = set()
+    for path in range(50):
+        bought |= {order.asset for order in traders.orders(path, held, 100_000_000)}
     assert bought == {2, 3}
 
 
@@ -221,17 +221,24 @@ def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(
     assert json.loads(json.dumps(envelope.to_json(), allow_nan=False))["paths"] == 40
 
 
-def test_an_agent_that_did_nothing_has_no_rank_and_one_traded_day_is_enough() -> None:
-    for rows, reason in (
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
         (ROWS, "no order was filled"),
         (range(5, 5), "no steps"),
         (range(5, 6), "no order was filled"),
-    ):
-        envelope = random_envelope(play(MARKET, lambda account, row: (), rows), MARKET, CONFIG, FEW)
-        assert (envelope.rank, envelope.p_value, envelope.reason) == (None, None, reason)
-        assert (envelope.bands == 1_000_000).all()
-        assert json.dumps(envelope.to_json(), allow_nan=False)
-        assert envelope.agent.names == envelope.agent.turnover == 0
+    ],
+    ids=["an episode", "no step", "one step"],
+)
+def test_an_agent_that_did_nothing_has_no_rank(rows: range, reason: str) -> None:
+    envelope = random_envelope(play(MARKET, lambda account, row: (), rows), MARKET, CONFIG, FEW)
+    assert (envelope.rank, envelope.p_value, envelope.reason) == (None, None, reason)
+    assert (envelope.bands == 1_000_000).all()
+    assert json.dumps(envelope.to_json(), allow_nan=False)
+    assert envelope.agent.names == envelope.agent.turnover == 0
+
+
+def test_one_traded_day_is_enough_for_a_rank() -> None:
     one_day = play(MARKET, buy_once(1, 2), ROWS[:1])
     envelope = random_envelope(one_day, MARKET, CONFIG, FEW)
     assert envelope.rank is not None

@@ -40,34 +40,48 @@ FOUND = SharpeMoments(1250, 2.5 / math.sqrt(250), -3.0, 10.0)
 VARIANCE = 0.5 / 250
 
 
-def test_the_worked_numbers_of_the_papers() -> None:
+def test_the_best_sharpe_ratio_of_100_trials_is_that_of_the_paper() -> None:
     assert expected_best_sharpe(100, VARIANCE) == pytest.approx(0.1132, abs=5e-5)
-    for shape, trials, value in (
+
+
+@pytest.mark.parametrize(
+    ("shape", "trials", "value"),
+    [
         (FOUND, 100, 0.9004),
         (FOUND, 46, 0.9505),
         (SharpeMoments(1250, 2.5 / math.sqrt(250)), 88, 0.9505),
-    ):
-        assert probabilistic_sharpe(shape, expected_best_sharpe(trials, VARIANCE)) == pytest.approx(
-            value, abs=5e-5
-        )
+    ],
+    ids=["100 trials", "46 trials", "88 trials of normal returns"],
+)
+def test_deflated_sharpe_ratios_are_those_of_the_paper(
+    shape: SharpeMoments, trials: int, value: float
+) -> None:
+    best = expected_best_sharpe(trials, VARIANCE)
+    assert probabilistic_sharpe(shape, best) == pytest.approx(value, abs=5e-5)
+
+
+def test_probabilistic_sharpe_ratios_are_those_of_the_paper() -> None:
     # Bailey and López de Prado (2012): 24 monthly returns, Sharpe ratio 0.458, skewness -2.448,
     # kurtosis 10.164.
     assert probabilistic_sharpe(SharpeMoments(24, 0.458)) == pytest.approx(0.982, abs=5e-4)
     assert probabilistic_sharpe(SharpeMoments(24, 0.458, -2.448, 10.164)) == pytest.approx(
         0.913, abs=5e-4
     )
-    # An annualised Sharpe ratio of 2 against 1, at 95 %.
-    for periods, skew, kurtosis, years in (
-        (250, 0, 3, 2.73),
-        (52, 0, 3, 2.83),
-        (12, 0, 3, 3.24),
-        (12, -0.72, 5.78, 4.99),
-    ):
-        days = minimum_track_record(
-            SharpeMoments(0, 2 / math.sqrt(periods), skew, kurtosis), 1 / math.sqrt(periods)
-        )
-        assert days is not None
-        assert days / periods == pytest.approx(years, abs=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("periods", "skew", "kurtosis", "years"),
+    [(250, 0, 3, 2.73), (52, 0, 3, 2.83), (12, 0, 3, 3.24), (12, -0.72, 5.78, 4.99)],
+    ids=["daily", "weekly", "monthly", "monthly, not normal"],
+)
+def test_minimum_track_records_are_those_of_the_paper(
+    periods: int, skew: float, kurtosis: float, years: float
+) -> None:
+    """An annualised Sharpe ratio of 2 against 1, at 95 %."""
+    shape = SharpeMoments(0, 2 / math.sqrt(periods), skew, kurtosis)
+    days = minimum_track_record(shape, 1 / math.sqrt(periods))
+    assert days is not None
+    assert days / periods == pytest.approx(years, abs=6e-3)
 
 
 def test_at_the_minimum_track_record_the_probability_is_the_confidence() -> None:

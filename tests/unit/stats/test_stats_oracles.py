@@ -78,15 +78,19 @@ def test_returns_and_risk_equal_empyrical(played: Ledger, snapshot: MarketSnapsh
     )
 
 
+def entries_by_step(rows: Any, name: str) -> pd.DataFrame:
+    """Orders or positions of all steps, each with its step."""
+    entries = []
+    for row in rows:
+        entries += [{"step": row["step"], **entry} for entry in row[name]]
+    return pd.DataFrame(entries)
+
+
 def test_behaviour_equals_pandas_forms(played: Ledger, snapshot: MarketSnapshot) -> None:
     rows = to_plain(played.steps)
     steps = pd.DataFrame(rows)
-    orders = pd.DataFrame(
-        [{"step": row["step"], **entry} for row in rows for entry in row["orders"]]
-    )
-    held = pd.DataFrame(
-        [{"step": row["step"], **entry} for row in rows for entry in row["positions"]]
-    )
+    orders = entries_by_step(rows, "orders")
+    held = entries_by_step(rows, "positions")
     traded = orders.groupby("step")["notional_minor"].sum().reindex(steps["step"], fill_value=0)
     check("turnover", played, snapshot, (traded.to_numpy() / steps["open_nav_minor"]).mean() * 252)
     values = held.pivot_table(
@@ -275,11 +279,17 @@ def test_it_scales_with_the_series_and_without_lags_is_the_classic_error_of_a_me
     assert newey_west_mean(values[::-1]).se == pytest.approx(before.se, rel=1e-6, abs=1e-9)
 
 
-def test_automatic_lags_follow_newey_and_west_and_what_has_no_error_is_refused() -> None:
+def test_automatic_lags_follow_newey_and_west() -> None:
     assert [automatic_lags(n) for n in (2, 43, 100, 548)] == [1, 3, 4, 5]
-    for values in ([], [1.0], [1.0, math.nan], [[1.0, 2.0]]):
-        with pytest.raises(ValueError, match="at least two finite values"):
-            newey_west_mean(values)
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, math.nan], [[1.0, 2.0]]], ids=str)
+def test_values_without_an_error_of_their_mean_are_refused(values: list[Any]) -> None:
+    with pytest.raises(ValueError, match="at least two finite values"):
+        newey_west_mean(values)
+
+
+def test_more_lags_than_values_are_refused() -> None:
     with pytest.raises(ValueError, match="4 lags for 4 values: give 0 to 3"):
         newey_west_mean([1.0, 2.0, 3.0, 4.0], 4)
 

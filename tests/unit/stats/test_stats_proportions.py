@@ -44,16 +44,16 @@ def test_shares_by_hand_and_at_their_ends():
     assert clopper_pearson_upper(0, 0) == clopper_pearson_upper(7, 7) == 1.0
     # (1 - p)^n = 0.05, the rule of three: about 3 / n.
     assert clopper_pearson_upper(0, 200) == pytest.approx(1 - 0.05 ** (1 / 200))
-    for successes, n, level in (
-        (-1, 5, 0.95),
-        (6, 5, 0.95),
-        (1, 5, 0.0),
-        (1, 5, 1.0),
-        (1, 5, math.nan),
-    ):
-        for function in (wilson, clopper_pearson_upper):
-            with pytest.raises(ValueError, match="lie"):
-                function(successes, n, level)
+
+
+@pytest.mark.parametrize("function", [wilson, clopper_pearson_upper])
+@pytest.mark.parametrize(
+    ("successes", "n", "level"),
+    [(-1, 5, 0.95), (6, 5, 0.95), (1, 5, 0.0), (1, 5, 1.0), (1, 5, math.nan)],
+)
+def test_shares_and_levels_outside_their_range_are_refused(function, successes, n, level):
+    with pytest.raises(ValueError, match="lie"):
+        function(successes, n, level)
 
 
 @given(count=counts(), level=LEVELS)

@@ -52,7 +52,9 @@ def tape(
     **columns: list[float | None],
 ) -> MarketTape:
     """A tape of one asset; `columns` are its factor and volume by day."""
-    rows = {name: [[value] for value in values] for name, values in columns.items()}
+    rows = {}
+    for name, values in columns.items():
+        rows[name] = [[value] for value in values]
     market = make_market(
         [code],
         [[price] for price in opens],
@@ -145,10 +147,13 @@ def test_membership_and_smallest_orders_come_with_the_day() -> None:
     } == {500}
 
 
-def test_a_day_outside_and_a_price_of_another_unit_are_data_errors() -> None:
-    for row in (-1, 2):
-        with pytest.raises(DataError, match="outside the snapshot's 2 trading days"):
-            tape(MAIN, [10.0, 10.0]).day(row)
+@pytest.mark.parametrize("row", [-1, 2])
+def test_a_day_outside_is_a_data_error(row: int) -> None:
+    with pytest.raises(DataError, match="outside the snapshot's 2 trading days"):
+        tape(MAIN, [10.0, 10.0]).day(row)
+
+
+def test_a_price_of_another_unit_is_a_data_error() -> None:
     with pytest.raises(DataError, match=r"^600001\.SH 1970-01-02: open 1e\+09 can't be traded"):
         tape(MAIN, [10.0, 1e9])
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -213,12 +213,17 @@ def test_the_limit_of_a_board_is_that_of_the_day(code: str, first_day: str, perc
     assert buys(market([10.0, up - 0.01], code=code, first_day=first_day), 200) == [None]
 
 
-def test_every_rule_has_a_source_and_at_most_one_applies_on_a_day() -> None:
-    for rules in board_rules().values():
-        assert all(rule.source for rule in rules)
-        ends = [rule.last for rule in rules[:-1]]
-        starts = [rule.first for rule in rules[1:]]
-        assert all(end < start for end, start in zip(ends, starts, strict=True))
+@pytest.mark.parametrize(
+    "rules", board_rules().values(), ids=[f"{board} {name}" for board, name in board_rules()]
+)
+def test_every_rule_has_a_source_and_at_most_one_applies_on_a_day(rules: Any) -> None:
+    assert all(rule.source for rule in rules)
+    ends = [rule.last for rule in rules[:-1]]
+    starts = [rule.first for rule in rules[1:]]
+    assert all(end < start for end, start in zip(ends, starts, strict=True))
+
+
+def test_every_name_of_a_rule_has_rows() -> None:
     names = {name for _, name in board_rules()}
     assert names == set(get_args(RuleName))
 

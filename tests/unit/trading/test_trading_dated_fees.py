@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from itertools import pairwise
+from itertools import chain, pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -104,22 +104,22 @@ def test_a_us_share_pays_the_fees_of_sec_and_finra_of_its_day(day: str, fee: int
     assert filled(day, "SELL", 1_000, code="AAPL", price=100.0).fee_minor == fee
 
 
-def test_each_day_of_each_venue_and_board_has_one_rate_of_each_duty() -> None:
+@pytest.mark.parametrize("venue", duty_rows())
+def test_each_day_of_each_venue_and_board_has_one_rate_of_each_duty(venue: str) -> None:
     """No day without a row, none with two, and no source missing."""
-    for venue, rows in not_empty(duty_rows().items()):
-        boards = list(Board) if find_venue(venue).has_boards else [None]
-        for board in boards:
-            for kind in not_empty({row.kind for row in rows}):
-                own = [row for row in rows if row.kind == kind and row.board in (None, board)]
-                spells = sorted((row.first, row.last) for row in own)
-                assert str(spells[0][0]) == "0001-01-01"
-                assert str(spells[-1][1]) == "9999-12-31"
-                gaps = [after[0] - before[1] for before, after in pairwise(spells)]
-                assert gaps == [np.timedelta64(1, "D")] * len(gaps), (venue, board, kind)
+    rows = duty_rows()[venue]
+    boards = list(Board) if find_venue(venue).has_boards else [None]
+    for board, kind in not_empty(product(boards, {row.kind for row in rows})):
+        own = [row for row in rows if row.kind == kind and row.board in (None, board)]
+        spells = sorted((row.first, row.last) for row in own)
+        assert str(spells[0][0]) == "0001-01-01"
+        assert str(spells[-1][1]) == "9999-12-31"
+        gaps = [after[0] - before[1] for before, after in pairwise(spells)]
+        assert gaps == [np.timedelta64(1, "D")] * len(gaps), (board, kind)
 
 
 def test_each_row_that_is_not_assumed_has_an_address_to_look_it_up() -> None:
-    rows = [row for own in duty_rows().values() for row in own]
+    rows = list(chain.from_iterable(duty_rows().values()))
     assert {row.status for row in rows} == {"sourced", "second_hand", "assumed"}
     assert [row for row in rows if row.status != "assumed" and "http" not in row.source] == []
 
@@ -161,15 +161,18 @@ def test_a_buy_is_cut_to_the_most_lots_that_cash_covers_with_the_duties(
     assert outcome.notional_minor + outcome.fee_minor <= cash < more + fee
 
 
-def test_costs_that_a_task_names_are_flat_on_all_days() -> None:
+@pytest.mark.parametrize("day", ["2023-08-25", "2023-08-28"])
+def test_costs_of_a_shares_that_a_task_names_are_flat_on_all_days(day: str) -> None:
     own = AccountConfig(venue="a_share", fees=Fees(buy_bps=2, sell_bps=7), max_weight=1.0)
+    assert filled(day, "BUY", 10_000, config=own.rules("test")).fee_minor == 20_00
+    assert filled(day, "SELL", 10_000, config=own.rules("test")).fee_minor == 70_00
+
+
+@pytest.mark.parametrize("day", ["2024-05-21", "2025-05-14"])
+def test_costs_of_us_shares_that_a_task_names_are_flat_on_all_days(day: str) -> None:
     stock = AccountConfig(venue="us_equity", fees=Fees(sell_levy_bps=0.1), max_weight=1.0)
-    for day in ("2023-08-25", "2023-08-28"):
-        assert filled(day, "BUY", 10_000, config=own.rules("test")).fee_minor == 20_00
-        assert filled(day, "SELL", 10_000, config=own.rules("test")).fee_minor == 70_00
-    for day in ("2024-05-21", "2025-05-14"):
-        outcome = filled(day, "SELL", 1_000, "AAPL", 100.0, stock.rules("test"))
-        assert outcome.fee_minor == 1_00
+    outcome = filled(day, "SELL", 1_000, "AAPL", 100.0, stock.rules("test"))
+    assert outcome.fee_minor == 1_00
 
 
 def test_costs_that_a_shares_do_not_have_are_refused() -> None:

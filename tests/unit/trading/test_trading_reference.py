@@ -190,8 +190,10 @@ def random_play(chance: random.Random, a_shares: bool) -> Play:
         instruments = tuple(Instrument("stock", "USD", venue.name) for venue in of_asset)
         more = {"instruments": instruments, "rules": {venue.name: venue for venue in venues}}
     series = [random_series(chance, house) for house in houses]
-    grids = {name: [[getattr(one, name)[day] for one in series] for day in range(N_DAYS)]
-             for name in ("opens", "closes", "volumes", "factors", "members")}  # fmt: skip
+    grids = {}
+    for name in ("opens", "closes", "volumes", "factors", "members"):
+        by_day = zip(*(getattr(one, name) for one in series), strict=True)
+        grids[name] = [list(values) for values in by_day]
     market = make_market(
         codes,
         grids["opens"],

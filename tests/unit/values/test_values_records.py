@@ -111,17 +111,26 @@ def test_fields_of_a_struct_and_of_options_are_described_alike():
     assert issubclass(Stored, msgspec.Struct)
 
 
-def test_feedback_to_a_model_quotes_nothing_and_takes_whole_floats():
-    kind = kind_of(dict[str, Annotated[list[Annotated[int, Bounds(1, 5)]], Length(1, 2)]])
-    assert kind.read({"a": [2.0]}, "x", JSON) == {"a": [2]}
-    for value, line in (
+SHORT_LISTS = kind_of(dict[str, Annotated[list[Annotated[int, Bounds(1, 5)]], Length(1, 2)]])
+
+
+def test_whole_floats_of_a_model_are_integers():
+    assert SHORT_LISTS.read({"a": [2.0]}, "x", JSON) == {"a": [2]}
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
         ({"secret": [9]}, "x (value 1)[0]: expected a value from 1 to 5"),
         ({"secret": []}, "x (value 1): expected 1 to 2 items"),
         (["secret"], "x: expected an object"),
-    ):
-        with pytest.raises(Misfit) as caught:
-            kind.read(value, "x", JSON)
-        assert str(caught.value) == line
+    ],
+    ids=["out of bounds", "too short", "a list"],
+)
+def test_feedback_to_a_model_quotes_nothing(value, line):
+    with pytest.raises(Misfit) as caught:
+        SHORT_LISTS.read(value, "x", JSON)
+    assert str(caught.value) == line
 
 
 def test_an_optional_choice_has_a_list_of_types_and_bytes_have_no_schema():

@@ -149,12 +149,9 @@ def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> No
     market = load_snapshot(runs_folder / "market")
     run = RunFolder.load(runs_folder / "seeds")
     for spec in run.manifest.specs:
-        facts = [
-            fact
-            for day in days_of(runs_folder / "seeds" / "view" / page_name(spec))
-            for fact in day["facts"]
-            if fact is not None
-        ]
+        facts = []
+        for day in days_of(runs_folder / "seeds" / "view" / page_name(spec)):
+            facts += [fact for fact in day["facts"] if fact is not None]
         shown = [fact["right"] for fact in facts if fact["right"] is not None]
         assert shown == [
             forecast.success for forecast in judged_orders(run.load_ledger(spec), market).forecasts
@@ -176,8 +173,10 @@ def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> No
             )
     # Closes of every stock that was ordered or held are there.
     closes = json.loads(data_of(page)["closes"])
-    codes = {order["code"] for day in days for order in day["step"]["orders"]}
-    codes |= {position["code"] for day in days for position in day["step"]["positions"]}
+    codes = set()
+    for day in days:
+        rows = (*day["step"]["orders"], *day["step"]["positions"])
+        codes |= {row["code"] for row in rows}
     assert set(closes["closes"]) == codes
     assert closes["days"][closes["start"]] == days[0]["step"]["decided_on"]
     first = market.day_index(closes["days"][0])

@@ -6,7 +6,8 @@ from ktdeval.keyless.mask_invariant_order import (
     standing as standing,
 )
 from ktdeval.keyless.params import TopParams as TopParams
-from ktdeval.keyless.portfolio import (
+from ktdeval.keyless.predicted import TopModel as TopModel, replaced as replaced
+from ktdeval.keyless.ranking_orders import (
     Certain as Certain,
     Intent as Intent,
     Ranking as Ranking,
@@ -19,7 +20,6 @@ from ktdeval.keyless.portfolio import (
     sell_short as sell_short,
     worth as worth,
 )
-from ktdeval.keyless.predicted import TopModel as TopModel, replaced as replaced
 from ktdeval.keyless.request_and_reply import (
     SUBMIT as SUBMIT,
     Call as Call,

@@ -10,7 +10,7 @@ from itertools import chain
 
 from ktdeval.keyless.mask_invariant_order import Row
 from ktdeval.keyless.params import TopParams
-from ktdeval.keyless.portfolio import Intent, Ranking, Sizing, rebalance
+from ktdeval.keyless.ranking_orders import Intent, Ranking, Sizing, rebalance
 from ktdeval.keyless.request_and_reply import Call, Conversation
 from ktdeval.keyless.rule_based_model import KeylessModel, buyable, is_offered, table_columns
 from ktdeval.values.strict_json import JsonValue

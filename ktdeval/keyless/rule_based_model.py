@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.keyless.mask_invariant_order import Row
-from ktdeval.keyless.portfolio import Intent
+from ktdeval.keyless.ranking_orders import Intent
 from ktdeval.keyless.request_and_reply import Call, Conversation
 from ktdeval.values.strict_json import JsonValue
 

@@ -189,7 +189,7 @@ def ktdeval_commands() -> list[Spec]:
     return [
         Spec(
             "view roles",
-            later("ktdeval_agents.command:roles"),
+            later("ktdeval_agents.roles_command:roles"),
             "Tokens and cost of a run by the role of a team that asked.",
         ),
         Spec(

@@ -51,7 +51,7 @@ class TrainedParams(TopParams):
 @hookimpl
 def ktdeval_models() -> list[Spec]:
     """Return the models that `ktdeval train qlib` trains."""
-    make = "ktdeval_qlib.model:TrainedModel"
+    make = "ktdeval_qlib.trained_baseline:TrainedModel"
     return [
         Spec(
             f"qlib/{name}",

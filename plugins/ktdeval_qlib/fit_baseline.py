@@ -22,7 +22,6 @@ from ktdeval.values.hashes import content_hash, file_sha256
 from ktdeval.values.lazy import later
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import encode_canonical, to_plain
-from ktdeval_qlib.model import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
 from ktdeval_qlib.model_files import Predictor, load, save
 from ktdeval_qlib.recipes import Estimator, Progress, Recipe
 from ktdeval_qlib.samples import (
@@ -32,6 +31,14 @@ from ktdeval_qlib.samples import (
     normalised_labels,
     sequences,
     shuffled_labels,
+)
+from ktdeval_qlib.trained_baseline import (
+    DESCRIPTION,
+    LOG,
+    Accuracy,
+    ModelFile,
+    TrainingLog,
+    read_model,
 )
 from ktdeval_qlib.training_options import Device
 

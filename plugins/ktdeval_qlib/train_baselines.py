@@ -30,7 +30,6 @@ from ktdeval.values.typed_json import to_plain
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.command import QlibOptions
 from ktdeval_qlib.fit_baseline import TrainingSettings, is_trained, train as train_one
-from ktdeval_qlib.model import Accuracy, TrainingLog, read_log
 from ktdeval_qlib.recipes import Recipe, recipes
 from ktdeval_qlib.samples import (
     FIRST_ROW,
@@ -42,6 +41,7 @@ from ktdeval_qlib.samples import (
     make_split,
     paper_segments,
 )
+from ktdeval_qlib.trained_baseline import Accuracy, TrainingLog, read_log
 
 # Without the paper's days in a snapshot, the last fifth of the days before the test is for
 # validation.

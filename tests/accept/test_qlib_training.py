@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from ktdeval.market.storage import save_snapshot
 from ktdeval_data.placebo import PlaceboRecipe as Placebo, placebo_of
 from ktdeval_qlib.fit_baseline import TrainingSettings, rank_ics, train
-from ktdeval_qlib.model import Accuracy, read_log
 from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import Change, Recipe, recipes
 from ktdeval_qlib.samples import Scaler, arranged, sequences
+from ktdeval_qlib.trained_baseline import Accuracy, read_log
 from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted, reduced
 from run_support import SAME_MASK, Done, ktdeval, start
 from tables import beside

@@ -24,10 +24,10 @@ from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval_data.placebo import PlaceboRecipe as Placebo, placebo_of
 from ktdeval_qlib.fit_baseline import TrainingSettings, predictions, rank_ics, train
-from ktdeval_qlib.model import read_log
 from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import recipes
 from ktdeval_qlib.samples import Days, Samples, Scaler, Segments, make_samples, make_split
+from ktdeval_qlib.trained_baseline import read_log
 from qlib_data import published
 from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted_market, reduced
 from run_support import SAME_MASK, TASK, episodes, ktdeval

@@ -252,7 +252,7 @@ def _pages() -> dict[str, Parser]:
         "body of a page": Parser(
             _page_body,
             (b'{"question":"x"}', b"{}"),
-            ("ktdeval_qfinzero/access/pages/answers.py",),
+            ("ktdeval_qfinzero/access/pages/http_answers.py",),
             (ServiceError,),
         )
     }
@@ -261,7 +261,7 @@ def _pages() -> dict[str, Parser]:
 def _page_body(data: bytes) -> object:
     from starlette.requests import Request
 
-    from ktdeval_qfinzero.access.pages.answers import body_of, text_in
+    from ktdeval_qfinzero.access.pages.http_answers import body_of, text_in
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": data, "more_body": False}

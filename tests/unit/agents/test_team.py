@@ -40,9 +40,9 @@ from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
 from ktdeval_agents import TEAMS, TeamParams, VoteParams
 from ktdeval_agents.analyst_selection import CHOOSE
-from ktdeval_agents.command import usage_by_role
 from ktdeval_agents.majority_rule import elected
 from ktdeval_agents.role_graph import load_team
+from ktdeval_agents.roles_command import usage_by_role
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
 from ktdeval_agents.team_vote import VoteAgent
 from loops import not_empty

@@ -10,8 +10,8 @@ import pytest
 from export_steps import ASKED, MARKET, SYSTEM, model_call, traced
 from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval_export.audit import Auditor, Finding, decoded_texts
 from ktdeval_export.conversations import ModelCall
+from ktdeval_export.leak_audit import Auditor, Finding, decoded_texts
 from ktdeval_export.replayed_steps import TracedStep
 from ktdeval_export.runs_to_rows import AuditError
 from scoring_cases import record

@@ -19,9 +19,9 @@ from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.fit_baseline import rank_ics
-from ktdeval_qlib.model import read_log, read_model
 from ktdeval_qlib.recipes import recipes
 from ktdeval_qlib.samples import Days, Segments, make_samples, make_split
+from ktdeval_qlib.trained_baseline import read_log, read_model
 from ktdfin_market import small_market
 from qlib_play import TEST, TRAIN, VALID, WINDOW
 from run_support import SAME_MASK, episodes, ktdeval, records

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
-from ktdeval_qfinzero.access.pages.answers import wants_html
+from ktdeval_qfinzero.access.pages.http_answers import wants_html
 
 if TYPE_CHECKING:
     from starlette.types import Scope

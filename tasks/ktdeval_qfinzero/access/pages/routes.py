@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ktdeval_qfinzero.access.pages.answers import give_asset, json_answer, page, wants_html
 from ktdeval_qfinzero.access.pages.health.routes import health_routes
+from ktdeval_qfinzero.access.pages.http_answers import give_asset, json_answer, page, wants_html
 from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.pages.playground.routes import Playground, playground_routes
 from ktdeval_qfinzero.access.workspaces import Workspaces

@@ -13,7 +13,12 @@ from starlette.routing import BaseRoute, Route
 
 from ktdeval_pages.assets import charts_script, vendor_files
 from ktdeval_qfinzero.access.endpoints import operation_endpoint
-from ktdeval_qfinzero.access.pages.answers import TYPES, asset_answer, html_answer, shared_asset
+from ktdeval_qfinzero.access.pages.http_answers import (
+    TYPES,
+    asset_answer,
+    html_answer,
+    shared_asset,
+)
 from ktdeval_qfinzero.access.terminal.market_calendar import closed_days, market_zone
 from ktdeval_qfinzero.access.terminal.operations import terminal_operations
 from ktdeval_qfinzero.access.workspaces import Workspaces

@@ -13,13 +13,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ktdeval.values.typed_json import Value
-from ktdeval_qfinzero.access.pages.answers import body_of, download, json_answer, page, wants_html
 from ktdeval_qfinzero.access.pages.health.calendar_export import to_csv, to_ics
 from ktdeval_qfinzero.access.pages.health.checks import FolderChecks
 from ktdeval_qfinzero.access.pages.health.coverage import sessions_after
 from ktdeval_qfinzero.access.pages.health.file_days import DayCache
 from ktdeval_qfinzero.access.pages.health.folders import FolderState, folder_state
 from ktdeval_qfinzero.access.pages.health.probes import Probe, not_probed, probe_all
+from ktdeval_qfinzero.access.pages.http_answers import (
+    body_of,
+    download,
+    json_answer,
+    page,
+    wants_html,
+)
 from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces
 from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, generated_folder

@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()  # until all is collected
+
     if "KTDEVAL_CACHE_DIR" not in os.environ:
         config.stash[CACHE] = os.environ["KTDEVAL_CACHE_DIR"] = tempfile.mkdtemp(
             prefix="ktdeval-test-cache-"
@@ -96,6 +97,7 @@ def _drawn_keys_are_the_same_each_time(
     """
     if request.config.getoption("hypothesis_profile") == "search":
         return
+
     number = itertools.count()
 
     def token_hex(nbytes: int = 32) -> str:
@@ -153,4 +155,5 @@ def shared_data() -> Path:
     folder = REPOSITORY.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"needs real market data in {folder}, which is not there")
+
     return folder

@@ -32,8 +32,10 @@ def each_on_one_of(*markets: str) -> pytest.MarkDecorator:
     """Every agent on one of some markets, and with `--hypothesis-profile search` on all."""
     turns = zip(AGENTS, itertools.cycle(markets), strict=False)
     pairs = []
+
     for agent, own in turns:
         pairs += [(agent, data) for data in (markets if is_searching() else [own])]
+
     return pytest.mark.parametrize(("agent", "data"), pairs)
 
 
@@ -90,8 +92,10 @@ def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes_and_verifi
             )
             == number
         )
+
     for out in (tmp_path / "whole", run):
         assert main(words(agent, STUB, data, out)) == 0
+
     assert records(run) == records(tmp_path / "whole")
     assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
 
@@ -99,7 +103,9 @@ def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes_and_verifi
 def check_words(agent: str, data: str, run: Path) -> None:
     """Each task has its card, each call a role, and none is told what the mask hides."""
     folder = RunFolder.load(run)
+
     assert {path.stem for path in (run / "cards").glob("*.json")} == set(GRID[data])
+
     for spec in folder.manifest.specs:
         exchanges: list[Any] = list(
             itertools.chain.from_iterable(talk.exchanges for talk in folder.load_transcript(spec))
@@ -110,24 +116,31 @@ def check_words(agent: str, data: str, run: Path) -> None:
         assert "2024-03-05" not in sent
         if data == "synthetic":
             assert "600519" not in sent
+
         if agent != "investor":
             # one role's words reach another with what the mask hides left out
             assert "[withheld]" in sent
+
         who = "elected" if agent == "vote" else "model"
         assert card_of(run, spec.task)["decisions"][who] == 3
+
     if data != "synthetic_us":
         return
+
     assert main(["view", str(run)]) == 0
+
     (page,) = (path for path in (run / "view").glob("*.html") if path.name != "index.html")
     shown = itertools.chain.from_iterable(day["talk"]["exchanges"] for day in days_of(page))
+
     assert [one["role"] for one in shown] == [one["role"] for one in exchanges]
-    rows, card = (
-        json.loads(ktdeval("view", "roles", run, "--json", cwd=run).out),
-        card_of(run, GRID[data][0]),
-    )
+
+    rows = json.loads(ktdeval("view", "roles", run, "--json", cwd=run).out)
+    card = card_of(run, GRID[data][0])
+
     assert sum(row["calls"] for row in rows.values()) == len(exchanges)
     assert sum(row["usd"] for row in rows.values()) == pytest.approx(card["cost"]["value"])
     assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
+
     *_, total = ktdeval("view", "roles", run, cwd=run).out.splitlines()
     assert total.split()[:2] == ["all", f"{len(exchanges):,}"]
     assert float(total.split()[-1]) == pytest.approx(card["cost"]["value"], abs=5e-5)
@@ -156,6 +169,7 @@ def test_a_portfolio_is_decided_asset_by_asset(task: str, data: str, tmp_path: P
         for name in ("run", "whole")
     )
     died = ktdeval(*run, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})
+
     assert died.code == -signal.SIGKILL
     assert [main(words) for words in (run, whole)] == [0, 0]
     assert records(tmp_path / "run") == records(tmp_path / "whole")
@@ -176,5 +190,6 @@ def test_an_agent_works_on_questions(agent: str, tmp_path: Path) -> None:
         "3",
         "--quiet",
     ]
+
     assert main([*command, "--out", str(tmp_path / "run")]) == 0
     assert main(["card", "verify", str(tmp_path / "run")]) == 0

@@ -36,6 +36,7 @@ def markets(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
             *last,
         ]
         assert main([*words, "--out", str(folder / venue)]) == 0
+
     return {venue: folder / venue for venue in FILES}
 
 
@@ -52,6 +53,7 @@ def test_buy_and_hold_gives_the_rows_of_the_paper(
 ) -> None:
     card = run(markets[venue], tmp_path / "run", task, "builtin/buy_and_hold")
     found = [card["metrics"][f"ama_{name}"]["value"] for name in FIGURES]
+
     assert [
         round(value * (1 if place == 3 else 100), 2) for place, value in enumerate(found)
     ] == expected
@@ -80,6 +82,8 @@ def test_the_papers_table_is_made_of_these_cards(
     _, text, _ = terminal.call("table", *cards, "--like", "ama-1")
     heads, row = text.splitlines()[1:3]
     columns = product(("TSLA", "BTC", "ETH"), ("CR", "AR", "AV", "SR", "MDD"))
+
     assert heads.split()[2:] == list(chain.from_iterable(columns))
+
     cells = [float(cell) for cell in row.split()[4:]]
     assert cells == [*expected["TSLA"], *expected["BTC"], *expected["ETH"]]

@@ -23,6 +23,7 @@ def words(wire: str, stub: Stub, out: Path) -> tuple[object, ...]:
     address = ("--base-url", stub.base_url_of(to.name), "--tool-protocol", "native")
     task = ("--tasks", "repeat", "--plugin", PLUGIN, "--seeds", SEEDS, "--batch", "--canary", 0)
     money = ("--cache", "run", "--price", "input=2,output=8", "--max-cost", 5, "--quiet")
+
     return ("--model", to.model, *to.words, *address, *task, *money, "--out", out)
 
 

@@ -19,7 +19,8 @@ from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 
-CUTOFF, TASK = "2025-06-15", "ama_tsla_bright"
+CUTOFF = "2025-06-15"
+TASK = "ama_tsla_bright"
 WINDOWS = ("2025-03-03:2025-04-30", "2025-05-01:2025-07-31", "2025-08-01:2025-09-30")
 Call = Callable[..., tuple[int, str, str]]
 
@@ -39,6 +40,7 @@ def trader(
             "reason": "as I remember the days",
         }
         submitted = {"decisions": [decision], "overall_reason": "one decision a day"}
+
         return Reply("", (ToolCall("1", "submit_action", json.dumps(submitted)),))
 
     return reply
@@ -55,10 +57,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     gains = dict(zip(map(str, market.days[:-1]), closes[1:] / closes[:-1] - 1, strict=True))
     models = {"remembers": lambda day: float(day < CUTOFF), "skilled": lambda _: 0.3}
+
     for name, knows in models.items():
         model = trader(gains, knows, random.Random(1))
         model.__name__ = name
         ktdeval.evaluate(model, TASK, out=str(folder / name), knowledge_cutoff=CUTOFF, **options)
+
     return {name: folder / name for name in ("rule", *models)}
 
 
@@ -74,13 +78,17 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> None:
     code, out, err = call("compare", "cutoff", *runs.values(), "--json")
     assert (code, err) == (0, "")
+
     rows = {(row["model"], row["figure"]): row for row in json.loads(out)["cards"]}
+
     for figure in ("daily_return", "daily_selection"):
-        memory, skill = rows["python/remembers", figure], rows["python/skilled", figure]
+        memory = rows["python/remembers", figure]
+        skill = rows["python/skilled", figure]
         assert memory["low"] > 0
         assert skill["low"] < 0 < skill["high"]
         assert skill["mean_after"] > memory["mean_after"]
         assert [memory[f"days_{side}"] for side in ("before", "across", "after")] == [105, 0, 107]
+
     assert rows["builtin/hold", None]["reason"] == "none: nothing was trained"
 
 
@@ -92,6 +100,7 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
         " data: windows before "
     )
     paths = list(runs.values())
+
     for words in (
         ("compare", *paths),
         ("compare", "luck", *paths),
@@ -101,16 +110,21 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
         assert (code, err) == (0, "")
         assert f"{note}{WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}" in out, words
         assert "builtin/hold: figures" not in out
+
     code, out, err = call("table", "--like", "ktdfin-4", runs["remembers"])
+
     assert (code, note in err, note in out) == (0, True, False)
+
     code, out, _ = call("card", "show", runs["remembers"], "--all", "--plain")
     assert "[synthetic] [spans cutoff]" in out
+
     placed = f"windows before {WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}"
     assert (
         f"2025-06-15 (given: --knowledge-cutoff); days: 105 before, 0 across, 107 after; {placed}"
         in " ".join(out.split())
     )
     assert call("view", "report", *paths, "--out", tmp_path / "r.html")[0] == 0
+
     page = (tmp_path / "r.html").read_text()
     assert page.count(f"days: 105 before, 0 across, 107 after; {placed}") == 2
     assert "none: nothing was trained" in page
@@ -121,6 +135,7 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
         json.loads((runs[name] / "cards" / f"{TASK}.json").read_text())
         for name in ("remembers", "skilled")
     ]
+
     for side, window in (("before", WINDOWS[0]), ("after", WINDOWS[2])):
         code, out, err = call("compare", *runs.values(), "--side", side, "--json")
         assert (code, err) == (0, "")
@@ -137,7 +152,9 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
             if each["window"] == window
         )
         assert report["tests"][-1]["shift"]["value"] == pytest.approx(one - other)
+
     code, out, err = call("compare", "--factor", "model,window", *runs.values(), "--side", "after")
+
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "--pairs, --side and --against-first are of paired tests" in err
 
@@ -147,11 +164,14 @@ def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(
 ) -> None:
     card = json.loads((runs["remembers"] / "cards" / f"{TASK}.json").read_text())
     sides = card["knowledge_cutoff"]["windows"]
+
     assert sides[WINDOWS[0]] == {"before": 59, "across": 0, "after": 0}
     assert sides[WINDOWS[1]] == {"before": 46, "across": 0, "after": 46}
     assert call("card", "verify", runs["remembers"])[0] == 0
+
     for file in ("manifest.json", f"cards/{TASK}.json"):
         assert json.loads((runs["rule"] / file).read_text())["knowledge_cutoff"] == "none"
+
     words = (
         "--model",
         "builtin/hold",
@@ -164,6 +184,7 @@ def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(
         "--quiet",
     )
     no_day = "--knowledge-cutoff: 'June 2024' is no day (2024-06-01) and no month (2024-06)"
+
     for given, message in (("June 2024", no_day), ("2024-13", "is no day")):
         code, _, err = call(*words, "--out", tmp_path / "bad", "--knowledge-cutoff", given)
         assert (code, err.count("\n"), message in err, (tmp_path / "bad").exists()) == (
@@ -172,6 +193,7 @@ def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(
             True,
             False,
         ), err
+
     for given in ("2025-07", "unknown", "none"):
         assert call(*words, "--out", tmp_path / given, "--knowledge-cutoff", given)[0] == 0
         manifest = json.loads((tmp_path / given / "manifest.json").read_text())

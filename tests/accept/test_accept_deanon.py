@@ -27,7 +27,9 @@ def attack(
         f"--plugin {PLUGIN} --model attacker/{model} --tasks {task} --data {market} --out {out}"
         " --quiet".split()
     )
+
     assert main([*words, *SAME_MASK, "--windows", "2024-03-01:2024-03-29", *more]) == 0
+
     return card_of(out, task)
 
 
@@ -47,6 +49,7 @@ def test_what_a_reader_recovers_is_what_the_mask_shows(
             ["show", run],
         ):
             assert main(["card", *words]) == 0
+
         assert "ticker_top5" in capsys.readouterr().out
         # The same command again asks nothing and gives the same card; so does another folder.
         for out in (tmp_path / task, tmp_path / f"{task}_again"):
@@ -72,16 +75,20 @@ def test_a_changed_answer_is_found_and_commands_for_trading_cards_refuse_a_scori
     run = tmp_path / "run"
     attack(market, run, "--limit", "3")
     card = str(run / "cards" / "deanon_probe.json")
+
     for command in ("luck", "masks", "labels", "cohorts"):
         capsys.readouterr()
         assert main(["compare", command, card]) == 2
         assert "is a scoring card; this command takes trading cards" in capsys.readouterr().err
+
     assert main(["compare", str(run)]) == 2
     assert "a comparison needs at least two cards" in capsys.readouterr().err
+
     folder = RunFolder.load(run)
     spec = folder.manifest.specs[0]
     answers = folder.load_answers(spec)
     answers[1].scores["ticker_top1"] = True
     (folder.episode_path(spec) / ANSWERS).write_bytes(pack_lines(answers))
+
     assert main(["card", "verify", str(run), "--plugin", PLUGIN]) == 1
     assert "do not give line 2 of answers.jsonl.zst: scores.ticker_top1" in capsys.readouterr().err

@@ -29,9 +29,11 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(
         quiet=True,
     )
     (card,) = result.cards
+
     assert (
         main(["card", "verify", str(tmp_path / "run" / "cards" / "deepfund_berkshire.json")]) == 0
     )
+
     (path,) = (tmp_path / "run").glob("episodes/*/ledger.parquet")
     steps = pd.read_parquet(path)
     market = make_twin("deepfund", TwinParams())
@@ -43,15 +45,20 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(
     index = pd.Series(market.benchmark, closes.index)
     days = pd.to_datetime([steps["decided_on"][0], *steps["filled_on"]]).astype("datetime64[s]")
     nav = pd.Series([10_000_000, *steps["nav_minor"]], days) / 100
+
     assert len(nav) == 24
-    r, m = nav.pct_change().dropna(), index[days].pct_change().dropna()
+
+    r = nav.pct_change().dropna()
+    m = index[days].pct_change().dropna()
     free = 0.0429 / 252 if rules == "paper" else 1.0429 ** (1 / 252) - 1
     beta = r.cov(m) / m.var()
     first = pd.Series({one["code"]: one["value_minor"] / 100 for one in steps["positions"][0]})
     grown = closes.loc[days[-1], first.index] / closes.loc[days[1], first.index]
     filled = []
+
     for day, orders in zip(days, steps["orders"], strict=False):
         filled += [{**order, "day": day} for order in orders if order["filled_shares"]]
+
     trades = pd.DataFrame(filled)
     # from the close of the decision, at which it is filled, to the next
     moves = closes.pct_change().shift(-1)
@@ -68,6 +75,7 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(
         "df_effectiveness": sum(right) / len(right),
         "df_win_rate": (r > 0).mean() if rules == "paper" else wins(trades),
     }
+
     assert {name: card.plain["metrics"][name]["value"] for name in FIGURES} == pytest.approx(
         expected, rel=1e-9
     )
@@ -78,13 +86,16 @@ def wins(trades: pd.DataFrame) -> float:
     here.
     """
     found = []
+
     for _, own in trades.groupby("code"):
         held = paid = 0.0
         for one in own.itertuples():
             price = one.notional_minor / one.filled_shares
             if one.side == "BUY":
-                held, paid = held + one.filled_shares, paid + one.notional_minor
+                held = held + one.filled_shares
+                paid = paid + one.notional_minor
             else:
                 found.append(price > paid / held)
                 held, paid = held - one.filled_shares, paid * (1 - one.filled_shares / held)
+
     return sum(found) / len(found)

@@ -49,6 +49,7 @@ def pieces(sent: list[str]) -> dict[str, str]:
         letters = letters_of(echo)
         size = max(12, len(letters) // 3)
         found |= {letters[at : at + size]: echo for at in range(0, len(letters) - size + 1, size)}
+
     return found
 
 
@@ -106,14 +107,18 @@ def test_no_encoding_of_the_key_reaches_a_file_or_the_terminal(
             runs.append(ktdeval(*command, "run", cwd=tmp_path, environment=ENVIRONMENT))
 
     assert sent
+
     if place != "a refusal":
         assert len(sent) >= len(ECHOES), "each encoding was sent"
+
     of = pieces(sent)
     for each in runs:
         assert_untraced(of, each)
 
     texts = {data.decode("latin-1"): path.name for path, data in contents(tmp_path)}
+
     assert len(texts) > 3
+
     found = [(name, left) for text, name in texts.items() if (left := traces(of, text))]
     assert found == []
 
@@ -131,4 +136,5 @@ def test_the_search_finds_each_encoding_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text(" and ".join(sent))
     (data,) = [data for path, data in contents(tmp_path) if b" and " in data]
     text = data.decode()
+
     assert [echo for echo in sent if not traces(pieces([echo]), text)] == []

@@ -30,7 +30,8 @@ TASKS = [
     f"{mask}_{mode}" for mask, mode in itertools.product(MASKS, ("memory_only", "open_research"))
 ]
 PROBES = [f"deanon_probe{end}" for end in ("", "_bright", "_stock_blind", "_date_blind")]
-SEEDS, STEPS = range(2), range(2)
+SEEDS = range(2)
+STEPS = range(2)
 SENT_BITS = 31  #: of a call's seed that this API takes
 MARKET = small_market()
 
@@ -44,6 +45,7 @@ class Endpoint(Answering):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.heard.append((dict(self.headers), body))
         message: dict[str, Any] = {"role": "assistant", "content": "I have seen enough."}
+
         if body.get("tool_choice"):
             submit = {
                 "name": body["tools"][0]["function"]["name"],
@@ -54,6 +56,7 @@ class Endpoint(Answering):
                 "content": "",
                 "tool_calls": [{"id": "a", "type": "function", "function": submit}],
             }
+
         usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
         choice = {
             "index": 0,
@@ -109,13 +112,16 @@ class Overheard:
             "--out",
             out,
         ]
+
         with running(server):
             done = ktdeval(
                 *words,
                 cwd=folder,
                 environment={"OPENAI_COMPATIBLE_API_KEY": "sk-test-of-an-endpoint"},
             )
+
         assert done.code == 0, done
+
         self.run, self.heard = RunFolder.load(out), handler.heard
         self.specs = self.run.manifest.specs
 
@@ -161,6 +167,7 @@ def guesses(windows: Sequence[tuple[str, str]], key: str | None) -> Iterator[int
         for task in (*TASKS, *PROBES):
             mask = next((name for name in MASKS if name in task), "blinded")
             starts.append(derive_seed(key or "", seed, first, last, task, mask, "calls"))
+
         for start in starts:
             yield start % (1 << SENT_BITS)
             for step, call in itertools.product(STEPS, range(5)):
@@ -175,8 +182,10 @@ def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(
     tried += [(first, last) for first, last in itertools.combinations(days[-30:], 2)]
     sent = set(itertools.chain.from_iterable(values(body) for _, body in overheard.heard))
     numbers = {value for value in sent if isinstance(value, int) and value > 1 << 16}
+
     assert len(numbers) >= len(overheard.specs) * len(STEPS)
     assert numbers.isdisjoint(guesses(tried, None))
+
     spelled = {f"{number:x}" for number in numbers} | {str(number) for number in numbers}
     assert not [text for text in sent if isinstance(text, str) and text in spelled]
     # the attack is the right one: with the key it names each call
@@ -188,14 +197,20 @@ def test_no_episode_shares_a_seed_with_another_and_no_other_field_or_header_diff
 ) -> None:
     seeds = list(itertools.chain.from_iterable(overheard.sent(spec) for spec in overheard.specs))
     assert len(seeds) == len(overheard.heard) == len(set(seeds)) > len(overheard.specs)
+
     headers = []
+
     for head, _ in overheard.heard:
         headers.append({name: head[name] for name in head if name != "Content-Length"})
+
     assert headers == headers[:1] * len(headers)
+
     prompts = ("messages", "tools", "tool_choice", "seed")
     rest = []
+
     for _, body in overheard.heard:
         rest.append({name: body[name] for name in body if name not in prompts})
+
     assert rest == rest[:1] * len(rest)
 
 
@@ -206,6 +221,7 @@ def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_anoth
     two random orders.
     """
     plugins = load_plugins()
+
     for window, seed in itertools.product(WINDOWS, SEEDS):
         orders = {}
         for mask in MASKS:
@@ -220,6 +236,7 @@ def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_anoth
             ]
             codes = {lens.asset_handle(asset): code for asset, code in enumerate(MARKET.codes)}
             orders[mask] = [codes[handle] for handle in shown]
+
         assert {len(order) for order in orders.values()} == {len(orders["bright"])}
         assert len(orders["bright"]) > 30
         for one, other in itertools.combinations(MASKS, 2):
@@ -273,7 +290,9 @@ def test_another_organisation_does_not_get_the_first_ones_replies(tmp_path: Path
             **who,
         }
         done = ktdeval(*words, "--out", tmp_path / out, cwd=tmp_path, environment=environment)
+
         assert done.code == 0, done
+
         return len(handler.heard) - before
 
     with running(server):
@@ -285,7 +304,9 @@ def test_another_organisation_does_not_get_the_first_ones_replies(tmp_path: Path
         assert (
             calls("turned", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Auth-Token: next") == 0
         )
+
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
     assert not [
         word
         for word in (b"org-a", b"org-b", b"X-Route", b"sk-test-of-an-endpoint")
@@ -298,13 +319,16 @@ def test_the_order_of_episodes_names_no_window(overheard: Overheard) -> None:
     it, or find it again.
     """
     spec_of = {}
+
     for spec in overheard.specs:
         spec_of |= {seed % (1 << SENT_BITS): spec for seed in overheard.sent(spec)}
+
     begun = list(dict.fromkeys(spec_of[body["seed"]].id for _, body in overheard.heard))
     orders = []
     for task in (*TASKS, *PROBES):
         planned = [spec.id for spec in overheard.specs if spec.task == task]
         orders.append(tuple(planned.index(identity) for identity in begun if identity in planned))
+
     assert {len(order) for order in orders} == {len(WINDOWS) * len(SEEDS)}
     assert orders.count(tuple(range(4))) <= 2  # one in 24 by chance
     assert len(set(orders)) > len(orders) / 2

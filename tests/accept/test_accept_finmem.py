@@ -38,10 +38,12 @@ def credit(name: str, memory: dict[str, Any], sign: int) -> int:
     """Credit one memory; how many credits that were."""
     if name == "generative_agents" or not sign or (name == "paper" and sign < 0):
         return 0
+
     memory["count"] += sign
     memory["importance"] += {"paper": 5, "finmem": 5 * memory["count"], "investorbench": 18 * sign}[
         name
     ]
+
     return 1
 
 
@@ -66,12 +68,16 @@ def became_of(state: dict[str, Any]) -> str:
     orders = rows(state["last_step"]["orders"])
     if not orders:
         return ""
+
     asset = orders[0]["stock_id"]
     broken = ", ".join(dict.fromkeys(one["rule"] for one in orders if one.get("rule")))
     paid = sum(one["filled_shares"] * (one["fill_price"] or 0) for one in orders)
+
     if not paid:
         return f"{asset} rejected" + (f": {broken}" if broken else "")
+
     size = f"{100 * paid / state['account']['nav']:.3g} % of NAV"
+
     return f"{asset} filled {size}" + (f", cut by {broken}" if broken else "")
 
 
@@ -95,6 +101,7 @@ class SlowMemory:
         later = [exchange for exchange in exchanges if exchange["role"] != "warm_up"]
         states = [state_in(prompt_of(exchange)) for exchange in [*lessons, later[0]]]
         value = 1.0  # of an account that follows the labels of one asset
+
         for index, exchange in enumerate(lessons):
             state = states[index]
             (outcome,) = rows(state["outcomes"])
@@ -114,19 +121,23 @@ class SlowMemory:
             (asset,) = rows(states[index + 1]["candidates"])
             change = 1 + asset["return_1d_pct"] / 100
             value *= {"BUY": change, "SELL": 1 / change}.get(outcome["label"], 1.0)
+
         state = states[-1]
         if lessons:
             for decision in self.pending:
                 decision["nav"] *= state["account"]["nav"] / value
+
         own = entry["step"]["provenance"] in ("model", "model_after_retry")
         reply = None
         if own:
             submitted = json.loads(entry["transcript"]["submission"])["decisions"]
             label = ", ".join(f"{each['decision']} {each['stock_id']}" for each in submitted)
             reply = (f"your decision ({label})", label, entry["step"]["overall_reason"])
+
         concluded = ""
         if later[0]["role"] == "reflection":
             concluded = later[0]["reply"]["content"]
+
         self.day(entry["step"]["step"], prompt_of(later[0]), state, reply, concluded)
 
     def day(
@@ -145,6 +156,7 @@ class SlowMemory:
             for each in rows(state["news"])
         ]
         texts = [" ".join(text.split()) for text in texts]
+
         for document, text in zip(rows(state["news"]), texts, strict=True):
             if text not in self.shown:
                 self.add(
@@ -155,6 +167,7 @@ class SlowMemory:
                     document["stock_ids"],
                 )
                 assert document["memory"] == f"M{self.made}"
+
         self.shown = set(texts)
         (asset,) = rows(state["candidates"])
         kind = {"stock": "a stock", "crypto": "a cryptocurrency"}[asset["kind"]]
@@ -164,10 +177,13 @@ class SlowMemory:
         )
         prompted = re.findall(r"^- (M\d+): ", user, re.MULTILINE)
         self.compare_recall(query, prompted)
+
         if self.pending and 0 <= self.pending[-1]["step"] == number - 1:
             self.pending[-1]["became"] = became_of(state)
+
         for decision in self.pending:
             decision["moved"] += math.log1p(asset["return_1d_pct"] / 100)
+
         self.settle(number, state, asset["stock_id"], concluded)
         if reflection is not None:
             before, label, text = reflection
@@ -186,6 +202,7 @@ class SlowMemory:
                     "moved": 0.0,  # log return
                 }
             )
+
         self.end()
 
     def add(self, layer: str, text: str, assets: Sequence[str] = ()) -> None:
@@ -194,12 +211,15 @@ class SlowMemory:
         here = layer if layer in self.rules["layers"] else "stream"
         chance = derive_seed("importance", 0, layer, self.made, text, bits=53) / 2**53
         total = 0.0
+
         for value, share in self.rules["layers"][here][2] or [
             (value / 10, share) for value, share in DRAWN[layer]
         ]:
-            importance, total = value, total + share
+            importance = value
+            total = total + share
             if chance < total:
                 break
+
         self.held.append(
             {
                 "id": f"M{self.made}",
@@ -219,6 +239,7 @@ class SlowMemory:
         """
         wanted: list[tuple[str, float]] = []
         scored: dict[str, float] = {}
+
         for layer in self.rules["layers"]:
             members = [one for one in self.held if one["layer"] == layer]
             scored |= dict(
@@ -226,9 +247,12 @@ class SlowMemory:
             )
             ranked = sorted(members, key=lambda one: -scored[one["id"]])[: self.rules["top"]]
             wanted += [(one["id"], scored[one["id"]]) for one in ranked]
+
         assert len(prompted) == len(wanted)
+
         for id_, (other, score) in zip(prompted, wanted, strict=True):
             assert id_ == other or abs(scored[id_] - score) < 2e-5, (id_, other)
+
         if self.name == "generative_agents":
             for one in self.held:
                 one["age"] = 0 if one["id"] in prompted else one["age"]
@@ -247,14 +271,17 @@ class SlowMemory:
                 for one in members
             ],
         ]
+
         if layer == "stream":
             parts = [list(scaled(part)) for part in parts]
+
         return [sum(three) for three in zip(*parts, strict=True)]
 
     def settle(self, number: int, state: dict[str, Any], asset: str, concluded: str) -> None:
         """Outcomes that are known now: concluded from if they are of decisions, then credited."""
         now = state["account"]["nav"]
         due = [each for each in self.pending if number - each["step"] >= self.rules["look_back"]]
+
         for done in [each for each in due if each["step"] >= 0]:
             became = f"; {done['became']}" if done["became"] else ""
             line = (
@@ -263,10 +290,12 @@ class SlowMemory:
                 f" {100 * (now / done['nav'] - 1):+.2f} %. {concluded or done['reason']}"
             )
             self.reflect(line)
+
         for done in due:
             self.pending.remove(done)
             if " rejected" in done["became"]:
                 continue  # what the account made is not its outcome
+
             sign = (now > done["nav"]) - (now < done["nav"])
             for one in self.held:
                 if one["id"] in done["ids"]:
@@ -282,6 +311,7 @@ class SlowMemory:
             ):
                 self.counts["near_equal"] += 1
                 return
+
         self.add(layer, text)
 
     def end(self) -> None:
@@ -295,6 +325,7 @@ class SlowMemory:
                 math.exp(-one["age"] / stability) >= 0.05 and one["importance"] >= 5
             ):
                 remaining.append(one)
+
         self.counts["purged"] += len(self.held) - len(remaining)
         self.held = remaining
         for _ in range(2):
@@ -310,7 +341,8 @@ class SlowMemory:
 
 def scaled(values: Sequence[float]) -> Iterator[float]:
     """Values between the least, 0, and the most, 1; all 0 where they are equal."""
-    least, most = min(values, default=0), max(values, default=0)
+    least = min(values, default=0)
+    most = max(values, default=0)
     return ((value - least) / (most - least) if most > least else 0 for value in values)
 
 
@@ -319,6 +351,7 @@ def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
     each are those recorded.
     """
     slow = SlowMemory(name)
+
     for entry in entries:
         slow.step(entry)
         recorded = entry["memory"]["memory"]
@@ -326,6 +359,7 @@ def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
         memories = {}
         for layer, ones in recorded["layers"].items():
             memories |= {one["id"]: {**one, "layer": layer} for one in ones}
+
         assert memories.keys() == expected.keys(), entry["step"]["step"]
         for id_, one in memories.items():
             wanted = expected[id_]
@@ -337,14 +371,17 @@ def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
                 entry["step"]["step"],
                 id_,
             )
+
         assert +slow.counts == Counter(recorded["counts"])
+
     return slow
 
 
 # ---- tests
 
 
-STEPS, DIES_AFTER = 214, 201
+STEPS = 214
+DIES_AFTER = 201
 RESUMED = {"finmem", "generative_agents"}  # between them all kinds of layers
 AGENT = ("--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", *SAME_MASK)
 
@@ -382,9 +419,12 @@ def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equal
         cwd=tmp_path,
         environment={"RUN_PLUGIN_DIE_AFTER_STEP": str(DIES_AFTER)},
     )
+
     assert died.code == -signal.SIGKILL
+
     entries = journal(tmp_path / "run")
     trace = [entry["memory"]["memory"] for entry in entries]
+
     if parameters in RESUMED or is_searching():
         assert ktdeval(*words(*arguments, tmp_path / "whole"), cwd=tmp_path).code == 0
         done = ktdeval(*words(*arguments, tmp_path / "run"), cwd=tmp_path)
@@ -404,14 +444,18 @@ def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equal
         counts,
         {layer: len(held) for layer, held in trace[-1]["layers"].items()},
     )
+
     assert len(trace) == DIES_AFTER + 1
+
     if parameters == "generative_agents":
         assert counts.keys() <= {"added", "near_equal"}
     else:
         assert min(counts[what] for what in ("purged", "promoted", "demoted", "credited")) > 0
+
     assert counts["added"] - counts.get("purged", 0) == sum(
         len(held) for held in trace[-1]["layers"].values()
     )
+
     for before, after in zip(trace, trace[1:], strict=False):  # noqa: RUF007
         assert all(after["counts"][what] >= count for what, count in before["counts"].items())
 
@@ -425,9 +469,11 @@ def test_filings_go_through_the_deep_layers_as_in_plain_loops(
         ktdeval(*command, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "140"}).code
         == -signal.SIGKILL
     )
+
     entries = journal(tmp_path / "run")
     slow = compare_trace(parameters, entries)
     print(parameters, "with filings", len(entries), "steps:", dict(slow.counts))
+
     assert any(entry["memory"]["memory"]["layers"]["mid"] for entry in entries)
 
 
@@ -442,5 +488,6 @@ def test_it_runs_tasks_of_other_kinds(task: str, data: str, tmp_path: Path) -> N
     done = ktdeval(*words("finmem", task, data, tmp_path / "run", "--limit", "5"), cwd=tmp_path)
     assert done.code == 0, done
     assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+
     for path in (tmp_path / "run" / "cards").glob("*.json"):
         assert json.loads(path.read_text())["decisions"]["model"] == 5

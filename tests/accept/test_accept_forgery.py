@@ -50,7 +50,8 @@ from run_support import PLUGIN, WINDOW, episodes
 from searching import is_searching
 from tables import beside
 
-TASK, HASH = "bright_open_research", "0" * 64
+TASK = "bright_open_research"
+HASH = "0" * 64
 CARD = f"cards/{TASK}.json"
 NO_FIGURES = ("provenance",)
 PLACED = (
@@ -84,7 +85,8 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def environment(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    folder, plugins = tmp_path_factory.mktemp("forgery"), load_plugins((str(PLUGIN),))
+    folder = tmp_path_factory.mktemp("forgery")
+    plugins = load_plugins((str(PLUGIN),))
     for name, model in (("run", "test/mixed"), ("other", "builtin/momentum")):
         given = {
             "tasks": (TASK,),
@@ -96,6 +98,7 @@ def environment(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Envir
             "knowledge_cutoff": "2024-03-03",
         }
         evaluate(RunConfig(model=model, out=str(folder / name), **given), plugins)
+
     return Environment(folder / "run", folder / "other", plugins, market)
 
 
@@ -126,10 +129,12 @@ def kinds_of(card: Any) -> dict[str, tuple[Place, Any]]:
         *lines,
     } - {"total_return"}
     found: dict[str, tuple[Place, Any]] = {}
+
     for place, value in leaves(card):
         kind = ".".join("#" if isinstance(part, int) or part in alike else part for part in place)
         if place[0] not in NO_FIGURES and (place[:2] not in UNSHOWN) and value is not None:
             found.setdefault(kind, (place, value))
+
     return found
 
 
@@ -137,8 +142,10 @@ def false_value(value: Any) -> Any:
     """Another value of the form of this one."""
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
         return "2024-03-05" if value != "2024-03-05" else "2024-03-06"
+
     if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{20}|[0-9a-f]{32}|[0-9a-f]{64}", value):
         return value[::-1]
+
     return forged(value)
 
 
@@ -151,6 +158,7 @@ def card_forgeries(card: Any) -> Iterator[Forgery]:
         false = with_value(card, place, false_value(value))
         if (followed := renewed(false)) in (card, false) or is_searching():
             yield Forgery(f"card.{kind}", lambda run, false=false: write_card(run, false), PLACED)
+
         if followed not in (card, false):
             yield Forgery(
                 f"card.{kind}, all recomputed",
@@ -174,6 +182,7 @@ def with_a_card(environment: Environment, change: Callable[[Path], Any]) -> Call
         (card,) = run.glob("cards/*.json")
         before = card.read_text()
         card.unlink()
+
         try:
             rescore(run, environment.plugins, {})
         except KtdevalError:
@@ -212,6 +221,7 @@ def ledger_forgeries(environment: Environment) -> Iterator[Forgery]:
         (b"null", b"[]", b"[" * 100_000), r"ledger\.parquet: spec: expected `object`"
     )
     specs[dumps_canonical({**own, "seed": 7}).encode()] = r"ledger\.parquet: spec: line \d+: seed: "
+
     for spec, named in specs.items():
 
         def head(run: Path, spec: bytes = spec) -> None:
@@ -231,10 +241,12 @@ def resubmitted(entries: list[Any]) -> None:
     """
     entry = next(entry for entry in entries if '"side"' in (entry["submission"] or ""))
     new = dumps_canonical({"orders": [], "overall_reason": "I would rather have held everything."})
+
     for exchange in entry["exchanges"]:
         for call in exchange.get("reply", {}).get("tool_calls", []):
             if call["arguments"] == entry["submission"]:
                 call["arguments"] = new
+
     entry["submission"] = new
 
 
@@ -245,6 +257,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
         kinds.setdefault(
             ".".join("#" if isinstance(part, int) else part for part in place), (place, value)
         )
+
     for kind, (place, value) in kinds.items():
 
         def edit(run: Path, place: Place = place, value: Any = value) -> None:
@@ -256,6 +269,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
         yield Forgery(
             f"transcript.{kind}", with_a_card(environment, edit), r"transcript\.jsonl\.zst: line 2"
         )
+
     pack = zstandard.ZstdCompressor().compress
     hidden: dict[str, Callable[[bytes], bytes]] = {
         "a field twice": lambda text: pack(text.replace(b'"step":1,', b'"step":0,"step":1,')),
@@ -263,6 +277,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
         "bytes after its end": lambda text: pack(text) + b"more",
         "another file after its end": lambda text: pack(text) + pack(b"{}\n"),
     }
+
     for kind, again in hidden.items():
 
         def rewrite(run: Path, again: Callable[[bytes], bytes] = again) -> None:
@@ -274,6 +289,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
             with_a_card(environment, rewrite),
             r"form that a transcript|of unused data",
         )
+
     changes: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
         "dropped": (lambda old: old[:1] + old[2:], "is step 2, expected step 1"),
         "cut": (lambda old: old[:2], "2 lines, ledger.parquet has 4"),
@@ -287,6 +303,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
             'exchanges[0].sent[1].content: recorded "Buy low, sell high.", recomputed ',
         ),
     }
+
     for kind, (whole, words) in changes.items():
         change = with_a_card(
             environment, lambda run, whole=whole: change_transcript(episodes(run)[0], whole)
@@ -296,6 +313,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
             change,
             rf"transcript\.jsonl\.zst: line \d+: .*{re.escape(words)}",
         )
+
     wholes: dict[str, Callable[[list[Any]], Any]] = {
         "doubled": lambda old: [*old[:2], *old[1:]],
         "exchanged": lambda old: [old[0], old[2], old[1], *old[3:]],
@@ -325,6 +343,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
             *old[2:],
         ],
     }
+
     for kind, whole in wholes.items():
         change = with_a_card(
             environment, lambda run, whole=whole: change_transcript(episodes(run)[0], whole)
@@ -374,6 +393,7 @@ def plan_forgeries(environment: Environment) -> Iterator[Forgery]:
             "seed",
         ),
     }
+
     for name, (fields, card, named) in specs.items():
 
         def change(spec: EpisodeSpec, name: str = name, fields: Any = fields) -> EpisodeSpec:
@@ -382,6 +402,7 @@ def plan_forgeries(environment: Environment) -> Iterator[Forgery]:
         yield Forgery(
             f"plan: {name}", lambda run, change=change, card=card: relabel(run, change, card), named
         )
+
     for number, entry in enumerate(
         leaves(json.loads((environment.run / "manifest.json").read_text())["episodes"][0])
     ):
@@ -395,6 +416,7 @@ def plan_forgeries(environment: Environment) -> Iterator[Forgery]:
             ),
             "manifest.json: episode .* has been changed",
         )
+
     for name, false in beside(__file__)["manifest"].items():
         yield Forgery(
             f"manifest: {name}",
@@ -418,6 +440,7 @@ def mark_forgeries() -> Iterator[Forgery]:
         "other files": {"sha256": {"../../cards/x.json": HASH, TRANSCRIPT: HASH}},
         "an unknown field": {"luck": 1},
     }
+
     for kind, fields in changes.items():
 
         def change(run: Path, fields: Any = fields) -> None:
@@ -437,9 +460,12 @@ def swapped(one: Path, two: Path, *names: str) -> None:
 
 def file_forgeries(environment: Environment) -> Iterator[Forgery]:
     """Records of another run or episode in the place of a run's own, and files taken away."""
-    own, others = episodes(environment.run), episodes(environment.other)
+    own = episodes(environment.run)
+    others = episodes(environment.other)
+
     for names in ((LEDGER,), (TRANSCRIPT,), (LEDGER, TRANSCRIPT)):
-        label, place = " and ".join(names), f"episodes/{own[0].name}/"
+        label = " and ".join(names)
+        place = f"episodes/{own[0].name}/"
 
         def exchange(run: Path, names: tuple[str, ...] = names) -> None:
             swapped(*episodes(run), *names)
@@ -457,6 +483,7 @@ def file_forgeries(environment: Environment) -> Iterator[Forgery]:
             lambda run, names=names: [(episodes(run)[0] / name).unlink() for name in names],
             place,
         )
+
     yield Forgery(
         "card of another run",
         lambda run: shutil.copyfile(environment.other / CARD, run / CARD),
@@ -499,7 +526,9 @@ def faults(
     environment: Environment, forgeries: Iterable[Forgery], folder: Path
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Kinds of forgeries that verify, and those whose refusal does not name what was forged."""
-    verified, unnamed = [], []
+    verified = []
+    unnamed = []
+
     for forgery in forgeries:
         run = Path(shutil.copytree(environment.run, folder / "run"))
         forgery.make(run)

@@ -24,6 +24,7 @@ def test_a_cache_of_another_version_ends_a_run_before_anything_is_paid(
     earlier = sqlite3.connect(cache)
     earlier.execute("ALTER TABLE replies ADD COLUMN digest BLOB NOT NULL DEFAULT x''")
     earlier.close()
+
     with running_stub() as stub:
         done = ktdeval(
             "run", "--model", WIRES["chat"].model, *WIRES["chat"].words,
@@ -35,6 +36,7 @@ def test_a_cache_of_another_version_ends_a_run_before_anything_is_paid(
         assert stub.answers == 0
 
     line = error_line(done)
+
     assert "made by another version of ktdeval; ktdeval" in line
     assert "its table replies differs in digest" in line
     assert "choose another file with --cache" in line

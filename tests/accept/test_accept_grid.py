@@ -68,9 +68,12 @@ def test_a_system_of_a_grid_is_the_run_that_ktdeval_run_makes(
 ) -> None:
     words = ("--model", MODELS[0], "--tasks", TASK, "--windows", WINDOW, "--seeds", 2)
     limits = ("--data", market, "--limit", LIMIT, "--quiet", *SAME_MASK)
+
     assert ktdeval(*words, *limits, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+
     assert_same(whole / "runs" / SLUGS[0], tmp_path / "run")
     verified = ktdeval("card", "verify", whole / "runs" / SLUGS[0], cwd=tmp_path)
+
     assert verified.code == 0, verified
 
 
@@ -80,10 +83,13 @@ def test_two_shards_share_a_grid_and_no_episode_runs_twice(
     plan = plan_of(market, tmp_path / "plan.yaml")
     out = tmp_path / "grid"
     shards = [start_worker(plan, out, "--shard", f"{index}/2") for index in (1, 2)]
+
     assert [shard.wait().code for shard in shards] == [0, 0]
+
     assert_same_grids(out, whole)
     by_worker = episodes_by_worker(out)
     finished = list(chain.from_iterable(by_worker.values()))
+
     assert sorted(finished) == sorted(done_records(out))
 
 
@@ -95,21 +101,27 @@ def test_processes_of_the_local_runner_make_the_same_grid(
     job = WorkerJob(tuple(map(str, words)), workers=2, logs=str(tmp_path / "logs"))
     codes = wait_for(start_workers(load_plugins(), "local", job))
     logs = [path.read_text() for path in sorted((tmp_path / "logs").iterdir())]
+
     assert codes == [0, 0], logs
+
     assert_same_grids(out, whole)
 
 
 def test_what_a_plan_adds_runs_alone_and_cards_are_made_anew(market: Path, tmp_path: Path) -> None:
     out = tmp_path / "grid"
     small = plan_of(market, tmp_path / "small.yaml", models=MODELS[:1], seeds=1)
+
     assert worked(small, out).code == 0
+
     before = done_records(out)
     assert len(before) == 1
 
     assert worked(plan_of(market, tmp_path / "large.yaml"), out).code == 0
+
     after = done_records(out)
     assert len(after) == 4
     assert before.items() <= after.items()  # nothing ran again
+
     card = json.loads((out / "runs" / SLUGS[0] / "cards" / f"{TASK}.json").read_text())
     assert len(card["episodes"]) == 2
 
@@ -156,12 +168,14 @@ def test_a_model_that_fails_holds_up_no_other_and_runs_once_it_answers(
     )
     environment = environment_of(WIRES["chat"])
     done = worked(plan, out, environment=environment)
+
     assert done.code != 0
     assert "stub_react" in done.err
     assert (out / "runs" / SLUGS[0] / "cards" / f"{TASK_APART}.json").exists()
 
     with running_stub(port=port):
         assert worked(plan, out, environment=environment).code == 0
+
     assert (out / "runs" / "stub_react" / "cards" / f"{TASK_APART}.json").exists()
 
 
@@ -173,6 +187,7 @@ def test_two_workers_together_never_spend_more_than_the_budget(
     words = apart(12, LIMIT)
     environment = environment_of(WIRES["chat"])
     out = tmp_path / "grid"
+
     with running_stub(latency_s=0.01) as stub:
         plan = plan_of(
             market,
@@ -209,8 +224,11 @@ def test_a_worker_of_other_code_is_refused_before_its_first_unit(
         seeds=2,
         plugin=[str(plugin)],
     )
+
     assert worked(plan, out).code == 0
+
     done = done_records(out)
+
     for path in (out / "done").glob("*.json"):
         if path.stem in done:
             path.unlink()  # as if another machine's worker were to run them
@@ -218,6 +236,7 @@ def test_a_worker_of_other_code_is_refused_before_its_first_unit(
     plugin.write_text(PLUGIN.read_text() + "\nCHANGED = True\n")
     refused = start_worker(plan, out).wait()  # a process that has not imported the first one
     line = error_line(refused)
+
     assert "this worker's code is not the grid's: mine" in line
     assert "install the same versions" in line
     assert done_records(out) == {}

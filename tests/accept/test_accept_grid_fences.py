@@ -52,6 +52,7 @@ def take_over(out: Path) -> list[str]:
     """
     (worker,) = (path.name for path in (out / "parts").iterdir())
     command = [sys.executable, "-c", TAKE_OVER, str(out), worker]
+
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
@@ -100,4 +101,5 @@ def test_a_worker_that_was_taken_over_asks_nothing_more(
 
     assert_same(out / "runs" / "stub_react", whole)
     verified = ktdeval("card", "verify", out / "runs" / "stub_react", cwd=tmp_path)
+
     assert verified.code == 0, verified

@@ -33,6 +33,7 @@ def assert_paid_once(stub: Stub, out: Path, kills: int) -> None:
     asked again.
     """
     again = sum(times - 1 for times in stub.answered_twice.values()) - REPEATED
+
     assert stub.answers == len(recorded_answers(out)) + again
     assert again <= kills * AT_ONCE
 
@@ -50,6 +51,7 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
     chance = random.Random(20260605)
     environment = environment_of(WIRES["chat"])
     before: dict[str, bytes] = {}
+
     with running_stub(port=port, latency_s=0.02) as stub:
         plan = write_stub_plan(tmp_path, stub, market, apart(EPISODES, STEPS), AT_ONCE)
         workers: list[Running] = []
@@ -87,6 +89,7 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
 
     assert_same(out / "runs" / "stub_react", whole)
     verified = ktdeval("card", "verify", out / "runs" / "stub_react", cwd=tmp_path)
+
     assert verified.code == 0, verified
     assert len(parts_of(out)) >= WORKERS
 
@@ -100,6 +103,7 @@ def test_a_killed_launch_ends_its_workers_and_the_same_command_goes_on(
     environment = environment_of(WIRES["chat"])
     kills = max(1, KILLS // 6)
     episodes = 4 + 2 * kills
+
     with running_stub(latency_s=0.02) as stub:
         plan = write_stub_plan(tmp_path, stub, market, apart(episodes, STEPS), AT_ONCE)
         words = ("grid", plan, "--out", out, "--workers", WORKERS, "--yes")

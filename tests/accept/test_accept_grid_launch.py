@@ -102,6 +102,7 @@ def grown(mended: Launched, market: Path) -> Launched:
 def test_a_failure_is_isolated_and_told_once(begun: Launched) -> None:
     assert begun.code == 1
     assert (begun.total["done"], begun.total["failed"], begun.total["planned"]) == (15, 1, 16)
+
     (problem,) = begun.lines[-1]["problems"]
     assert "a defect of the model" in problem
     assert begun.err.count("\n") == 1
@@ -114,6 +115,7 @@ def test_a_launch_says_what_begins_each_unit_and_how_it_ended(begun: Launched) -
     assert first["estimate"]["total"]["episodes"] == 16
     assert {line["event"] for line in units} == {"unit"}
     assert {line["unit"] for line in units if line["state"] == "done"} == begun.done.keys()
+
     (failed,) = [line for line in units if line["state"] == "failed"]
     assert (failed["system"], failed["unit"] in begun.done) == ("test-mixed_react", False)
     assert (last["event"], last["exit_code"]) == ("end", 1)
@@ -134,10 +136,12 @@ def test_each_system_ends_as_a_run_whose_cards_verify(mended: Launched) -> None:
 
 def test_a_plan_that_grew_runs_what_is_new_alone(mended: Launched, grown: Launched) -> None:
     assert (grown.code, grown.err) == (0, "")
+
     first = grown.lines[0]
     assert first["added"] == ["model builtin-random"]
     assert first["removed"] == [f"task {TASKS[1]}"]
     assert first["estimate"]["total"]["episodes"] == 4
+
     new = grown.done.keys() - mended.done.keys()
     assert len(new) == 4
     assert {unit: grown.done[unit] for unit in mended.done} == mended.done
@@ -148,11 +152,15 @@ def test_a_plan_that_grew_runs_what_is_new_alone(mended: Launched, grown: Launch
 def test_tables_and_pages_are_made_and_hang_together(grown: Launched) -> None:
     made = {path.name for path in (grown.out / "tables").iterdir()}
     assert {"ktdfin-4.md", "compare.txt", "compare.json", "luck.txt"} <= made
+
     site = grown.out / "site"
     assert grown.lines[-1]["site"] == str(site / "index.html")
+
     text = (site / "index.html").read_text("utf-8")
     links = [link for link in re.findall(r'href="([^"#]+)"', text) if not link.startswith("data:")]
+
     assert [link for link in links if not (site / link).is_file()] == []
+
     for kind in ("cards/", "views/", "tables/"):
         assert any(link.startswith(kind) for link in links), kind
 
@@ -170,6 +178,7 @@ def test_a_budget_that_ends_a_launch_is_no_failure_and_its_resume_line_goes_on(
     )
     stopped = launched(plan, "--workers", 1, "--max-hours", "1e-9")
     end = stopped.lines[-1]
+
     assert (stopped.code, end["exit_code"], end["total"]["failed"]) == (3, 3, 0)
     assert (end["total"]["stopped"], end["total"]["done"]) == (1, 0)
     assert {line["state"] for line in stopped.lines[1:-1]} - {"running"} == {"stopped"}
@@ -177,6 +186,7 @@ def test_a_budget_that_ends_a_launch_is_no_failure_and_its_resume_line_goes_on(
 
     program, *words = shlex.split(end["resume"].replace("1e-9", "1"))
     assert program == "ktdeval"
+
     resumed = ktdeval(*words, cwd=plan.parent)
     assert (resumed.code, status_of(stopped.out).total.done) == (0, 1), resumed.err
 
@@ -189,12 +199,15 @@ def test_a_detached_grid_is_steered_by_its_file_and_from_another_process(
     out.mkdir()
     (out / "control.json").write_text('{"paused": true}')
     detached = launched(plan, "--workers", 2, "--detach")
+
     assert (detached.code, detached.err) == (0, "")
+
     (line,) = detached.lines
     assert os.getsid(line["pid"]) == line["pid"]  # it has a session of its own
 
     until((out / "grid.json").exists)
     assert status_of(out).total.left == 4
+
     for words in (("drop", "test/mixed"), ("resume",)):
         done = ktdeval("grid", "ctl", out, *words, cwd=tmp_path)
         assert done.code == 0, done.err
@@ -202,8 +215,10 @@ def test_a_detached_grid_is_steered_by_its_file_and_from_another_process(
     end = out / "launches" / "0001-end.json"
     until(end.exists)
     momentum, mixed = status_of(out).models
+
     assert (momentum.done, momentum.left) == (2, 0)
     assert (mixed.dropped, mixed.done, mixed.left) == (True, 0, 2)
+
     ended = json.loads(end.read_text())
     assert (ended["exit_code"], ended["left"]) == (1, 2)
     assert "small: 2 of 4 episodes done" in Path(line["log"]).read_text()

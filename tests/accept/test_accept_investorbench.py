@@ -47,6 +47,7 @@ def market(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (
         main(["data", "make", "investorbench", "--folder", str(files), "--out", str(folder)]) == 0
     )
+
     return folder
 
 
@@ -88,6 +89,7 @@ def test_buy_and_hold_gives_the_rows_of_the_paper(
         round(100 * found[2], 3),
         round(100 * found[3], 3),
     ]
+
     # The paper cut the 21.82163 of BTC where it rounded the others.
     assert figures == [
         pytest.approx(value, abs=1.1e-3 if symbol == "btc" and place == 0 else 1e-9)
@@ -118,6 +120,7 @@ def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(
     }
     lacking["2021-01-13"]["prices"] = None
     (tmp_path / "msft.json").write_text(json.dumps(lacking), encoding="utf-8")
+
     assert (
         main(
             [
@@ -132,6 +135,7 @@ def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(
         )
         == 0
     )
+
     card = run(tmp_path / "market", tmp_path / "run", "investorbench_msft", "builtin/buy_and_hold")
     known = [
         cells["prices"]
@@ -141,6 +145,7 @@ def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(
     returns = np.diff(np.log(known))
     volatility = float(np.std(returns, ddof=1)) * math.sqrt(252)
     found = {name: card["metrics"][name]["value"] for name in FIGURES}
+
     assert found["ib_cumulative_return"] == pytest.approx(returns.sum(), rel=1e-9)
     assert found["ib_volatility"] == pytest.approx(volatility, rel=1e-9)
     assert found["ib_sharpe"] == pytest.approx(
@@ -164,9 +169,13 @@ def test_figures_and_fills_of_random_decisions_follow_from_the_file(
     known = prices(files, symbol, first, last)
     closes = np.array([*known.values()])
     _, steps, _ = records(tmp_path / "run")
+
     assert [steps[0].decided_on, *(step.filled_on for step in steps)] == [*known]
-    sides, nav = [], 1_000_000.0
+
+    sides = []
+    nav = 1_000_000.0
     units = 0.0
+
     for step in steps:
         for order in step.orders:
             assert order.status == "filled"
@@ -178,16 +187,20 @@ def test_figures_and_fills_of_random_decisions_follow_from_the_file(
                 worth, abs=0.02 * (len(sides) + 2)
             )
             units += traded
+
         nav += units * (known[step.filled_on] - known[step.decided_on])
         assert step.nav_minor / 100 == pytest.approx(nav, rel=1e-9, abs=0.02 * (len(sides) + 1))
         sides.append(int(np.sign(units)))
+
     assert {-1, 0, 1} == set(sides)
+
     returns = np.array(sides) * np.diff(np.log(closes))
     year = 365 if symbol == "btc" else 252
     volatility = float(np.std(returns, ddof=1)) * math.sqrt(year)
     path = np.concatenate([[1.0], np.cumprod(1 + returns)])
     expected = [returns.sum(), returns.sum() / (len(closes) / 252) / volatility, volatility]
     expected.append(float((1 - path / np.maximum.accumulate(path)).max()))
+
     assert [card["metrics"][name]["value"] for name in FIGURES] == pytest.approx(expected, rel=1e-9)
 
 
@@ -196,11 +209,15 @@ def test_a_masked_run_shows_neither_company_nor_day_and_reports_omissions(
 ) -> None:
     card = run(market, tmp_path / "run", "investorbench_msft", "builtin/hold", limit=12)
     exchanged = "".join(json.dumps(entry.exchanges) for entry in records(tmp_path / "run")[2])
+
     assert "asset_" in exchanged
+
     for word in ("Microsoft", "MSFT", "Azure", "Nadella", "2020", "October"):
         assert word not in exchanged, word
+
     (episode,) = card["episodes"]
     counted = episode["metrics"]["documents_withheld"]["detail"]
+
     assert 0 <= counted["withheld"] < counted["known"]
 
 
@@ -210,14 +227,19 @@ def by_hand(closes: Any, sides: list[int], rule: str) -> Any:
     """
     if rule == "equal":
         return np.array(sides) / max(1, sum(map(abs, sides)))
+
     returns = np.diff(closes, axis=0) / closes[:-1]
-    sample, n = np.cov(returns.T), len(sides)
+    sample = np.cov(returns.T)
+    n = len(sides)
     means = 0.9 * returns.mean(axis=0) + 0.1 * returns.mean()
     covariance = 0.9 * sample + 0.1 * np.eye(n) * np.diag(sample).mean()
-    best, most = np.zeros(n), 0.0
+    best = np.zeros(n)
+    most = 0.0
+
     for bounds in itertools.product((0.0, 1.0, None), repeat=n):
         if any(side == 0 and bound != 0.0 for side, bound in zip(sides, bounds, strict=True)):
             continue
+
         free = [place for place, bound in enumerate(bounds) if bound is None]
         found = np.array(
             [
@@ -229,13 +251,16 @@ def by_hand(closes: Any, sides: list[int], rule: str) -> Any:
             found[free] = np.linalg.solve(
                 2 * covariance[np.ix_(free, free)], means[free] - 2 * covariance[free] @ found
             )
+
         inside = found * np.array(sides)
         if (
             inside.min() >= 0
             and inside.max() <= 1
             and (worth := float(means @ found - found @ covariance @ found)) > most
         ):
-            best, most = found, worth
+            best = found
+            most = worth
+
     return best / max(np.abs(best).sum(), 1e-12)
 
 
@@ -257,7 +282,10 @@ def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(
     columns = [twin.asset_index[code] for code in ("MSFT", "JNJ", "UVV", "HON", "NFLX")]
     column_of = {lens.asset_handle(column): column for column in columns}
     first = twin.day_index(steps[0].decided_on)
-    nav, units, moved = 1e6, np.zeros(5), set[str]()
+    nav = 1e6
+    units = np.zeros(5)
+    moved = set[str]()
+
     for step, entry in zip(steps, entries, strict=True):
         row = twin.day_index(step.decided_on)
         decisions = json.loads(entry.submission or "")["decisions"]
@@ -273,10 +301,13 @@ def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(
             place = columns.index(twin.asset_index[order.code or ""])
             units[place] += order.filled_shares / 1e8 * (1 if order.side == "BUY" else -1)
             assert order.target_weight == pytest.approx(weights[place], abs=3e-6)
+
         assert units * twin.close[row, columns] / nav == pytest.approx(weights, abs=4e-6)
         nav += float(units @ (twin.close[row + 1, columns] - twin.close[row, columns]))
         assert step.nav_minor / 100 == pytest.approx(nav, rel=1e-9, abs=1.0)
+
     assert moved == {"BUY 1", "BUY 0", "BUY -1", "SELL 1", "SELL 0", "SELL -1"}
+
     navs = np.log([1e8, *(step.nav_minor for step in steps)])
     assert card["metrics"]["ib_cumulative_return"]["value"] == pytest.approx(
         navs[-1] - navs[0], abs=1e-12
@@ -300,18 +331,23 @@ def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(
         step.decided_on: SIDES[item["decision"]]
         for step, (item,) in zip(steps, decisions, strict=True)
     }
+
     assert len(found) == card["decisions"]["model"] == card["coverage"]["steps_planned"]
+
     closes = pd.Series(
         twin.close[:, twin.asset_index["MSFT"]], index=twin.days.astype(str)
     ).dropna()
     closes = closes.map(lambda price: float(f"{price:.6g}"))  # as shown
+
     for day, side in found.items():
         shown = closes[:day][-64:].to_numpy()
         if name == "turn_of_month":
             expected = turn_of_month(np.array([day], "M8[D]"), "XNYS", **rules()[name]["numbers"])
         else:
             expected = RULES[name](AssetBars(shown, shown, shown), **rules()[name]["numbers"])
+
         assert expected.sides[-1] == side, day
+
     assert len(set(found.values())) > 1
     assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0
 
@@ -322,6 +358,7 @@ def test_equal_weight_buys_everything_in_a_rebuilt_portfolio(task: str, tmp_path
     decisions = [
         json.loads(entry.submission or "")["decisions"] for entry in records(tmp_path / "run")[2]
     ]
+
     assert {len(items) for items in decisions} == {5}
     assert {item["decision"] for item in itertools.chain.from_iterable(decisions)} == {"BUY"}
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0
@@ -352,6 +389,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         words += ["--model-args", shorts] if model == "builtin/random" else []
         words += ["--data", TWIN, "--rules", "paper", "--quiet"]
         assert main(words) == 0
+
     return sorted(folder.iterdir())
 
 
@@ -361,6 +399,7 @@ def rewards(runs: list[Path], twin: MarketSnapshot) -> pd.DataFrame:
     model, from ledgers and the market's closes.
     """
     rows = []
+
     for store in map(RunFolder.load, runs):
         for spec in store.manifest.specs:
             steps = store.load_ledger(spec).steps
@@ -369,10 +408,13 @@ def rewards(runs: list[Path], twin: MarketSnapshot) -> pd.DataFrame:
             sides = []
             for step in steps:
                 sides.append(np.sign(sum(position.shares for position in step.positions)))
+
             found = np.array(sides) * np.diff(np.log(closes))
             rows.append([spec.task, spec.model, found.mean() / found.std(ddof=1), found])
+
     table = pd.DataFrame(rows, columns=["task", "model", "sharpe", "rewards"])
     by_system = table.groupby(["task", "model"]).sharpe
+
     return table[by_system.rank(method="first") == (by_system.transform("size") + 1) / 2].set_index(
         ["task", "model"]
     )
@@ -383,8 +425,10 @@ def test_signed_rank_tests_are_those_of_the_ledgers(
     runs: list[Path], rewards: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["table", *map(str, runs), "--like", "investorbench-tests", "--json"]) == 0
+
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert len(rows) == len(TASKS) * 3
+
     for row in rows:
         one, two = (rewards.loc[row["task"], row[place]].rewards for place in ("first", "second"))
         differing = (one - two)[one != two]
@@ -393,8 +437,10 @@ def test_signed_rank_tests_are_those_of_the_ledgers(
         # ties have exact ranks here, and none in scipy
         assert row["p"] == pytest.approx(p, rel=0.02, abs=1e-4)
         assert row["cumulative"] == pytest.approx(one.sum() - two.sum(), abs=1e-9)
+
     adjusted = sorted(row["p"] for row in rows)
     steps = np.minimum(
         1.0, np.maximum.accumulate([(len(rows) - place) * p for place, p in enumerate(adjusted)])
     )
+
     assert sorted(row["p_holm"] for row in rows) == pytest.approx(list(steps))

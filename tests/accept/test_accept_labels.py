@@ -31,6 +31,7 @@ def test_a_model_that_learns_earns_by_right_labels_and_loses_by_inverted_ones(
         for symbol, labels in product(SYMBOLS, ("", "_inverted_labels"))
     ]
     intervals = {}
+
     for effect in (2.0, 0.0):
         found = []
         for seed in range(2):
@@ -48,11 +49,13 @@ def test_a_model_that_learns_earns_by_right_labels_and_loses_by_inverted_ones(
                 - by_name[f"investorbench_{symbol}_inverted_labels"]
                 for symbol in SYMBOLS
             ]
+
         mean = mean_with_interval(np.array(found))
         intervals[effect] = (mean.detail["low"], mean.detail["high"])
         print(
             f"news effect {effect}: right less inverted {mean.value:+.3f}, 95 %"
             f" {intervals[effect]}, n = {mean.n}"
         )
+
     assert intervals[2.0][0] > 0
     assert intervals[0.0][0] < 0 < intervals[0.0][1]  # news that say nothing teach nothing

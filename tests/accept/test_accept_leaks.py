@@ -68,13 +68,16 @@ class Heard:
     def __init__(
         self, folder: RunFolder, requests: list[ModelRequest], market: MarketSnapshot
     ) -> None:
-        self.folder, self.market = folder, market
+        self.folder = folder
+        self.market = market
         self.transcripts = {spec.id: folder.load_transcript(spec) for spec in folder.manifest.specs}
         self.requests: dict[str, list[ModelRequest]] = {}
         rest = iter(requests)
+
         for spec in in_turn(folder.manifest.specs):
             count = sum(len(entry.exchanges) for entry in self.transcripts[spec.id])
             self.requests[spec.id] = [next(rest) for _ in range(count)]
+
         assert next(rest, None) is None
 
 
@@ -82,7 +85,9 @@ def hear(out: Path, model: str, market: MarketSnapshot, *words: str) -> Heard:
     accept_overheard.HEARD.clear()
     arguments = ["--plugin", "accept_overheard", "--windows", WINDOW, "--limit", str(STEPS), *words]
     folder = evaluate(out, f"overheard/{model}", ["ktdfin"], *arguments)
+
     assert {spec.task for spec in folder.manifest.specs} == set(TASKS)
+
     return Heard(folder, list(accept_overheard.HEARD), market)
 
 
@@ -103,6 +108,7 @@ def sent_texts(requests: list[ModelRequest]) -> set[str]:
     messages = set(chain.from_iterable(request.messages for request in requests))
     offered = chain.from_iterable(request.tools for request in requests)
     tools = {json.dumps([tool.name, tool.description, tool.parameters]) for tool in offered}
+
     return {*tools, *chain.from_iterable(texts_in(message.to_json()) for message in messages)}
 
 
@@ -147,6 +153,7 @@ def identities_of(market: MarketSnapshot) -> list[str]:
     codes = [*market.codes[:: len(market.codes) // count], *market.indices][-count:]
     names = [*market.names[:: len(market.names) // count], *market.index_names.values()][-count:]
     industries = (sorted(set(market.industries) - {"unknown"}) * 2)[:count]
+
     return [*codes, *names, *industries, *days]
 
 
@@ -154,6 +161,7 @@ def check_parrot(out: Path, market: MarketSnapshot, *words: str) -> None:
     accept_overheard.IDENTITIES[:] = identities_of(market)
     heard = hear(out, "parrot", market, *words)
     assert_nothing_leaks(heard)
+
     for spec, ledger in ledgers(heard.folder):
         attempts = sum(record.unmask_attempts for record in ledger.steps)
         assert (attempts > 0) == (spec.mask != "bright"), (spec.task, attempts)
@@ -174,6 +182,7 @@ def test_no_identity_of_a_real_market_is_sent(shared_data: Path, tmp_path: Path)
     market = load_snapshot(folder)
     for model in ("chaos", "wild", "momentum"):
         assert_nothing_leaks(hear(tmp_path / model, model, market, "--data", str(folder)))
+
     check_parrot(tmp_path / "parrot", market, "--data", str(folder))
 
 
@@ -181,10 +190,12 @@ def test_the_scanner_finds_what_the_other_masks_show(heard: Heard) -> None:
     """Otherwise the test above would show nothing."""
     scanner = Scanner(heard.market)
     specs = heard.folder.manifest.specs
+
     for spec in not_empty(spec for spec in specs if spec.mask not in HIDES_ASSETS):
         assert (
             len(scanner.leaks(sent_texts(heard.requests[spec.id]), assets=True, dates=False)) > 5
         ), spec.task
+
     for spec in not_empty(spec for spec in specs if spec.mask not in HIDES_DATES):
         assert (
             len(scanner.leaks(sent_texts(heard.requests[spec.id]), assets=False, dates=True))
@@ -212,6 +223,7 @@ def test_the_transcript_holds_what_was_sent_and_nothing_else(heard: Heard) -> No
                 assert all(recorded[name].parameters != own[name] for name in own)
                 for name, schema in own.items():
                     recorded[name] = replace(recorded[name], parameters=schema)
+
                 assert request.tools == tuple(recorded.values())
 
 
@@ -230,6 +242,7 @@ def test_a_days_place_in_the_episode_is_all_that_shows_of_it_where_dates_are_hid
             days = []
             for text in shown:
                 days += [int(day) for day in re.findall(r"day_([+-][0-9]+)", text)]
+
             assert max(days) == step, spec.task
 
 
@@ -241,6 +254,7 @@ def test_index_levels_start_at_one_hundred_where_dates_are_hidden(heard: Heard) 
             for content in {m["content"] for m in messages if m["role"] == "tool"}:
                 if not content.startswith('{"calendar"'):
                     continue
+
                 value = json.loads(content)
                 labels, levels = zip(
                     *((row[0], row[1]) for row in value["indices"]["rows"]), strict=True
@@ -251,6 +265,7 @@ def test_index_levels_start_at_one_hundred_where_dates_are_hidden(heard: Heard) 
                 assert set(levels) == {100} or not hidden or step > 0
                 if spec.mask in HIDES_ASSETS:
                     assert all(re.fullmatch(r"benchmark|index_[0-9]+", label) for label in labels)
+
     assert seen > 1
 
 
@@ -259,6 +274,7 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
     model = heard.folder.manifest.specs[0].model
     kinds: Counter[str] = Counter()
     decisions: Counter[str] = Counter()
+
     for spec, ledger in ledgers(heard.folder):
         assert len(ledger.steps) == STEPS
         for record, entry in zip(ledger.steps, heard.transcripts[spec.id], strict=True):
@@ -282,6 +298,7 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
                 assert failures[kind] == sum(
                     reply.get("finish_reason") == reason for reply in replies
                 )
+
             assert record.submissions == sum(
                 exchange["tool_choice"] == "submit_action" for exchange in exchanges
             )
@@ -290,6 +307,7 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
                 if exchange["tool_choice"] is None and "reply" in exchange:
                     calls = exchange["reply"].get("tool_calls", ())
                     research.append([call["name"] for call in calls])
+
             called = chain.from_iterable(research)
             looked_up = [name for name in called if name != "submit_action"]
             assert record.tool_calls + failures["tool_budget"] == len(looked_up)
@@ -307,20 +325,27 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
                 spec.task,
                 record.step,
             )
+
         attempts = sum(record.unmask_attempts for record in ledger.steps)
         assert spec.mask != "bright" or attempts == 0
+
     if model == "overheard/momentum":
         assert not kinds
         assert set(decisions) == {"model"}
         return
+
     assert len(kinds) >= 10
     assert decisions["model_after_retry"] > 0
     assert decisions["error" if model == "overheard/chaos" else "fallback"] > 0
+
     hidden = []
+
     for spec, ledger in ledgers(heard.folder):
         if spec.mask == "blinded":
             hidden += ledger.steps
+
     assert sum(record.unmask_attempts for record in hidden) > 0
+
     orders = chain.from_iterable(record.orders for record in hidden)
     assert sum(order.status == "filled" for order in orders) > 0
 
@@ -334,6 +359,7 @@ def test_how_many_steps_are_left_does_not_show(
     """
     task = f"blinded_{mode}"
     shown = []
+
     for number, (last, limit) in enumerate((("2025-01-09", "4"), ("2026-04-10", "3"))):
         words = ["--windows", f"2024-12-26:{last}", "--limit", limit]
         # which finds nothing to rank by there
@@ -346,7 +372,9 @@ def test_how_many_steps_are_left_does_not_show(
         told = []
         for messages in chain.from_iterable(map(conversations, transcript)):
             told.append([unshuffled(m, lens, sectors) for m in messages])
+
         shown.append(told)
+
     assert len(shown[0]) >= 3
     assert shown[0] == shown[1]
 
@@ -364,18 +392,21 @@ def unshuffled(message: dict[str, Any], lens: Any, industries: dict[str, str]) -
     def in_order(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: in_order(item) for key, item in value.items()}
+
         if isinstance(value, list):
             return (
                 sorted(map(in_order, value), key=json.dumps)
                 if value and not isinstance(value[0], (int, float))
                 else value
             )
+
         return value
 
     content = json.loads(text)["content"]
     parts = re.split(r"```json\n(.*)\n```", content, flags=re.DOTALL)
     if message["role"] == "tool":
         parts = ["", content, ""]
+
     return (
         f"{parts[0]}{json.dumps(in_order(json.loads(parts[1])))}{parts[2]}"
         if len(parts) == 3

@@ -83,6 +83,7 @@ def test_days_that_are_dropped_one_at_a_time_give_the_ledger_of_a_replay(
         assert ledger(drops.folder, entrant, market) == ledger(replay, entrant, market)
         assert set(ends(drops.folder, entrant, market).values()) == {"decided"}
         assert any(record.traded_minor for record in ledger(replay, entrant, market))
+
     assert_sound(drops.folder)
 
 
@@ -99,17 +100,21 @@ def test_missed_and_late_days_are_gaps_with_their_cause(tmp_path: Path) -> None:
 
     drops.drop(first)
     drops.after_close(first)
+
     assert drops.step_here().decided
 
     drops.drop(missed)  # nobody steps between the data and the cutoff
 
     drops.before_cutoff(missed, minutes=-1)
+
     assert drops.step_here().gaps == [f"momentum/us {missed}: missed"]
 
     drops.after_close(late)
     assert drops.step_here().gaps == []
+
     drops.before_cutoff(late, minutes=-1)  # the step found no data in time, and finds them now
     drops.drop(late)
+
     assert drops.step_here().gaps == [f"momentum/us {late}: no_data"]
 
     for day in (after, last):
@@ -120,12 +125,14 @@ def test_missed_and_late_days_are_gaps_with_their_cause(tmp_path: Path) -> None:
     assert ends(drops.folder) == {
         first: "decided", missed: "missed", late: "no_data", after: "decided", last: "decided",
     }  # fmt: skip
+
     assert_sound(drops.folder)
 
     records = {record.decided_on: record for record in ledger(drops.folder, "momentum")}
     replay = {
         record.decided_on: record for record in ledger(replayed(tmp_path, **WEEK), "momentum")
     }
+
     assert records[first] == replay[first]
     assert not records[missed].orders
     assert not records[late].orders
@@ -177,10 +184,12 @@ def test_malformed_day_is_not_frozen_until_it_is_corrected(
 
         if is_late:
             drops.before_cutoff(day, minutes=-1)
+
         drops.drop(day)
         assert drops.step_here().problems == []
 
     assert ends(drops.folder) == {first: "decided", second: "no_data"}
+
     assert_sound(drops.folder)
 
 
@@ -193,8 +202,10 @@ def test_day_on_which_nothing_traded_is_a_file_without_rows(tmp_path: Path) -> N
         assert drops.step_here().problems == []
 
     filled = ledger(drops.folder, "momentum")[0]
+
     assert filled.orders
     assert not filled.traded_minor
+
     assert_sound(drops.folder)
 
 
@@ -215,8 +226,10 @@ def test_order_does_not_fill_at_a_price_that_is_missing(tmp_path: Path) -> None:
     drops.step_here()
 
     filled = {order.code: order for order in ledger(drops.folder, "momentum")[0].orders}
+
     assert not filled[missing].notional_minor
     assert any(filled[code].notional_minor for code in bought[1:])
+
     assert_sound(drops.folder)
 
 
@@ -239,12 +252,14 @@ def test_bar_that_is_revised_after_the_decision_changes_later_days_alone(tmp_pat
     drops.drop(third)
     drops.after_close(third)
     report = drops.step_here()
+
     assert report.frozen == [f"us {second}: 1 bars revised (revision 1)", f"us {third}: 6 bars"]
 
     after = ledger(drops.folder, "momentum")[0]
     assert drops.folder.record("momentum", "us", second) == shown
     assert [order.code for order in after.orders] == [order.code for order in before.orders]
     assert after.nav_minor != before.nav_minor  # settled at the price as it is known now
+
     assert_sound(drops.folder)
 
 
@@ -263,12 +278,15 @@ def test_clock_that_was_set_back_stops_the_step_before_anything_is_done(tmp_path
 
     drops.drop(second)
     drops.after_close(first, minutes=10)
+
     with pytest.raises(StoreError, match="set the clock right"):
         drops.step_here()
+
     assert drops.folder.chain().entries == before
 
     drops.after_close(second)
     assert drops.step_here().decided
+
     assert_sound(drops.folder)
 
 

@@ -60,8 +60,10 @@ def ends(path: Path) -> list[tuple[str, str]]:
     for link in LiveFolder(path).chain().entries:
         if isinstance(link.body, Decided):
             found.append(("decided", link.body.day))
+
         if isinstance(link.body, Gap):
             found.append((link.body.cause, link.body.day))
+
     return found
 
 
@@ -81,6 +83,7 @@ def command(
         "PYTHONPATH": os.pathsep.join(map(str, SUPPORT_FOLDERS)),
     }
     options = ["--clock", str(file), "--plugin", str(PLUGIN)]
+
     return subprocess.run(
         [sys.executable, "-m", "ktdeval", "live", *words, *options],
         env=environment,
@@ -109,10 +112,12 @@ def test_answer_after_the_cutoff_is_a_gap(tmp_path: Path, answered: str, end: st
     begun = command(
         tmp_path, BEFORE, answered, "init", str(tmp_path / "plan.yaml"), "--out", str(test)
     )
+
     assert begun.returncode == 0, begun.stderr
 
     command(tmp_path, CLOSED, answered, "step", str(test))
     command(tmp_path, "2024-06-03T14:00:00Z", answered, "step", str(test))
+
     assert ends(test) == [(end, FIRST)]
     assert verify_test(LiveFolder(test), load_plugins([str(PLUGIN)])).findings == ()
 
@@ -140,6 +145,7 @@ def test_record_that_is_edited_between_two_steps_stops_the_entrant(
 
     clock.time = of_text(NEXT_CLOSED)
     problems = take_step(path, plugins, clock).problems
+
     assert len(problems) == 1
     assert "investor/us 2024-06-03: failed: " in problems[0]
     assert "not the one that was committed to" in problems[0]
@@ -160,7 +166,9 @@ def test_sealed_decision_verifies_without_the_private_part(
 
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(path), str(clone)], check=True)
+
     assert not (clone / "private").exists()
+
     result = verify_test(LiveFolder(clone), plugins)
     assert result.findings == ()
     assert (result.decisions, result.sealed) == (2, 2)
@@ -180,8 +188,10 @@ def test_clock_that_is_set_back_before_the_last_entry_is_refused(
 
     clock.time = of_text("2024-06-03T20:14:59Z")
     entrant = Entrant(name="late", model="builtin/random")
+
     with pytest.raises(StoreError, match="set the clock right"):
         join(LiveFolder(path), entrant, plugins, clock)
+
     assert (path / "chain.jsonl").read_bytes() == chain
 
 
@@ -196,6 +206,7 @@ def test_backdated_decision_is_not_public_before_its_cutoff(
         "data": "synthetic_us", "task": "market_bright", "source": "drop",
         "source_args": {"folder": str(incoming)},
     }  # fmt: skip
+
     with authority(tmp_path / "authority", lambda: true_time.time) as running:
         stamp = {"url": running.url, "certificate": running.certificate.read_text("ascii")}
         path = tmp_path / "test"
@@ -231,14 +242,17 @@ def test_decision_that_could_not_be_published_is_a_gap_before_the_next_one_is_as
     subprocess.run(["git", "init", "--quiet", "--bare", str(remote)], check=True)
     clock.time = of_text(CLOSED)
     test = LiveFolder(path)
+
     with test.lock():
         lost = LosesRemote(test, plugins, clock, remote)
         report = LiveStep(test, plugins, clock, lost.ask).run()
+
     assert ends(path) == [("decided", FIRST)]
     assert "git push failed" in report.problems[0]
 
     subprocess.run(["git", "init", "--quiet", "--bare", str(remote)], check=True)
     clock.time = of_text(NEXT_CLOSED)
+
     assert take_step(path, plugins, clock).problems == []
     assert ends(path) == [
         ("decided", FIRST),

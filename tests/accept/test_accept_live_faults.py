@@ -56,11 +56,14 @@ def test_step_on_a_full_disk_ends_with_one_line_and_the_next_one_goes_on(
         full = ktdeval(*drops.words, cwd=tmp_path, most_file_bytes=room)
         if full.code:
             assert error_line(full)
+
         done = ktdeval(*drops.words, cwd=tmp_path)
         assert done.code == 0, done
 
     due(drops, SPAN["last"])
+
     assert ktdeval(*drops.words, cwd=tmp_path).code == 0
+
     assert_sound(drops)
     assert ledger(drops.folder, "momentum") == ledger(replayed(tmp_path, **SPAN), "momentum")
 
@@ -70,6 +73,7 @@ def test_chain_without_room_stays_as_it_is(tmp_path: Path) -> None:
     due(drops, DAYS[0])
     before = (drops.path / "chain.jsonl").read_bytes()
     done = ktdeval(*drops.words, cwd=tmp_path, most_file_bytes=len(before) + 50)
+
     assert done.code == 2
     assert (drops.path / "chain.jsonl").read_bytes() == before
 
@@ -90,6 +94,7 @@ def begin_with_remote(folder: Path, hook: str) -> tuple[Drops, Path]:
     path.write_text(hook, "utf-8")
     path.chmod(0o755)
     drops = begin_drops(folder, **SPAN, publish={"remote": str(remote)})
+
     return drops, path
 
 
@@ -98,6 +103,7 @@ def test_nobody_is_asked_before_the_data_are_public(tmp_path: Path) -> None:
     first, second, third = DAYS
     due(drops, first)
     report = drops.step_here()
+
     assert "no room left" in report.problems[0]
     assert (report.decided, publications(drops.folder)) == ([], [])
 
@@ -111,11 +117,14 @@ def test_nobody_is_asked_before_the_data_are_public(tmp_path: Path) -> None:
     drops.step_here()
     drops.before_cutoff(second, minutes=-1)
     hook.unlink()  # too late
+
     assert drops.step_here().gaps == [f"momentum/us {second}: unpublished"]
 
     due(drops, third)
     drops.step_here()
+
     assert ends(drops.folder) == {first: "decided", second: "unpublished", third: "decided"}
+
     assert_sound(drops)
 
 
@@ -125,10 +134,12 @@ def test_data_that_became_public_in_time_are_not_the_cause_of_a_gap(tmp_path: Pa
     drops.step_here()
     hook.unlink()
     folder = drops.folder
+
     assert publish(folder, folder.chain(), FileClock(drops.clock_file))  # and nobody steps after it
 
     drops.before_cutoff(DAYS[0], minutes=-1)
     assert drops.step_here().gaps == [f"momentum/us {DAYS[0]}: missed"]
+
     assert_sound(drops)
 
 
@@ -138,23 +149,30 @@ def test_decision_that_was_not_public_in_time_is_a_gap(tmp_path: Path) -> None:
     first, second, _ = DAYS
     due(drops, first)
     report = drops.step_here()  # the data are public, and the decision is not
+
     assert report.decided
     assert len(report.problems) == 1
 
     mark.unlink()  # repaired in time
     drops.step_here()
     drops.before_cutoff(first, minutes=-1)
+
     assert drops.step_here().gaps == []
 
     mark.unlink(missing_ok=True)
     due(drops, second)
+
     assert drops.step_here().decided
+
     drops.before_cutoff(second, minutes=-1)
     hook.unlink()  # too late
+
     assert drops.step_here().gaps == [f"momentum/us {second}: unpublished"]
     assert ends(drops.folder) == {first: "decided", second: "unpublished"}
+
     assert_sound(drops)
     filled = {record.decided_on: record for record in ledger(drops.folder, "momentum")}
+
     assert not filled[second].orders
 
 
@@ -165,12 +183,16 @@ def test_decision_that_came_to_nothing_is_not_in_the_account_of_the_next_day(
     drops, hook = begin_with_remote(tmp_path, ONCE.format(mark=mark))
     first, second, _ = DAYS
     due(drops, first)
+
     assert drops.step_here().decided
+
     hook.unlink()  # too late: the next step is that of the next close
     due(drops, second)
     report = drops.step_here()
+
     assert report.gaps == [f"momentum/us {first}: unpublished"]
     assert report.decided
+
     assert_sound(drops)
 
 
@@ -185,6 +207,7 @@ def test_lock_that_a_killed_git_left_is_removed(tmp_path: Path, name: str) -> No
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
     os.utime(lock, (time.time() - 60, time.time() - 60))
+
     assert drops.step_here().decided
     assert not lock.exists()
 
@@ -199,6 +222,7 @@ def test_lines_that_a_killed_process_left_are_cut_off(tmp_path: Path) -> None:
                 file.write(b'{"at":"2024-0')
 
     assert len(drops.folder.chain().entries) == 5
+
     assert_sound(drops)
 
 
@@ -207,7 +231,9 @@ def test_line_that_is_read_while_it_is_written_is_left_alone(tmp_path: Path) -> 
     path = drops.path / "chain.jsonl"
     with path.open("ab") as file:
         file.write(b'{"at":"2024-0')
+
     before = path.read_bytes()
+
     assert len(Chain(path).entries) == 1
     assert path.read_bytes() == before
 
@@ -217,6 +243,7 @@ def test_test_that_was_killed_while_it_began_can_begin_again(tmp_path: Path) -> 
     shutil.rmtree(drops.path)
     (tmp_path / ".test.new-abcdefgh" / "content" / "base").mkdir(parents=True)
     again = begin_drops(tmp_path, **SPAN)
+
     assert again.folder.chain().entries
     assert not (tmp_path / ".test.new-abcdefgh").exists()
 
@@ -240,8 +267,10 @@ def test_step_needs_neither_home_nor_terminal_nor_its_folder(tmp_path: Path) -> 
         start_new_session=True,
         check=False,
     )
+
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"decided: momentum/us 2024-05-31: 6 orders" in done.stdout
+
     assert_sound(drops)
 
 
@@ -267,7 +296,9 @@ def test_git_takes_no_other_repository_and_no_settings_of_the_user(
 
     drops = begin_drops(tmp_path, **SPAN)
     due(drops, DAYS[0])
+
     assert drops.step_here().problems == []
+
     assert_sound(drops)
     assert not list((other / ".git" / "objects").glob("??"))
 
@@ -277,5 +308,6 @@ def test_test_without_its_repository_takes_none_around_it(tmp_path: Path) -> Non
     drops = begin_drops(tmp_path, **SPAN)
     shutil.rmtree(drops.path / ".git")
     due(drops, DAYS[0])
+
     assert ".git: can't be opened" in drops.step_here().problems[0]
     assert not list((tmp_path / ".git" / "objects").glob("??"))

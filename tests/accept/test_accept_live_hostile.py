@@ -57,19 +57,23 @@ def day(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> LiveFolde
         entrants=[{"name": "one", "model": "builtin/momentum", "agent": "investor"}],
     )
     write_cards(folder, settle_test(folder, plugins, of_text(NOW)).cards)
+
     assert verify_test(LiveFolder(folder.path), plugins).findings == ()
+
     return folder
 
 
 def value_of(text: str, name: str) -> Any:
     if name.endswith(".jsonl"):
         return [json.loads(line) for line in text.splitlines()]
+
     return json.loads(text)
 
 
 def text_of(value: Any, name: str) -> str:
     if name.endswith(".jsonl"):
         return "".join(f"{dumps_canonical(line)}\n" for line in value)
+
     return dumps_canonical(value)
 
 
@@ -79,6 +83,7 @@ def verified(path: Path, plugins: Plugins) -> list[str]:
         result = verify_test(LiveFolder(path), plugins)
     except KtdevalError as error:
         return [str(error)]
+
     return [finding.line() for finding in result.findings]
 
 
@@ -102,6 +107,7 @@ def test_changed_value_is_a_finding_or_an_error(
     value = value_of(text, name)
     offered = cycle(VALUES)
     values_each = 2 if is_searching() else 1
+
     for place in not_empty(kinds_of_places(value)):
         for new in islice(offered, values_each):
             changed = text_of(with_value(value, place, new), name)
@@ -125,17 +131,20 @@ def test_changed_link_with_all_hashes_is_a_finding_or_an_error(
     chain = (path / "chain.jsonl").read_bytes()
     body = json.loads(chain.splitlines()[number])["body"]
     offered = cycle(VALUES)
+
     for place in not_empty(kinds_of_places(body)):
         for new in (next(offered), next(offered)):
             (path / "chain.jsonl").write_bytes(chain)
             forger = Forger(path, plugins, of_text(NOW))
             if number == DECIDED:
                 forger.shown.clear()  # so that its commitments stay as they are forged
+
             forger.links[number]["body"] = with_value(body, place, new)
             try:
                 forger.rechain()
             except (KtdevalError, AttributeError, KeyError, TypeError):
                 continue  # no such chain can be written
+
             lines = verified(path, plugins)
             assert lines, (place, new)
             assert all(line.isprintable() for line in lines)
@@ -156,10 +165,12 @@ def test_file_that_is_no_such_file_is_a_finding_or_an_error(
     path = tmp_path / "copy"
     shutil.copytree(day.path, path)
     (path / name).unlink()
+
     if content is not None:
         (path / name).write_bytes(content)
 
     done = CliRunner().invoke(live, ["verify", str(path)])
+
     assert done.exit_code != 0
     assert done.exception is None or isinstance(done.exception, KtdevalError), done.exception
 
@@ -169,7 +180,9 @@ def test_huge_file_is_a_finding(day: LiveFolder, tmp_path: Path, plugins: Plugin
     shutil.copytree(day.path, path)
     with (path / f"records/one/us/{DAY}.json").open("r+b") as file:
         file.truncate(1 << 40)
+
     findings = verify_test(LiveFolder(path), plugins).findings
+
     assert [finding.rule for finding in findings] == ["file"]
 
 
@@ -192,5 +205,6 @@ def test_settings_of_a_repository_are_not_run(
         "".join(f"{line}\n" for line in published).replace(commit, "0" * 40), "utf-8"
     )
     findings = verify_test(LiveFolder(path), plugins).findings
+
     assert "published" in {finding.rule for finding in findings}
     assert not mark.exists()

@@ -63,6 +63,7 @@ def due_drops(folder: Path, *entrants: dict[str, Any], **fields: Any) -> Drops:
     drops = begin_drops(folder, **SPAN, entrants=list(entrants), **fields)
     drops.drop(DAYS[0])
     drops.after_close(DAYS[0])
+
     return drops
 
 
@@ -165,6 +166,7 @@ def test_asker_that_outlives_its_step_ends_at_its_deadline(tmp_path: Path) -> No
         until = time.monotonic() + 60
         while asking_processes(drops) and time.monotonic() < until:
             time.sleep(0.1)
+
         assert not asking_processes(drops)
 
 
@@ -193,6 +195,7 @@ def test_entrants_that_hang_or_fail_hold_nobody_up(tmp_path: Path) -> None:
     drops.before_cutoff(DAYS[0], minutes=-1)
     ktdeval(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
     found = {name: ends(drops.folder, name) for name in ("momentum", "hangs", "fails")}
+
     assert found == {
         "momentum": {DAYS[0]: "decided"},
         "hangs": {DAYS[0]: "deadline"},
@@ -210,4 +213,5 @@ def test_interrupted_step_ends_those_it_asks(tmp_path: Path) -> None:
         assert asking_processes(drops) == []
         stub.go_on()
         assert ktdeval(*drops.words, cwd=tmp_path, environment=ENVIRONMENT).code == 0
+
     assert ends(drops.folder, "asked") == {DAYS[0]: "decided"}

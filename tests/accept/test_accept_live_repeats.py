@@ -24,6 +24,7 @@ def test_repeats_show_how_often_the_decision_is_the_same_and_leave_the_record_al
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
+
     entrants = [
         {"name": "same", "model": "builtin/momentum"},
         {
@@ -37,6 +38,7 @@ def test_repeats_show_how_often_the_decision_is_the_same_and_leave_the_record_al
         },
     ]
     drops = begin_drops(tmp_path, **SPAN, entrants=entrants)
+
     with running_stub(port=port):
         for day in DAYS:
             drops.drop(day)
@@ -53,6 +55,7 @@ def test_repeats_show_how_often_the_decision_is_the_same_and_leave_the_record_al
 
     assert done.code == 0, done
     assert again.out == done.out
+
     rows = {line.split()[0]: re.split(r"\s{2,}", line.strip()) for line in done.out.splitlines()}
     assert rows["same"][1:] == ["us", "3", "6", "0", "100", "100"]
     assert rows["other"][1:5] == ["us", "3", "6", "0"]

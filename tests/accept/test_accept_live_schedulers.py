@@ -49,7 +49,9 @@ def test(tmp_path: Path) -> Path:
     plan = tmp_path / "plan.yaml"
     plan.write_text(yaml.safe_dump(plan_text({"us": us}, **fields)), "utf-8")
     path = tmp_path / "spring"
+
     assert main(["live", "init", str(plan), "--out", str(path)]) == 0
+
     return path
 
 
@@ -80,6 +82,7 @@ def test_line_of_cron_takes_a_step(test: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
     log = test.with_name("spring.log").read_text("utf-8")
+
     assert log.count("nothing is due at ") == 2
     assert len(publications(LiveFolder(test))) == 1
 
@@ -91,6 +94,7 @@ def test_unit_of_systemd_takes_a_step(test: Path) -> None:
     service.read_string(service_text)
     timer = configparser.ConfigParser()
     timer.read_string(timer_text)
+
     assert service["Service"]["Type"] == "oneshot"
     assert timer["Timer"]["OnCalendar"] == "hourly"
     assert timer["Timer"]["Persistent"] == "true"  # a machine that was off steps when it is on
@@ -127,11 +131,13 @@ class Runner:
         workflow = yaml.safe_load(WORKFLOW.read_text("utf-8"))
         self._runs += 1
         work = self._folder / f"run-{self._runs}"
+
         for step in workflow["jobs"]["step"]["steps"]:
             if "run" in step:
                 self._shell(step["run"], work, step.get("env", {}))
             else:
                 self._action(step["uses"].partition("@")[0], step.get("with", {}), work)
+
         return work
 
     def _shell(self, command: str, work: Path, variables: Mapping[str, str]) -> None:
@@ -144,6 +150,7 @@ class Runner:
             text=True,
             check=False,
         )
+
         assert done.returncode == 0, done
 
     def _action(self, name: str, given: Mapping[str, Any], work: Path) -> None:
@@ -179,6 +186,7 @@ def test_workflow_takes_steps_in_a_fresh_checkout_each_time(tmp_path: Path) -> N
     runner = Runner(tmp_path, remote, drops.clock_file)
 
     latest = drops.path
+
     for day in ("2024-05-31", "2024-06-03", "2024-06-04", "2024-06-05"):
         drops.drop(day)
         drops.after_close(day)
@@ -187,6 +195,7 @@ def test_workflow_takes_steps_in_a_fresh_checkout_each_time(tmp_path: Path) -> N
 
     seen = Drops(latest, drops.markets, drops.clock_file)
     result = verify_test(seen.folder, plugins())
+
     assert [finding.line() for finding in result.findings] == []
     assert (result.decisions, result.sealed) == (3, 0)
     assert all(one.pushed for one in publications(seen.folder))
@@ -203,9 +212,12 @@ def test_workflow_is_as_its_service_reads_it() -> None:
     workflow = yaml.safe_load(WORKFLOW.read_text("utf-8"))
     assert workflow["permissions"] == {"contents": "write"}
     assert workflow["concurrency"]["cancel-in-progress"] is False
+
     steps = {step["name"]: step for step in workflow["jobs"]["step"]["steps"]}
     kept = steps["Keep sealed decisions and records of calls"]
+
     assert kept["if"] == "always()"  # what was paid is kept where a step fails
+
     restored = steps["Restore sealed decisions and records of calls"]["with"]
     assert kept["with"]["key"] == restored["key"]
     assert kept["with"]["key"].startswith(restored["restore-keys"])

@@ -52,8 +52,10 @@ def forged(
     shutil.copytree(week.folder.path, path)
     forger = Forger(path, plugins, of_text(AFTER))
     forgery.make(forger)
+
     if cards:
         forger.renew_cards()
+
     return forger.verify()
 
 
@@ -88,6 +90,7 @@ def test_week_of_the_past_that_an_own_authority_stamped_is_claimed(
     with authority(tmp_path / "another") as another:
         trust = load_trust(another.certificate)
         result = verify_test(stamped.folder, plugins, of_text(AFTER), trust)
+
     assert result.findings == ()
     assert result.level == "claimed (own authority)"
 

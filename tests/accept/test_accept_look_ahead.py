@@ -30,8 +30,10 @@ from news_items import poisoned_news, with_news
 from searching import is_searching
 
 # In W2 lie dividends, splits, an index change on 2024-06-17 and suspensions.
-WINDOW, STEPS = "W2", 26
-DECISIONS, FEW = (0, 1, 9, 14, 15, 25), (1, 14, 25)
+WINDOW = "W2"
+STEPS = 26
+DECISIONS = (0, 1, 9, 14, 15, 25)
+FEW = (1, 14, 25)
 NEWS = ("search_news", "get_document")
 BEYOND = np.random.default_rng(99)
 
@@ -64,11 +66,14 @@ def poisoned(
     fields = {name: spoil(getattr(market, name)) for name in (*BAR_FIELDS, "member")}
     if factor is not None:
         fields["factor"] = spoil(market.factor, factor)
+
     indices = {code: spoil(levels) for code, levels in market.indices.items()}
     minutes = MinuteBars(market.minutes.codes, market.minutes.rows.copy())
     later = minutes.rows["ends_at"] > np.datetime64(Close().instant(market.days[row]), "us")
+
     for name in ("open", "high", "low", "close", "volume"):
         minutes.rows[name][later] = garbage((int(later.sum()),))
+
     return replace(
         market,
         **fields,
@@ -83,7 +88,8 @@ def poisoned(
 def market() -> MarketSnapshot:
     plain = synthetic()
     base_row = plain.day_index("2024-05-27") - 1
-    day_rows, columns = np.arange(base_row - 5, base_row + 60), np.arange(0, len(plain.codes), 40)
+    day_rows = np.arange(base_row - 5, base_row + 60)
+    columns = np.arange(0, len(plain.codes), 40)
     ends = np.array([Close().instant(plain.days[row]) for row in day_rows], "M8[us]")[
         :, None, None
     ] + np.array([-1, 0, 9], "m8[m]")
@@ -92,6 +98,7 @@ def market() -> MarketSnapshot:
     table = pd.DataFrame(
         {**cells, **dict.fromkeys(("open", "high", "low", "close", "volume"), 5.0)}
     )
+
     return replace(with_news(plain, base_row - 40, base_row + 60), minutes=MinuteBars.of(table))
 
 
@@ -129,14 +136,19 @@ class Scenes:
         row = self.base_row + step
         last = self.steps[step - 1] if step else None
         books = Bookkeeper(self.market, self.tape, self.task.trading, self.base_row)
+
         if last is not None:
             books.resume(last)
+
         account = books.account
+
         assert (len(account.positions) > 10) == (step > 0)
+
         scene = self.task.scene(self.spec, market)
         observation = scene.observe(step, market.as_of(row), account, last)
         context = scene.tool_context(step, market.as_of(row), account)
         answers = [observation.system, observation.user]
+
         for tool in self.tools:
             for arguments in self.arguments(tool.name, row, scene.lens, list(account.positions)):
                 outcome = call(tool, context, arguments, scene.lens)
@@ -144,6 +156,7 @@ class Scenes:
                     f"{tool.name} {arguments} {outcome.failure}"
                     f" {scene.lens.render_text(outcome.payload)}"
                 )
+
         return answers
 
     def arguments(self, tool: str, row: int, lens: Lens, held: list[int]) -> Iterator[str]:
@@ -180,6 +193,7 @@ class Scenes:
             "amount_20d_cny",
         )
         calls: list[Any] = [{}, {"day": lens.day_handle(row + 1)}]
+
         if tool == "screen_candidates":
             calls += [
                 {"factors": [sign + name], "k": 30}
@@ -222,6 +236,7 @@ class Scenes:
                 {"target_weights": {handle: 0.05 + place / 100}}
                 for place, handle in enumerate(handles)
             ]
+
         return map(json.dumps, calls)
 
 
@@ -252,6 +267,7 @@ def test_the_same_garbage_at_that_close_does_change_them(
         for snapshot in (market, poisoned(market, scenes.base_row + 8, GARBAGE["nan"]))
     )
     changed = sum(seen != expected for seen, expected in zip(spoiled, clean, strict=True))
+
     assert changed > (100 if scenes.tools else 0)
 
 
@@ -273,6 +289,7 @@ def test_whole_episodes_do_not_depend_on_data_after_their_last_fill(
         ),
     }
     records = {}
+
     for name, snapshot in futures.items():
         save_snapshot(snapshot, tmp_path / name)
         words = ["--data", str(tmp_path / name), "--windows", WINDOW, "--limit", str(steps)]
@@ -281,6 +298,7 @@ def test_whole_episodes_do_not_depend_on_data_after_their_last_fill(
             spec.task: (folder.load_ledger(spec).steps, folder.load_transcript(spec))
             for spec in folder.manifest.specs
         }
+
     assert set(records["true"]) == set(TASKS)
     assert records["gone"] == records["true"]
     assert records["drawn"] == records["true"]

@@ -33,7 +33,8 @@ Vendor = tuple[str, dict[str, pd.DataFrame], Callable[[str], slow.House]]
 """An imported market, [days, codes] tables of the vendor's files, and the rules of a code."""
 MOST = (40, "0.25")
 """Names at once, and the largest weight of one, of the task."""
-STOCKS, COINS = ("AAPL", "ASML", "COST", "LIN", "PLTR", "TSLA"), ("ADA", "BTC")
+STOCKS = ("AAPL", "ASML", "COST", "LIN", "PLTR", "TSLA")
+COINS = ("ADA", "BTC")
 """Of the market of both."""
 
 
@@ -46,9 +47,12 @@ def tables_of(bars: pd.DataFrame, splits: dict[tuple[str, str], int]) -> dict[st
         for name in ("open", "close", "volume")
     }
     factor = pd.DataFrame(1.0, tables["open"].index, tables["open"].columns)
+
     for (code, day), ratio in splits.items():
         factor.loc[day:, code] *= ratio
+
     known = tables["close"].notna()
+
     return {**tables, "factor": factor, "member": known.cummax() & known[::-1].cummax()[::-1]}
 
 
@@ -56,11 +60,10 @@ def tables_of(bars: pd.DataFrame, splits: dict[tuple[str, str], int]) -> dict[st
 def markets(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict[str, Vendor]:
     """NASDAQ-100, ten coins, and some of both, imported by the command."""
     folder = tmp_path_factory.mktemp("markets")
-    us, crypto = (
-        shared_data / "us_daily" / "nasdaq100_daily.csv.gz",
-        shared_data / "crypto_daily" / "crypto10_daily.csv.gz",
-    )
-    stocks, coins = pd.read_csv(us), pd.read_csv(crypto)
+    us = shared_data / "us_daily" / "nasdaq100_daily.csv.gz"
+    crypto = shared_data / "crypto_daily" / "crypto10_daily.csv.gz"
+    stocks = pd.read_csv(us)
+    coins = pd.read_csv(crypto)
     coins = coins[coins["date"] <= "2025-11-15"]
     both = pd.concat([stocks[stocks["code"].isin(STOCKS)], coins[coins["code"].isin(COINS)]])
     both = both.loc[
@@ -84,8 +87,10 @@ def markets(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict
             "us_equity",
         ],
     }
+
     for name, options in asked.items():
         assert main(["data", "make", "long", *map(str, options), "--out", str(folder / name)]) == 0
+
     return {
         "nasdaq": (
             str(folder / "nasdaq"),
@@ -123,17 +128,22 @@ def test_every_fill_cost_charge_and_nav_of_a_run_follows_from_the_vendors_file(
     store = RunFolder.load(run.folder)
     (spec,) = store.manifest.specs
     ledger = store.load_ledger(spec)
+
     assert (ledger.currency, ledger.initial_cash_minor) == ("USD", 10_000_000)
+
     seen = slow.keep(
         tables, ledger.steps, house_of, 100_000, MOST, 252 if market == "nasdaq" else 365
     )
+
     assert seen["BUY filled None"] > 20
     assert seen["SELL filled None"] > (5 if market == "both" else 20)
     assert (seen["short"] > 0) == ("short_probability" in arguments or "shorts" in arguments)
+
     if market == "both":
         assert seen["BUY rejected suspended"] > 0, (
             "the stock's exchange rests while the coin trades"
         )
+
     assert run.cards[0].task.name == "market_blinded"
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / "market_blinded.json")]) == 0
 
@@ -171,14 +181,18 @@ def test_pages_show_shares_coins_prices_and_dollars(
     run: Path, prices: dict[str, pd.DataFrame]
 ) -> None:
     assert main(["view", str(run)]) == 0
+
     (page,) = pages(run / "view")
-    head, kinds = head_of(page), set()
+    head = head_of(page)
+    kinds = set()
+
     assert (head["initial_cash"], head["currency"], head["is_exact"], head["notes"]) == (
         100_000.0,
         "USD",
         True,
         [],
     )
+
     for row, day in zip(head["rows"], days_of(page), strict=True):
         step = day["step"]
         assert (
@@ -193,6 +207,7 @@ def test_pages_show_shares_coins_prices_and_dollars(
             close = prices["close"].at[step["filled_on"], one["code"]]
             assert close == one["price"] or math.isnan(close)
             kinds.add((one["code"] in STOCKS, one["shares"] > 0))
+
         for order, fact, brief in zip(step["orders"], day["facts"], row["orders"], strict=True):
             if order["filled_shares"]:
                 assert (
@@ -204,20 +219,25 @@ def test_pages_show_shares_coins_prices_and_dollars(
                 assert order["notional"] == pytest.approx(
                     order["price"] * order["filled_shares"], abs=0.011
                 )
+
         kinds |= {charge["kind"] for charge in step["charges"]}
+
     assert kinds == {(True, True), (True, False), (False, True), "borrow"}
 
 
 def test_a_board_shows_fractions_and_no_random_traders_for_shorts(
     run: Path, both: Path, prices: dict[str, pd.DataFrame]
 ) -> None:
-    folder, evaluation = RunFolder.load(run), ktdeval.load_run(run)
+    folder = RunFolder.load(run)
+    evaluation = ktdeval.load_run(run)
     (card,), orders = evaluation.cards, evaluation.orders()
     decisions: Any = to_plain(make_decisions(folder, CARD, card))  # type: ignore[arg-type]  # a trading card
     (episode,) = decisions["episodes"]
     shown = []
+
     for step in episode["steps"]:
         shown += [(step["day"], order) for order in step["orders"] if order["filled"]]
+
     assert [order["filled"] for _, order in shown] == pytest.approx(
         orders.filled_shares[orders.filled_shares > 0].tolist(), rel=1e-5
     )
@@ -226,18 +246,23 @@ def test_a_board_shows_fractions_and_no_random_traders_for_shorts(
         for day, order in shown
     )
     assert any(order["filled"] % 1 for _, order in shown)
+
     holdings = chain.from_iterable(step["holdings"] for step in episode["steps"])
     assert min(weight for _, weight in holdings) < -0.001
+
     series: Any = to_plain(make_series(folder, CARD, card, load_snapshot(both)))  # type: ignore[arg-type]  # as above
     (line,) = series["episodes"]
+
     assert (line["envelope"], line["envelope_reason"]) == (
         None,
         "the agent sold short, and random traders do not",
     )
+
     ledger = folder.load_ledger(folder.manifest.specs[0])
     assert line["nav"] == pytest.approx(ledger.nav / 100_000.0, rel=1e-5)
     assert line["gross_nav"][-1] > line["nav"][-1]
     assert evaluation.equity().iloc[-1, 0] == pytest.approx(ledger.nav[-1] / 100_000.0)
+
     with pytest.raises(
         UsageError, match=r"has no index to compare the NAV with; leave out benchmark=True"
     ):
@@ -248,6 +273,7 @@ def test_a_report_draws_shorts_below_zero_and_explains_missing_random_traders(
     run: Path, tmp_path: Path
 ) -> None:
     assert main(["view", "report", str(run), "--out", str(tmp_path / "report.html")]) == 0
+
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "No random traders: the agent sold short, and random traders do not." in text
     assert "sold short and" in text
@@ -259,16 +285,21 @@ def test_an_unfinished_episode_has_the_units_of_its_market_or_none(
 ) -> None:
     folder = RunFolder.load(run)
     (spec,), market = folder.manifest.specs, load_snapshot(both)
-    ledger, transcript = folder.load_ledger(spec), folder.load_transcript(spec)
+    ledger = folder.load_ledger(spec)
+    transcript = folder.load_transcript(spec)
     rules = MarketRules.of(market, load_plugins().make_task(spec.task).trading)
+
     assert (
         Ledger(ledger.spec, ledger.initial_cash_minor, ledger.steps).in_units_of(market, rules)
         == ledger
     )
+
     shutil.copytree(run, tmp_path / "run")
     episode = RunFolder.load(tmp_path / "run").episode_path(spec)
+
     for file in episode.iterdir():
         file.unlink()
+
     entries = [
         JournalEntry(step=step, transcript=transcript_entry, memory=None)
         for step, transcript_entry in zip(ledger.steps, transcript, strict=True)
@@ -276,18 +307,25 @@ def test_an_unfinished_episode_has_the_units_of_its_market_or_none(
     (episode / "journal.jsonl").write_text(
         "".join(f"{encode_canonical(entry)}\n" for entry in entries[:20]), encoding="utf-8"
     )
+
     assert main(["view", str(tmp_path / "run"), "--data", str(both)]) == 0
+
     (page,) = pages(tmp_path / "run" / "view")
     assert main(["view", str(run), "--out", str(tmp_path / "whole")]) == 0
+
     (whole,) = pages(tmp_path / "whole")
     assert [day["step"] for day in days_of(page)] == [day["step"] for day in days_of(whole)][:20]
+
     shutil.move(both, both.parent / "away")
+
     try:
         capsys.readouterr()
         assert main(["view", str(tmp_path / "run"), "--out", str(tmp_path / "other")]) != 0
     finally:
         shutil.move(both.parent / "away", both)
+
     message = capsys.readouterr().err
+
     assert (
         "the units of an unfinished episode are those of its market: it is not at hand" in message
     )

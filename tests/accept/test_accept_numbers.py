@@ -167,7 +167,9 @@ def test_figures_of_stocks_are_those_of_their_prices(small: Prices, step: int) -
             "grid"
         ]
     )
+
     assert [row["stock_id"] for row in grid] == list(SMALL.codes)
+
     for row in grid:
         code = row["stock_id"]
         assert row["close_cny"] == pytest.approx(small.mark(day, code), rel=6e-6)
@@ -182,6 +184,7 @@ def test_the_market_context_is_that_of_the_prices(small: Prices, step: int) -> N
     day = small.days[SMALL.day_index(FIRST) - 1 + step]
     last = small.days.index(day)
     context = answer("get_market_context", step)
+
     for row, code in zip(rows(context["indices"]), SMALL.indices, strict=True):
         level = small.indices[code].iloc[: last + 1]
         expected = {
@@ -195,10 +198,12 @@ def test_the_market_context_is_that_of_the_prices(small: Prices, step: int) -> N
         assert {name: row[name] for name in expected} == {
             name: as_shown(value) for name, value in expected.items()
         }
+
     members = [code for code in SMALL.codes if small.tables["member"].at[day, code]]
     change = (small.marks.iloc[last] / small.marks.iloc[last - 1] - 1)[members]
     trading = change[small.tables["close"].loc[day, members].notna()]
     breadth = context["breadth"]
+
     assert (breadth["members"], breadth["suspended"]) == (len(members), len(members) - len(trading))
     assert (breadth["advancing"], breadth["declining"]) == (
         (trading > 0).sum(),
@@ -206,12 +211,14 @@ def test_the_market_context_is_that_of_the_prices(small: Prices, step: int) -> N
     )
     assert breadth["median_return_1d_pct"] == as_shown(100 * trading.median())
     assert breadth["amount_cny"] == as_shown(small.tables["amount"].loc[day, members].sum())
+
     month = (
         (small.marks.iloc[last] / small.marks.iloc[last - 20] - 1)[members]
         .groupby(small.sectors[members])
         .mean()
     )
     ranked = month.sort_values(ascending=False)
+
     assert [row["sector"] for row in rows(context["sectors"]["strongest_20d"])] == list(
         ranked.index[:4]
     )
@@ -219,6 +226,7 @@ def test_the_market_context_is_that_of_the_prices(small: Prices, step: int) -> N
         ranked.index[:3:-1]
     )
     assert context["sectors"]["total"] == len(ranked)
+
     for row in (
         *rows(context["sectors"]["strongest_20d"]),
         *rows(context["sectors"]["weakest_20d"]),
@@ -234,8 +242,10 @@ def test_a_sector_without_returns_is_neither_strong_nor_weak() -> None:
         name: getattr(blank, name).copy()
         for name in ("open", "high", "low", "close", "volume", "amount")
     }
+
     for values in column.values():
         values[:, 9] = np.nan
+
     industries = tuple(
         "Unpriced" if place == 9 else name for place, name in enumerate(blank.industries)
     )
@@ -245,8 +255,10 @@ def test_a_sector_without_returns_is_neither_strong_nor_weak() -> None:
     sectors = json.loads(scene.lens.render_text(TOOLS["get_market_context"].function(context)))[
         "sectors"
     ]
+
     for name in ("strongest_20d", "weakest_20d"):
         assert "Unpriced" not in [row["sector"] for row in rows(sectors[name])]
+
     assert sectors["total"] == 8
 
 
@@ -263,18 +275,19 @@ def test_the_state_that_a_model_sees_is_that_of_the_ledger(tmp_path: Path, small
         "positions": [],
     }
     first = episode.steps[0]["decided_on"]
+
     for step, entry in zip(episode.steps, transcript, strict=True):
         text = next(iter(conversations(entry)))[1]["content"]
-        state, day = json.loads(text.split("```json")[1].split("```")[0]), step["decided_on"]
+        state = json.loads(text.split("```json")[1].split("```")[0])
+        day = step["decided_on"]
         assert state["day"] == day
         for name in ("nav", "cash", "holdings"):
             assert state["account"][f"{name}_cny"] == pytest.approx(
                 before[f"{name}_minor"] / 100, rel=6e-6
             )
-        own, market = (
-            before["nav_minor"] / 1e8 - 1,
-            small.benchmark[day] / small.benchmark[first] - 1,
-        )
+
+        own = before["nav_minor"] / 1e8 - 1
+        market = small.benchmark[day] / small.benchmark[first] - 1
         performance = state["performance"]
         assert performance["portfolio_return_pct"] == pytest.approx(100 * own, abs=6e-4)
         assert performance["benchmark_return_pct"] == pytest.approx(100 * market, abs=6e-4)
@@ -288,6 +301,7 @@ def test_the_state_that_a_model_sees_is_that_of_the_ledger(tmp_path: Path, small
             assert seen["weight"] == pytest.approx(
                 row["value_minor"] / before["nav_minor"], abs=6e-5
             )
+
         if state["last_step"] is not None:
             for seen, order in zip(
                 rows(state["last_step"]["orders"]), before["orders"], strict=True
@@ -297,7 +311,9 @@ def test_the_state_that_a_model_sees_is_that_of_the_ledger(tmp_path: Path, small
                 assert {"rule": None, **seen} | ended == {"rule": None, **seen}
                 assert "rule" in seen or all(each["rule"] is None for each in before["orders"])
                 assert seen["cost_cny"] == pytest.approx(order["fee_minor"] / 100, rel=6e-6)
+
         before = step
+
     assert any(step["positions"] for step in episode.steps)
 
 
@@ -308,6 +324,7 @@ def repeated_days() -> list[Any]:
     """
     first = SMALL.day_index(FIRST) - 1
     days = []
+
     for row in range(first, first + 21):
         fields = {
             name: getattr(SMALL, name).copy()
@@ -317,9 +334,11 @@ def repeated_days() -> list[Any]:
             values[row + 1] = (
                 SMALL.close[row] if name in ("open", "high", "low", "close") else values[row]
             )
+
         days.append(
             MarketTape.from_snapshot(replace(SMALL, **fields), TradingConfig()).day(row + 1)
         )
+
     return days
 
 
@@ -327,16 +346,16 @@ def test_a_risk_check_agrees_with_the_executor(repeated_days: list[Any]) -> None
     """When the next open repeats the close: whatever the account and the weights."""
     rng = random.Random(20)
     seen: Counter[str | None] = Counter()
+
     for _ in range(200):
-        step, held = (
-            rng.randrange(21),
-            rng.sample(range(len(SMALL.codes)), rng.choice([0, 3, 12, 19, 20])),
-        )
+        step = rng.randrange(21)
+        held = rng.sample(range(len(SMALL.codes)), rng.choice([0, 3, 12, 19, 20]))
         positions = {asset: Position(rng.choice([100, 150, 37, 900, 4_000])) for asset in held}
         account = Account(rng.choice([0, 50_000, 3_000_000, 100_000_000]), positions)
         _, context = scene_at(step, account)
         if not context.nav_fen:
             continue
+
         weights = {}
         for asset in rng.sample(range(len(SMALL.codes)), 12):
             now = context.held_fen.get(asset, 0) / context.nav_fen
@@ -346,6 +365,7 @@ def test_a_risk_check_agrees_with_the_executor(repeated_days: list[Any]) -> None
                     [0.0, 0.001, 0.03, 0.05, 0.1, 0.1001, 0.104, 0.5, now, 1.2 * now, round(now, 4)]
                 ),
             )
+
         report = answer("risk_check", step, account, target_weights=weights)
         plan = dict(zip(weights, rows(report["plan"]), strict=True))
         seen.update(line["violation"] for line in plan.values())
@@ -353,6 +373,7 @@ def test_a_risk_check_agrees_with_the_executor(repeated_days: list[Any]) -> None
             # a name that closed at its limit: the check takes it to stay there, an open at the
             # close is off it
             continue
+
         orders = tuple(
             Order(asset, line["side"], 0.5, "", target_weight=weights[asset])
             for asset, line in plan.items()
@@ -362,9 +383,11 @@ def test_a_risk_check_agrees_with_the_executor(repeated_days: list[Any]) -> None
             assert (line["violation"], line["shares"]) == (outcome.rule, outcome.shares)
             assert line["amount_cny"] == pytest.approx(outcome.notional_minor / 100, rel=6e-6)
             assert line["cost_cny"] == pytest.approx(outcome.fee_minor / 100, rel=6e-6)
+
         assert report["projected"]["cash_cny"] == pytest.approx(after.cash_minor / 100, rel=6e-6)
         assert report["projected"]["positions_held"] == len(after.positions)
         assert report["violations"] == sum(outcome.rule is not None for outcome in outcomes)
+
     assert set(seen) >= {
         None,
         "universe",
@@ -416,6 +439,7 @@ def test_four_days_worked_out_by_hand() -> None:
         order(3, "BUY", weight=0.05), order(3, "BUY", weight=0.06), order(2, "BUY", shares=300),
     )  # fmt: skip
     day = settle(open_account(config), tape.day(1), actions, 0)
+
     assert [
         (end.status, end.rule, end.shares, end.notional_minor, end.fee_minor)
         for end in day.outcomes
@@ -427,6 +451,7 @@ def test_four_days_worked_out_by_hand() -> None:
         ("filled", None, 200, 6_000_000, 3_000),
         ("filled", None, 300, 999_900, 500),
     ]
+
     cash = 100_000_000 - 10_005_000 - 200_500 - 6_003_000 - 1_000_400
     assert (day.after.cash_minor, day.nav_minor) == (cash, 100_000_000 - 5_000 - 500 - 3_000 - 500)
 
@@ -440,12 +465,14 @@ def test_four_days_worked_out_by_hand() -> None:
         order(0, "SELL", shares=1_000),
     )
     day = settle(day.after, tape.day(2), actions, 1)
+
     assert [(end.rule, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
         ("price_limit", 0, 0),
         ("price_limit", 0, 0),
         (None, 333_400, 500),
         (None, 1_095_000, 1_643),
     ]
+
     cash += 333_400 - 500 + 1_095_000 - 1_643
     assert day.after.cash_minor == cash
     assert day.nav_minor == cash + 9_000 * 1_050 + 100 * 2_400 + 200 * 3_340 + 200 * 31_000
@@ -456,6 +483,7 @@ def test_four_days_worked_out_by_hand() -> None:
     actions = (order(1, "SELL", weight=0.0), order(2, "SELL", weight=0.0))
     before = day
     day = settle(day.after, tape.day(3), actions, 2)
+
     assert [
         (action.shares_before, action.shares_after, action.cash_minor)
         for action in day.corporate_actions
@@ -469,6 +497,7 @@ def test_four_days_worked_out_by_hand() -> None:
     assert [(end.rule, end.shares, end.notional_minor, end.fee_minor) for end in day.outcomes] == [
         ("suspended", 0, 0, 0), (None, 400, 668_000, 1_002),
     ]  # fmt: skip
+
     cash += 668_000 - 1_002
     assert (day.after.cash_minor, day.nav_minor) == (
         cash,
@@ -481,5 +510,6 @@ def test_four_days_worked_out_by_hand() -> None:
         day.after, tape.day(4), (order(1, "SELL", weight=0.0), order(3, "SELL", weight=0.0)), 3
     )
     cash += 240_000 - 500 + 6_600_000 - 9_900
+
     assert (day.after.cash_minor, day.nav_minor) == (cash, cash + 9_000 * 1_100)
     assert day.after.positions == {0: Position(9_000)}

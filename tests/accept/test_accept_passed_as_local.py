@@ -45,6 +45,7 @@ def draw(run: Path, stub: Stub, market: Path) -> Done:
     plan = ("--tasks", TASK, "--windows", WINDOW, "--limit", 2, "--seeds", 2)
     rest = ("--cache", "run", "--canary", 0, "--price", "input=2,output=8", "--quiet")
     where = ("--data", market, "--mask-key", "0" * 32, "--out", run)
+
     return ktdeval(*words, *plan, *rest, *where, cwd=run.parent, environment=ENVIRONMENT)
 
 
@@ -71,6 +72,7 @@ def without_calls(run: Path) -> None:
     edit_json(run / "manifest.json", change)
     for folder in episodes(run):
         edit_json(folder / "episode.json", lambda mark: {**mark, "calls": None})
+
     (run / "calls.sqlite").unlink()
 
 
@@ -100,6 +102,7 @@ def test_no_card_is_made_of_such_a_run(run: Path) -> None:
     without_calls(run)
     (run / CARD).unlink()
     scored = ktdeval("score", run, cwd=run.parent)
+
     assert scored.code != 0
     assert f"manifest.json: {IS_REMOTE}" in scored.err
     assert not (run / CARD).exists()
@@ -110,6 +113,7 @@ def test_such_a_run_is_not_resumed(run: Path, stub: Stub, market: Path) -> None:
     (run / CARD).unlink()
     shutil.rmtree(episodes(run)[0])
     done = draw(run, stub, market)
+
     assert done.code != 0
     assert f"manifest.json: {IS_REMOTE}" in done.err
 
@@ -118,6 +122,7 @@ def test_such_a_run_does_not_verify_with_a_card_that_agrees(run: Path) -> None:
     without_calls(run)
     with_a_local_card(run)
     done = ktdeval("card", "verify", run, cwd=run.parent)
+
     assert done.code != 0
     assert IS_REMOTE in done.out + done.err
 
@@ -159,16 +164,21 @@ def test_a_board_refuses_it_by_hand_and_from_the_command(
     without_calls(run)
     with_a_local_card(run)
     manifest = RunFolder.load(run).manifest
+
     assert manifest.is_free  # the forgery is what it should be
+
     board = board_checked.make_board(tmp_path / "board", market, run)
     board_checked.submit(board, run)
     report = check_board(board, load_plugins(), CheckOptions(today="2126-01-01", record=False))
     found = [(finding.rule, finding.message) for finding in report.findings]
+
     assert ("provenance", f"{IS_REMOTE}, whose calls are recorded and counted") in found
     assert report.checked == ()
+
     words = ("--submitter", "A team", "--contact", "team@example.org", "--attempts", 1)
     cutoff = ("--cutoff", "2023-12-31", "--cutoff-source", "its model card")
     text = said("leaderboard", "submit", run, "--board", board, *words, *cutoff)
+
     assert IS_REMOTE in text
 
 
@@ -179,9 +189,11 @@ def test_the_card_alone_contradicts_itself(whole: Path, run: Path) -> None:
         lambda card: card["cost"].update(value=0.0, price=FREE.to_json()),
     )
     done = ktdeval("card", "verify", "--card-only", run / CARD, cwd=run.parent)
+
     assert done.code != 0
     assert (
         f"cost.price: is that of {FREE.source}, though sent_as says that one is asked" in done.err
     )
+
     price = json.loads((whole / CARD).read_text())["cost"]["price"]
     assert price["input"] == 2.0

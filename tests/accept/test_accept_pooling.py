@@ -28,9 +28,12 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
 def compared(first: Path, second: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     """Test of the total return of two runs."""
     capsys.readouterr()
+
     assert main(["compare", str(first), str(second), "--json"]) == 0
+
     (test,) = json.loads(capsys.readouterr().out)["tests"]
     assert (test["metric"], test["n"]) == ("total_return", 12)
+
     return test
 
 
@@ -50,6 +53,7 @@ def test_the_table_of_the_page(
             out=str(tmp_path / name),
             quiet=True,
         )
+
     cells = []
     for other in ("one", "shown-all"):
         test = compared(tmp_path / "team", tmp_path / other, capsys)
@@ -60,8 +64,11 @@ def test_the_table_of_the_page(
         assert low <= 0 <= high or must_differ
         if market == "same_view=true" or other == "shown-all":  # the same decisions
             assert all(pair["value"] == 0 for pair in test["differences"])
+
         cells.append("0" if low == high else f"{value:+.1f} ({low:+.1f} … {high:+.1f})")
+
     page = (REPOSITORY / "plugins/ktdeval_agents/README.md").read_text(encoding="utf-8")
+
     assert f" | {' | '.join(cells)} |" in next(
         line for line in page.splitlines() if line.startswith(f"| `{market or '(none)'}`")
     )

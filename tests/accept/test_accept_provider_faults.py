@@ -34,7 +34,8 @@ from stub_runs import (
 
 skip_without_sdks()
 
-STEPS, EPISODES = 3, 4
+STEPS = 3
+EPISODES = 4
 RUN = ("--canary", 0, "--tool-protocol", "native")
 SHORT = (*apart(EPISODES, STEPS), *RUN)
 
@@ -49,6 +50,7 @@ def calm(market: Path, stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> 
 def failing(stub: Stub, calm: Path) -> Iterator[Stub]:
     """The stub, to be given a plan; it has forgotten all runs before."""
     assert not stub.answered_twice
+
     stub.requests.clear()
     stub.answered.clear()
     stub.counts.clear()
@@ -67,15 +69,21 @@ def test_a_fault_at_every_first_attempt_changes_no_byte_of_the_ledger_and_nothin
     failing.plan = FaultPlan(faults=tuple(KINDS))
     words = (*apart(EPISODES, 2), *RUN, "--timeout-s", 2.5)
     folder = finished(WIRES[wire], failing, tmp_path / "run", market, *words)
+
     assert steps(folder) == {episode: records[:2] for episode, records in steps(calm).items()}
     assert not failing.answered_twice
     assert failing.answers == answered(folder) == len(failing.answered)
+
     happened = Counter({fault: count for fault, count in failing.counts.items() if fault in KINDS})
     assert set(happened) == set(KINDS)  # each had its turn
+
     expected: Counter[str] = Counter()
+
     for fault, count in happened.items():
         expected[KINDS[fault]] += count
+
     assert failed_attempts(folder) == expected
+
     card = card_of(folder, TASK_APART)
     assert card["failures"] == {}  # what a retry mended is no failure of the model
     assert card["provenance"]["calls"]["failed_attempts"] == dict(expected)
@@ -89,10 +97,13 @@ def test_the_last_attempt_is_not_followed_by_another_and_the_run_stops_before_it
     folder = tmp_path / "run"
     done = run(WIRES["chat"], failing, folder, market, *words)
     line = error_line(done)
+
     assert "server" in line
     assert "same command again" in line
+
     recorded = finished_steps(folder)
     assert recorded < STEPS * EPISODES
+
     failing.plan = FaultPlan()
     assert run(WIRES["chat"], failing, folder, market, *words).code == 0
     assert steps(folder) == steps(calm)
@@ -109,6 +120,7 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
     folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *words)
     card = card_of(folder, TASK_APART)
     held = card["decisions"]["error"]
+
     assert held > 0
     assert card["failures"] == {
         f"model_{kind}": count for kind, count in failed_attempts(folder).items()
@@ -117,6 +129,7 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
     assert sum(card["failures"].values()) == held
     assert card["coverage"]["steps_decided"] == STEPS * EPISODES - held
     assert card["rankable"]["value"] is False
+
     for episode in steps(folder).values():
         assert all(not step["orders"] for step in episode if step["provenance"] == "error")
 
@@ -131,13 +144,18 @@ def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_sa
 ) -> None:
     failing.plan = FaultPlan(faults=tuple(MISDEEDS), unit="step", phase="submission")
     folder = finished(WIRES[wire], failing, tmp_path / "run", market, *SHORT)
+
     assert untold(steps(folder)) == untold(steps(calm))
+
     outcomes = {seen.outcome for seen in failing.requests}
     assert outcomes == {"answered", *MISDEEDS} - NOT_ON_WIRE.get(wire, set())
     assert not failing.answered_twice
+
     expected: Counter[str] = Counter()
+
     for seen in failing.requests:
         expected.update(MISDEEDS.get(seen.outcome, ()))
+
     counted = Counter(card_of(folder, TASK_APART)["failures"])
     if wire == "chat":  # its words may count as prose, or be taken off into a channel of their own
         refusals = failing.counts["refusal"]
@@ -147,6 +165,7 @@ def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_sa
         )
         for name in ("no_submission", "empty_reply"):
             del counted[name], expected[name]
+
     assert counted == expected
     assert card_of(folder, TASK_APART)["decisions"] == {
         "error": 0,
@@ -163,11 +182,14 @@ def test_misdeeds_in_research_end_no_run_and_are_never_taken_for_a_provider_that
     failing.plan = FaultPlan(faults=tuple(MISDEEDS), unit="step", phase="research")
     folder = finished(WIRES[wire], failing, tmp_path / "run", market, *SHORT)
     card = card_of(folder, TASK_APART)
+
     assert card["coverage"]["steps_decided"] == STEPS * EPISODES
     assert failed_attempts(folder) == {}
+
     expected = {"unknown_tool", "truncated", "empty_reply"} | (
         {"content_filter"} if wire != "anthropic" else set()
     )
+
     assert expected <= set(card["failures"])
     # what it wrote goes back in a form that is taken
     assert not any(seen.outcome.startswith("4") for seen in failing.requests)
@@ -178,14 +200,18 @@ def test_an_incomplete_answer_is_never_cached(market: Path, failing: Stub, tmp_p
     failing.plan = FaultPlan(faults=misdeeds, unit="step", phase="submission")
     words = (*apart(len(misdeeds), 1), *RUN, "--cache", tmp_path / "replies.sqlite")
     first = finished(WIRES["chat"], failing, tmp_path / "one", market, *words)
+
     assert {fault: failing.counts[fault] for fault in misdeeds} == dict.fromkeys(misdeeds, 1)
+
     before = len(failing.requests)
     failing.plan = FaultPlan()
     second = finished(WIRES["chat"], failing, tmp_path / "two", market, *words)
     again = {seen.digest for seen in failing.requests[before:]}
+
     assert again == {seen.digest for seen in failing.requests[:before] if seen.outcome in misdeeds}
     assert untold(steps(second)) == untold(steps(first))
     assert card_of(second, TASK_APART)["failures"] == {}
+
     failing.answered.clear()
 
 
@@ -196,8 +222,10 @@ def test_an_incomplete_answer_is_never_cached(market: Path, failing: Stub, tmp_p
 def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_run_up_again(
     market: Path, failing: Stub, calm: Path, tmp_path: Path
 ) -> None:
-    folder, whole = tmp_path / "run", sum(record.cost_usd or 0 for record in book(calm))
+    folder = tmp_path / "run"
+    whole = sum(record.cost_usd or 0 for record in book(calm))
     budgets = [f"{whole * share:.4f}" for share in (0.5, 0.9)]
+
     for budget in budgets:
         done = run(WIRES["chat"], failing, folder, market, *SHORT, "--max-cost", budget)
         assert done.code == 3, done
@@ -207,7 +235,9 @@ def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_r
         assert "same command again" in line
         spent = sum((record.cost_usd or 0) + record.held_usd for record in book(folder))
         assert 0 < spent <= float(budget)
+
     finished(WIRES["chat"], failing, folder, market, *SHORT, "--max-cost", f"{whole * 3:.4f}")
+
     assert steps(folder) == steps(calm)
     assert cards(folder) == cards(calm)
     assert not failing.answered_twice
@@ -254,6 +284,7 @@ def test_a_key_that_is_refused_is_named_by_its_variable_and_never_shown(
 ) -> None:
     done = attempt(wire, failing, market, tmp_path, key=WRONG)
     line = error_line(done)
+
     assert "the key is refused" in line
     assert f"set {WIRES[wire].variable}" in line
     assert WRONG not in done.out + done.err
@@ -270,6 +301,7 @@ def test_an_unreachable_address_is_named(
     line = error_line(
         attempt(wire, failing, market, tmp_path, "--base-url", address, "--max-retries", 0)
     )
+
     assert address in line
     assert "--base-url" in line
 
@@ -278,13 +310,17 @@ def test_an_unreachable_address_is_named(
 def test_a_provider_that_refuses_half_way_stops_the_run_and_the_same_command_resumes(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, fault: str
 ) -> None:
-    folder, half = tmp_path / "run", answered(calm) // 2
+    folder = tmp_path / "run"
+    half = answered(calm) // 2
     failing.plan = FaultPlan(by_number=dict.fromkeys(range(half + 1, 10_000), fault))
+
     assert "OPENAI_API_KEY" in error_line(run(WIRES["chat"], failing, folder, market, *SHORT))
     assert finished_steps(folder) < STEPS * EPISODES
     assert answered(folder) == failing.answers == half
+
     failing.plan = FaultPlan()
     finished(WIRES["chat"], failing, folder, market, *SHORT)
+
     assert steps(folder) == steps(calm)  # no trouble with the account was scored as a decision
     assert cards(folder) == cards(calm)
     assert not failing.answered_twice

@@ -39,6 +39,7 @@ AGAIN = ("bad_response", "connection", "timeout", "rate_limited", "overloaded", 
 def _calm(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(variable, KEY)
+
     yield
     stub.plan = FaultPlan()
     stub.requests.clear()
@@ -66,22 +67,26 @@ def outcome_of(model: Model) -> str:
         assert line.isprintable(), line
         assert KEY not in line
         return error.kind if isinstance(error, ModelError) else "stop"
+
     return "reply"
 
 
 @every_wire
 def test_every_hostile_answer_comes_to_a_reply_or_to_its_typed_error(stub: Stub, wire: str) -> None:
     assert len(HOSTILE) >= 80
+
     found = {}
     for name in HOSTILE:
         stub.plan = FaultPlan(faults=(name,), attempts=10**9)
         # an answer may leave a connection behind that is of no use
         found[name] = outcome_of(model_at(wire, stub))
+
     wrong = {
         name: (found[name], outcome)
         for name, (outcome, _) in HOSTILE.items()
         if found[name] != outcome
     }
+
     assert wrong == {}
 
 
@@ -92,14 +97,18 @@ def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_b
     answers: list[bytes] = []
     model = model_at(wire, stub)
     stub.plan = FaultPlan(spoil=lambda good: _recorded(good, answers))
+
     assert outcome_of(model) == "reply"
+
     outcomes = Counter[str]()
+
     for place in places(json.loads(answers[0])):
         for name in VALUES:
             stub.plan = FaultPlan(
                 spoil=lambda good, at=(place, name): Spoilt(with_odd(json.loads(good), *at))
             )
             outcomes[outcome_of(model)] += 1
+
     assert set(outcomes) <= {
         "reply",
         "bad_response",
@@ -121,16 +130,23 @@ def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(
     short = (*apart(9, 4), "--canary", 0, "--tool-protocol", "native")
     calm = finished(WIRES[wire], stub, tmp_path / "calm", market, *short)
     faults = tuple(name for name, (outcome, _) in HOSTILE.items() if outcome in AGAIN)
+
     assert len(faults) >= 80
+
     stub.counts.clear()
     stub.plan = FaultPlan(faults=faults)
     folder = finished(WIRES[wire], stub, tmp_path / "run", market, *short, "--max-failures", 1000)
+
     assert set(stub.counts) >= set(faults)  # each had its turn
+
     expected = Counter[str]()
+
     for name in faults:
         expected[HOSTILE[name][0]] += stub.counts[name]
+
     # on a connection that an answer had closed without saying so
     lost = failed_attempts(folder) - expected
+
     assert failed_attempts(folder) - lost == expected
     assert set(lost) <= {"connection"}
     assert lost.total() <= sum(stub.counts[name] for name in closed_unsaid())
@@ -154,14 +170,18 @@ def _ends(fault: str, wire: str) -> tuple[set[str], set[str]]:
     """Who decides a step whose submissions are all answered so, and what may be counted for it."""
     if fault in MISDEEDS:
         return {"fallback"}, MISDEEDS[fault] | ({"no_submission"} if fault == "refusal" else set())
+
     if fault == "prompt_filter" and wire != "google":
         return {"fallback"}, {"content_filter", "empty_reply"}
+
     if fault in ODD:
         counted = ODD[fault].elsewhere.get(wire, ODD[fault].counted)
     else:
         counted = f"model_{KINDS.get(fault) or PROMPT.get(fault) or HOSTILE[fault][0]}"
+
     if counted in ("model", "model_reply"):
         return {"model"}, set()
+
     return {"error" if counted.startswith("model_") else "fallback"}, {counted}
 
 
@@ -178,9 +198,13 @@ def test_every_lasting_fault_is_counted_for_its_own_step_only_and_the_run_contin
     words = (*apart(len(chosen) // 6, 8), "--canary", 0, "--tool-protocol", "native")
     words += ("--max-failures", 1000, "--max-retries", 0, "--timeout-s", 3)
     done = run(WIRES[wire], stub, tmp_path / "run", market, *words)
+
     assert done.code == 0, done
     assert "Traceback" not in done.err
-    store, met = RunFolder.load(tmp_path / "run"), Counter[str]()
+
+    store = RunFolder.load(tmp_path / "run")
+    met = Counter[str]()
+
     for spec in store.manifest.specs:
         for record, entry in zip(
             store.load_ledger(spec).steps, store.load_transcript(spec), strict=True
@@ -192,17 +216,21 @@ def test_every_lasting_fault_is_counted_for_its_own_step_only_and_the_run_contin
                     ("error", {"model_connection"}),
                 )
                 continue
+
             met[fault] += 1
             deciders, counted = _ends(fault, wire)
             assert record.provenance in deciders, (fault, record)
             assert set(record.failures) <= counted, (fault, record)
             assert bool(record.failures) == bool(counted), (fault, record)
             assert record.provenance == "model" or not record.orders
+
     assert set(chosen) - set(met) <= NOT_ON_WIRE.get(wire, set())
     assert len(LASTING) >= 199
+
     asked = len(stub.requests)
     assert run(WIRES[wire], stub, tmp_path / "run", market, *words).code == 0
     assert len(stub.requests) == asked
+
     checked = ktdeval("card", "verify", tmp_path / "run", cwd=tmp_path)
     assert checked.code == 0, checked
     assert not [path for path, data in contents(tmp_path / "run") if KEY.encode() in data]
@@ -213,6 +241,7 @@ def _unit(entry: TranscriptEntry) -> str:
     sent: Any = entry.exchanges[0]["sent"]
     messages = (Message(one["role"], one["content"]) for one in sent[:2])
     asked = Asked("", "", ModelRequest(tuple(messages)))
+
     return f"{asked.step} submission"
 
 
@@ -233,6 +262,7 @@ def test_a_permanent_failure_stops_the_run_unrecorded_and_the_same_command_resum
             )
             assert KEY not in done.out + done.err
             assert finished_steps(tmp_path / wire) == 0, fault
+
         stub.plan = FaultPlan()
         assert (
             card_of(finished(WIRES[wire], stub, tmp_path / wire, market, *words), TASK_APART)[

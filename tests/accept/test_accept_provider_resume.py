@@ -18,7 +18,8 @@ from stub_runs import WIRES, answered, apart, finished, start_run, steps
 
 skip_without_sdks()
 
-STEPS, EPISODES = 4, 20
+STEPS = 4
+EPISODES = 20
 WORDS = (*apart(EPISODES, STEPS), "--canary", 0)
 
 
@@ -31,6 +32,7 @@ def whole(market: Path, port: int, tmp_path_factory: pytest.TempPathFactory) -> 
         )
         assert not stub.answered_twice
         assert stub.most_at_once > 1
+
     return folder
 
 
@@ -53,7 +55,8 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
         )
         held = EPISODES - ended(run)
         process.kill()
-        before, asked = stub.answers, len(stub.requests)
+        before = stub.answers
+        asked = len(stub.requests)
         assert before >= 150
         assert answered(run) == before
         assert 0 < finished_steps(run) < STEPS * EPISODES
@@ -67,7 +70,9 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
         }
         assert len(repeated) == held
         assert answered(run) == stub.answers
+
     assert steps(run) == steps(whole)
+
     if wire == "chat":
         assert_same(run, whole)
 
@@ -75,7 +80,10 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
 def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(
     market: Path, port: int, whole: Path, tmp_path: Path
 ) -> None:
-    run, chance, kills = tmp_path / "run", random.Random(20240930), 0
+    run = tmp_path / "run"
+    chance = random.Random(20240930)
+    kills = 0
+
     # of 268, so that it is not over before
     with running_stub(port=port, latency_s=0.01, hold_after=250) as stub:
         for goal in (2, 130, 240):
@@ -89,12 +97,14 @@ def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(
             in_flight = stub.answers - answered(run)
             assert in_flight <= kills * EPISODES
             assert again <= in_flight
+
         stub.go_on()
         finished(WIRES["chat"], stub, run, market, *WORDS)
         again = sum(times - 1 for times in stub.answered_twice.values())
         # each answer that reached the disk was paid once
         assert stub.answers == answered(run) + again
         assert again <= kills * EPISODES
+
     assert_same(run, whole)
 
 
@@ -113,4 +123,5 @@ def test_an_interrupted_run_waits_for_paid_calls_and_repeats_none(
         finished(WIRES["chat"], stub, run, market, *WORDS)
         assert not stub.answered_twice
         assert stub.counts["lost"] == 0
+
     assert_same(run, whole)

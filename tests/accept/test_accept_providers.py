@@ -32,7 +32,8 @@ from tables import on_each_row
 
 skip_without_sdks()
 
-STEPS, SEEDS = 4, 2
+STEPS = 4
+SEEDS = 2
 EPISODES = ("--tasks", TASK, "--windows", WINDOW, "--limit", STEPS, "--seeds", SEEDS)
 SHORT = (*EPISODES, "--concurrency", SEEDS, "--canary", 0)
 
@@ -42,7 +43,9 @@ def keyless(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of the model that decides behind the stub, asked directly."""
     folder = tmp_path_factory.mktemp("keyless")
     words = ("--model", "builtin/momentum", *EPISODES, "--quiet")
+
     assert ktdeval(*words, "--data", market, "--out", folder / "run", cwd=folder).code == 0
+
     return folder / "run"
 
 
@@ -65,19 +68,25 @@ def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
 ) -> None:
     before = len(stub.requests)
     run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT)
+
     assert steps(run) == steps(chat)  # orders, fills, NAV, counts and tokens
+
     mine = stub.requests[before:]
     assert {seen.wire for seen in mine} == {WIRES[wire].name}
     # nothing in the requests that the real provider would refuse
     assert {seen.outcome for seen in mine} == {"answered"}
+
     theirs = [seen for seen in stub.requests[:before] if seen.wire == "chat"]
     # and nothing lost or added on the way
     assert {seen.digest for seen in mine} <= {seen.digest for seen in theirs}
+
     same = ("metrics", "episodes", "usage", "coverage", "decisions", "failures", "orders")
     cards = [card_of(folder) for folder in (run, chat)]
+
     for card in cards:
         for episode in card["episodes"]:
             del episode["id"]
+
     assert [cards[0][name] for name in same] == [cards[1][name] for name in same]
 
 
@@ -85,12 +94,16 @@ def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, 
     records = book(chat)
     used = [record.usage for record in records if record.episode != "check"]
     usage = {}
+
     for name in USAGE_FIELDS:
         usage[name] = sum(getattr(each, name) for each in used)
+
     assert usage == {name: card_of(chat)["usage"][name] for name in USAGE_FIELDS}
     assert usage["cache_read_tokens"] > 0
+
     plain = usage["input_tokens"] - usage["cache_read_tokens"]
     cost = (plain * 2 + usage["cache_read_tokens"] * 0.5 + usage["output_tokens"] * 8) / 1e6
+
     assert card_of(chat)["cost"]["value"] == pytest.approx(cost)
     assert sum(
         record.cost_usd or 0 for record in records if record.episode != "check"
@@ -136,18 +149,22 @@ def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the
                 str(reduce(lambda value, name: value[name], path.split("."), seen.body))
                 for seen in stub.requests
             } == {str(expected)}
+
     assert untold(steps(run)) == untold(steps(chat))
+
     usage = card_of(run)["usage"]
     assert (
         usage["output_tokens"] - usage["reasoning_tokens"]
         == card_of(chat)["usage"]["output_tokens"]
     )
+
     store = RunFolder.load(run)
     entries = itertools.chain.from_iterable(map(store.load_transcript, store.manifest.specs))
     exchanges = itertools.chain.from_iterable(entry.exchanges for entry in entries)
     replies = [exchange["reply"] for exchange in exchanges]
     # where thoughts have to be sent back, they come as signatures only
     shown = "" if wire == "anthropic" else REASONING
+
     assert {reply.get("reasoning", "") for reply in replies} == {shown}
 
 
@@ -159,9 +176,11 @@ def test_the_same_run_again_is_answered_from_the_cache_of_another_run(
     first = finished(wire, stub, tmp_path / "one", market, *SHORT, "--cache", cache)
     before = stub.answers
     second = finished(wire, stub, tmp_path / "two", market, *SHORT, "--cache", cache)
+
     assert stub.answers == before
     assert answered(second) == 0
     assert steps(first) == steps(second)
+
     texts = [json.dumps({**card_of(run), "provenance": None}) for run in (first, second)]
     # also what it cost: a card tells what the replies cost, whoever paid
     assert texts[0] == texts[1]
@@ -175,6 +194,7 @@ def test_a_recorded_run_replays_without_key_or_network(
         f" {tmp_path / 'run'} --quiet".split()
     )
     done = ktdeval(*words, *SHORT, cwd=tmp_path, environment=environment_of(WIRES["chat"], ""))
+
     assert done.code == 0, done
     assert steps(tmp_path / "run") == steps(chat)
 
@@ -189,11 +209,14 @@ def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_
         while stub.held < SEEDS:
             assert process.is_alive(), process.wait()
             time.sleep(0.005)
+
         stub.mood = "another"
         stub.go_on()
         assert process.wait().code == 0
         finished(WIRES["responses"], stub, steady, market, *words)
+
     drift = {name: card_of(tmp_path / name)["drift"] for name in ("steady", "changed")}
+
     assert (drift["steady"]["value"], drift["steady"]["noise"], drift["steady"]["prompts"]) == (
         0,
         0,
@@ -209,6 +232,7 @@ def test_a_finished_run_verifies(chat: Path) -> None:
     for words in (["verify", "--card-only"], ["verify"]):
         done = ktdeval("card", *words, chat, cwd=chat.parent, environment={"OPENAI_API_KEY": ""})
         assert done.code == 0, done
+
     assert KEY not in done.out
 
 
@@ -220,11 +244,15 @@ def test_a_card_of_a_cloud_verifies_and_replays_without_its_credentials(
     run = finished(wire, stub, tmp_path / "run", market, *SHORT, "--knowledge-cutoff", "2024-06")
     nothing = {**environment_of(wire, ""), "GOOGLE_CLOUD_PROJECT": ""}
     verified = ktdeval("card", "verify", run, "--data", market, cwd=tmp_path, environment=nothing)
+
     assert (verified.code, "verified" in verified.out) == (0, True), verified
+
     words = ("--model", f"replay/{run}", *EPISODES, "--data", market, "--out", tmp_path / "again")
     replayed = ktdeval(*words, "--quiet", cwd=tmp_path, environment=nothing)
+
     assert replayed.code == 0, replayed
     assert steps(tmp_path / "again") == steps(run)
+
     for path in run.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes()

@@ -65,6 +65,7 @@ def assert_equals_one_worker(plan: Path, out: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     assert worked(plan, alone).code == 0
     assert done_records(out).keys() == done_records(alone).keys()
+
     for slug in SLUGS:
         assert_same(out / "runs" / slug, alone / "runs" / slug)
 
@@ -72,17 +73,21 @@ def assert_equals_one_worker(plan: Path, out: Path, tmp_path: Path) -> None:
 def test_two_nodes_make_what_one_worker_makes(
     cluster: Cluster, market: Path, tmp_path: Path
 ) -> None:
-    plan, out = plan_of(market, tmp_path / "plan.yaml"), tmp_path / "grid"
+    plan = plan_of(market, tmp_path / "plan.yaml")
+    out = tmp_path / "grid"
     codes = wait_for(started(plan, out))
+
     assert codes == [0, 0], logs(out)
     assert len(list((out / "beats").iterdir())) == 2  # one may have finished before the other began
+
     assert_equals_one_worker(plan, out, tmp_path)
 
 
 def test_what_a_lost_node_had_begun_is_done_by_the_other(
     cluster: Cluster, market: Path, tmp_path: Path
 ) -> None:
-    plan, out = plan_of(market, tmp_path / "plan.yaml", seeds=6), tmp_path / "grid"
+    plan = plan_of(market, tmp_path / "plan.yaml", seeds=6)
+    out = tmp_path / "grid"
     workers = started(plan, out)
     lost: list[bool] = []
 
@@ -93,10 +98,13 @@ def test_what_a_lost_node_had_begun_is_done_by_the_other(
             lost.append(True)
 
     codes = wait_for(workers, lose_a_node)
+
     assert lost
     assert codes == [0, 0], logs(out)
+
     finished = list(chain.from_iterable(episodes_by_worker(out).values()))
     assert sorted(finished) == sorted(done_records(out))  # none was finished twice
+
     assert_equals_one_worker(plan, out, tmp_path)
 
 

@@ -19,7 +19,8 @@ from ktdeval.trading.ledger import StepRecord
 
 pytestmark = pytest.mark.shared_data
 
-LEVEL_BEFORE, LEVEL_AFTER = 3431.1099, 4636.5654
+LEVEL_BEFORE = 3431.1099
+LEVEL_AFTER = 4636.5654
 JITTER = 1e-5
 COLUMNS = {"open": "raw_open", "close": "raw_close", "volume": "volume"}
 
@@ -50,6 +51,7 @@ def test_the_long_window_has_548_steps_and_its_card_verifies(
         "2024-01-02",
         "2026-04-10",
     )
+
     verify(run.path)
 
 
@@ -57,6 +59,7 @@ def test_the_cards_benchmark_return_is_that_of_the_index(run: RunFolder) -> None
     found = card(run, "blinded_open_research")
     assert found["snapshot"]["synthetic"] is False
     assert found["labels"] == ["mask not certified"]
+
     total = found["reference"]["benchmark_buy_and_hold"]["long"]["metrics"]["total_return"]["value"]
     assert total == pytest.approx(LEVEL_AFTER / LEVEL_BEFORE - 1, rel=0, abs=1e-12)
 
@@ -77,12 +80,15 @@ def raw(shared_data: Path) -> dict[str, pd.DataFrame]:
     )
     bars = bars.reindex(factor.index).astype(float).round(2)
     member = pd.DataFrame(False, index=factor.index, columns=factor.columns)
+
     for row in pd.read_csv(
         shared_data / "a_share" / "csi300_members_by_rebalance.csv"
     ).itertuples():
         if row.code in member:
             member.loc[row.in_date : row.out_date, row.code] = True
+
     wide = {name: bars[column].reindex(columns=factor.columns) for name, column in COLUMNS.items()}
+
     return {**wide, "factor": factor, "member": member}
 
 
@@ -101,11 +107,15 @@ def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspende
     """Names bought because they split or pay soon, the largest changes first; one of them while it
     is suspended.
     """
-    first, last, suspended = "2024-07-08", "2024-07-31", "600027.SH"
+    first = "2024-07-08"
+    last = "2024-07-31"
+    suspended = "600027.SH"
     factor = raw["factor"].loc[first:last].iloc[1:].loc[:, raw["member"].loc[first]].dropna(axis=1)
     changes = factor.pct_change().abs().max()
     buys = sorted(changes.index, key=lambda code: (code != suspended, -changes[code]))[:20]
+
     assert (changes[buys] > JITTER).all()
+
     accept_overheard.PURCHASES[:] = buys
     words = [
         "--plugin",
@@ -117,10 +127,14 @@ def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspende
     ]
     folder = evaluate(tmp_path / "run", "overheard/buyer", ["bright_memory_only"], *words)
     steps = folder.load_ledger(folder.manifest.specs[0]).steps
+
     assert reference_broker.keep(raw, steps)["changes"] >= 15
+
     booked = set()
+
     for step in steps:
         booked |= {(step.filled_on, change.code) for change in step.corporate_actions}
+
     assert any(code == suspended and np.isnan(raw["open"].loc[day, code]) for day, code in booked)
 
 
@@ -141,5 +155,6 @@ def test_books_of_other_strategies_agree_too(
     words = ["--data", str(snapshot), "--windows", "2024-05-06:2024-12-31", "--seed", "3"]
     folder = evaluate(tmp_path / "run", f"builtin/{model}", ["blinded_open_research"], *words)
     seen = reference_broker.keep(raw, folder.load_ledger(folder.manifest.specs[0]).steps)
+
     assert seen["fills"] > 20
     assert seen["changes"] > 5

@@ -21,7 +21,8 @@ from forging import edit_json
 from lucky_plugin import MOOD, PLUGIN
 from run_support import SAME_MASK, Done, episodes, ktdeval
 
-TASK, STEPS = "bright_open_research", 4
+TASK = "bright_open_research"
+STEPS = 4
 CARD = f"cards/{TASK}.json"
 PLAN = (
     "run",
@@ -84,6 +85,7 @@ def in_book(run: Path, statement: str) -> None:
 def test_counts_of_calls_agree_with_the_replies_of_each_episode(run: Path) -> None:
     calls = calls_of(run)
     marks = [json.loads((folder / "episode.json").read_text()) for folder in episodes(run)]
+
     assert [mark["calls"]["answered"] for mark in marks] == [
         mark["said"]["replies"] for mark in marks
     ]
@@ -100,7 +102,10 @@ def test_replies_from_the_cache_of_another_run_are_counted_as_such(tmp_path: Pat
     for name in ("first", "second"):
         done = ktdeval(*PLAN, *shared, "--out", tmp_path / name, cwd=tmp_path)
         assert done.code == 0, done.err
-    first, second = calls_of(tmp_path / "first"), calls_of(tmp_path / "second")
+
+    first = calls_of(tmp_path / "first")
+    second = calls_of(tmp_path / "second")
+
     assert (first["cached"], second["answered"]) == (0, 0)
     assert second["cached"] == first["answered"] > 0
     assert verify(tmp_path / "second").code == 0
@@ -115,6 +120,7 @@ def without(*names: str) -> Callable[[Path], None]:
     def remove(run: Path) -> None:
         for name in names:
             (run / name).unlink(missing_ok=True)
+
         shutil.rmtree(episodes(run)[0])
 
     return remove
@@ -182,6 +188,7 @@ def test_a_run_without_the_record_of_its_calls_is_not_resumed(
 ) -> None:
     change(run)
     done = draw(run, "random")
+
     assert done.code != 0
     assert words in done.err
     assert done.err.rstrip().endswith("or begin anew with another --out")
@@ -194,7 +201,9 @@ def test_a_run_without_the_record_of_its_calls_is_not_resumed(
 def taken_from_another_run(run: Path) -> None:
     """The first episode as another run of the same plan drew it, with its own counts and hashes."""
     other = run.parent / "other"
+
     assert draw(other, "random").code == 0
+
     name = episodes(run)[0].name
     shutil.rmtree(run / "episodes" / name)
     shutil.copytree(other / "episodes" / name, run / "episodes" / name)
@@ -274,6 +283,7 @@ def test_a_card_can_not_be_made_of_an_episode_that_another_record_of_calls_holds
     taken_from_another_run(run)
     (run / CARD).unlink()
     scored = ktdeval("score", run, "--plugin", PLUGIN, cwd=run.parent)
+
     assert scored.code != 0
     assert "calls.sqlite: does not hold the calls that episode" in scored.err
     assert not (run / CARD).exists()
@@ -288,8 +298,10 @@ def test_an_episode_that_is_deleted_alone_gets_the_same_replies_again(run: Path)
     first = episodes(run)[0]
     transcript = (first / "transcript.jsonl.zst").read_bytes()
     shutil.rmtree(first)
+
     assert draw(run, "random").code == 0
     assert (first / "transcript.jsonl.zst").read_bytes() == transcript
+
     calls = calls_of(run)
     assert (calls["answered"], calls["cached"], calls["unused"]) == (before["answered"], 0, 0)
     assert calls["repeated"] == calls["episodes"][first.name]["answered"] > 0
@@ -304,9 +316,12 @@ def test_an_episode_without_replies_is_answered_again_and_the_card_states_it(
     answered = calls_of(run)["episodes"][first.name]["answered"]
     shutil.rmtree(first)
     in_book(run, "DELETE FROM replies")
+
     assert draw(run, "random").code == 0
+
     own = calls_of(run)["episodes"][first.name]
     assert (own["openings"], own["unused"]) == (2, answered)
     assert verify(run).code == 0
+
     shown = ktdeval("card", "show", run / CARD, "--all", cwd=run.parent)
     assert f"{answered} answers that no transcript holds" in " ".join(shown.out.split())

@@ -30,7 +30,8 @@ skip_without_s3()
 preload("s3fs", "ktdeval.stores.remote", "ktdeval.runner.remote.run_claim")
 
 KILLS = int(os.environ.get("KTDEVAL_TEST_KILLS", "1"))
-STEPS, EPISODES = 3, 2
+STEPS = 3
+EPISODES = 2
 WORDS = (*apart(EPISODES, STEPS), "--canary", 0, "--concurrency", 1)
 WIRE = WIRES["chat"]
 LEASE_S = 1.0
@@ -88,6 +89,7 @@ def read(
     """This process reads the runs as a further machine."""
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
+
     monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "reader"))
     with mirrors_forgotten():
         yield monkeypatch
@@ -109,6 +111,7 @@ def kill_at(place: S3Place, process: Running, write: int, moment: str) -> list[A
         return left[0] <= 0
 
     setattr(place, moment, strike)
+
     return killed
 
 
@@ -127,6 +130,7 @@ def test_killed_at_any_write_and_resumed_with_an_empty_disk_it_leaves_what_an_un
     machine = Machine(tmp_path / "machine", place)
     url = place.url(f"killed-{moment}")  # servers of one process share what they hold
     lost = kills = 0
+
     for _ in range(KILLS):
         process = machine.start(stub, url, market, *WORDS)
         killed = kill_at(place, process, chance.randint(1, 14), moment)
@@ -141,15 +145,19 @@ def test_killed_at_any_write_and_resumed_with_an_empty_disk_it_leaves_what_an_un
         machine.lose_disk()
 
     assert kills > 0
+
     done = machine.start(stub, url, market, *WORDS).wait()
     assert done.code == 0, done
+
     run = local_copy(url)
     assert_same(run, whole[0])
 
     answered = Counter(
         (call.episode, call.step, call.key) for call in book(run) if call.outcome == ANSWERED
     )
+
     assert set(answered.values()) == {1}
+
     # A reply that was paid twice is one that the process could not put before it was killed.
     paid_twice = sum(stub.answered.values()) - len(stub.answered)
     assert paid_twice == lost if moment == "before" else paid_twice == 0
@@ -175,14 +183,17 @@ def test_a_network_that_breaks_every_fourth_request_changes_nothing(
         assert set(faults.made) == set(kinds)
 
     assert_same(local_copy(url), whole[0])
+
     assert not stub.answered_twice
 
 
 def test_a_run_is_one_process_s_until_that_has_stopped_for_a_lease(
     place: S3Place, market: Path, whole: tuple[Path, int], tmp_path: Path, read: pytest.MonkeyPatch
 ) -> None:
-    first, second = Machine(tmp_path / "first", place), Machine(tmp_path / "second", place)
+    first = Machine(tmp_path / "first", place)
+    second = Machine(tmp_path / "second", place)
     url = place.url("shared")
+
     with running_stub(port=whole[1], hold_after=3) as stub:
         process = first.start(stub, url, market, *WORDS)
         assert wait_until(lambda: stub.held > 0, process)

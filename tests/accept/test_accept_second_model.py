@@ -24,7 +24,8 @@ from terminal import Terminal
 
 skip_without_sdks()
 
-DEEP, QUICK = "openai/stub-model", "openai/stub-mini"
+DEEP = "openai/stub-model"
+QUICK = "openai/stub-mini"
 PRICES = """
 as_of: 2026-01-01
 source: the test
@@ -51,10 +52,12 @@ def words(stub: Stub, out: Path, *more: str, quick: str | None = QUICK) -> list[
     prices.write_text(PRICES)
     given = ["--model", DEEP, "--model-args", "api=chat", "--base-url", stub.base_url]
     given += ["--agent", "trade", "--tasks", "market_news_blinded", "--data", "synthetic_us"]
+
     if quick is not None:
         given += ["--agent-args", f"quick_model={quick}"]
 
     given += ["--price-table", str(prices), "--cache", "run", "--canary", "0", "--limit", "2"]
+
     return [*given, "--mask-key", "0" * 32, "--quiet", "--out", str(out), *more]
 
 
@@ -75,34 +78,41 @@ def run(stub: Stub, key: None, tmp_path: Path) -> Path:
 def test_each_role_asks_its_model_and_costs_add_up(run: Path, stub: Stub) -> None:
     card = card_of(run)
     by_model = {usage.role: usage.model for usage in card.roles}
+
     assert {role for role, model in by_model.items() if not model} == MANAGERS
     assert {model for model in by_model.values() if model} == {QUICK}
 
     records = list(read_calls(run))
     asked = Counter(record.model for record in records if record.step is not None)
+
     assert asked == Counter({DEEP: 4, QUICK: sum(asked.values()) - 4})
 
     paid = sum(record.cost_usd or 0.0 for record in records if record.step is not None)
     by_role = sum(usage.usd or 0.0 for usage in card.roles)
+
     assert card.cost.value == pytest.approx(paid)
     assert by_role == pytest.approx(paid)
 
     tokens = sum((usage.tokens for usage in card.roles), Usage())
     assert tokens == card.usage.tokens
+
     dear = sum((usage.tokens for usage in card.roles if not usage.model), Usage())
     cheap = tokens.minus(dear)
     expected = 2 * dear.input_tokens + 8 * dear.output_tokens
     expected += 0.25 * cheap.input_tokens + cheap.output_tokens
+
     assert paid == pytest.approx(expected / 1e6)
 
 
 def test_a_card_says_that_two_models_played(run: Path, stub: Stub) -> None:
     card = card_of(run)
     (quick,) = card.further_models
+
     assert (quick.asked_as, quick.name, quick.tool_protocol) == (QUICK, QUICK, "native")
     assert quick.args["base_url"] == stub.base_url
     assert quick.price is not None
     assert quick.price.input == 0.25
+
     calls = card.provenance.calls
     assert calls is not None
     assert calls.models.keys() == {DEEP, QUICK}
@@ -121,6 +131,7 @@ def test_a_run_with_two_models_verifies_and_a_forged_model_does_not(
     card: dict[str, Any] = json.loads(path.read_text())
     del card["further_models"]
     path.write_text(json.dumps(card))
+
     assert main(["card", "verify", str(path)]) != 0
 
 
@@ -138,10 +149,13 @@ def test_another_second_model_is_another_system(
 ) -> None:
     alone = tmp_path / "one"
     assert main(words(stub, alone, quick=None)) == 0
+
     systems = {System.of(card_of(each)) for each in (run, alone)}
     assert len(systems) == 2
+
     spec = RunFolder.load(run).manifest.specs[0]
     card = card_of(run)
+
     assert System.of_spec(spec, card.request_settings) == System.of(card)
 
 
@@ -152,7 +166,10 @@ def test_an_interrupted_run_with_two_models_ends_as_an_uninterrupted_one(
     assert main(words(stub, cut, "--max-tokens", "60000")) != 0
     assert not RunFolder.load(cut).is_complete(RunFolder.load(cut).manifest.specs[0])
     assert main(words(stub, cut)) == 0
-    whole, resumed = card_of(run), card_of(cut)
+
+    whole = card_of(run)
+    resumed = card_of(cut)
+
     assert resumed.roles == whole.roles
     assert resumed.episodes == whole.episodes
     assert resumed.cost == whole.cost
@@ -168,6 +185,7 @@ def test_a_budget_counts_both_models(
         for record in read_calls(out)
         if record.usage is not None
     )
+
     assert 0 < used <= 60_000
 
 
@@ -190,6 +208,7 @@ def test_a_plan_estimates_no_cost_where_several_models_share_the_tokens(
 ) -> None:
     given = [word for word in words(stub, tmp_path / "plan") if word != "--quiet"]
     plan: dict[str, Any] = json.loads(terminal.out("plan", *given, "--json"))
+
     assert plan["left"]["typical"]["cost_usd"] is None
     assert plan["left"]["typical"]["calls"] > 0
     assert any(f"the agent asks {QUICK}, too" in line for line in plan["assumptions"])

@@ -51,7 +51,9 @@ def _calm_again(stub: Stub) -> Iterator[None]:
 def assert_no_trace(done: Done | str, folder: Path | None = None) -> None:
     """Neither what was printed nor any file below the folder, unpacked, holds the key."""
     text = done if isinstance(done, str) else done.out + done.err
+
     assert not [trace for trace in TRACES if trace in text.encode()]
+
     if folder is not None:
         found = [
             (str(path), trace)
@@ -68,8 +70,10 @@ def attempt(
     """A run over a wire."""
     command = words_of(WIRES[wire], stub, *SHORT, "--data", market, "--out", out, *words)
     environment = environment_of(WIRES[wire], KEY) | environment
+
     if "PYTHON_KEYRING_BACKEND" in environment:  # which keyring looks at once in a process
         return start(*command, cwd=out.parent, environment=environment).wait()
+
     return ktdeval(*command, cwd=out.parent, environment=environment)
 
 
@@ -101,6 +105,7 @@ def test_the_search_finds_what_is_there(tmp_path: Path, write: Callable[[Path], 
     write(tmp_path / "file")
     with pytest.raises(AssertionError):
         assert_no_trace("", tmp_path)
+
     with pytest.raises(AssertionError):
         assert_no_trace(f"…{KEY}…")
 
@@ -122,15 +127,19 @@ def test_a_run_through_all_faults_leaves_no_trace_of_the_key(
     )
     stub.plan = FaultPlan(faults=retried)
     done = attempt(wire, stub, market, tmp_path / "run", "--max-failures", 1000)
+
     assert done.code == 0, done
     assert {seen.outcome for seen in stub.requests if seen.wire == WIRES[wire].name} >= set(retried)
+
     for words in (("card", "show"), ("card", "verify"), ("score",), ("view",)):
         finished = ktdeval(
             *words, tmp_path / "run", cwd=tmp_path, environment=environment_of(WIRES[wire], KEY)
         )
         assert finished.code == 0, finished
         assert_no_trace(finished)
+
     assert list(tmp_path.rglob("*.html"))
+
     assert_no_trace(done, tmp_path)
 
 
@@ -144,9 +153,11 @@ def test_a_run_that_is_turned_away_leaves_no_trace_of_the_key(
     first = len(stub.requests)
     stub.plan = FaultPlan(by_number=dict.fromkeys(range(first + 6, first + 1000), fault))
     done = attempt(wire, stub, market, tmp_path / "run")
+
     assert done.code != 0
     assert "HTTP 40" in done.err
     assert "[key]" in done.err  # the provider's words are shown without it
+
     assert_no_trace(done, tmp_path)
 
 
@@ -157,8 +168,10 @@ def test_a_run_that_gives_up_leaves_no_trace_of_the_key(
     stub.plan = FaultPlan(faults=(fault,), attempts=1000, phase="submission")
     words = ("--max-retries", 0, "--max-failures", 1, "--tool-protocol", "native")
     done = attempt("chat", stub, market, tmp_path / "run", *words)
+
     assert done.code != 0
     assert "same command again" in done.err
+
     assert_no_trace(done, tmp_path)
 
 
@@ -182,7 +195,9 @@ def test_a_log_of_everything_holds_no_key(stub: Stub, market: Path, tmp_path: Pa
     command = [sys.executable, "-X", "dev", "-c", program, *map(str, words)]
     environment = os.environ | environment_of(WIRES["chat"], KEY)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
     assert "DEBUG" in done.stderr
+
     assert_no_trace(done.stdout + done.stderr, tmp_path)
 
 
@@ -194,10 +209,14 @@ def test_a_key_from_the_keyring_is_protected_too(stub: Stub, market: Path, tmp_p
         "STUB_RING_HOLDS": KEY,
     }
     done = attempt("responses", stub, market, tmp_path / "run", **ring)
+
     assert done.code == 0, done
+
     stub.plan = FaultPlan(faults=("unauthorized",), attempts=1000)
     refused = attempt("responses", stub, market, tmp_path / "refused", **ring)
+
     assert refused.code == 2
+
     assert_no_trace(done)
     assert_no_trace(refused, tmp_path)
 
@@ -205,19 +224,21 @@ def test_a_key_from_the_keyring_is_protected_too(stub: Stub, market: Path, tmp_p
 def test_a_key_from_any_variable_is_protected_too_and_a_card_names_the_variable(
     stub: Stub, market: Path, tmp_path: Path
 ) -> None:
-    words, keys = (
-        ("--model-args", "api_key_env=WORKPLACE_THING"),
-        {"OPENAI_API_KEY": "", "WORKPLACE_THING": KEY},
-    )
+    words = ("--model-args", "api_key_env=WORKPLACE_THING")
+    keys = {"OPENAI_API_KEY": "", "WORKPLACE_THING": KEY}
     done = attempt("responses", stub, market, tmp_path / "run", *words, **keys)
+
     assert done.code == 0, done
     assert "WORKPLACE_THING" in (tmp_path / "run" / "cards" / f"{TASK_APART}.json").read_text()
+
     assert_no_trace(done)
     stub.plan = FaultPlan(faults=("forbidden",), attempts=1000, phase="submission")
     done = attempt(
         "responses", stub, market, tmp_path / "refused", *words, "--tool-protocol", "native", **keys
     )
+
     assert done.code == 2, done
+
     assert_no_trace(done, tmp_path)
 
 
@@ -229,8 +250,10 @@ def test_an_agent_that_falls_over_with_the_whole_environment_in_its_message_give
     done = attempt(
         "responses", stub, market, tmp_path / "run", *words, **{"OPENAI_API_KEY": "", variable: KEY}
     )
+
     assert done.code == 1, done
     assert "unexpected environment" in done.err
+
     assert_no_trace(done, tmp_path)
 
 

@@ -41,9 +41,11 @@ def claims_of(one: Worker, two: Worker, units: list[str], chance: random.Random)
         chance.shuffle(pair)
         for worker in pair:
             worker.send("claim", unit, chance.choice((0, 0, 50, 200)))
+
         got = {worker.name: worker.answer() for worker in pair}
         assert sorted(got.values()) == ["1", "None"], (unit, got)
         winners.update(name for name, generation in got.items() if generation == "1")
+
     return winners
 
 
@@ -51,6 +53,7 @@ def test_of_two_processes_that_claim_one_unit_one_gets_it(tmp_path: Path) -> Non
     units = [f"unit-{number}" for number in range(ROUNDS)]
     with workers(str(tmp_path), "one", "two") as (one, two):
         winners = claims_of(one, two, units, random.Random(1))
+
     assert winners.total() == ROUNDS
     assert min(winners["one"], winners["two"]) > ROUNDS // 20, "they did not contend"
 
@@ -68,6 +71,7 @@ def test_a_killed_worker_is_taken_over_a_lease_later_on_the_observers_clock(
     place = str(tmp_path) if kind == "folder" else f"s3://{BUCKET}/killed"
     clock = Clock()
     observer = ClaimBoard(opened(place, endpoint), "", "observer", LEASE_S, clock)
+
     with workers(place, "one", endpoint=endpoint) as (one,):
         assert one.ask("claim", "u", 0) == "1"
         assert observer.claim("u") is None
@@ -76,6 +80,7 @@ def test_a_killed_worker_is_taken_over_a_lease_later_on_the_observers_clock(
         assert observer.claim("u") is None
         clock.pass_s(1)
         taken = observer.claim("u")
+
     assert taken is not None
     assert taken.generation == 2
     assert [holder.worker for holder in taken.earlier] == ["one"]
@@ -98,6 +103,7 @@ def test_a_stopped_worker_that_comes_back_finishes_nothing(tmp_path: Path) -> No
         assert taken.finish(b"by observer")
         assert zombie.ask("done", "u", "by-zombie") == "False"
         assert zombie.ask("claim", "u", 0) == "None"
+
     assert observer.done_data("u") == b"by observer"
 
 
@@ -105,15 +111,20 @@ def test_a_process_killed_while_it_creates_leaves_the_whole_file_or_none(tmp_pat
     store = LocalStore(tmp_path)
     chance = random.Random(3)
     text = "x" * 100_000
+
     for number in range(4):
         with workers(str(tmp_path), "one") as (one,):
             for key in range(20):
                 one.send("create", f"{number}/{key}", text)
+
             for _ in range(chance.randint(0, 19)):
                 assert one.answer() == "True"
+
             one.kill()
+
     found = chain.from_iterable(store.list(str(number)) for number in range(4))
     sizes = {stat.size for stat in found}
+
     assert sizes == {len(text)}
 
 
@@ -124,17 +135,22 @@ def spend_and_kill(place: str, endpoint: str, limit: int, rounds: int) -> tuple[
     chance = random.Random(4)
     settled = 0
     names = ["w0", "w1"] if endpoint else ["w0", "w1", "w2", "w3"]
+
     with workers(place, *names, endpoint=endpoint) as team:
         victims = chance.sample(team, len(team) // 2)
         for worker in team:
             worker.send("spend", limit, rounds)
+
         for worker in victims:  # a prime moment is between "reserved" and "settled"
             for _ in range(chance.choice((1, 3, 5))):
                 settled += amount_in(worker.answer())
+
             os.kill(worker.process.pid, signal.SIGKILL)
+
         for worker in team:
             while (line := worker.answer()) not in ("", "end"):
                 settled += amount_in(line)
+
     return settled, len(victims)
 
 
@@ -151,6 +167,7 @@ def test_processes_never_exceed_a_shared_sum_though_some_are_killed(
     settled, killed = spend_and_kill(place, endpoint if kind == "s3" else "", limit, rounds)
     store: Store = opened(place, endpoint)
     used, left = replayed(logged_changes(store, "sums/dollars"), limit)
+
     # A killed worker may have settled one grant more than it could tell of.
     assert settled <= used <= settled + 20 * killed
     assert len(left) <= killed
@@ -158,12 +175,17 @@ def test_processes_never_exceed_a_shared_sum_though_some_are_killed(
     clock = Clock()
     total = SharedSum(store, "sums/dollars", limit, Heartbeats(store, "", "late", LEASE_S, clock))
     state = total.state()
+
     assert (state.used, state.reserved) == (used, sum(left.values()))
+
     rest = limit - used
     assert (total.reserve(rest) is None) == bool(left)
+
     clock.pass_s(LEASE_S)
+
     if left:
         assert total.reserve(rest) is not None
+
     assert total.state().reserved == rest
 
 
@@ -173,9 +195,11 @@ def test_a_listing_of_many_keys_holds_one_folder_in_memory(tmp_path: Path) -> No
         path = store.local_path(f"runs/{number // 100:03}/{number:05}.json")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"{}")
+
     tracemalloc.start()
     count = sum(1 for _ in store.list())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+
     assert count == KEYS
     assert peak < 500_000, f"{peak} bytes"

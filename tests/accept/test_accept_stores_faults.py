@@ -86,12 +86,16 @@ def test_a_write_that_met_a_fault_is_made_once_and_whole(
     fault: Fault,
     request: pytest.FixtureRequest,
 ) -> None:
-    created, replaced = f"{key_of(request)}/a", f"{key_of(request)}/b"
+    created = f"{key_of(request)}/a"
+    replaced = f"{key_of(request)}/b"
     faults.once(fault, "PUT", "/a")
+
     assert store.create(created, BODY)
     assert not store.create(created, b"another")
+
     faults.once(fault, "PUT", "/b")
     store.replace(replaced, BODY)
+
     assert faults.made[fault] == 2
     assert store.read(created) == store.read(replaced) == BODY
     assert [found.key for found in store.list(key_of(request))] == [created, replaced]
@@ -102,20 +106,29 @@ def test_a_read_that_met_a_fault_gives_the_whole_content(
     store: FsspecStore, faults: Faults, fault: Fault, request: pytest.FixtureRequest
 ) -> None:
     folder = key_of(request)
-    there, missing = f"{folder}/a", f"{folder}/b"
+    there = f"{folder}/a"
+    missing = f"{folder}/b"
     store.replace(there, BODY)
     faults.once(fault, "GET", there)
+
     assert store.read(there) == BODY
+
     faults.once(fault, "GET", missing)
+
     with pytest.raises(MissingKey):
         store.read(missing)
+
     for key in (there, missing):
         faults.once(fault, "HEAD", key)
         assert store.exists(key) == (key == there)
+
     faults.once(fault, "GET", "list-type")
+
     assert [found.key for found in store.list(folder)] == [there]
+
     faults.once(fault, "DELETE")
     store.delete(there)
+
     assert not store.exists(there)
     assert faults.made[fault] == 6
 
@@ -126,7 +139,9 @@ def test_a_server_that_is_silent_is_asked_again_after_the_time_limit(
     store = s3_store(url, read_timeout_s=1)
     store.replace("a", BODY)
     faults.once("silence", "GET", "/a")
+
     assert store.read("a") == BODY
+
     faults.once("silence", "PUT", "/b")
     assert store.create("b", BODY)
     assert faults.made["silence"] == 2
@@ -136,11 +151,14 @@ def test_a_server_that_never_answers_is_one_typed_error(url: str, faults: Faults
     retries = RequestRetries(attempts=3, first_s=0.001, most_s=0.01)
     store = open_remote(f"s3://{BUCKET}/x", driver_options(url), retries)
     faults.at_random(0, 1.0, ("503",))
+
     for method in (store.read, store.exists, store.delete):
         faults.requests.clear()
         with pytest.raises(StoreUnavailable, match="no answer after 3 attempts"):
             method("a")
+
         assert faults.requests.total() == 3
+
     with pytest.raises(StoreUnavailable):
         list(store.list())
 
@@ -150,6 +168,7 @@ def test_a_bucket_that_is_missing_is_never_an_empty_store(direct: str) -> None:
     for use in (store.read, lambda key: store.create(key, b""), lambda _: list(store.list())):
         with pytest.raises(StoreError, match="bucket does not exist") as caught:
             use("a")
+
         assert not isinstance(caught.value, MissingKey)
 
 
@@ -157,6 +176,7 @@ def test_of_many_creators_behind_a_failing_network_one_wins(url: str, faults: Fa
     prefix = "contested"
     stores = [s3_store(url, prefix) for _ in range(3)]
     faults.in_turn(4)
+
     for number in range(4):
         key = f"key-{number}"
         won = in_threads(3, lambda who: stores[who].create(key, b"%d" % who))  # noqa: B023
@@ -164,6 +184,7 @@ def test_of_many_creators_behind_a_failing_network_one_wins(url: str, faults: Fa
         assert [type(is_won) for is_won in won] == [bool] * 3
         assert len(winners) == 1
         assert stores[0].read(key) == b"%d" % winners[0]
+
     assert faults.made["lost answer"] > 0
 
 
@@ -181,7 +202,9 @@ def test_nothing_is_lost_or_read_in_part_behind_a_failing_network(
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(write_and_read, content.items())) == list(content.values())
+
     assert set(FAULTS) - {"stale"} <= set(faults.made)
+
     clear = s3_store(direct, "many")
     assert {found.key: clear.read(found.key) for found in clear.list()} == content
 
@@ -200,14 +223,19 @@ def test_workers_behind_a_failing_network_and_stale_listings_run_each_unit_once(
             claim = boards[who].claim(unit)
             if claim is not None and claim.finish(b"%d" % who):
                 run.append(unit)
+
         return run
 
     runs = in_threads(2, work)
+
     assert all(isinstance(run, list) for run in runs)
     assert sorted(itertools.chain.from_iterable(runs)) == units  # type: ignore[arg-type]
+
     faults.choose = lambda _: None
     clear = ClaimBoard(s3_store(direct, "grid"), "", "observer", 60, clock)
+
     assert list(clear.done_units()) == units
+
     for who, run in enumerate(runs):
         assert all(clear.done_data(unit) == b"%d" % who for unit in run)  # type: ignore[attr-defined]
 
@@ -215,16 +243,22 @@ def test_workers_behind_a_failing_network_and_stale_listings_run_each_unit_once(
 def test_a_stale_listing_never_gives_a_unit_twice(url: str, faults: Faults) -> None:
     clock = Clock()
     one, two = (ClaimBoard(s3_store(url, "stale"), "", name, 60, clock) for name in ("one", "two"))
+
     assert two.state("u").generation == 0  # this listing will be answered again
     assert one.claim("u") is not None
+
     faults.at_random(4, 1.0, ("stale",))
     assert two.claim("u") is None
     assert faults.made["stale"] > 0
+
     faults.choose = lambda _: None
     clock.pass_s(60)
+
     assert two.claim("u") is None
+
     clock.pass_s(60)
     assert two.claim("u") is not None
+
     faults.at_random(4, 1.0, ("stale",))
     assert one.claim("u") is None
 
@@ -248,11 +282,14 @@ def test_a_sum_behind_a_failing_network_loses_no_change(
             if grant is not None:
                 totals[who].settle(grant, 7)
                 used += 7
+
         return used
 
     used = in_threads(2, spend)
     faults.choose = lambda _: None
+
     assert [type(part) for part in used] == [int, int]
+
     changes = logged_changes(s3_store(direct, "sum"), "sums/x")
     assert replayed(changes, limit) == (sum(used), {})  # type: ignore[arg-type]
     assert totals[0].state().used == sum(used)  # type: ignore[arg-type]
@@ -274,7 +311,9 @@ def test_a_server_that_ignores_the_condition_is_refused(
     store = s3_store(url)
     with pytest.raises(NoConditionalWrites, match="ignores the condition"):
         store.create("a", b"1")
+
     store.replace("a", b"1")
+
     assert store.read("a") == b"1"
     assert [found.key for found in store.list()] == ["a"]
 
@@ -309,6 +348,7 @@ def test_requests_are_those_that_the_page_counts(
     grant = count("reserve", lambda: total.reserve(10))
     count("settle", lambda: total.settle(grant, 5))
     count("state", total.state)
+
     assert counted == {
         "first create": 6,
         "create": 1,
@@ -325,6 +365,8 @@ def test_requests_are_those_that_the_page_counts(
         "settle": 4,
         "state": 2,
     }
+
     page = (repository / "docs/stores.md").read_text(encoding="utf-8")
+
     for row in ("| take over | 6 |", "| claim a free unit | 3 |", "| `is_ours` | 2 |"):
         assert row in page

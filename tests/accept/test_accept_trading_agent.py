@@ -52,7 +52,9 @@ needs_perl = pytest.mark.skipif(
 def agent() -> Iterator[str]:
     """The address of a running agent."""
     assert PERL is not None
+
     program = Path(__file__).parents[1] / "support" / "tasks" / "trading_agent.pl"
+
     with subprocess.Popen([PERL, str(program)], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
@@ -88,8 +90,10 @@ def test_an_external_agent_takes_part_and_its_faults_are_failures(
     ).cards
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
-    records, talks = folder.load_ledger(spec).steps, folder.load_transcript(spec)
+    records = folder.load_ledger(spec).steps
+    talks = folder.load_transcript(spec)
     held = None
+
     for record, talk in zip(records, talks, strict=True):
         state = shown_state(talk.exchanges[0]["sent"][-1]["content"])  # type: ignore[index,call-overload]
         closes = [bar["close"] for bar in table_rows(state["history"])]
@@ -102,7 +106,9 @@ def test_an_external_agent_takes_part_and_its_faults_are_failures(
             assert (record.provenance, record.orders) == ("error", ())
             assert record.failures == {f"model_{kind}": 1}, record.step
             assert [one.shares for one in record.positions] == held
+
         held = [one.shares for one in record.positions]
+
     assert card.plain["decisions"]["error"] == len(FAULTS)
 
 
@@ -132,6 +138,7 @@ def test_its_card_verifies_when_it_is_gone(tmp_path: Path, terminal: Terminal) -
             )
             == 0
         )
+
     assert "verified" in terminal.out("card", "verify", tmp_path / "run")
 
 
@@ -147,10 +154,12 @@ def test_a_killed_run_resumes_without_a_difference(
         )
         return [*f"{command} --canary 0 --quiet --limit 4 --max-retries 0".split(), *SAME_MASK]
 
-    run, whole = tmp_path / "run", tmp_path / "whole"
+    run = tmp_path / "run"
+    whole = tmp_path / "whole"
     died = ktdeval_process(
         *words(run), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"}
     )
+
     assert died.code == -signal.SIGKILL
     assert [main(words(out)) for out in (run, whole)] == [0, 0]
     assert records(run) == records(whole)
@@ -196,8 +205,10 @@ def test_it_decides_a_portfolio_asset_by_asset_and_one_fault_is_no_hold(
         "--out",
         str(tmp_path),
     ]
+
     assert main(words) == 0
     assert main(["card", "verify", str(tmp_path)]) == 0
+
     decisions = card_of(tmp_path, task)["decisions"]
     assert (decisions["model"], decisions["error"]) == (1, 1)
 
@@ -214,11 +225,15 @@ def test_an_agent_that_is_not_there_ends_the_run_with_one_line(
         "synthetic_investorbench",
     ]
     out = ["--out", str(tmp_path / "run"), "--quiet", "--max-retries", "0"]
+
     assert "trading_action needs the agent's address: --base-url" in terminal.refusal(*words, *out)
+
     code, _, message = terminal.call(
         *words, *out, "--base-url", "http://127.0.0.1:9", "--limit", "3"
     )
+
     assert (code != 0, "can't be reached" in message) == (True, True)
+
     for task, data in (
         ("blinded_memory_only", "synthetic"),
         ("deepfund_berkshire", "synthetic_deepfund"),

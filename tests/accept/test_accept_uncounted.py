@@ -40,7 +40,9 @@ def made(folder: Path, uncounted: str) -> Path:
     done = ktdeval(
         "run", *PLAN, "--quiet", "--out", run, cwd=folder, environment={UNCOUNTED: uncounted}
     )
+
     assert done.code == 0, done.err
+
     return run
 
 
@@ -60,19 +62,25 @@ def test_the_cost_of_a_card_is_null_with_the_count_of_replies_without_tokens(
     card = card_of(run, TASK)
     replies = sum(episode["uncounted"] for episode in card["episodes"])
     reason = f"the provider did not count the tokens of {replies} replies"
+
     assert replies > 0
     assert (card["cost"]["value"], card["cost"]["reason"]) == (None, reason)
+
     for name in ("per_episode", "return_per_usd"):
         undefined = sum(card["cost"][name]["undefined"].values())
         assert undefined == sum(episode["uncounted"] > 0 for episode in card["episodes"]), name
         assert "the episode cost nothing" not in card["cost"][name]["undefined"]
+
     verified = ktdeval(
         "card", "verify", run / "cards" / f"{TASK}.json", "--plugin", PLUGIN, cwd=run.parent
     )
+
     assert verified.code == 0, verified.err
+
     shown = " ".join(
         ktdeval("card", "show", run / "cards" / f"{TASK}.json", "--all", cwd=run.parent).out.split()
     )
+
     assert f"cost not known: {reason}" in shown
 
 
@@ -80,10 +88,13 @@ def test_the_costs_of_roles_and_of_the_finished_part_of_a_plan_are_not_known(run
     roles = json.loads(ktdeval("view", "roles", run, "--json", cwd=run.parent).out)
     assert {role["usd"] for role in roles.values()} == {None}
     assert sum(role["uncounted"] for role in roles.values()) > 0
+
     plan = ktdeval(
         "plan", *PLAN, "--out", run, "--json", cwd=run.parent, environment={UNCOUNTED: run.name}
     )
+
     assert plan.code == 0, plan.err
+
     (task,) = json.loads(plan.out)["tasks"]
     assert task["finished"]["cost_usd"] is None
 
@@ -95,9 +106,12 @@ def test_tokens_that_are_left_of_a_plan_are_assumed_where_the_finished_steps_sho
     shutil.rmtree(episodes(begun)[0])
     plan = ktdeval("plan", *PLAN, "--out", begun, "--json", cwd=tmp_path)
     fresh = ktdeval("plan", *PLAN, "--json", cwd=tmp_path)
+
     assert (plan.code, fresh.code) == (0, 0), plan.err
+
     (task,) = json.loads(plan.out)["tasks"]
     assert task["is_observed"]
+
     half = json.loads(fresh.out)["left"]["typical"]["input_tokens"] / 2
     assert json.loads(plan.out)["left"]["typical"]["input_tokens"] == pytest.approx(half, rel=0.01)
 
@@ -114,7 +128,9 @@ def test_a_model_of_this_machine_that_bills_nothing_costs_nothing(folder: Path) 
         4,
         "--quiet",
     )
+
     assert ktdeval("run", *words, "--out", folder / "free", cwd=folder).code == 0
+
     card = card_of(folder / "free", TASK)
     assert card["cost"]["value"] == 0
     assert "uncounted" not in card["episodes"][0]

@@ -53,7 +53,9 @@ def run(stub: Stub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     given += ["--agent", "vote", "--agent-args", f"agents=investor,models={';'.join(MODELS)}"]
     given += ["--tasks", "ama_btc", "--data", "synthetic_arena", "--limit", STEPS]
     given += ["--canary", "0", "--quiet", "--out", tmp_path / "run"]
+
     assert main(list(map(str, given))) == 0
+
     return tmp_path / "run"
 
 
@@ -65,9 +67,11 @@ def test_each_model_is_asked_once_a_step_and_costs_are_kept_apart(
 
     report = terminal.report("view", "roles", run)
     voters = [f"voter {number} (investor on {model})" for number, model in enumerate(MODELS, 1)]
+
     assert sorted(report) == sorted(
         f"{voter}: {role}" for voter, role in product(voters, ("investor", "warm_up"))
     )
+
     for price, voter in zip((1, 10, 100), voters, strict=True):
         for role in (report[f"{voter}: investor"], report[f"{voter}: warm_up"]):
             tokens = role["input_tokens"] + role["output_tokens"]
@@ -75,14 +79,18 @@ def test_each_model_is_asked_once_a_step_and_costs_are_kept_apart(
             assert role["usd"] == pytest.approx(price * tokens / 1e6)
 
     (card,) = ktdeval.load_run(run).cards
+
     assert card.plain["cost"]["value"] == pytest.approx(sum(r["usd"] for r in report.values()))
 
 
 def test_the_majority_decides_and_the_run_verifies(run: Path, terminal: Terminal) -> None:
     folder = RunFolder.load(run)
     (spec,) = folder.manifest.specs
+
     assert {step.provenance for step in folder.load_ledger(spec).steps} == {"elected"}
     assert "verified" in terminal.text("card", "verify", run)
+
     out = terminal.out("table", run, "--like", "ama-1", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(out))
+
     assert (row["Agent"], row["Model"]) == ("investor", "Vote")

@@ -69,6 +69,7 @@ def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
             # Random buys without knowing its cash, and submits again what was refused.
             retried = {"model_after_retry"} if model == "builtin/random" else set()
             assert {step.provenance for step in ledger.steps} - retried == {"model"}
+
         assert found == SESSIONS
         made = card(folder, task)
         assert {window["name"]: window["days"] for window in made["windows"]} == found
@@ -89,14 +90,17 @@ def test_the_default_window_is_the_long_one(tmp_path: Path) -> None:
     )
     ((spec, _),) = ledgers(folder)
     start, stop = window_rows(synthetic().days, spec.window.first, spec.window.last)
+
     assert (spec.window.name, stop - start) == ("long", 548)
+
     verify(folder.path)
 
 
 # ---- blindness
 
 
-STEPS, SEEDS = 10, 2
+STEPS = 10
+SEEDS = 2
 SHOWN = [task for task in TASKS if not task.endswith("memory_only")]
 """Four masks, two modes that show data."""
 
@@ -115,10 +119,13 @@ def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds
 ) -> None:
     episodes = [(spec, ledger) for spec, ledger in ledgers(run) if spec.mode == mode]
     assert {(spec.mask, spec.seed) for spec, _ in episodes} == set(product(MASKS, range(SEEDS)))
+
     reference = episodes[0][1]
     assert len(reference.steps) == STEPS
+
     orders = chain.from_iterable(step.orders for step in reference.steps)
     assert sum(order.status == "filled" for order in orders) >= 15
+
     for spec, ledger in episodes[1:]:
         assert ledger.steps == reference.steps, (spec.mask, spec.seed)
 
@@ -128,6 +135,7 @@ def test_on_real_prices_too(shared_data: Path, tmp_path: Path) -> None:
     data = import_real(shared_data, tmp_path / "market")
     words = ["--data", str(data), "--windows", "W4,W7", "--limit", str(STEPS), "--seeds", "2"]
     reference: dict[tuple[str, str], object] = {}
+
     for spec, ledger in not_empty(
         ledgers(evaluate(tmp_path / "run", "builtin/reversal", SHOWN, *words))
     ):
@@ -142,10 +150,12 @@ def test_what_the_strategy_saw_did_differ(run: RunFolder) -> None:
     seed.
     """
     seen = {}
+
     for spec in run.manifest.specs:
         if spec.mode == "fixed_candidate":
             first = next(conversations(run.load_transcript(spec)[0]))
             seen[spec.mask, spec.seed] = first[-1]["content"]
             assert ("asset_" in first[-1]["content"]) == (spec.mask in HIDES_ASSETS)
             assert ("day_+0" in first[-1]["content"]) == (spec.mask in HIDES_DATES)
+
     assert len(set(seen.values())) == len(seen) == len(MASKS) * SEEDS

@@ -33,7 +33,9 @@ def run(script: str, *arguments: str, cwd: Path) -> str:
         text=True,
         check=False,
     )
+
     assert done.returncode == 0, done.stderr
+
     return done.stdout
 
 
@@ -44,6 +46,7 @@ def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path
     )
     printed = run("planted_signal.py", "1", "100", cwd=tmp_path)
     shares = re.findall(r"^noise +(\d+)%  (\w+) +-?[\d.]+% ", printed, re.MULTILINE)
+
     assert shares == list(product(("0", "20"), ("a2c", "ppo", "dqn")))
 
 
@@ -54,10 +57,13 @@ def test_one_command_measures_beside_each_peer_and_writes_a_valid_report(tmp_pat
     report = json.loads((tmp_path / "report.json").read_bytes())
     schema = json.loads((REPOSITORY / "benchmarks" / "report.schema.json").read_bytes())
     jsonschema.validate(report, schema)
+
     assert {figure["group"] for figure in report["figures"]} == {"kernels"}
+
     for figure in report["figures"]:
         assert f"{figure['name']}: " in printed
         assert (figure["ratio"] is None) == figure["note"].startswith("skipped: ")
+
     assert (REPOSITORY / "benchmarks" / "history.jsonl").read_bytes() == kept
 
 
@@ -85,8 +91,10 @@ def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
         "identifiability.py", "--probes", "2", "--steps", "2", "--tables", "channels", cwd=tmp_path
     )
     lines = []
+
     for line in printed.splitlines():
         lines.append([cell.strip() for cell in line.split("|")])
+
     rows = {(cells[1], cells[2]): cells for cells in lines if len(cells) > 8}
     channels = (
         "risk_check",
@@ -99,13 +107,17 @@ def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
         "partial fills",
         "all",
     )
+
     assert set(rows) >= set(product(channels, ("rebase", "rebase, 3 digits")))
+
     control, task = (rows["risk_check", mask] for mask in ("rebase", "rebase, 3 digits"))
     assert float(control[4].split()[0]) > 90.0, "the attacker can do what it claims"
+
     docs = (REPOSITORY / "docs" / "identifiability.md").read_text()
     (line,) = re.findall(r"^\| risk_check \| [\d.]+, .*$", docs, re.MULTILINE)
     names = [cell.strip().split(", ")[0] for cell in line.split("|")]
     found = [control[4].split()[0], control[6], task[4], task[5], task[6], task[7], task[8]]
+
     assert [names[2], names[3], names[4], *names[6:10]] == found
 
 
@@ -130,12 +142,14 @@ def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up
         "builtin/momentum,builtin/hold",
     )
     printed = run("bench_episode.py", *words, cwd=tmp_path)
+
     # runs go elsewhere and are removed
     assert [path.name for path in tmp_path.iterdir()] == ["market"]
     assert re.findall(r"^builtin/\w+", printed, re.MULTILINE) == [
         "builtin/momentum",
         "builtin/hold",
     ]
+
     for figure in (
         "steps/s",
         "peak memory",
@@ -145,9 +159,12 @@ def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up
         "3.0 calls",
     ):
         assert figure in printed
+
     first = printed.split("builtin/hold")[0]
     spent = parts_of_a_step(first, indent="  ")
     inside = parts_of_a_step(first, indent="    ")
-    whole, overhead = spent.pop("whole"), spent["harness overhead"]
+    whole = spent.pop("whole")
+    overhead = spent["harness overhead"]
+
     assert sum(spent.values()) == pytest.approx(whole, abs=0.005)
     assert sum(inside.values()) == pytest.approx(overhead, abs=0.005)

@@ -63,7 +63,9 @@ def checked_board(tmp_path_factory: pytest.TempPathFactory, market: Path, run: P
     board = make_board(tmp_path_factory.mktemp("checked") / "board", market, run)
     submit(board, run)
     report = check_board(board, load_plugins(), OPTIONS)
+
     assert report.findings == ()
+
     return board
 
 
@@ -110,6 +112,7 @@ def test_a_good_submission_is_re_executed_and_derived_files_are_stored(checked_b
     (entry,) = load_board(checked_board).entries
     assert entry.tier == "re-executed"
     assert (entry.verdict.checked_on, entry.verdict.episodes, entry.verdict.steps) == (ON, 1, 21)
+
     folder = BoardFolder(checked_board)
     assert read_own(folder.series(entry.card_id), Series).card == entry.card_id
     assert read_own(folder.decisions(entry.card_id), Decisions).card == entry.card_id
@@ -120,15 +123,19 @@ def test_a_card_with_a_verdict_is_passed_over_until_something_of_it_is_missing(
     checked_board: Path, tmp_path: Path
 ) -> None:
     board = copied(checked_board, tmp_path)
-    before, card_id = tree(board), files_of(board).card_id
+    before = tree(board)
+    card_id = files_of(board).card_id
     report = check(board)
+
     assert (report.findings, report.checked, report.skipped) == ((), (), 1)
     assert [card.tier for card in check(board, every=True).checked] == ["re-executed"], (
         "where all are asked for"
     )
+
     BoardFolder(board).series(card_id).unlink()
     assert len(check(board).checked) == 1, "without its series"
     assert tree(board) == before, "equal records give equal bytes"
+
     change_rules(board, lambda rules: rules["divisions"][0].update(id="renamed"))
     assert len(check(board).checked) == 1, "a verdict of another division counts no more"
     assert read_own(BoardFolder(board).verdict(card_id), Verdict).division == "renamed"
@@ -138,10 +145,13 @@ def test_without_record_nothing_is_written_and_an_empty_board_gets_its_market(
     board: Path, run: Path
 ) -> None:
     assert check(board) == CheckReport((), (), 0)
+
     BoardFolder(board).market("market").unlink()
     submit(board, run)
-    before, lines = tree(board), list[str]()
+    before = tree(board)
+    lines = list[str]()
     report = check_board(board, load_plugins(), replace(OPTIONS, record=False), lines.append)
+
     assert ([card.tier for card in report.checked], lines) == (
         ["re-executed"],
         ["builtin/chaos · react · blinded"],
@@ -163,6 +173,7 @@ def forged(run: Path, target: Path, change: Callable[[Steps], Any]) -> Path:
     rehash(episode)
     next(target.glob("cards/*.json")).unlink()
     rescore(target, load_plugins(), {})
+
     return made_on(target, ON)
 
 
@@ -180,6 +191,7 @@ def test_orders_with_hindsight_are_found_from_the_models_replies(
 
     files = submit(board, forged(run, tmp_path / "forged", hindsight))
     path, rule, message = only_finding(check(board))
+
     assert (Path(path).name, rule) == ("transcript.jsonl.zst", "ledger")
     assert "its replies do not give line 1 of ledger.parquet" in message
     assert files.card_id in path
@@ -200,6 +212,7 @@ def test_a_card_is_not_executed_where_its_files_are_refused(board: Path, run: Pa
     (BoardFolder(board).records(files.card_id) / "manifest.json").chmod(0o755)
     lines: list[str] = []
     report = check_board(board, load_plugins(), OPTIONS, lines.append)
+
     assert [finding.rule for finding in report.findings] == ["executable"]
     assert lines == []
 
@@ -217,14 +230,18 @@ def test_records_are_read_away_from_secrets_and_from_the_folder_that_the_check_r
     )
     hostile = tmp_path / "hostile"
     hostile.mkdir()
+
     for name in ("json", "yaml", "ktdeval_board", "pandas"):
         (hostile / f"{name}.py").write_text(
             "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"
         )
+
     monkeypatch.setenv("OPENAI_API_KEY", "a secret of the maintainers")
     monkeypatch.chdir(hostile)
     report = check(board, plugins=(str(spy),))
+
     assert [card.tier for card in report.checked] == ["re-executed"]
+
     seen = (tmp_path / "seen").read_text().splitlines()
     assert "PATH" in seen
     assert not {"OPENAI_API_KEY", "", str(hostile)} & set(seen)
@@ -238,6 +255,7 @@ def test_records_are_read_away_from_secrets_and_from_the_folder_that_the_check_r
 def test_records_elsewhere_leave_a_card_self_reported(board: Path, run: Path) -> None:
     files = submit(board, run, stored="elsewhere")
     (card,) = check(board).checked
+
     assert card.tier == "self-reported"
     assert card.notes == (
         "its records are not in the repository, so that nothing could be executed again",
@@ -252,9 +270,11 @@ def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(
     board = make_board(tmp_path / "board", tmp_path / "nowhere", run)
     files = submit(board, run)
     report = check(board)
+
     assert [card.tier for card in report.checked] == ["self-reported"]
     assert report.findings == ()
     assert "market market can't be opened here" in report.notes[0]
+
     before = tree(board)
     assert check(board, today="2026-03-03").checked == ()
     assert [card.tier for card in check(board, today="2026-03-03", every=True).checked] == [
@@ -263,6 +283,7 @@ def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(
     assert tree(board) == before
     # with the market at hand
     assert [card.tier for card in check(board, data=str(market)).checked] == ["re-executed"]
+
     before = tree(board)
     # without it again nothing is taken back
     assert [card.tier for card in check(board, every=True).checked] == ["re-executed"]
@@ -272,27 +293,36 @@ def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(
 
 
 def test_a_different_market_and_missing_packages_are_named(board: Path, market: Path) -> None:
-    plugins, rules, struct = load_plugins(), load_rules(board), msgspec.structs.replace
+    plugins = load_plugins()
+    rules = load_rules(board)
+    struct = msgspec.structs.replace
     wrong = struct(rules, snapshots=(struct(rules.snapshots[0], id="0" * 64),))
+
     assert "market market is another one here" in str(
         OpenedMarkets(wrong, plugins, None).open(wrong.snapshots[0])
     )
+
     with pytest.raises(DataError, match="none of the board's: market \\(000000000000\\)"):
         OpenedMarkets(wrong, plugins, str(market))
+
     silent = struct(rules.snapshots[0], data="")
+
     assert "does not say where market market is" in str(
         OpenedMarkets(rules, plugins, None).open(silent)
     )
+
     division = rules.divisions[0]
     assert missing_plugin(plugins, division, "react") is None
     assert (
         missing_plugin(plugins, division, "elsewhere")
         == "agent elsewhere is not installed where the check ran"
     )
+
     changed = struct(division, hash="0" * 64)
     assert "is another version where the check ran" in str(
         missing_plugin(plugins, changed, "react")
     )
+
     unknown = struct(division, task="nothing")
     assert "unknown task" in str(missing_plugin(plugins, unknown, "react"))
 
@@ -317,10 +347,13 @@ def test_a_scoring_card_is_re_executed_and_has_no_series(market: Path, tmp_path:
         cwd=tmp_path,
         environment={"PYTHONPATH": os.pathsep.join(map(str, SUPPORT_FOLDERS))},
     )
+
     assert done.code == 0, done.err
+
     board = make_board(tmp_path / "board", market, run)
     files = submit(board, run)
     evidence = check_records(recorded_card(board, files))
+
     assert evidence.findings == ()
     assert (evidence.tier, evidence.series, evidence.decisions) == ("re-executed", None, None)
     assert evidence.episodes == 1
@@ -335,13 +368,17 @@ def test_a_baseline_without_records_is_run_again(market: Path, tmp_path: Path) -
     board = make_board(tmp_path / "board", market, run)
     files = submit(board, run, stored="elsewhere")
     (card,) = check(board).checked
+
     assert (card.tier, card.notes) == ("re-run", ())
+
     rerun = verdict_on(board, files.card_id).rerun
     assert rerun.by == "the board's check"
     assert rerun.figures["total_return"].submitted == rerun.figures["total_return"].rerun != 0
     assert read_own(BoardFolder(board).series(files.card_id), Series).card == files.card_id
+
     before = tree(board)
     check(board, every=True)
+
     assert tree(board) == before
 
 
@@ -355,10 +392,12 @@ def test_a_forged_baseline_is_refused(market: Path, tmp_path: Path) -> None:
     change_card(board, submit(board, run, stored="elsewhere"), flatter)
     _, rule, message = only_finding(check(board))
     again = "is not what the baseline gives when it is run again"
+
     assert rule == "ledger"
     assert re.search(
         rf"{again}: line \d+: episodes\[0\]\.metrics\.hhi\.value: recorded .*, recomputed ", message
     )
+
     # one of other arguments, although its records are in order
     run = make_run(
         tmp_path / "other-baseline", market, "builtin/equal_weight", model_args={"positions": 3}
@@ -366,6 +405,7 @@ def test_a_forged_baseline_is_refused(market: Path, tmp_path: Path) -> None:
     board = make_board(tmp_path / "other", market, run)
     submit(board, run)
     _, rule, message = only_finding(check(board))
+
     assert (rule, again in message) == ("ledger", True)
 
 
@@ -380,6 +420,7 @@ def test_a_baseline_that_can_not_be_run_is_self_reported(market: Path, tmp_path:
     )
     submit(board, run, stored="elsewhere")
     (card,) = check(board).checked
+
     assert (card.tier, card.notes[0].startswith("it could not be run again here: ")) == (
         "self-reported",
         True,
@@ -392,13 +433,17 @@ def test_the_maintainers_run_is_shown_next_to_the_submitted_one(
     board = copied(checked_board, tmp_path)
     own = make_run(tmp_path / "own", market, "builtin/chaos", timeout_s=60.0)
     (card,) = check(board, rerun=own, rerun_by="The board").checked
+
     assert card.tier == "re-run"
+
     rerun = verdict_on(board, card.card_id).rerun
     assert (rerun.by, rerun.on) == ("The board", ON)
+
     (own_card,) = (own / "cards").iterdir()
     assert rerun.card == file_sha256(own_card) != card.card_id
     assert {"total_return", "sharpe", "max_drawdown"} <= set(rerun.figures)
     assert all(figure.submitted == figure.rerun for figure in rerun.figures.values())
+
     # later checks do not forget it
     before = tree(board)
     assert [later.tier for later in check(board, every=True).checked] == ["re-run"]
@@ -413,6 +458,7 @@ def test_a_run_of_another_plan_is_no_rerun(
     longer = make_run(
         tmp_path / "longer", market, "builtin/chaos", windows=("2024-03-01:2024-04-10",)
     )
+
     for own, message in (
         (warmer, r"call.temperature: submitted 0.7, found 1.0"),
         (run, "is the submitted one itself"),
@@ -476,7 +522,9 @@ def test_a_market_is_made_again_when_the_windows_of_the_board_change(
     names = [
         window.name for window in read_own(BoardFolder(board).market("market"), Market).windows
     ]
+
     assert names == ["A", "2024-03-01:2024-03-29"]
+
     change_rules(
         board,
         lambda rules: rules["divisions"][1]["windows"][0].update(
@@ -484,6 +532,7 @@ def test_a_market_is_made_again_when_the_windows_of_the_board_change(
         ),
     )
     path, rule, message = only_finding(check(board))
+
     assert (path, rule, "lies outside the data" in message) == ("board.yaml", "snapshot", True)
 
 
@@ -494,8 +543,10 @@ def test_one_card_can_be_asked_for_and_must_be_there(
     known = files_of(board).card_id
     new = submit(board, other_run)
     report = check(board, only=(known,), record=False)
+
     assert [card.card_id for card in report.checked] == [known]
     assert [card.card_id for card in check(board).checked] == [new.card_id]
+
     with pytest.raises(UsageError, match="no such card on the board"):
         check(board, only=("0" * 64,))
 
@@ -505,19 +556,23 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(
 ) -> None:
     files = submit(board, run)
     done = ktdeval("leaderboard", "--on", ON, "check", board, cwd=tmp_path)
+
     assert (done.code, "builtin/chaos · react · blinded" in done.err) == (0, True)
     assert done.out.splitlines() == [
         f"re-executed   {files.card.relative_to(board)}",
         "checked 1, with a verdict before 0, findings 0: nothing is refused",
     ]
+
     (board / "stray\x1b[31m.txt").write_text("")
     (BoardFolder(board).records(files.card_id) / "more.bin").write_text("")
     done = ktdeval("leaderboard", "--on", ON, "check", ".", "--json", cwd=board)
     report = json.loads(done.out)
+
     assert done.code == 1
     assert f"records/{files.card_id}/more.bin" in {
         finding["path"] for finding in report["findings"]
     }
+
     done = ktdeval("leaderboard", "--on", ON, "check", ".", cwd=board)
     assert done.code == 1
     assert f"records/{files.card_id}/more.bin: " in done.out

@@ -111,6 +111,7 @@ def listing(folder: Path) -> dict[str, Any]:
             state.st_mtime_ns,
             path.read_bytes() if is_small else None,
         )
+
     return found
 
 
@@ -125,6 +126,7 @@ def test_a_board_without_submissions_is_in_order(board: BadBoard) -> None:
     for name in ("cards", "records", "imported"):
         (board.folder / name).mkdir()
         (board.folder / name / ".gitkeep").touch()
+
     assert board.look() == ([], [])
 
 
@@ -140,9 +142,12 @@ def test_a_bad_submission_is_refused_and_the_file_named(board: BadBoard, name: s
         "list": f"{board.card_id}.records.json",
     }
     place = places.get(named, named)
+
     if named.split("/")[0] in ("records", "verdicts") and "b" * 64 not in named:
         place = named.replace("records", f"records/{board.card_id}", 1)
+
     hits = [finding for finding in findings if finding.rule == rule]
+
     assert any(hit.path.endswith(place) or place in hit.path for hit in hits), [
         str(finding) for finding in findings
     ]
@@ -162,6 +167,7 @@ def test_nothing_is_let_through_after_a_fault_in_another_file(full: BadBoard) ->
     good_id = full.card_id
     full.forge(lambda card: card.pop("mask_key"))
     findings, sound = full.look()
+
     assert {finding.rule for finding in findings} >= {"mask-key"}
     assert [candidate.card_id for candidate in sound] == [good_id]
 
@@ -174,8 +180,10 @@ def test_a_folder_that_the_check_writes_to_may_not_lead_out_of_the_board(
     outside.mkdir()
     shutil.rmtree(full.folder / name, ignore_errors=True)
     (full.folder / name).symlink_to(outside)
+
     with pytest.raises(StoreError, match=f"{name}: is a link or no folder"):
         full.look()
+
     assert list(outside.iterdir()) == []
 
 
@@ -204,10 +212,12 @@ def kinds_of_text(value: Any) -> list[Place]:
 def test_markup_is_found_in_every_text_of_a_card(good: Good) -> None:
     places = kinds_of_text(good.card)
     assert len(places) > 90
+
     for place, script in zip(places, itertools.cycle(SCRIPTS), strict=False):
         (finding,) = texts(with_value(good.card, place, f"so {script}"), "https", "http")
         assert (finding.path, finding.rule) == ("card.json", "markup")
         assert str(place[-1]) in finding.message
+
     assert texts(good.card, "https", "http") == []
 
 
@@ -219,7 +229,9 @@ def test_markup_is_found_in_every_text_of_submission_and_list(
     value = json.loads(path.read_text())
     value.setdefault("url", "https://example.org/records") if document == "list" else None
     places = kinds_of_text(value)
+
     assert len(places) == (16 if document == "submission" else 5)
+
     for place in places:
         put_json(path, with_value(value, place, SCRIPTS[0]))
         findings, sound = full.look()
@@ -263,12 +275,16 @@ def test_depth_is_measured_without_recursion() -> None:
     value: Any = 0
     for _ in range(100_000):
         value = [value]
+
     assert rules_of(texts(value)) == ["depth"]
+
     shallow: Any = 0
     for _ in range(DEEPEST):
         shallow = {"a": shallow}
+
     assert texts(shallow) == []
     assert rules_of(texts([shallow])) == ["depth"]
+
     while value:  # taken apart by hand: freeing it in one go would recurse
         value = value[0]
 
@@ -297,7 +313,9 @@ def test_a_system_is_division_model_reasoning_and_agent(good: Good, full: BadBoa
     card = copy.deepcopy(good.card)
     card["model"]["args"], card["agent"]["args"] = {"a": 1}, {"b": 2}
     card["call"].update(temperature=1.0, reasoning_effort=None)
+
     assert identity(typed(card), division) == identity(typed(good.card), division)
+
     card["call"]["reasoning_effort"] = "high"
     assert identity(typed(card), division) != identity(typed(good.card), division)
     assert (
@@ -313,6 +331,7 @@ def test_another_reasoning_effort_is_another_system(full: BadBoard) -> None:
     )
     full.edit(full.files.submission, setting("attempts", "runs", to=2))
     findings, sound = full.look()
+
     assert (findings, len(sound)) == ([], 2)
 
 
@@ -323,6 +342,7 @@ def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attem
     full.forge(setting("provenance", "wall_time_s", to=1.0))
     full.edit(full.files.submission, setting("attempts", "runs", to=2))
     findings, sound = full.look()
+
     assert (findings, {one.card_id == full.card_id: one.is_withdrawn for one in sound}) == (
         [],
         {True: False, False: True},
@@ -340,6 +360,7 @@ def test_judged_cards_come_first_on_any_stated_days(
         lambda value: [value.update(submitted_on="2026-01-02"), value["attempts"].update(runs=9)],
     )
     findings, sound = full.look()
+
     assert [(finding.rule, full.card_id in finding.path) for finding in findings] == [
         ("duplicate", True)
     ]
@@ -360,10 +381,13 @@ def test_the_boards_own_baselines_may_be_in_two_divisions_and_no_one_elses_cards
     full.add_verdict()
     full.change_rules(second_division)
     full.forge(only_window, stored="elsewhere")
+
     assert [finding.rule for finding in full.look()[0]] == ["copy"]
+
     full.change_rules(
         lambda rules: [second_division(rules), rules.update(baselines=[{"model": MODEL}])]
     )
+
     assert full.look()[0] == []
 
 
@@ -372,7 +396,9 @@ def test_a_card_with_a_verdict_is_read_and_not_validated_again_unless_asked_for(
 ) -> None:
     full.add_verdict()
     full.change_rules(lambda rules: rules.update(opened_on="2026-01-01"))
+
     assert full.look(today="2026-01-01")[0] == []
+
     again = full.look(today="2026-01-01", every=True)[0]
     # neither the submission's day nor that on which the card was made has come yet
     assert [finding.rule for finding in again] == ["date", "provenance"]
@@ -382,6 +408,7 @@ def test_a_verdict_on_other_bytes_protects_no_card(full: BadBoard) -> None:
     full.add_verdict()
     full.edit(full.files.card, setting("metrics", "sharpe", "value", to=9.9))
     findings, sound = full.look()
+
     assert {"hash", "card"} <= {finding.rule for finding in findings}
     assert sound == []
 
@@ -420,7 +447,9 @@ def test_the_form_of_records_is_that_of_the_schema() -> None:
         )
     ]
     episode = f"episodes/{'0' * 20}"
+
     assert taken == [*runs[:3], *(f"{episode}/{name}" for name in names[:4])]
+
     for path in paths:  # the look at files takes no others, whatever a list says
         item = FolderItem(
             path.rpartition("/")[2], f"records/{'a' * 64}/{path}", Path(path), stat.S_IFREG
@@ -446,7 +475,9 @@ def test_a_figure_forged_in_an_episode_with_all_that_follows_is_found(board: Bad
             episode["metrics"]["total_return"]["value"] += 0.5
 
     board.forge(change)
+
     assert board.look()[0] == []
+
     (finding,) = check(board).findings
     assert (finding.rule, finding.path) == ("ledger", board.where(board.files.card))
     assert "total_return" in finding.message
@@ -461,6 +492,7 @@ def test_the_market_that_a_submission_names_is_not_opened(
     (run / "manifest.json").write_text(json.dumps(manifest))
     board.add(run=run)
     report = check(board)
+
     assert (report.findings, [one.tier for one in report.checked]) == ((), ["re-executed"])
 
 
@@ -482,6 +514,7 @@ def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(
         "react",
     ]:
         (board.folder / f"{name}.py").write_text(payload)
+
     for model, agent in (
         (f"evil:{payload}", "react"),
         ("evil/x", "evil:Agent"),
@@ -497,6 +530,7 @@ def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(
                 card["agent"].update(name=a),
             ]
         )
+
     (board.records_folder / "payload.pkl").write_bytes(
         f"cos\nsystem\n(S'touch {canary}'\ntR.".encode()
     )
@@ -512,9 +546,11 @@ def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(
         (sys.executable, "-P", "-m", "ktdeval", "leaderboard", "--on", TODAY, "check"),
         cwd=board.folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
+
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert not canary.exists()
+
     after = {
         path: state
         for path, state in listing(tmp_path).items()
@@ -523,4 +559,5 @@ def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(
     changed = {
         path for path in after if after[path] != before.get(path) and path != str(board.folder)
     }
+
     assert changed <= {str(board.folder / name) for name in ("verdicts", "series", "decisions")}

@@ -96,11 +96,13 @@ def test_records_that_are_not_as_listed_are_refused_unread(
     (tmp_path / "away").mkdir()
     change(case.source, tmp_path / "away")
     findings = copy_records(case, tmp_path / "private")
+
     for name, rule, message in faults:
         assert any(
             (Path(each.path).name, each.rule) == (name, rule) and message in each.message
             for each in findings
         )
+
     assert all(finding.path.startswith(f"records/{case.files.card_id}") for finding in findings)
     assert not list((tmp_path / "private").rglob("*.py"))
 
@@ -111,9 +113,12 @@ def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_pat
     listed["files"][-1]["bytes"] = 2_000_001  # the manifest
     files.records.write_text(json.dumps(listed))
     (finding,) = copy_records(recorded_card(board, files, records_mb=2), tmp_path / "private")
+
     assert (finding.rule, "at most 2,000,000 are taken" in finding.message) == ("size", True)
+
     renew(board, files, "manifest.json", b"[" + b" " * 1_000_000 + b"]")
     (finding,) = copy_records(recorded_card(board, files, card_mb=1), tmp_path / "private")
+
     assert (finding.rule, finding.path) == ("size", f"records/{files.card_id}/manifest.json")
 
 
@@ -134,6 +139,7 @@ def test_a_manifest_that_is_none_is_refused_in_one_line(
     files = submit(board, run)
     renew(board, files, "manifest.json", text.encode("latin-1"))
     (finding,) = check_records(recorded_card(board, files)).findings
+
     assert (finding.rule, finding.path) == (rule, f"records/{files.card_id}/manifest.json")
     assert rule == "json" or "not a readable manifest" in finding.message
 
@@ -154,7 +160,9 @@ def lying() -> bytes:
     descriptor.
     """
     honest = packed(bytes(200_000))
+
     assert honest[4] & 0b11000000 == 0b10000000
+
     return honest.replace((200_000).to_bytes(4, "little"), (500).to_bytes(4, "little"), 1)
 
 
@@ -189,6 +197,7 @@ def test_lines_are_refused_before_they_grow(
     path = tmp_path / "transcript.jsonl.zst"
     path.write_bytes(data)
     found = lines_problem(path, 1_000_000)
+
     assert found == problem or (
         found is not None and problem is not None and found.startswith(problem)
     )
@@ -197,16 +206,20 @@ def test_lines_are_refused_before_they_grow(
 def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
     path = tmp_path / "ledger.parquet"
     pq.write_table(pa.table({"a": pa.array([0] * 1000)}), path)
+
     assert table_problem(path, 1_000_000, 1000) is None
     assert table_problem(path, 1_000_000, 999) == "has 1,000 rows; the longest window has 999 days"
+
     pq.write_table(pa.table({"a": [["x"] * 1_000_000]}), path)
     assert path.stat().st_size < 10_000
     assert (
         table_problem(path, 1_000_000, 10)
         == "would have 8,000,000 bytes unpacked; at most 1,000,000 are taken"
     )
+
     pq.write_table(pa.table({"a": ["x" * 5_000_000]}), path, compression="zstd")
     assert "bytes unpacked" in str(table_problem(path, 1_000_000, 10))
+
     path.write_bytes(b"PAR1 is not enough PAR1")
     assert str(table_problem(path, 1_000_000, 10)).startswith("is no Parquet file")
 
@@ -218,6 +231,7 @@ def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run
     renew(board, files, f"episodes/{episode}/ledger.parquet", b"nothing")
     evidence = check_records(recorded_card(board, files, unpacked_mb=1))
     found = {(Path(finding.path).name, finding.rule) for finding in evidence.findings}
+
     assert found == {("transcript.jsonl.zst", "size"), ("ledger.parquet", "size")}
 
 
@@ -231,10 +245,13 @@ def test_a_table_with_a_false_footer_is_stopped_by_the_memory_limit(board: Path,
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"orders": orders}), sink, compression="zstd", store_schema=False)
     bomb = sink.getvalue().to_pybytes()
+
     assert len(bomb) < 10_000
+
     episode = card_of(run)["episodes"][0]["id"]
     renew(board, files, f"episodes/{episode}/ledger.parquet", bomb)
     evidence = check_records(recorded_card(board, files, unpacked_mb=16))
+
     assert {finding.rule for finding in evidence.findings} <= {"ledger", "size", "records"}
     assert evidence.findings
     assert evidence.tier == "self-reported"
@@ -247,6 +264,8 @@ def test_a_job_that_takes_too_long_is_ended_and_the_next_one_is_done(
     with monkeypatch.context() as patch:
         for name in ("_SPARE_SECONDS", "_SECONDS_OF_EPISODE"):
             patch.setattr(records, name, 0)
+
         (finding,) = check_records(case).findings
+
     assert (finding.rule, finding.message) == ("size", "takes more than 0 seconds to execute again")
     assert check_records(case).tier == "re-executed"

@@ -37,6 +37,7 @@ def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> No
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
+
     for command in commands():
         done = subprocess.run(
             ["sh", "-ec", command],
@@ -47,15 +48,19 @@ def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> No
             check=False,
         )
         assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
+
     table = read_data_file(
         (tmp_path / "my-site/data/division/blinded-open-research/all.js").read_bytes()
     )
     (row,) = [row for row in table["rows"] if row["submitter"] == "Your name"]
+
     assert (row["ranked"], row["tier"], row["model"]) == (True, "re-executed", "builtin/memory")
     assert row["rank"] in range(1, 4)
     assert len(row["registration"]) == 64
+
     kinds = {row["baseline"] for row in table["rows"]}
     assert {"benchmark", "rule", "random", "random_traders", "supervised"} <= kinds
+
     index = (tmp_path / "my-site/index.html").read_text(encoding="utf-8")
     assert "Practice board" in index
 
@@ -63,6 +68,7 @@ def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> No
 def test_the_practice_board_is_read_as_it_is_and_everything_on_it_is_confirmed() -> None:
     board = load_board(PRACTICE)
     tiers = {entry.model: entry.tier for entry in board.entries}
+
     assert tiers == {
         "builtin/equal_weight": "re-run",
         "builtin/linear_factor": "re-run",
@@ -83,6 +89,7 @@ def test_the_practice_board_has_drawn_own_and_unused_keys() -> None:
         for entry in board.entries
         if entry.baseline is None
     }
+
     assert {model: bool(reasons) for model, reasons in why.items()} == {
         "builtin/low_volatility": False,
         "builtin/momentum": False,
@@ -91,9 +98,11 @@ def test_the_practice_board_has_drawn_own_and_unused_keys() -> None:
     assert [entry.model for entry in board.entries if "own key" in entry.labels] == [
         "builtin/reversal"
     ]
+
     states = {
         each.registration.system.model: state_of(board, each) for each in board.registrations.filed
     }
+
     assert states.pop("builtin/chaos") == "drawn"
     assert set(states.values()) == {"used"}
 
@@ -105,6 +114,7 @@ def test_the_schemas_on_the_practice_board_match_this_version() -> None:
         == set(texts)
         > {f"{name}-v1.json" for name in DOCUMENTS}
     )
+
     for name, text in texts.items():
         assert (PRACTICE / SCHEMAS / name).read_text(encoding="utf-8") == text, (
             "write them again: ktdeval_board.read_documents.write_schemas"

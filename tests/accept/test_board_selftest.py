@@ -41,6 +41,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("selftest")
     made = BadBoard(folder / "board", make_good(folder / "run"))
     made.add()
+
     return made.folder
 
 
@@ -92,6 +93,7 @@ def test_a_submission_under_a_drawn_key_is_forged_as_well(tmp_path: Path, market
     begin(tmp_path / "board", market)
     registration = registered(tmp_path / "board", "builtin/momentum")
     draw(tmp_path / "board")
+
     assert (
         submit(
             tmp_path / "board",
@@ -99,6 +101,7 @@ def test_a_submission_under_a_drawn_key_is_forged_as_well(tmp_path: Path, market
         ).missing
         == ()
     )
+
     done = run(tmp_path / "board", *KEYS, "tampered_headline_with_renewed_hash")
     assert done.code == 0, done.out + done.err
     assert {outcome for outcome, _ in outcomes(done).values()} == {"refused"}
@@ -107,7 +110,9 @@ def test_a_submission_under_a_drawn_key_is_forged_as_well(tmp_path: Path, market
 def test_each_kind_is_refused_by_its_rule_and_the_board_is_only_read(board: Path) -> None:
     before = digests(board)
     done = run(board, *DOCUMENTS, *EXECUTED)
+
     assert done.code == 0, done.out + done.err
+
     tried = outcomes(done)
     assert list(tried) == [*DOCUMENTS, *EXECUTED]
     assert {outcome for outcome, _ in tried.values()} == {"refused"}
@@ -118,6 +123,7 @@ def test_each_kind_is_refused_by_its_rule_and_the_board_is_only_read(board: Path
 def test_the_table_names_the_rule_that_refused_each_forgery(board: Path) -> None:
     done = run(board, "future_day", "no_certificate_where_one_is_asked_for", as_json=False)
     assert done.code == 0, done.err
+
     lines = [line.split() for line in done.out.splitlines()]
     assert done.out.startswith("forged: cards/blinded_open_research/builtin--momentum/react/")
     assert ["future", "day", "yes", "date"] in lines
@@ -130,9 +136,11 @@ def test_a_rule_that_looks_for_nothing_is_found_out(
 ) -> None:
     weaken(monkeypatch, "date")
     done = run(board, "future_day", "limited_run")
+
     assert done.code == 1
     assert outcomes(done)["future_day"] == ("passed", [])
     assert outcomes(done)["limited_run"][0] == "refused"
+
     printed = run(board, "future_day", as_json=False)
     assert printed.code == 1
     assert "future_day: rule date lets it pass" in printed.out.splitlines()
@@ -188,15 +196,18 @@ def test_a_board_without_submissions_forges_a_small_run_of_its_own(tmp_path: Pat
         "--windows",
         "W1",
     )
+
     assert (
         ktdeval(
             "leaderboard", "init", "board", *words, "--contact", "a@example.org", cwd=tmp_path
         ).code
         == 0
     )
+
     before = digests(tmp_path / "board")
     kinds = ("--kind", "cherry_picked_seeds", "--kind", "transcript_with_another_reply")
     done = ktdeval("leaderboard", "selftest", "board", *kinds, cwd=tmp_path)
+
     assert done.code == 0, done.err
     assert done.out.startswith("forged: a run of builtin/momentum on the embedded market")
     assert digests(tmp_path / "board") == before
@@ -209,6 +220,7 @@ def one_window(tmp_path_factory: pytest.TempPathFactory) -> Path:
     good = make_good(folder / "run", windows=("2024-03-01:2024-03-08",), seeds=1)
     made = BadBoard(folder / "board", good)
     made.add()
+
     return made.folder
 
 
@@ -228,6 +240,7 @@ def test_an_only_episode_that_is_left_out_is_refused_by_its_rule(one_window: Pat
 def test_every_kind_is_refused_by_its_rule(name: str, request: pytest.FixtureRequest) -> None:
     done = run(request.getfixturevalue(name))
     tried = outcomes(done)
+
     assert {
         kind: state
         for kind, state in tried.items()

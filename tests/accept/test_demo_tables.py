@@ -64,7 +64,9 @@ def test_the_readme_shows_the_table_of_the_demo(demo: tuple[Path, Done]) -> None
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     block = text.split("## A result")[1].split("```")[1]
     _, *rows = [line.strip() for line in block.splitlines() if line.strip()]
+
     assert len(rows) == 3
+
     for row in rows:
         assert f"builtin/memory  {row}" in demo[1].out
 
@@ -81,6 +83,7 @@ def test_what_it_can_not_recognise_it_trades_as_if_it_had_no_memory(
         quiet=True,
     )
     chosen = {"task": "blinded_open_research", "window": "W4"}
+
     assert ktdeval.load_run(demo[0] / "memory").ledger(**chosen).equals(plain.ledger(**chosen))
 
 
@@ -95,6 +98,7 @@ def test_the_table_of_modes_and_masks_has_medians_and_quartiles_over_episodes(
     row = next(
         line for line in table(demo, "ktdfin-3", "memory").splitlines() if " memory_only " in line
     )
+
     assert f"{100 * median(returns):+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]" in row
 
 
@@ -103,23 +107,29 @@ def test_the_panel_is_sorted_by_return_with_the_benchmark_at_its_place(
 ) -> None:
     rows = list(csv.DictReader(io.StringIO(table(demo, "ktdfin-4", *STRATEGIES, form="csv"))))
     returns = [float(row["total_return"]) for row in rows]
+
     assert returns == sorted(returns, reverse=True)
+
     (held,) = (row for row in rows if row["Model"].endswith("buy-and-hold"))
+
     for row in rows:
         if row is held:
             assert (row["excess"], row["selection_rank"]) == ("", "")
             continue
+
         made = card(demo, row["Model"].removeprefix("builtin/"))
         assert float(row["sharpe"]) == made["metrics"]["sharpe"]["value"]
         assert float(row["excess"]) == pytest.approx(
             float(row["total_return"]) - float(held["total_return"]), abs=1e-12
         )
+
     alphas = {
         row["Model"]: card(demo, row["Model"][8:])["metrics"]["selection_alpha"]["value"]
         for row in rows
         if row is not held
     }
     ranks = {row["Model"]: float(row["selection_rank"]) for row in rows if row is not held}
+
     assert sorted(alphas, key=alphas.__getitem__, reverse=True) == sorted(
         ranks, key=ranks.__getitem__
     )
@@ -141,9 +151,11 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
     text, markdown, latex = (
         table(demo, "ktdfin-9", *STRATEGIES, form=form) for form in ("text", "markdown", "latex")
     )
+
     assert text.splitlines()[1].split("  ")[1:2] == ["Model"]
     assert markdown.splitlines()[3] == "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     assert r"Total ret. \% & Excess \%" in latex
+
     done = command(
         "table",
         *STRATEGIES,
@@ -155,9 +167,12 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
         "all=builtin/*",
         cwd=demo[0],
     )
+
     assert done.out.splitlines()[1].split() == ["Factor", "quiet", "all", "quiet", "-", "all"]
+
     quiet = next(line.split() for line in done.out.splitlines() if "RV_60" in line)
     assert float(quiet[1]) < -0.5, "low volatility is what it holds"
+
     # Cohorts are written as for `ktdeval compare cohorts`: items after commas, and one name twice joins.
     together = command(
         "table", *STRATEGIES, "--like", "ktdfin-8", "--cohort", "all=*low*,builtin/*", cwd=demo[0]
@@ -173,6 +188,7 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
         "all=builtin/*",
         cwd=demo[0],
     )
+
     assert together.out == again.out
     assert together.out.splitlines()[1].split() == ["Factor", "all"]
 

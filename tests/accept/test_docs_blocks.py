@@ -65,6 +65,7 @@ def run_commands(example: Example) -> None:
         command = line.partition("  #")[0].strip()
         if not command or reason_of(command):
             continue
+
         program, *words = shlex.split(command)
         assert program == "ktdeval", f"{command}: not run, and no reason in the table"
         assert main(words) == 0, command
@@ -94,6 +95,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "builtin/momentum", TASK, windows="W1", out=folder / "runs/momentum", quiet=True
     )
     shutil.copytree(REPOSITORY / "leaderboards/practice", folder / "path/to/board")
+
     return folder
 
 
@@ -107,6 +109,7 @@ def names(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     snapshot = open_snapshot(load_plugins(), "synthetic", {})
     ledger = load_ledger(next(run.glob("episodes/*/ledger.parquet")))
     rows = [snapshot.day_index(str(day)) for day in (ledger.days[0], ledger.days[-1])]
+
     return {
         "Path": Path,
         "ledger": ledger,
@@ -127,6 +130,7 @@ def test_the_blocks_of_a_page_run(page: Path, names: dict[str, Any]) -> None:
     parser = CODE_AND_COMMANDS if page in TUTORIALS else CODE
     document = parser.parse(page)
     document.namespace.update(names)
+
     for example in document.examples():
         example.evaluate()
 
@@ -136,9 +140,12 @@ def test_the_recording_of_the_readme_shows_what_its_commands_print(
 ) -> None:
     """`make screenshots` draws it again."""
     monkeypatch.setenv("COLUMNS", "96")
+
     assert main(["card", "show", "runs/momentum"]) == 0
+
     shown = unescape((DOCS / "images/first-card.svg").read_text(encoding="utf-8"))
     card, _, _ = capsys.readouterr().out.partition("\nall ")  # then come commands for this card
+
     for line in not_empty([line for line in card.splitlines() if line.strip()]):
         assert f">{line}</text>" in shown
 
@@ -154,7 +161,9 @@ def test_python_blocks_are_marked_as_such() -> None:
     for page in not_empty(sorted(DOCS.rglob("*.md"))):
         if FOLDER in page.parents:
             continue
+
         text = page.read_text(encoding="utf-8")
         for block in code_blocks(text):
             text = text.replace(block.text, "")
+
         assert not re.search(r"^    (from \w[\w.]* import|import \w)", text, re.MULTILINE), page

@@ -31,7 +31,9 @@ def commands(page: Path) -> list[str]:
             text = re.split(r"\s+#|\s{3,}", match[1])[0].removeprefix("ktdeval ").strip()
             for pattern, instead in PLACEHOLDERS:
                 text = re.sub(pattern, instead, text)
+
             found.append(text)
+
     return found
 
 
@@ -48,6 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("b", "reversal", "blinded"),
         ("c", "momentum", "bright"),
     )
+
     for name, model, mask in kinds:
         words = [
             "--tasks",
@@ -61,6 +64,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert (
             main(["--model", f"builtin/{model}", *words, "--out", str(folder / f"run-{name}")]) == 0
         )
+
     return folder
 
 
@@ -90,6 +94,7 @@ def test_the_commands_of_a_page_run(
     shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
     shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+
     for command in new:
         words = shlex.split(command.partition(" > ")[0])
         if words[0].startswith("--model") or words[0] == "run":
@@ -99,6 +104,7 @@ def test_the_commands_of_a_page_run(
                 if any("open_research" in word for word in words) and "--windows" not in words
                 else []
             )
+
         assert main(words) == 0, f"{page.name}: ktdeval {command}: {capsys.readouterr().err[-300:]}"
 
 

@@ -50,7 +50,9 @@ def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     command = [sys.executable, "-m", "pip", "install", *options, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+
     assert done.returncode == 0, done.stderr
+
     return target
 
 
@@ -72,6 +74,7 @@ def python(
 def test_the_installed_example_is_found_with_all_it_offers(site: Path, repository: Path) -> None:
     done = python(site, "-m", "ktdeval", "list", "plugins", "--json")
     (entry,) = (entry for entry in json.loads(done.stdout) if entry["name"] == "ktdeval_example")
+
     assert (entry["distribution"], entry["version"], done.stderr) == (
         "ktdeval-example-plugin",
         "0.1.0",
@@ -82,8 +85,10 @@ def test_the_installed_example_is_found_with_all_it_offers(site: Path, repositor
         "models:example/top_factor",
         "metrics:example_win_rate",
     ]
+
     folder = repository / "examples" / "ktdeval-example-plugin" / "src" / "ktdeval_example"
     from_folder = python(Path(), "-m", "ktdeval", "tasks", "--all", "--plugin", str(folder))
+
     assert "example_two_weeks" in from_folder.stdout
 
 
@@ -93,6 +98,7 @@ def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> Non
         for name in ("example_two_weeks", "blinded_open_research")
     )
     changed = {key for key in own if own[key] != base.get(key)}
+
     assert changed == {
         "name",
         "version",
@@ -123,7 +129,9 @@ def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(
         os.devnull,
         str(tests),
     )
+
     assert done.returncode == 0, done.stdout + done.stderr
+
     model = ["--model", "example/top_factor", "--model-args", "names=3"]
     done = python(
         site,
@@ -137,7 +145,9 @@ def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(
         "--quiet",
         cwd=tmp_path,
     )
+
     assert done.returncode == 0, done.stderr
+
     card = json.loads((tmp_path / "run" / "cards" / "example_two_weeks.json").read_text())
     assert "example_win_rate" in json.dumps(card["metrics"])
 
@@ -157,6 +167,7 @@ def test_built_in_plugins_models_and_metrics_fulfil_the_contract(name: str, tmp_
     script = tmp_path / "script.yaml"
     script.write_text("otherwise: No trade today.\n")
     needed = {**NEEDED_ARGUMENTS, "builtin/script": {"file": str(script)}}
+
     if name == "models":
         # Trained ones need their files: tests/accept/test_rl_training.py,
         # tests/unit/qlib/test_qlib_trading.py. An elected one has the replies of its voters alone,
@@ -182,13 +193,16 @@ def own_market(family: str) -> tuple[MarketSnapshot, ...]:
         "ama": ("arena", "2025-04-01", "2025-10-31"),
         "deepfund": ("deepfund", "2024-09-02", "2025-06-30"),
     }
+
     if family in arenas:
         kind, first, last = arenas[family]
         return (make_arena(kind, ArenaParams(first=first, last=last)),)
+
     made = {
         "investorbench": lambda: make_twin(TwinParams()),
         "views": lambda: make_arena("views", ViewParams()),
     }
+
     return (made[family](),) if family in made else ()
 
 
@@ -234,6 +248,7 @@ class Scripted:
         answer = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if isinstance(answer, Exception):
             raise answer
+
         return answer
 
 
@@ -348,7 +363,9 @@ def test_markets_and_ledgers_of_the_kit_match_their_description() -> None:
     assert market.volume[2, 1] == 0
     assert np.array_equal(random_snapshot(3).close, random_snapshot(3).close, equal_nan=True)
     assert not np.array_equal(random_snapshot(3).close, random_snapshot(4).close, equal_nan=True)
+
     ledgers = sample_ledgers(random_snapshot()).values()
+
     for step in itertools.chain.from_iterable(ledger.steps for ledger in ledgers):
         assert step.nav_minor == step.cash_minor + step.holdings_minor
         assert step.holdings_minor == sum(position.value_minor for position in step.positions)

@@ -22,19 +22,26 @@ def test_right_answers_are_rows_and_beat_wrong_ones(tmp_path: Path) -> None:
 
     allowed = ("--allow-evaluation-data", "--plugin", PLUGIN)
     only_right = ("--where", "exact=1")
+
     assert export("right", "idle", *allowed, *only_right, cwd=tmp_path).code == 0
+
     about = metadata(tmp_path)
     right = sum(entry["source"] == 0 for entry in about["row_sources"])
+
     assert right == 6
+
     for row in rows(tmp_path):
         assert row["messages"][0]["role"] == "system"
         assert not {"facts", "gold", "score"} & row.keys()
 
     preference = ("--format", "preference", "--by", "reference_overall")
+
     assert export("right", "idle", *allowed, *preference, cwd=tmp_path).code == 0
+
     about = metadata(tmp_path)
     assert about["pairs"]["another_prompt"] == 0
     assert about["pairs"]["formed"] + about["pairs"]["tied"] == 6
+
     for entry in about["row_sources"]:
         assert entry["source"] == 0
         assert entry["value"] > entry["rejected_value"]

@@ -40,7 +40,8 @@ from tables import on_each_row
 
 PLUGIN = SUPPORT / "masking" / "label_plugin.py"
 TASK = "blinded_open_research"
-FIRST, SECOND = "2024-03-01:2024-03-12", "2024-03-15:2024-03-26"
+FIRST = "2024-03-01:2024-03-12"
+SECOND = "2024-03-15:2024-03-26"
 STEPS = 6
 BLIND = ("momentum", "reversal", "low_volatility", "equal_weight")
 
@@ -69,11 +70,13 @@ class Session:
             **dict(zip(words[::2], words[1::2], strict=True)),
         }
         out = self.folder / f"run-{content_hash([list(map(str, plan.items())), mood])[:12]}"
+
         if not out.exists():
             options = itertools.chain(*plan.items())
             words = (*options, "--plugin", PLUGIN, "--quiet", "--out", out)
             done = ktdeval(*words, cwd=self.folder, environment={"LABEL_PLUGIN_MOOD": mood})
             assert done.code == 0, done
+
         return out
 
     def draws(self, name: str, count: int, *words: object) -> list[Path]:
@@ -109,9 +112,11 @@ def orders_of(path: Path) -> dict[tuple[str, int], list[Counter[Any]]]:
     """Decisions by window and seed, from the ledgers alone."""
     folder = RunFolder.load(path)
     multisets = {}
+
     for spec in folder.manifest.specs:
         records = folder.load_ledger(spec).steps
         multisets[spec.window.name, spec.seed] = [multiset_of(record) for record in records]
+
     return multisets
 
 
@@ -134,9 +139,12 @@ def test_a_label_blind_model_changes_nothing_at_all(session: Session, model: str
         # An interval of no width would say that other windows can't differ either.
         assert (row["low"], row["high"]) == (None, None)
         assert row["reason"] == "no variation: all values are the same"
+
     assert all(pair["parted_on"] is None for pair in found["pairs"])
+
     (noise,) = [row for row in found["noise"] if row["between"] == "labels"]
     assert (noise["sd"], noise["difference_of_one"]) == (0.0, 0.0)
+
     most = 100 * (1 - 0.05 ** (1 / 4))  # four (window, seed) of which none differs
     assert any(f"for all but {most:.3g} % of them" in note for note in found["notes"])
     assert sum(map(Counter.total, itertools.chain(*orders_of(paths[0]).values()))) > 0
@@ -150,9 +158,12 @@ def test_what_that_model_saw_did_differ(session: Session) -> None:
         dumps_canonical(to_plain(folder.load_transcript(folder.manifest.specs[0])[0]))
         for folder in folders
     )
+
     assert one != other
+
     for seeds in ("mask_seed", "call_seed"):
         assert len({getattr(spec, seeds) for spec in specs}) == 8
+
     assert len({spec.chance_seed for spec in specs}) == 4
 
 
@@ -160,6 +171,7 @@ def test_a_model_that_looks_at_labels_is_found(session: Session) -> None:
     paths = session.draws("test/low_labels", 3)
     found = session.report(*paths)
     rows = figures(found)
+
     assert set(rows) == set(FIGURES)
     assert {row["pairs"] for row in rows.values()} == {3 * 4}
     assert rows["decisions"]["low"] > 0.3
@@ -169,23 +181,30 @@ def test_a_model_that_looks_at_labels_is_found(session: Session) -> None:
     assert all(
         pair["parted_on"] is not None for pair in found["pairs"] if pair["between"] == "labels"
     )
+
     # Decisions, from the ledgers: pairs within cells, then t over cells, or over windows of two
     # seeds each, cut at 0 and 1.
     decided = [orders_of(path) for path in paths]
     pairs = list(itertools.combinations(decided, 2))
     by_cell = {}
+
     for cell in decided[0]:
         differs = []
         for one, other in pairs:
             differs += map(operator.ne, one[cell], other[cell])
+
         by_cell[cell] = np.mean(differs)
+
     cells = np.array(list(by_cell.values()))
     by_window = []
     for window in (FIRST, SECOND):
         by_window.append(np.mean([by_cell[cell] for cell in by_cell if cell[0] == window]))
+
     windows = np.array(by_window)
     by_window = figures(session.report(*paths, "--over", "window"))["decisions"]
+
     assert (rows["decisions"]["over"], by_window["over"]) == ("episode", "window")
+
     for row, values in ((rows["decisions"], cells), (by_window, windows)):
         assert row["value"] == pytest.approx(values.mean())
         low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
@@ -198,9 +217,11 @@ def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(sessio
     (noise,) = [row for row in found["noise"] if row["between"] == "labels"]
     cards = [entrant.episodes() for entrant in load_entrants(paths)]
     variances = []
+
     for cell in cards[0]:
         returns = [card[cell].metrics["total_return"].value for card in cards]
         variances.append(np.var(returns, ddof=1))
+
     assert noise["sd"] == pytest.approx(np.sqrt(np.mean(variances)))
     assert noise["difference_of_one"] == pytest.approx(
         stats.norm.ppf(0.975) * np.sqrt(2) * noise["sd"]
@@ -216,6 +237,7 @@ def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(sessio
 def test_chance_of_the_call_seed_is_separated_from_labels(session: Session) -> None:
     """Random trades by its seed from a ranking: labels change nothing, the seed all."""
     found = session.report(*session.draws("builtin/random", 2))
+
     assert figures(found)["decisions"]["value"] == 0.0
     assert figures(found, "seeds")["decisions"]["value"] > 0.5
     # two draws of one pair of seeds in two windows
@@ -227,6 +249,7 @@ def test_the_order_of_rows_alone_can_change_decisions_as_bright_shows(session: S
     """In memory_only random draws from the universe as it is listed, codes or not."""
     words = ("--tasks", "bright_memory_only", "--seeds", 1, "--limit", 3)
     found = session.report(*session.draws("builtin/random", 2, *words))
+
     assert figures(found)["decisions"]["value"] > 0.3
     assert any("differ in the order of rows only" in note for note in found["notes"])
 
@@ -239,15 +262,18 @@ def test_a_draw_run_twice_tells_the_models_own_chance(session: Session) -> None:
     labels, again, beyond = (
         figures(found, kind)["orders"] for kind in ("labels", "again", "labels - again")
     )
+
     assert again["value"] > 0.3
     assert beyond["value"] == pytest.approx(labels["value"] - again["value"])
     assert beyond["low"] < 0 < beyond["high"]  # it never looks at a label
+
     sure = [
         session.run("test/low_labels", 0),
         session.run("test/low_labels", 0, mood="b"),
         session.run("test/low_labels", 1),
     ]
     found = session.report(*sure)
+
     assert figures(found, "again")["decisions"]["value"] == 0.0
     assert (
         figures(found, "labels - again")["decisions"]["value"]
@@ -259,14 +285,19 @@ def test_a_draw_run_twice_tells_the_models_own_chance(session: Session) -> None:
 def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Session) -> None:
     runs = session.draws("test/low_labels", 2, "--windows", FIRST)
     row = figures(session.report(*runs))["orders"]
+
     assert (row["over"], row["cells"], row["windows"]) == ("episode", 2, 1)
     assert row["low"] <= row["value"] <= row["high"]
+
     row = figures(session.report(*runs, "--over", "window"))["orders"]
     assert (row["low"], row["reason"]) == (None, "one window says nothing of others")
+
     alone = session.report(*session.draws("test/low_labels", 2, "--windows", FIRST, "--seeds", 1))
     row = figures(alone)["orders"]
+
     assert (row["low"], row["reason"]) == (None, "one (window, seed) says nothing of others")
     assert not figures(alone, "seeds")
+
     rows = figures(session.report(*session.draws("builtin/hold", 2)))
     assert (rows["orders"]["value"], rows["orders"]["reason"]) == (None, "neither gave an order")
     assert rows["decisions"]["value"] == 0.0
@@ -282,6 +313,7 @@ def test_a_window_that_does_not_mix_with_the_others_is_named(session: Session) -
         40,
     )
     report = session.report(*runs)
+
     assert {row["windows"] for row in report["figures"] if row["between"] == "labels"} == {1}
     assert any(
         "window 2024-03-01:2024-03-12 is left out: has 8 weekdays" in note
@@ -310,8 +342,10 @@ def test_one_draw_is_not_enough_and_neither_is_a_card_without_its_ledgers(
         " which draws a new one" in session.refusal(first)
     )
     assert "every card of" in session.refusal(first, session.run("test/moody", 0, mood="b"))
+
     one, other = session.draws("builtin/momentum", 2)
     shutil.copytree(one / "cards", tmp_path / "cards")
+
     assert "no ledgers beside the card" in session.refusal(tmp_path, other)
 
 
@@ -328,7 +362,9 @@ def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Session) -> None:
 
     with pytest.raises(CardError, match=f"repeats mask key {0:032x} with replies from the cache"):
         invariance(with_calls(0), InvarianceOptions())
+
     notes = invariance(with_calls(90), InvarianceOptions()).notes
+
     assert any("9 of its replies came from the cache" in note for note in notes)
 
 
@@ -339,6 +375,7 @@ def test_a_provider_without_a_repeat_gets_a_note_on_labels_and_chance(session: S
         Entrant(entrant.path, replace(entrant.card, request_settings=endpoint))
         for entrant in entrants
     ]
+
     for given, is_shown in ((sent, True), (entrants, False)):
         assert (
             any(
@@ -353,6 +390,7 @@ def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(sessio
     runs = [
         session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))
     ]
+
     for settings, is_shown in (
         ({}, True),
         ({"omit": ["seed"]}, False),
@@ -373,6 +411,7 @@ def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(sessio
 def test_the_table_names_the_differences(session: Session) -> None:
     done = ktdeval("compare", "labels", *session.draws("test/low_labels", 2), cwd=session.folder)
     assert done.code == 0
+
     for words in (
         "over mask keys 00000000",
         "labels (mask key)",
@@ -382,6 +421,7 @@ def test_the_table_names_the_differences(session: Session) -> None:
         "synth",
     ):
         assert words in done.out
+
     assert max(map(len, done.out.splitlines())) < 160
 
 
@@ -397,7 +437,9 @@ def test_the_baseline_over_keys_is_what_the_model_earns_under_a_key(session: Ses
     found = session.report(run, "--keys", 20, "--positions", 7)
     cards = {entrant.card.task.name: entrant.card for entrant in load_entrants([run])}
     rows = {(row["task"], row["window"]): row for row in found["spread"]}
+
     assert len(rows) == 2 * 3
+
     for task, card in cards.items():
         for window in (FIRST, SECOND):
             earned = [
@@ -407,9 +449,11 @@ def test_the_baseline_over_keys_is_what_the_model_earns_under_a_key(session: Ses
             ]
             assert rows[task, window]["own"] == pytest.approx(np.mean(earned), abs=1e-12)
             assert rows[task, window]["bought"] == rows[task, window]["among_first"] > 0
+
         assert rows[task, "all windows"]["own"] == pytest.approx(
             np.mean([rows[task, name]["own"] for name in (FIRST, SECOND)])
         )
+
     # each task has its own order
     assert rows["bright_memory_only", FIRST]["own"] != rows["blinded_memory_only", FIRST]["own"]
 
@@ -447,6 +491,7 @@ def test_a_key_is_ranked_among_others_and_a_chosen_one_is_named(session: Session
             is is_named
         )
         assert whole["q5"] < whole["q50"] < whole["q95"]
+
     assert abs(whole["rank"] - 0.5) < 0.2
 
 
@@ -466,8 +511,10 @@ def test_a_spread_over_keys_takes_no_options_of_pairs_and_needs_a_run(
         run, "--keys", 20, "--over", "window"
     )
     assert "--positions goes with --keys" in session.refusal(run, "--positions", 5)
+
     alone = tmp_path / "card.json"
     shutil.copy(run / "cards" / f"{TASK}.json", alone)
+
     assert "lies in no run folder, which says where the market is" in session.refusal(
         alone, "--keys", 20
     )

@@ -33,6 +33,7 @@ def what_rose(market: MarketSnapshot) -> dict[str, list[str]]:
     the window's last close.
     """
     memory = {}
+
     for window in WINDOWS:
         start, stop = window_rows(market.days, *window.split(":"))
         gain = (
@@ -45,6 +46,7 @@ def what_rose(market: MarketSnapshot) -> dict[str, list[str]]:
         )
         best = np.argsort(np.nan_to_num(-gain, nan=np.inf))[:RISEN]
         memory[str(market.days[start - 1])] = [market.codes[asset] for asset in best]
+
     return memory
 
 
@@ -67,10 +69,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         PLUGIN,
         "--quiet",
     )
+
     for model in ("memory", "amnesia"):
         done = ktdeval("--model", f"test/{model}", *words, "--out", model, cwd=session,
                        environment={"LABEL_PLUGIN_MEMORY": "memory.json"})  # fmt: skip
         assert done.code == 0, done
+
     return session
 
 
@@ -86,6 +90,7 @@ def returns(runs: Path, mask: str) -> np.ndarray:
     by_window = {
         episode["window"]: episode["metrics"]["total_return"]["value"] for episode in episodes
     }
+
     return np.array([by_window[window] for window in WINDOWS])
 
 
@@ -98,10 +103,12 @@ def steps(runs: Path, model: str, mask: str) -> list[Any]:
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_the_memory_is_used_in_bright_and_nowhere_else(mask: str, runs: Path) -> None:
-    remembering, without = steps(runs, "memory", mask), steps(runs, "amnesia", mask)
+    remembering = steps(runs, "memory", mask)
+    without = steps(runs, "amnesia", mask)
     orders = chain.from_iterable(step.orders for step in remembering)
     reasons = {order.reason for order in orders}
     is_shown = mask == "bright"
+
     assert (reasons == {"remembered to have risen"}) == is_shown
     assert ("remembered to have risen" in reasons) == is_shown
     assert (remembering != without) == is_shown
@@ -109,8 +116,11 @@ def test_the_memory_is_used_in_bright_and_nowhere_else(mask: str, runs: Path) ->
 
 def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs: Path) -> None:
     found = effects(runs, "memory")
-    premium, truth = found["memory_premium"], returns(runs, "bright") - returns(runs, "blinded")
+    premium = found["memory_premium"]
+    truth = returns(runs, "bright") - returns(runs, "blinded")
+
     assert premium["n"] == len(WINDOWS)
+
     interval = stats.t.interval(0.95, len(truth) - 1, truth.mean(), stats.sem(truth))
     assert (premium["value"], premium["low"], premium["high"]) == pytest.approx(
         (truth.mean(), *interval), abs=1e-12
@@ -120,16 +130,20 @@ def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs:
     assert premium["p"] == pytest.approx(2 / 2 ** len(WINDOWS))
     assert premium["low"] > 0.01
     assert premium["verdict"] == "above zero"
+
     line = next(
         line
         for line in ktdeval("compare", "masks", "memory", cwd=runs).out.splitlines()
         if "memory premium (bright" in line
     )
+
     assert line.rstrip().endswith("above zero")
+
     # A memory that needs code and day is all interaction: hiding either takes all of it, so each is
     # credited with half.
     worth = premium["value"]
     values = [found[name]["value"] for name in ("interaction", "stock_effect", "date_effect")]
+
     assert values == pytest.approx([worth, worth / 2, worth / 2])
 
 
@@ -144,8 +158,10 @@ def test_without_the_memory_or_behind_a_mask_there_is_no_premium(runs: Path) -> 
             "not shown",
         )
         assert row["reason"] == NO_VARIATION
+
     report = json.loads(ktdeval("compare", "memory", "amnesia", "--json", cwd=runs).out)
     verdicts = {row["task"]: row["verdict"] for row in report["tests"]}
+
     assert verdicts == {
         f"{mask}_open_research": "test/memory better" if mask == "bright" else "tied"
         for mask in MASKS

@@ -44,7 +44,9 @@ def test_a_new_plugin_passes_its_own_tests_and_ci(names: tuple[str, ...], tmp_pa
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
+
         assert done.returncode == 0, done.stdout + done.stderr
+
         return done.stdout
 
     workflow = load_yaml(folder / ".github/workflows/test.yml")
@@ -56,6 +58,7 @@ def test_a_new_plugin_passes_its_own_tests_and_ci(names: tuple[str, ...], tmp_pa
             out = python(*command)
 
     assert f"my_lab: {len(names) + ('task' in names)} parts called, 0 faults" in out
+
     if "task" in names:
         words = ["--tasks", "my_lab_questions", "--model", "builtin/trivial", "--quiet"]
         assert "accuracy" in python("ktdeval", *words, "--out", str(tmp_path / "run"))

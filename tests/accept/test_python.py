@@ -37,7 +37,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> ktdeval.Evaluation:
 def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None:
     (card,) = run.cards
     shown = run.metrics.loc[TASK]
+
     assert list(shown.index) == [*card.task.config["metrics"]], "in the order of the panel"
+
     for name, line in card.metrics.items():
         assert line.value == (None if pd.isna(shown.value[name]) else shown.value[name])
         assert (shown.n[name], shown.unit[name]) == (line.n, line.unit)
@@ -45,6 +47,7 @@ def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None
             assert pd.isna(shown.bounds[name])
         else:
             assert shown.bounds[name] == "interquartile"
+
     assert [*run.episodes.index] == [
         (TASK, episode.window, episode.seed) for episode in card.episodes
     ]
@@ -52,15 +55,15 @@ def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None
 
 
 def test_ledger_orders_and_equity_agree_in_three_ways(run: ktdeval.Evaluation) -> None:
-    ledger, orders, equity = (
-        run.ledger(window="W4", seed=1),
-        run.orders(window="W4", seed=1),
-        run.equity(benchmark=True),
-    )
+    ledger = run.ledger(window="W4", seed=1)
+    orders = run.orders(window="W4", seed=1)
+    equity = run.equity(benchmark=True)
+
     assert len(ledger) == 4
     assert ledger.provenance.eq("model").all()
     assert ledger.nav.iloc[-1] == pytest.approx(ledger.cash.iloc[-1] + ledger.holdings.iloc[-1])
     assert orders.groupby("filled_on").size().sum() == ledger.orders.sum()
+
     path = equity[TASK, "W4", 1].dropna()
     assert path.iloc[0] == 1.0
     assert path.iloc[-1] - 1 == run.episodes.total_return[TASK, "W4", 1]
@@ -86,6 +89,7 @@ def test_a_model_may_be_a_function_or_an_object_and_its_errors_are_counted(tmp_p
         assert set(run.ledger().provenance) == {"fallback"}, (
             "what is no decision is none of the model's"
         )
+
     assert len(asked) == 10, "research and four forced submissions, twice"
 
 
@@ -119,12 +123,16 @@ def test_python_without_assertions_gives_the_same_and_without_docstrings_is_refu
         "--quiet",
     )
     fixed = ("--mask-key", "0" * 32)
+
     for switch, out in (("-O", "lean"), ("-B", "plain")):
         assert called(switch, "-m", "ktdeval", "run", *task, *fixed, "--out", out).returncode == 0
+
     for name in ("ledger.parquet", "transcript.jsonl.zst"):
         lean, plain = (next((tmp_path / out).rglob(name)).read_bytes() for out in ("lean", "plain"))
         assert lean == plain
+
     assert called("-O", "-m", "ktdeval", "card", "verify", "plain").returncode == 0
+
     done = called("-OO", "-m", "ktdeval", "tasks")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert (
@@ -145,7 +153,9 @@ def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
         return len(ledger.steps)
 
     run = ktdeval.evaluate("builtin/chaos", questions, out=str(tmp_path / "sums"), quiet=True)
+
     assert run.metrics.index.tolist() == [("sums", "accuracy"), ("sums", "unanswered")]
+
     run = ktdeval.evaluate(
         "builtin/hold",
         TASK,
@@ -155,6 +165,7 @@ def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
         out=str(tmp_path / "steps"),
         quiet=True,
     )
+
     assert run.metrics.value[TASK, "steps"] == 2.0
 
 
@@ -168,6 +179,7 @@ def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: P
         out=str(tmp_path / "o"),
         quiet=True,
     )
+
     for name, options, words in (
         (
             "compare",
@@ -183,6 +195,7 @@ def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: P
             cli, ["compare", *words, str(run.folder), str(other.folder), "--json"]
         )
         assert made.report == json.loads(result.stdout)
+
     assert ktdeval.compare(run, other)["tests"].first.tolist() == ["builtin/momentum"]
 
 
@@ -198,6 +211,7 @@ def test_a_process_is_left_as_it_was(tmp_path: Path) -> None:
 
     before = state()
     ktdeval.evaluate("builtin/hold", TASK, windows="W1", limit=1, out=tmp_path / "run", quiet=True)
+
     assert state() == before
 
 
@@ -264,13 +278,16 @@ def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -
         (lambda: ktdeval.report(None), UsageError, "expected a path, was null"),
         (lambda: ktdeval.compar, AttributeError, "did you mean 'compare'"),
     ]
+
     for call, kind, words in cases:
         with pytest.raises(kind) as caught:
             call()
+
         assert words in str(caught.value)
 
 
 def test_the_notebook_shows_what_its_cells_give_today() -> None:
-    shown, now = json.loads(BOOK.read_text(encoding="utf-8")), notebook.executed(BOOK)
+    shown = json.loads(BOOK.read_text(encoding="utf-8"))
+    now = notebook.executed(BOOK)
     for was, cell in not_empty(zip(shown["cells"], now["cells"], strict=True)):
         assert cell.get("outputs") == was.get("outputs"), "".join(cell["source"])

@@ -71,6 +71,7 @@ def made_up_calls(seed: int, count: int) -> list[Call]:
         "PMB.session.step",
     ] * 8
     chosen = random.choices(names, k=count)
+
     return calls + [(name, maker.arguments(catalogue().find(name))) for name in chosen]
 
 
@@ -87,11 +88,14 @@ def test_two_clients_in_any_order_get_what_each_gets_alone(
     got: list[list[str]] = [[], []]
     turns = [0] * len(calls[0]) + [1] * len(calls[1])
     random.shuffle(turns)
+
     for turn in turns:
         got[turn].append(
             dumps_canonical(catalogue().answer(workspaces[turn], *calls[turn][len(got[turn])]))
         )
+
     assert Workspace(WORLD).clock.as_of_ns == WORLD.info.default_as_of_ns
+
     for number in (0, 1):
         assert (got[number], workspaces[number].broker.log.to_lines()) == alone(
             WORLD, calls[number]
@@ -106,17 +110,21 @@ def spoil(value: Any) -> None:
     if isinstance(value, dict):
         for item in value.values():
             spoil(item)
+
         value["spoilt"] = True
     elif isinstance(value, list):
         for item in value:
             spoil(item)
+
         value.append("spoilt")
 
 
 def test_changes_of_a_client_to_its_answers_and_arguments_are_invisible_to_others() -> None:
     """Tools in the process hand out and take objects, not texts."""
     calendars = WORLD.calendars
+
     assert isinstance(calendars, MemoryCalendars)
+
     dataset = replace(WORLD, calendars=MemoryCalendars([*calendars.rows, NESTED]))
     window = {"mode": "window", "start_utc": "2025-01-01", "end_utc": "2025-02-01", "view": "full"}
     more: list[Call] = [
@@ -126,13 +134,16 @@ def test_changes_of_a_client_to_its_answers_and_arguments_are_invisible_to_other
     ]
     calls = [*more, *day(), *more, *made_up_calls(7, 100)]
     expected = alone(dataset, calls)
-    workspace, got = Workspace(dataset), []
+    workspace = Workspace(dataset)
+    got = []
+
     for name, arguments in calls:
         own = deepcopy(arguments)
         answer = catalogue().answer(workspace, name, own)
         got.append(dumps_canonical(answer))
         spoil(answer)
         spoil(own)
+
     assert (got, workspace.broker.log.to_lines()) == expected
     assert alone(dataset, calls) == expected
 
@@ -145,8 +156,10 @@ def filed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """The reduced synthetic market in files, with so little room in its caches that threads drive
     each other's data out.
     """
-    market, folder = small_market(), tmp_path_factory.mktemp("filed") / "market"
+    market = small_market()
+    folder = tmp_path_factory.mktemp("filed") / "market"
     save_dataset(folder, market.prices, market.events, market.news, market.info)
+
     return open_dataset(folder, cache_bytes=400_000)
 
 
@@ -169,8 +182,10 @@ def busy_calls(dataset: Dataset, seed: int) -> list[Call]:
         ("PMB.account.create", {}),
         ("PMB.session.create", {"account_id": "acct-000001", **start}),
     ]
+
     for _ in range(12):
-        one, last = {"tickers": choice(tickers)}, choice(("2024-11-20", "2024-12-17", "2024-12-23"))
+        one = {"tickers": choice(tickers)}
+        last = choice(("2024-11-20", "2024-12-17", "2024-12-23"))
         order = {
             "instrument": {"type": "STOCK", "symbol": choice(tickers[:4])},
             "side": "BUY",
@@ -204,6 +219,7 @@ def busy_calls(dataset: Dataset, seed: int) -> list[Call]:
             ("PMB.account.get", {"account_id": "acct-000001"}),
         ]
         calls += random.sample(possible, 4)
+
     return calls
 
 
@@ -212,6 +228,7 @@ def switching_often() -> Iterator[None]:
     """Threads take turns every few instructions."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
+
     try:
         yield
     finally:
@@ -230,6 +247,7 @@ def test_threads_over_one_dataset_of_files_get_what_each_gets_alone(filed: Datas
     with switching_often(), ThreadPoolExecutor(len(scripts)) as pool:
         started = [pool.submit(client, script) for script in scripts]
         got = [each.result() for each in started]
+
     assert [mine == whole for mine, whole in zip(got, expected, strict=True)] == [True] * len(
         scripts
     )

@@ -52,7 +52,9 @@ Call = tuple[str, dict[str, Any]]
 Story = Generator[Call, dict[str, Any], None]
 
 LOG_HASH = re.compile(r'"log_hash":"[0-9a-f]{64}",')
-ACCOUNT, CASH, SESSION = "acct-000001", "acct-000002", "sess-000001"
+ACCOUNT = "acct-000001"
+CASH = "acct-000002"
+SESSION = "sess-000001"
 BOTH = {"account_id": ACCOUNT, "session_id": SESSION}
 
 
@@ -98,11 +100,13 @@ def beginning(setting: Setting) -> Story:
         "options": [*setting.options, setting.later, setting.never],
     }
     span = {"start_ts": setting.start, "end_ts": setting.end, "frequency": setting.frequency}
+
     for symbol in (NEW_STOCK, "NONE"):
         yield (
             "PMB.session.create",
             {"account_id": ACCOUNT, **span, "universe": {"stocks": ["AVLN", symbol]}},
         )
+
     yield "PMB.session.create", {"account_id": ACCOUNT, **span, "universe": universe}
     near, far, put = setting.options
     gtc = {"time_in_force": "GTC"}
@@ -119,8 +123,10 @@ def beginning(setting: Setting) -> Story:
     yield placed("BUY", "MARKET", near, 4)
     yield placed("SELL", "MARKET", put, 2)
     yield placed("SELL", "MARKET", "BRKT", 1_000_000)
+
     for symbol in (setting.later, setting.never):
         yield placed("BUY", "LIMIT", symbol, 1, limit_price=1.0)
+
     named = {
         **BOTH,
         "order": order("BUY", "LIMIT", "AVLN", 10, limit_price=95.0, **gtc),
@@ -138,36 +144,38 @@ def beginning(setting: Setting) -> Story:
 
 def reads(setting: Setting, as_of_ns: int) -> Iterator[Call]:
     """Everything that can be read, in several ways."""
-    account, session = {"account_id": ACCOUNT}, {"session_id": SESSION}
+    account = {"account_id": ACCOUNT}
+    session = {"session_id": SESSION}
     yield "PMB.account.list", {}
+
     for name in ("get", "positions", "orders", "trades", "history"):
         yield f"PMB.account.{name}", account
         yield f"PMB.account.{name}", {"account_id": CASH}
+
     yield "PMB.account.orders", {**account, **session, "status_in": "OPEN", "limit": 2}
     yield "PMB.account.trades", {**account, "limit": 1}
     yield "PMB.account.history", {**account, "limit": 1}
+
     for name in ("get", "summary", "export", "market"):
         yield f"PMB.session.{name}", session
+
     yield "PMB.session.export", {**session, "format": "csv"}
     for number in (1, 3, 9, 12, 99):
         yield "PMB.order.get", {"order_id": f"ord-{number:06d}"}
+
     yield "PMB.borrow.query", {"tickers": f"AVLN,BRKT,CSTL,NONE,{NEW_STOCK}"}
     yield from prices(setting, as_of_ns)
     yield from events(as_of_ns)
 
 
 def prices(setting: Setting, as_of_ns: int) -> Iterator[Call]:
-    day, ahead = (
-        day_of(as_of_ns),
-        {
-            "start": day_of(as_of_ns - 5 * DAY).isoformat(),
-            "end": day_of(as_of_ns + 40 * DAY).isoformat(),
-        },
-    )
-    stocks, coins = (
-        {"tickers": f"AVLN,BRKT,CSTL,NONE,{NEW_STOCK}", **ahead},
-        {"tickers": f"BTCX,{NEW_COIN}", **ahead},
-    )
+    day = day_of(as_of_ns)
+    ahead = {
+        "start": day_of(as_of_ns - 5 * DAY).isoformat(),
+        "end": day_of(as_of_ns + 40 * DAY).isoformat(),
+    }
+    stocks = {"tickers": f"AVLN,BRKT,CSTL,NONE,{NEW_STOCK}", **ahead}
+    coins = {"tickers": f"BTCX,{NEW_COIN}", **ahead}
     yield "UPQ.stock.daily", {**stocks, "adjust": "total", "indicators": "ma_3,ema_4,macd"}
     yield "UPQ.stock.daily", {**stocks, "limit": 3}
     recent = {
@@ -178,12 +186,14 @@ def prices(setting: Setting, as_of_ns: int) -> Iterator[Call]:
     yield "UPQ.stock.minute", {**stocks, **recent, "limit": 7}
     yield "UPQ.crypto.daily", {**coins, "indicators": "ema_2"}
     yield "UPQ.crypto.minute", {**coins, **recent}
+
     for when in (day, day_of(as_of_ns + DAY)):
         for name in ("AVLN", NEW_STOCK):
             yield (
                 "UPQ.option.chain_query",
                 {"underlying": name, "date": when.isoformat(), "include_greeks": True, "limit": 15},
             )
+
     for symbol in (
         *setting.options,
         setting.later,
@@ -192,6 +202,7 @@ def prices(setting: Setting, as_of_ns: int) -> Iterator[Call]:
     ):
         yield "UPQ.option.ticker_query", {"contract": symbol, **ahead, "include_greeks": True}
         yield "UPQ.option.ticker_query", {"contract": symbol, **recent, "resolution": "minute"}
+
     yield "UPQ.rates.query", ahead
     yield "UPQ.dividends.query", stocks
     yield "UPQ.splits.query", stocks
@@ -200,11 +211,13 @@ def prices(setting: Setting, as_of_ns: int) -> Iterator[Call]:
 
 
 def events(as_of_ns: int) -> Iterator[Call]:
-    begin, end = day_of(as_of_ns - 20 * DAY).isoformat(), day_of(as_of_ns + 60 * DAY).isoformat()
+    begin = day_of(as_of_ns - 20 * DAY).isoformat()
+    end = day_of(as_of_ns + 60 * DAY).isoformat()
     ever = {"start_utc": begin, "end_utc": end}
     tickers = {"tickers": ["AVLN", "BRKT", "NONE", NEW_STOCK]}
     yield "ESP.events.query", {"mode": "window", **ever, "view": "full", "limit": 500}
     yield "ESP.events.query", {"horizon_minutes": 90_000, "limit": 1}
+
     for event_id in (
         "earn_AVLN_soon",
         "earn_AVLN_2024Q4",
@@ -215,6 +228,7 @@ def events(as_of_ns: int) -> Iterator[Call]:
     ):
         yield "ESP.events.get", {"event_id": event_id}
         yield "ESP.news.body", {"news_id": event_id}
+
     yield "ESP.events.stream", {"cursor": "WzAsIiJd", "limit": 500}
     yield "ESP.events.stream", {}
     yield "ESP.triggers.next", {"min_importance": "low", "horizon_minutes": 90_000, "limit": 2}
@@ -222,8 +236,10 @@ def events(as_of_ns: int) -> Iterator[Call]:
     yield "ESP.timeline", {**ever, "bucket_minutes": 1440}
     yield "ESP.calendar.econ", {"start_date": begin, "end_date": end}
     yield "ESP.calendar.earnings", {"start_date": begin, "end_date": end, **tickers, "limit": 1}
+
     for more in ({}, {"keyword": "avalon"}, {"keyword": "poisoned"}, {"limit": 1}):
         yield "ESP.news.search", {**ever, **more}
+
     yield "ESP.calendar.coverage", {"days": 60}
     yield "ESP.health.freshness", {}
 
@@ -234,12 +250,15 @@ def ending(setting: Setting, as_of_ns: int) -> Story:
     for symbol in ("AVLN", "BRKT", "CSTL", near, put, setting.later, setting.never):
         for side in ("BUY", "SELL"):
             yield placed(side, "MARKET", symbol, 3)
+
     yield placed("BUY", "STOP", "CSTL", 10, stop_price=500.0)
     yield placed("SELL", "MARKET", "CSTL", 400)
     yield "PMB.spread.place", {**BOTH, "legs": legs_of(put, far), "qty": 3}
     yield "PMB.option.exercise", {**BOTH, "contract": near, "qty": 1}
+
     for number in (4, 6, 8):
         yield "PMB.order.cancel", {**BOTH, "order_id": f"ord-{number:06d}"}
+
     yield "PMB.order.modify", {**BOTH, "order_id": "ord-000005", "updates": {"qty": 150}}
     yield "PMB.account.get", {"account_id": ACCOUNT}
     yield "PMB.session.stop", {"session_id": SESSION}
@@ -261,6 +280,7 @@ def story(setting: Setting, as_of_ns: int, *, idle: bool = False) -> Story:
     one then.
     """
     yield from beginning(setting)
+
     if idle:
         yield "PMB.session.stop", {"session_id": SESSION}
         span = {
@@ -274,6 +294,7 @@ def story(setting: Setting, as_of_ns: int, *, idle: bool = False) -> Story:
         )
     else:
         yield "PMB.session.step", {"session_id": SESSION, "until_ts": moment_text(as_of_ns)}
+
     yield from reads(setting, as_of_ns)
     yield from ending(setting, as_of_ns)
     yield from reads(setting, as_of_ns)
@@ -294,6 +315,7 @@ def answers(workspace: Workspace, calls: Story | Iterator[Call]) -> Iterator[tup
                 or operation.name == "ESP.events.stream"
             ):
                 break
+
             page = {**arguments, "cursor": after}
 
 
@@ -358,6 +380,7 @@ def test_a_page_that_ends_near_the_clock_shows_nothing_beyond_it(
         Workspace(dataset, as_of_ns) for dataset in (small_world(), poison(small_world(), as_of_ns))
     )
     answer = catalogue().answer(known, "UPQ.stock.minute", arguments)
+
     assert dumps_canonical(answer) == dumps_canonical(
         catalogue().answer(poisoned, "UPQ.stock.minute", arguments)
     )
@@ -369,16 +392,17 @@ def test_the_poison_changes_only_later_data() -> None:
     before, after = (
         in_memory(world)[0] for world in (small_world(), poison(small_world(), as_of_ns))
     )
+
     for key, bars in not_empty(before.bar_table.items()):
-        known, still_known = (
-            known_bars(key, bars, as_of_ns),
-            known_bars(key, after.bar_table[key], as_of_ns),
-        )
+        known = known_bars(key, bars, as_of_ns)
+        still_known = known_bars(key, after.bar_table[key], as_of_ns)
         for name in ("start_ns", "close_e4", "volume"):
             np.testing.assert_array_equal(
                 getattr(bars, name)[known], getattr(after.bar_table[key], name)[still_known]
             )
-        rest, others = bars.take(~known), after.bar_table[key].take(~still_known)
+
+        rest = bars.take(~known)
+        others = after.bar_table[key].take(~still_known)
         shared, ours, theirs = np.intersect1d(rest.start_ns, others.start_ns, return_indices=True)
         assert len(shared) == 0 or (rest.close_e4[ours] != others.close_e4[theirs]).all()
 
@@ -387,7 +411,8 @@ def test_the_poison_would_be_seen() -> None:
     """The test has teeth: a while later every operation that says anything of the market says
     something else.
     """
-    now, later = at(DAYS.start), at("2025-01-15T12:00:00Z")
+    now = at(DAYS.start)
+    later = at("2025-01-15T12:00:00Z")
     clean, poisoned = (
         story_answers(dataset, DAYS, later)
         for dataset in (small_world(), poison(small_world(), now))
@@ -395,6 +420,7 @@ def test_the_poison_would_be_seen() -> None:
     known = {(dumps_canonical(call), answer) for call, answer in poisoned}
     differing = {call[0] for call, answer in clean if (dumps_canonical(call), answer) not in known}
     of_no_market = {"PMB.account.create", "PMB.session.create"}  # nothing is held yet
+
     assert differing | of_no_market == {operation.name for operation in catalogue().operations}
 
 
@@ -421,29 +447,36 @@ def at_random(setting: Setting, random: Random, as_of_ns: int) -> Story:
             *(random.randint(at(setting.start) + 1, as_of_ns) for _ in range(random.randrange(5))),
         }
     )
+
     for stop in stops:
         for _ in range(random.randrange(8)):
             yield made_up(symbols, random)
+
         yield "PMB.session.step", {"session_id": SESSION, "until_ts": moment_text(stop)}
+
     yield from reads(setting, as_of_ns)
     yield from ending(setting, as_of_ns)
 
 
 def made_up(symbols: list[str], random: Random) -> Call:
-    choice, lot = random.choice, random.random()
+    choice = random.choice
+    lot = random.random()
     if lot < 0.1:
         return "PMB.spread.place", {
             **BOTH,
             "legs": legs_of(*random.sample(symbols[3:], 2)),
             "qty": choice((1, 5)),
         }
+
     if lot < 0.2:
         return "PMB.option.exercise", {
             **BOTH,
             "contract": choice(symbols[3:]),
             **choice(({"qty": 1}, {"do_not_exercise": True})),
         }
-    kind, symbol = choice(("MARKET", "LIMIT", "STOP", "STOP_LIMIT")), choice(symbols)
+
+    kind = choice(("MARKET", "LIMIT", "STOP", "STOP_LIMIT"))
+    symbol = choice(symbols)
     around = {"A": 100, "B": 50, "C": 240}.get(symbol[0], 4)
     prices = {
         name: round(around * choice((0.9, 0.98, 1, 1.02, 1.1)), 2)
@@ -451,6 +484,7 @@ def made_up(symbols: list[str], random: Random) -> Call:
         if name.upper() in kind
     }
     more = {f"{name}_price": price for name, price in prices.items()}
+
     return placed(
         choice(("BUY", "SELL")),
         kind,
@@ -469,10 +503,12 @@ def test_no_answer_of_any_story_depends_on_later_data(
     last = at("2025-02-28T20:59:00Z") if setting is DAYS else at("2025-01-10T20:59:00Z")
     moment = random.randint(at(setting.start) + MINUTE, last)
     row = int(np.searchsorted(trading_hours().close_ns, moment))
+
     if random.random() < 0.7:  # in a session
         moment = random.randint(
             int(trading_hours().open_ns[row]) + MINUTE, int(trading_hours().close_ns[row])
         )
+
     as_of_ns = moment // MINUTE * MINUTE if on_the_minute else moment
     seed = random.getrandbits(64)
     stories = (
@@ -493,6 +529,7 @@ def test_what_comes_later_is_refused_in_the_words_for_what_never_comes() -> None
     workspace = Workspace(small_world(), at(DAYS.start))
     for _ in answers(workspace, beginning(DAYS)):
         pass  # until two days before the listing
+
     refusals = {symbol: [] for symbol in (LATER, NEVER)}
     for symbol in refusals:
         calls = [placed(side, "MARKET", symbol, 1) for side in ("BUY", "SELL")]
@@ -513,6 +550,7 @@ def test_what_comes_later_is_refused_in_the_words_for_what_never_comes() -> None
         refusals[symbol] = [
             answer.replace(symbol, "?") for _, answer in answers(workspace, iter(calls))
         ]
+
     assert (refusals[LATER], [answer for answer in refusals[LATER] if '"error"' in answer]) == (
         refusals[NEVER],
         refusals[LATER][:-1],
@@ -525,6 +563,7 @@ def test_later_stocks_events_and_articles_get_the_answer_for_none() -> None:
     workspace = Workspace(poison(small_world(), now), now)
     catalogue().call(workspace, "PMB.account.create", {})
     wordings = []
+
     for stock, coin, event_id, news_id in (
         (NEW_STOCK, NEW_COIN, "earn_AVLN_soon", "news_poison_1"),
         ("QNONE", "QCOIN", "no", "news_no"),
@@ -560,6 +599,7 @@ def test_later_stocks_events_and_articles_get_the_answer_for_none() -> None:
         ]
         texts = [answer for _, answer in answers(workspace, iter(calls))]
         wordings.append([answer.replace(stock, "?").replace(coin, "!") for answer in texts])
+
     assert wordings[0] == wordings[1]
 
 
@@ -568,7 +608,8 @@ def test_later_stocks_events_and_articles_get_the_answer_for_none() -> None:
 
 @pytest.mark.parametrize("setting", [DAYS, MINUTES])
 def test_where_the_data_end_shows_in_no_answer(setting: Any) -> None:
-    as_of_ns, dataset = at("2025-01-08T20:00:00Z"), small_world()
+    as_of_ns = at("2025-01-08T20:00:00Z")
+    dataset = small_world()
     ends = replace(
         dataset.info,
         name="other",
@@ -583,15 +624,19 @@ def test_where_the_data_end_shows_in_no_answer(setting: Any) -> None:
 
 
 def test_the_identity_of_the_data_shows_in_the_hash_of_the_log_and_nowhere_else() -> None:
-    as_of_ns, dataset = at("2025-01-08T20:00:00Z"), small_world()
+    as_of_ns = at("2025-01-08T20:00:00Z")
+    dataset = small_world()
     other = replace(dataset, info=replace(dataset.info, content_id="1" * 64))
-    ours, theirs = story_answers(dataset, DAYS, as_of_ns), story_answers(other, DAYS, as_of_ns)
+    ours = story_answers(dataset, DAYS, as_of_ns)
+    theirs = story_answers(other, DAYS, as_of_ns)
     differing = {
         call[0]
         for (call, answer), (_, another) in zip(ours, theirs, strict=True)
         if answer != another
     }
+
     assert differing == {"PMB.session.export"}
+
     ours = [(call, LOG_HASH.sub("", answer)) for call, answer in ours]
     theirs = [(call, LOG_HASH.sub("", answer)) for call, answer in theirs]
     assert_same(ours, theirs)
@@ -637,7 +682,9 @@ def test_no_answer_over_files_depends_on_later_data(
 ) -> None:
     """The identity, by which a log says what data it is of, is that of the clean files in both."""
     other = in_files(lawful(poison(dataset_of(small_market()), at(moment))), tmp_path / "poisoned")
+
     assert other.info.content_id != synthetic.info.content_id
+
     assert_same(
         story_answers(synthetic, setting, at(moment)),
         story_answers(replace(other, info=synthetic.info), setting, at(moment)),

@@ -29,7 +29,8 @@ from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_synthetic import generate_minutes
 from qfinzero_world import at, small_dataset
 
-CALL, HIGHER = "O:AVLN250117C00090000", "O:AVLN250117C00095000"
+CALL = "O:AVLN250117C00090000"
+HIGHER = "O:AVLN250117C00095000"
 
 
 def everything() -> Play:
@@ -53,14 +54,17 @@ def everything() -> Play:
     order = play.order("BUY", "LIMIT", 10, limit_price=20.0, time_in_force="GTC")
     play.call("order.modify", order_id=order.id, updates={"qty": 5})
     play.call("order.cancel", order_id="ord-000008")
+
     for attempt in ({"order_id": order.id}, {"order_id": "ord-000099"}):
         with pytest.raises(ServiceError):
             play.call("order.cancel", **attempt)
+
     play.call("option.exercise", contract=CALL, qty=1)
     play.call("option.exercise", contract=CALL, do_not_exercise=True)
     play.until("2025-01-15T12:00:00Z")
     play.broker.clock.advance(at("2025-01-16T12:00:00Z"))
     play.step(10)
+
     return play
 
 
@@ -77,6 +81,7 @@ def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_sa
     play = everything()
     assert play.broker.log.to_lines() == lines() == rerun(lines(), small_dataset())
     assert state_of_log(lines()) == play.state
+
     check_invariants(play.broker)
     verify(lines(), small_dataset())
     order: dict[str, Any] = {
@@ -94,6 +99,7 @@ def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_sa
 
 def test_the_log_has_every_command_and_every_refusal_each_line_chained_to_the_one_before() -> None:
     assert [each["seq"] for each in log_entries()] == list(range(len(log_entries())))
+
     moments = [each["ts_ns"] for each in log_entries()]
     assert moments == sorted(moments)
     assert {each["type"] for each in log_entries() if each["kind"] == "command"} == {*COMMANDS} - {
@@ -117,12 +123,15 @@ def test_changed_missing_moved_and_repeated_lines_and_other_files_are_found() ->
         changed[index]["ts_ns"] += 1
         with pytest.raises(DataError, match=f"line {index + 1}: its hash"):
             state_of_log([dumps_canonical(each) for each in changed])
+
     for order in ([1, 2, 3, 4], [0, 1, 2, 4], [0, 2, 1], [0, 0, 1]):
         with pytest.raises(DataError, match="line"):
             state_of_log([lines()[index] for index in order])
+
     for text in ("", "nonsense", "[]", "{}", '{"seq": 0}'):
         with pytest.raises(DataError, match="line 1"):
             state_of_log([text])
+
     with pytest.raises(DataError, match="first line"):
         state_of_log([])
 
@@ -133,10 +142,13 @@ def test_a_log_whose_hashes_were_made_anew_or_without_its_last_events_is_found_b
     forged = log_entries()
     next(each for each in forged if each["type"] == "TRADE")["data"]["price_e4"] -= 100
     state_of_log(chained(forged))
+
     with pytest.raises(DataError, match="gives something else"):
         verify(chained(forged), small_dataset())
+
     with pytest.raises(DataError, match="lines"):
         verify(lines()[:-1], small_dataset())
+
     other = replace(small_dataset(), info=replace(small_dataset().info, content_id="1" * 64))
     with pytest.raises(DataError, match="other data"):
         rerun(lines(), other)
@@ -155,10 +167,13 @@ def test_a_log_that_no_broker_wrote_is_refused_and_crashes_nothing(
     play.step(2)
     forged = [json.loads(line) for line in play.broker.log.to_lines()]
     next(each for each in forged if each["type"] == type_)["data"][name] = value
+
     with pytest.raises(DataError, match="broker log"):
         verify(chained(forged), play.dataset)
+
     with pytest.raises(DataError, match="broker log"):
         state_of_log([dumps_canonical(each) for each in forged])
+
     unfit = {
         "seq": len(forged),
         "ts_ns": 0,
@@ -166,6 +181,7 @@ def test_a_log_that_no_broker_wrote_is_refused_and_crashes_nothing(
         "type": "ORDER_TRIGGERED",
         "data": {"order_id": "ord-000009"},
     }
+
     with pytest.raises(DataError, match="does not fit what was before"):
         state_of_log(chained([*map(json.loads, play.broker.log.to_lines()), unfit]))
 
@@ -178,8 +194,10 @@ def generated(symbols: int, days: int) -> Dataset:
     """A generated market of minutes."""
     prices = generate_minutes(symbols, days)
     starts = next(iter(prices.bar_table.values())).start_ns
-    first, last = day_of(int(starts[0])), day_of(int(starts[-1]))
+    first = day_of(int(starts[0]))
+    last = day_of(int(starts[-1]))
     info = DatasetInfo("generated", True, "0" * 64, first, last, first, last, int(starts[0]))
+
     return Dataset(info, prices, MemoryCalendars(), MemoryNews())
 
 
@@ -192,7 +210,8 @@ def play_orders(dataset: Dataset, orders: int, on_tick: Observer | None) -> tupl
         "account.create", {"account_type": "MARGIN", "initial_cash": 1_000_000}
     ).id
     symbols = [row.symbol for row in dataset.prices.symbols(broker.clock.as_of_ns)]
-    start, end = broker.clock.as_of_ns, dataset.info.last_day.isoformat()
+    start = broker.clock.as_of_ns
+    end = dataset.info.last_day.isoformat()
     asked = {
         "frequency": "1m",
         "start_ts": moment_text(start),
@@ -207,6 +226,7 @@ def play_orders(dataset: Dataset, orders: int, on_tick: Observer | None) -> tupl
         trading_hours(), broker.state.sessions[both["session_id"]].end_ns, "1m"
     ) - ticks_by(trading_hours(), start, "1m")
     chance = np.random.default_rng(5)
+
     for number in range(orders):
         symbol = symbols[int(chance.integers(len(symbols)))]
         price = broker.engine.marks().get(f"STOCK:{symbol}", 1_000_000) / 10_000
@@ -226,18 +246,23 @@ def play_orders(dataset: Dataset, orders: int, on_tick: Observer | None) -> tupl
         broker.execute("order.place", {**both, "order": order})
         passing = ticks * (number + 1) // orders - ticks * number // orders
         broker.execute("session.step", {"session_id": both["session_id"], "step": passing})
+
     return broker, ticks
 
 
 def check_long_session(symbols: int, days: int, orders: int) -> None:
     """Play, check at each tick, state_of_log and rerun."""
-    dataset, watch = generated(symbols, days), InvariantWatch()
+    dataset = generated(symbols, days)
+    watch = InvariantWatch()
     broker, ticks = play_orders(dataset, orders, watch)
+
     assert watch.ticks == ticks
     assert len(broker.state.orders) == orders
     assert len(broker.state.trades) > orders // 4
+
     check_invariants(broker)
     recorded = broker.log.to_lines()
+
     assert state_of_log(recorded) == broker.state
     assert rerun(recorded, dataset) == recorded
 

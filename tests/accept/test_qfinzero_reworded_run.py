@@ -28,7 +28,9 @@ def test_recorded_wordings_are_asked_and_held_to_the_same_gold(tmp_path: Path) -
     model = ("--model", "builtin/script", "--model-args", "file=words-script.json")
     reword = ("--plugin", "ktdeval_qfinzero.rewording", "--tasks", "qfinzero_reword_calling")
     done = ktdeval("run", *model, *reword, "--limit", 3, "--out", "words", cwd=tmp_path)
+
     assert done.code == 0, done
+
     kept = card_of(tmp_path / "words", "qfinzero_reword_calling")["scores"]["kept"]
     assert kept["value"] * 3 == 2
 
@@ -38,14 +40,19 @@ def test_recorded_wordings_are_asked_and_held_to_the_same_gold(tmp_path: Path) -
     (tmp_path / "mine.yaml").write_text(VARIANT)
     asked = ("run", "--model", "builtin/chaos", "--tasks", "mine.yaml", "--out", "asked")
     done = ktdeval(*asked, cwd=tmp_path)
+
     assert done.code == 0, done
+
     card = card_of(tmp_path / "asked", "in_other_words")
     described = card["task"]["config"]["material"]
+
     assert described["wordings"]["model"] == "builtin/script"
     assert described["questions"]["count"] == 2
+
     folder = RunFolder.load(tmp_path / "asked")
     (spec,) = folder.manifest.specs
     original = {item.task.id: item.task for item in items}
+
     for record in folder.load_answers(spec):
         task = record.facts["task"]
         own = original[record.sample]
@@ -53,10 +60,13 @@ def test_recorded_wordings_are_asked_and_held_to_the_same_gold(tmp_path: Path) -
         assert [call["tool_name"] for call in task["expected_tool_calls"]] == [
             call.tool for call in own.calls
         ]
+
     verified = ktdeval("card", "verify", "asked/cards/in_other_words.json", cwd=tmp_path)
+
     assert verified.code == 0, verified
 
     empty = error_line(
         ktdeval("paper", "qfinzero", "wordings", "asked", "--out", "x.json", cwd=tmp_path)
     )
+
     assert "expected finished episodes of one task qfinzero_reword_calling" in empty

@@ -66,6 +66,7 @@ def quick(name: str) -> Recipe:
         for field, value in LEARNING[name].changed.items()
     }
     changed = {field: Change(value=value, why="few samples") for field, value in given.items()}
+
     return replace(recipe, changed={**recipe.changed, **changed})
 
 
@@ -73,29 +74,38 @@ def quick(name: str) -> Recipe:
 def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(
     name: str, tmp_path: Path
 ) -> None:
-    learning, recipe = LEARNING[name], quick(name)
+    learning = LEARNING[name]
+    recipe = quick(name)
     samples = planted(lag=learning.lag, strength=0.9, names=16 if name in SLOW else 30)
     found: list[Accuracy] = []
+
     for shuffled in (False, True):
         settings = TrainingSettings(rounds=learning.rounds, shuffled=shuffled)
         _, log = train(recipe, NO_MARKET, samples, settings, tmp_path / f"{shuffled}")
         found.append(log.accuracy["test"])
+
     signal, control = found
+
     assert signal.low > 0.05
     # None: one constant prediction for all
     assert control.high is None or signal.low > control.high, (signal, control)
+
     if recipe.layout == "flat":
         return
-    predictor, rows = load(recipe, tmp_path / "False"), samples.rows("test")
+
+    predictor = load(recipe, tmp_path / "False")
+    rows = samples.rows("test")
     looked_at = sequences(Scaler.fit(samples).apply(samples.features), recipe.layout, recipe.days)[
         rows
     ]
     rng = np.random.default_rng(7)
     ics = []
+
     for order in (range(recipe.days)[::-1], *(rng.permutation(recipe.days) for _ in range(4))):
         shown = looked_at[..., list(order)].reshape(-1, *looked_at.shape[2:])
         scores = predictor.predict(arranged(shown, recipe.layout)).reshape(looked_at.shape[:2])
         ics.append(rank_ics(scores, samples.labels[rows]).mean())
+
     assert math.fsum(ics) / len(ics) < signal.low, (signal, ics)
 
 
@@ -106,6 +116,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("reduced") / "data"
     save_snapshot(placebo_of(reduced(embedded()), Placebo("sign_flip", 3, 1)), folder)
+
     return folder
 
 
@@ -127,10 +138,14 @@ def test_it_trains_on_a_placebo_predicts_nothing_trades_and_its_card_verifies(
         tmp_path / "models",
         cwd=tmp_path,
     )
+
     assert done.code == 0, done
+
     found = read_log(tmp_path / f"models/{name}/seed-0").accuracy["test"]
+
     if found.rank_ic is not None:  # one constant prediction for all has none
         assert abs(found.rank_ic) < FEW_IN_A_MILLION * (found.high - found.rank_ic) / 1.96, found
+
     how = (
         "--data",
         data,
@@ -152,7 +167,9 @@ def test_it_trains_on_a_placebo_predicts_nothing_trades_and_its_card_verifies(
         tmp_path / "run",
         cwd=tmp_path,
     )
+
     assert done.code == 0, done
+
     verified = verify_without_libraries(tmp_path / "run", tmp_path, monkeypatch)
     assert verified.code == 0, verified
     assert "0 with differences" in verified.out or "verified" in verified.out, verified.out
@@ -162,7 +179,10 @@ def verify_without_libraries(run: Path, folder: Path, monkeypatch: pytest.Monkey
     """`ktdeval card verify` in a process that has no library of models yet and can import none."""
     absent = folder / "absent"
     absent.mkdir()
+
     for library in ("torch", "qlib", "lightgbm", "xgboost", "catboost", "safetensors"):
         (absent / f"{library}.py").write_text("raise ImportError('not on this machine')\n")
+
     monkeypatch.syspath_prepend(absent)  # which a process that is started takes over
+
     return start("card", "verify", run, cwd=folder).wait()

@@ -49,10 +49,8 @@ class Unrecorded:
 
 def raw_frame(market: MarketSnapshot) -> pd.DataFrame:
     """Factors and Ref($close, -2) / Ref($close, -1) - 1 of the members of each day."""
-    days, codes = (
-        pd.DatetimeIndex(market.days, name="datetime"),
-        pd.Index(market.codes, name="instrument"),
-    )
+    days = pd.DatetimeIndex(market.days, name="datetime")
+    codes = pd.Index(market.codes, name="instrument")
     panel = factor_panel(market, range(len(days)))
     columns = {
         ("feature", name): pd.DataFrame(values, days, codes).stack()
@@ -61,6 +59,7 @@ def raw_frame(market: MarketSnapshot) -> pd.DataFrame:
     close = pd.DataFrame(market.close * market.factor, days, codes)
     columns[LABEL] = (close.shift(-2) / close.shift(-1) - 1).stack()
     members = pd.DataFrame(market.member, days, codes).stack()
+
     return pd.DataFrame(columns, index=members.index[members])
 
 
@@ -69,11 +68,15 @@ def segments(frame: pd.DataFrame) -> dict[str, tuple[pd.Timestamp, pd.Timestamp]
     segment; of test all; and `traded`, the test days and the day before them, on whose close the
     first decision is made.
     """
-    days, found = frame.index.unique("datetime"), {}
+    days = frame.index.unique("datetime")
+    found = {}
+
     for name, words, purged in (("train", TRAIN, 2), ("valid", VALID, 2), ("test", TEST, 0)):
         inside = days[days.slice_indexer(*words.split(":"))]
         found[name] = (inside[0], inside[-1 - purged])
+
     found["traded"] = (days[days < found["test"][0]][-1], found["test"][1])
+
     return found
 
 
@@ -87,6 +90,7 @@ def qlibs_own(
     frame = raw_frame(market)
     parts = segments(frame)
     dataset = published(frame, parts, {"lightgbm": "CSZScoreNorm", "linear": "CSRankNorm"}[name])
+
     if name == "linear":
         model: Any = linear.LinearModel(estimator="ols")
     else:  # workflow_config_lightgbm_Alpha158.yaml
@@ -104,7 +108,9 @@ def qlibs_own(
             deterministic=True,
             force_row_wise=True,
         )
+
     model.fit(dataset)
+
     return model.predict(dataset, "traded"), frame
 
 
@@ -129,6 +135,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_snapshot(planted_market(), folder / "data")
     market = load_snapshot(folder / "data")
     samples = make_samples(market, make_split(market, wanted()))
+
     for name in NAMES:
         train(
             recipes()[name],
@@ -137,6 +144,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
             TrainingSettings(),
             folder / "models" / name / "seed-0",
         )
+
     return folder
 
 
@@ -156,10 +164,13 @@ def test_predictions_and_rank_ic_are_those_of_pyqlibs_own_workflow(
     np.testing.assert_array_equal(
         known, frame[LABEL].unstack().loc[TEST.split(":")[0] : TEST.split(":")[1]].notna()
     )
+
     assert expected.std() > 0.01
+
     np.testing.assert_allclose(ours[known], expected[known], rtol=1e-6, atol=1e-12)
     of_test = theirs.loc[TEST.split(":")[0] :]
     _, rank_ic = calc_ic(of_test, frame[LABEL].reindex(of_test.index), dropna=True)
+
     assert accuracy.days == len(rank_ic) == len(ours)
     assert accuracy.rank_ic == pytest.approx(rank_ic.mean(), abs=1e-6)
     assert rank_ic.mean() > 0.1  # so that it is not one nothing that equals another
@@ -187,6 +198,7 @@ def test_holdings_are_those_of_the_same_trading_fed_with_pyqlibs_predictions(
         ),
     }
     held = []
+
     for out, words in runs.items():
         done = ktdeval(*words, *how, "--out", tmp_path / out, cwd=tmp_path)
         assert done.code == 0, done
@@ -197,6 +209,7 @@ def test_holdings_are_those_of_the_same_trading_fed_with_pyqlibs_predictions(
                 for step in load_ledger(episode / "ledger.parquet").steps
             }
         )
+
     assert held[0] == held[1]
     assert len(held[0]) > 15
     assert len(set(map(str, held[0].values()))) > 10  # they are traded
@@ -214,10 +227,12 @@ def rank_ic_of(name: str, market: MarketSnapshot, folder: Path) -> tuple[FloatAr
     """
     samples = make_samples(market, make_split(market, wanted()))
     train(recipes()[name], market, samples, TrainingSettings(), folder)
-    scores, rows = predicted(name, samples, folder), samples.rows("test")
+    scores = predicted(name, samples, folder)
+    rows = samples.rows("test")
     fit = fit_factors(
         market, samples.first + rows.start + 2, samples.first + rows.stop + 1, "paper"
     )
+
     return rank_ics(scores, samples.labels[rows]), rank_ics(
         scores, np.where(fit.has_return, fit.residuals, np.nan)
     )
@@ -236,7 +251,9 @@ def over_placebos(
     found = []
     for seed, market in enumerate(markets):
         found.append([ic.mean() for ic in rank_ic_of(name, market, folder / str(seed))])
+
     returns, selection = np.array(found).T
+
     return interval(returns), interval(selection)
 
 
@@ -277,8 +294,10 @@ def test_a_placebo_of_the_planted_market_keeps_the_style_and_leaves_no_selection
     trees see, is gone.
     """
     returns, selection = over_placebos(name, placebos_of_planted, tmp_path)
+
     assert returns[0] > 0.1
     assert selection[0] < 0.0 < selection[1]
+
     if name == "lightgbm":
         assert interval(rank_ic_of(name, planted_market(), tmp_path / "planted")[1])[0] > max(
             0.05, selection[1]

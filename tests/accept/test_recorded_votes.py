@@ -40,11 +40,13 @@ def stances(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """
     folder = tmp_path_factory.mktemp("stances")
     runs = []
+
     for number, key in enumerate(KEYS):
         fails_on = FAILING if number == VOTERS - 1 else frozenset()
         model = stance_model(f"voter{number}", fails_on)
         out = folder / f"run{number}"
         runs.append(run(model, out, "ama_btc", "synthetic_arena", seeds=2, mask_key=key))
+
     return runs
 
 
@@ -53,10 +55,12 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Runs of orders on five stocks."""
     folder = tmp_path_factory.mktemp("orders")
     runs = []
+
     for number, key in enumerate(KEYS):
         model = order_model(f"voter{number}")
         out = folder / f"run{number}"
         runs.append(run(model, out, "deepfund_berkshire", "synthetic_deepfund", mask_key=key))
+
     return runs
 
 
@@ -71,6 +75,7 @@ def decisions_of(path: Path) -> pd.DataFrame:
     """One row for each decision in the transcripts of a run: seed, step, decision, confidence."""
     folder = RunFolder.load(path)
     rows = []
+
     for spec in folder.manifest.specs:
         for entry in folder.load_transcript(spec):
             submitted = json.loads(entry.submission or "{}").get("decisions", [])
@@ -83,6 +88,7 @@ def decisions_of(path: Path) -> pd.DataFrame:
                 }
                 for each in submitted
             ]
+
     return pd.DataFrame(rows)
 
 
@@ -92,11 +98,13 @@ def test_decisions_are_elected_as_an_independent_count_elects_them(
     ballots = pd.concat([decisions_of(path).assign(voter=path.name) for path in stances])
     counts = ballots.groupby(["seed", "step"])["decision"].value_counts().unstack(fill_value=0)
     majority = counts.idxmax(axis=1).where(counts.max(axis=1) > VOTERS / 2, "HOLD")
+
     assert majority.nunique() == 3  # all three are elected on some day
     assert (counts.max(axis=1) <= VOTERS / 2).any()  # and some day has no majority
     assert len(ballots) == 2 * (20 * VOTERS - len(FAILING))
 
     folder = RunFolder.load(elected)
+
     for spec in folder.manifest.specs:
         held = 0
         for step in folder.load_ledger(spec).steps:
@@ -117,6 +125,7 @@ def test_decisions_are_elected_as_an_independent_count_elects_them(
     assert "verified (episodes: 2, steps executed again: 40" in terminal.text(
         "card", "verify", elected
     )
+
     text = terminal.text("paper", "vote", *stances, "--verify", elected)
     assert "ballots of 5 voters as in their runs, steps executed again: 40" in text
     assert terminal.text("card", "verify", "--card-only", elected)
@@ -128,9 +137,11 @@ def test_a_failed_call_is_no_vote_and_counts_against_every_majority(
     (card,) = ktdeval.load_run(elected).cards
     assert card.plain["failures"] == {"no_ballot": 4}
     assert card.plain["decisions"]["elected"] == 40
+
     # On the days on which one voter failed, two of four are no majority.
     ballots = pd.concat([decisions_of(path) for path in stances])
     days = ballots[ballots["step"].isin((4, 5))]
+
     assert (days.groupby(["seed", "step"]).size() == VOTERS - 1).all()
 
 
@@ -151,6 +162,7 @@ def test_orders_are_elected_as_an_independent_count_elects_them(
         weight=("target_weight", "median"),
     )
     expected = sides[sides["votes"] > VOTERS / 2].reset_index()
+
     assert len(expected) > 10
     assert set(expected["side"]) == {"BUY", "SELL"}
 
@@ -161,6 +173,7 @@ def test_orders_are_elected_as_an_independent_count_elects_them(
         expected[columns].sort_values(columns[:3]).reset_index(drop=True),
         check_dtype=False,
     )
+
     assert "verified" in terminal.text("paper", "vote", *orders, "--verify", out)
 
 
@@ -169,8 +182,10 @@ def test_the_card_says_that_it_is_a_vote_and_of_whom(
 ) -> None:
     (card,) = ktdeval.load_run(elected).cards
     plain = card.plain
+
     assert "elected" in plain["labels"]
     assert plain["model"]["name"] == "elected/majority"
+
     voters = plain["model"]["args"]["voters"]
     assert [voter["model"] for voter in voters] == [f"python/voter{n}" for n in range(VOTERS)]
     assert {voter["agent"] for voter in voters} == {"react"}
@@ -188,7 +203,9 @@ def test_equal_elections_give_equal_bytes_and_no_handles_of_a_voter(
     again = tmp_path / "again"
     terminal.text("paper", "vote", *stances, "--out", again)
     first = RunFolder.load(elected)
+
     assert first.manifest.to_json() == RunFolder.load(again).manifest.to_json()
+
     specs = first.manifest.specs
     assert first.artefacts(specs) == RunFolder.load(again).artefacts(specs)
     assert specs[0].mask_key not in KEYS
@@ -203,6 +220,7 @@ def rewritten(run: Path, out: Path, change: Callable[[list[Any]], Any]) -> Path:
     for folder in (out / "episodes").iterdir():
         change_transcript(folder, change)
         rehash(folder)
+
     return out
 
 
@@ -219,6 +237,7 @@ def test_a_turned_ballot_is_found_by_the_voters_records(
 ) -> None:
     forged = rewritten(elected, tmp_path / "forged", turn_a_ballot)
     code, _, err = terminal.call("paper", "vote", *stances, "--verify", forged)
+
     assert code == 1
     assert "step 7: the ballot of voter 2 is not the one that" in err
     assert terminal.call("card", "verify", forged)[0] == 1
@@ -234,6 +253,7 @@ def test_a_changed_record_of_a_voter_is_found(
     forged = rewritten(stances[2], tmp_path / "voter", change)
     voters = [*stances[:2], forged, *stances[3:]]
     code, _, err = terminal.call("paper", "vote", *voters, "--verify", elected)
+
     assert code == 1
     assert "voter 3: records: recorded" in err
 
@@ -242,6 +262,7 @@ def test_a_changed_record_of_a_voter_is_found(
     transcript = RunFolder.load(forged).episode_path(spec) / "transcript.jsonl.zst"
     transcript.write_bytes(transcript.read_bytes() + b"x")
     refused = terminal.refusal("paper", "vote", *voters, "--out", tmp_path / "out")
+
     assert "is not the file that the episode ended with" in refused
 
 
@@ -250,9 +271,12 @@ def test_other_voters_and_another_order_are_found(
 ) -> None:
     turned = [stances[1], stances[0], *stances[2:]]
     code, _, err = terminal.call("paper", "vote", *turned, "--verify", elected)
+
     assert (code, "voter 1: model: recorded python/voter0" in err) == (1, True)
+
     code, _, err = terminal.call("paper", "vote", *stances[:4], "--verify", elected)
     assert (code, "it has 5 voters, 4 runs are given" in err) == (1, True)
+
     refused = terminal.refusal("paper", "vote", *stances, "--verify", stances[0])
     assert "is not an elected run" in refused
 
@@ -280,6 +304,7 @@ def test_runs_of_another_plan_are_refused_by_what_differs(
 ) -> None:
     differing = other(tmp_path, **more)
     refused = terminal.refusal("paper", "vote", stances[0], differing, "--out", tmp_path / "out")
+
     assert words in refused
     assert str(differing) in refused
     assert not (tmp_path / "out").exists()
@@ -290,16 +315,23 @@ def test_a_vote_needs_two_different_finished_runs_and_a_new_folder(
 ) -> None:
     out = tmp_path / "out"
     refused = terminal.refusal("paper", "vote", stances[0], "--out", out)
+
     assert "one run is no vote" in refused
+
     refused = terminal.refusal("paper", "vote", stances[0], stances[1], stances[0], "--out", out)
     assert "a run votes once" in refused
     assert "--out" in terminal.refusal("paper", "vote", *stances)
+
     out.mkdir()
     (out / "notes.txt").write_text("mine")
+
     assert "is there already" in terminal.refusal("paper", "vote", *stances, "--out", out)
+
     differing = other(tmp_path, rules="paper")
     refused = terminal.refusal("paper", "vote", stances[0], differing, "--out", tmp_path / "new")
+
     assert "rules differ: paper" in refused
+
     terminal.text(
         "paper", "vote", stances[0], differing, "--rules", "paper", "--out", tmp_path / "new"
     )
@@ -313,6 +345,7 @@ def test_half_of_an_even_number_is_no_majority(
     agreed = first["decision"].where(first["decision"] == second["decision"], "HOLD")
     folder = RunFolder.load(tmp_path / "two")
     traded = set()
+
     for spec in folder.manifest.specs:
         steps = folder.load_ledger(spec).steps
         traded |= {(spec.seed, step.step) for step in steps if step.orders}
@@ -330,6 +363,7 @@ def script(name: str, trades: Mapping[str, tuple[str, int]]) -> Callable[..., st
 
     def decide(request: ModelRequest) -> str:
         assert request.state is not None
+
         if request.tool_choice is None:
             return "no research"
 
@@ -340,9 +374,11 @@ def script(name: str, trades: Mapping[str, tuple[str, int]]) -> Callable[..., st
             size = {"target_weight": 0.0 if side == "SELL" else 0.05}
             order = {"side": side, "confidence": 0.5, "reason": "as in the script", **size}
             orders = [{"stock_id": by_price[place][0], **order}]
+
         return json.dumps({"orders": orders, "overall_reason": "as in the script"})
 
     decide.__name__ = name
+
     return decide
 
 
@@ -356,6 +392,7 @@ def test_an_elected_sale_of_what_only_the_voters_hold_is_left_out(
         "three": {},
     }
     runs = []
+
     for name, trades in scripts.items():
         model = script(name, trades)
         runs.append(
@@ -372,7 +409,9 @@ def test_an_elected_sale_of_what_only_the_voters_hold_is_left_out(
 
     out = tmp_path / "elected"
     terminal.text("paper", "vote", *runs, "--out", out)
+
     assert ktdeval.load_run(out).orders().empty
+
     (card,) = ktdeval.load_run(out).cards
     assert card.plain["failures"] == {"constraint": 1}
     assert card.plain["decisions"]["elected"] == 4
@@ -385,11 +424,13 @@ def screening(request: ModelRequest) -> Reply | str:
     if request.tool_choice is None:
         if found:
             return "done"
+
         return Reply(tool_calls=(ToolCall("call", "screen_candidates", '{"factors": ["RV_60"]}'),))
 
     label = re.findall("asset_[0-9]+", found[0])[0]
     order = {"stock_id": label, "side": "BUY", "target_weight": 0.05, "confidence": 0.5}
     orders = [{**order, "reason": "found by screening"}]
+
     return json.dumps({"orders": orders, "overall_reason": "found by screening"})
 
 
@@ -403,6 +444,7 @@ def test_an_order_on_what_only_research_has_shown_stops_the_election_and_leaves_
         assert len(ktdeval.load_run(out).orders()) == 2
 
     refused = terminal.call("paper", "vote", *runs, "--out", tmp_path / "elected")
+
     assert refused[0] != 0
     assert "only the voters' own research has shown" in refused[2]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run0", "run1"]
@@ -418,5 +460,6 @@ def test_decisions_that_no_model_wrote_as_a_whole_are_refused(
         runs.append(run(stance_model(f"v{number}"), out, "ama_btc", "synthetic_arena", **options))
 
     code, _, err = terminal.call("paper", "vote", *runs, "--out", tmp_path / "elected")
+
     assert code != 0
     assert "no submission is on record" in err

@@ -56,6 +56,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
             1,
         ),
     }
+
     for name, (model, tasks, *words) in runs.items():
         done = ktdeval(
             "--model",
@@ -71,6 +72,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
             cwd=folder,
         )
         assert done.code == 0, done
+
     return folder
 
 
@@ -80,7 +82,9 @@ def report(session: Path, *words: object, out: str = "page.html") -> Page:
         str(session / word) if isinstance(word, str) and (session / word).exists() else str(word)
         for word in words
     ]
+
     assert main(["view", "report", *given, "--out", str(session / out), "--paths", "20"]) == 0
+
     return check_page((session / out).read_text())
 
 
@@ -93,9 +97,11 @@ def words_of(page: Page, about: str) -> list[str]:
 def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """One line that says why."""
     assert main(["view", "report", *map(str, words)]) == 2
+
     message = capsys.readouterr().err
     assert message.count("\n") == 1, message
     assert message.startswith("ktdeval: error: ")
+
     return message.removeprefix("ktdeval: error: ").strip()
 
 
@@ -128,13 +134,17 @@ def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Pa
         "Reliability",
     ):
         assert any(words in title for title in titles), words
+
     assert len(one.all("svg")) == len(titles) == 6
+
     # Labels stand before any figure.
     text = one.text
     for label in ("SYNTHETIC", "MASK NOT CERTIFIED"):
         assert text.index(label) < text.index("total_return")
+
     # Provenance failures and verification are there.
     rows = {row[0]: row for row in one.table("Who decided each step")}
+
     assert rows["model"][2] == str(card_of(session)["decisions"]["model"])
     assert any(
         "ktdeval card verify" in code.text and "blinded_open_research.json" in code.text
@@ -154,12 +164,16 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
         assert (
             shown == "–" if expected == "–" else float(shown) == pytest.approx(expected, abs=0.0051)
         ), name
+
     for name in ("total_return", "sharpe", "max_drawdown", "information_ratio", "selection_alpha"):
         assert " … " in rows[name][-1], name
+
     assert "in simulations of such lengths it covered the truth in" in one.text
+
     # The lines of the attribution add up to the total return.
     rows = one.table("Linked contributions")
     assert rows[0][:2] == ["line", "mean exposure"]
+
     *lines, total = [float(row[2].replace("−", "-")) for row in rows[1:]]
     assert sum(lines) == pytest.approx(total, abs=0.005 * len(lines))
     assert rows[1][0] == "common (the market)"
@@ -167,16 +181,20 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
     # What the others leave is no estimate: its interval could be ±400,000 %.
     assert next(row for row in rows if row[0] == "trading: rounding")[-1] == "–"
     assert "no interval of rounding: it is what the other lines leave" in one.text
+
     # Plots say their figures in words.
     (words,) = words_of(one, "random traders")
     total = card_of(session)["metrics"]["total_return"]["value"]
+
     assert f"The agent ends at {100 * total:+.2f}".replace("-", "−") in words
+
     # Figures are those of the ledger.
     """Drawdown that the plot speaks of, from the NAVs themselves."""
     (path,) = (session / "one").glob("episodes/*/ledger.parquet")
     nav = load_ledger(path).nav
     fall = float((1 - nav / np.maximum.accumulate(nav)).max())
     (words,) = words_of(one, "drawdown")
+
     assert f"The agent falls {100 * fall:.2f}" in words
 
 
@@ -186,13 +204,17 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
 def test_many_cards_begin_with_one_row_each(session: Path) -> None:
     page = report(session, "masks", "one", "hold", "--windows", WINDOWS.partition(",")[0])
     rows = page.table("All cards")
+
     assert len(rows) == 5
     assert "These cards are of different windows: their figures don't rank them." in page.text
+
     links = [link.attributes["href"] for link in page.all("table")[0].all("a")]
     sections = {f"#{section.attributes.get('id')}" for section in page.all("section")}
+
     assert len(set(links)) == 4
     assert set(links) <= sections
     assert [heading.text for heading in page.all("h2")][:2] == ["Overview", "Masks and modes"]
+
     effects = page.table("Mask effects on total_return")
     assert [row[2] for row in effects[1:]] == ["memory premium (bright − blinded)"]
     assert effects[1][3] == "2"
@@ -204,6 +226,7 @@ def test_of_two_seeds_each_column_and_plot_names_the_one_that_it_is_of(session: 
     """
     card = card_of(session, "masks")
     returns: dict[tuple[str, int], float] = {}
+
     for episode in card["episodes"]:
         cell = (episode["window"], episode["seed"])
         returns[cell] = 100.0 * episode["metrics"]["total_return"]["value"]
@@ -213,9 +236,11 @@ def test_of_two_seeds_each_column_and_plot_names_the_one_that_it_is_of(session: 
     heads, *lines = page.table("Linked contributions to the total return")
     of_one_seed = dict(zip(heads, lines[-1], strict=True))
     titles = [figure.all("figcaption")[0].text for figure in page.all("figure")]
+
     for row in by_window[1:]:
         window = row[0]
-        first, second = returns[window, 0], returns[window, 1]
+        first = returns[window, 0]
+        second = returns[window, 1]
         assert first != pytest.approx(second, abs=0.02)
         assert float(row[by_window[0].index("return, %")].replace("\u2212", "-")) == pytest.approx(
             (first + second) / 2, abs=0.005
@@ -234,6 +259,7 @@ def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> 
     wanted = WINDOWS.split(",")[1]
     page = report(session, "masks", "--windows", wanted)
     drawn = [figure.all("figcaption")[0].text for figure in page.all("figure")]
+
     assert any(title.startswith(f"{wanted}, seed 0: ") for title in drawn)
     assert not any(title.startswith(WINDOWS.split(",")[0]) for title in drawn)
     assert "These cards are of different windows" not in page.text
@@ -241,6 +267,7 @@ def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> 
         "Not every window is drawn: 2 windows of the cards below are in tables only."
         in " ".join(page.text.split())
     )
+
     # A card given twice is shown once, and a day of cash makes a page and not a crash.
     page = report(session, "hold", "hold/cards/blinded_memory_only.json", "--rules", "strict")
     assert (len(page.all("h2")), "for this page" in page.text) == (1, False)
@@ -259,6 +286,7 @@ def test_a_card_on_its_own_gives_tables(
         session / "one" / "cards" / "blinded_open_research.json", tmp_path / "lone.json"
     )
     page = report(session, lone)
+
     assert [figure.all("figcaption")[0].text for figure in page.all("figure")] == [
         "Reliability of stated confidence"
     ]
@@ -276,6 +304,7 @@ def test_a_run_whose_market_is_gone_is_drawn_without_it(
     manifest["data"] = {"data": str(tmp_path / "gone"), "data_args": {}}
     (run / "manifest.json").write_text(json.dumps(manifest))
     page = report(session, run)
+
     assert (
         len(page.all("svg")) == 4
     )  # equity, drawdown and weights need no market; the card has the bins of the reliability diagram
@@ -287,6 +316,7 @@ def test_other_rules_are_computed_for_the_page_alone(session: Path, one: Page) -
     file = session / "one" / "cards" / "blinded_open_research.json"
     before = file.read_bytes()
     paper = report(session, file, "--rules", "paper")
+
     assert turnover_of(one) != turnover_of(paper)
     assert "paper (for this page; the card is by strict rules)" in paper.text
     assert file.read_bytes() == before
@@ -299,10 +329,14 @@ def test_equal_runs_give_equal_bytes_and_each_plot_a_file(
     capsys.readouterr()
     report(session, "one", "--plots", tmp_path, "--format", "png,svg", "--json", out="again.html")
     shown = json.loads(capsys.readouterr().out)
+
     assert (session / "again.html").read_bytes() == (session / "one.html").read_bytes()
+
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     stems = {name.rpartition("-")[2].partition(".")[0] for name in made}
+
     assert (stems, len(made)) == ({*PLOTS, "reliability"}, 12)
+
     for name, data in made.items():
         assert data.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
         assert b"dc:date" not in data
@@ -311,11 +345,13 @@ def test_equal_runs_give_equal_bytes_and_each_plot_a_file(
     assert shown["report"] == str(session / "again.html")
     assert shown["bytes"] == (session / "again.html").stat().st_size
     assert sorted(shown["plots"]) == sorted(map(str, tmp_path.iterdir()))
+
     (shown_card,) = shown["cards"]
     stored = card_of(session)
     window = WINDOWS.partition(",")[0]
     held = stored["reference"]["benchmark_buy_and_hold"][window]["metrics"]["total_return"]["value"]
     excess = stored["metrics"]["total_return"]["value"] - held
+
     assert shown_card["excess_return"] == pytest.approx(excess)
     assert (shown_card["task"], shown_card["problem"]) == ("blinded_open_research", "")
 
@@ -336,12 +372,15 @@ def test_bad_input_is_one_line(
     assert "neither a folder nor a data provider" in refused(
         capsys, session / "one", "--data", tmp_path / "none"
     )
+
     (tmp_path / "file").write_text("")
     assert "is a file, not a folder" in refused(
         capsys, session / "hold", "--out", tmp_path / "file" / "page.html"
     )
+
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
+
     assert "pipe: can't write: there is something that is no plain file" in refused(
         capsys, session / "hold", "--out", tmp_path / "pipe"
     )
@@ -349,6 +388,7 @@ def test_bad_input_is_one_line(
     assert "loop: can't read the card: Too many levels of symbolic links" in refused(
         capsys, tmp_path / "loop"
     )
+
     (tmp_path / "card.json").write_text("{}")
     assert "card.json: line 1" in refused(capsys, tmp_path / "card.json")
 
@@ -362,7 +402,9 @@ def test_a_ledger_that_the_card_was_not_made_from_is_refused(
     data = bytearray(ledger.read_bytes())
     data[len(data) // 2] ^= 1
     ledger.write_bytes(data)
+
     assert "is not the ledger that the card was made from" in refused(capsys, run)
+
     ledger.unlink()
     assert "is missing from the run folder" in refused(capsys, run)
 

@@ -22,7 +22,8 @@ from ktdeval.values.typed_json import encode_canonical  # noqa: E402
 from ktdeval_gym.policy import Algorithm, read_policy  # noqa: E402
 from ktdeval_gym.rl.train import TradingEnv, learn, policy_file  # noqa: E402
 
-TASK, DATA = "investorbench_msft_history", "synthetic_investorbench"
+TASK = "investorbench_msft_history"
+DATA = "synthetic_investorbench"
 
 
 @pytest.mark.filterwarnings("error")
@@ -31,6 +32,7 @@ def test_the_environment_is_one_of_gymnasium() -> None:
     check_env(env, skip_render_check=True)
     _, _ = env.reset(seed=1)
     ends = [env.step(env.action_space.sample())[2:4] for _ in range(50)]
+
     assert ends == [(False, False)] * 49 + [(False, True)]
 
 
@@ -44,9 +46,12 @@ def test_numpy_decides_as_torch_does(algorithm: Algorithm, tmp_path: Path) -> No
     vectors[:, -1] = np.sign(vectors[:, -1])
     values = read_policy(path).values(vectors)
     expected = learner.predict(vectors, deterministic=True)[0]
-    first, second = np.sort(values, axis=1)[:, -1], np.sort(values, axis=1)[:, -2]
+    first = np.sort(values, axis=1)[:, -1]
+    second = np.sort(values, axis=1)[:, -2]
     clear = first - second > 1e-5  # nearer than that the order of a float32 sum decides
+
     assert clear.mean() > 0.99
+
     np.testing.assert_array_equal(values.argmax(axis=1)[clear], expected[clear])
 
 
@@ -72,9 +77,12 @@ def test_the_same_command_gives_the_same_policy_and_a_run_of_it_verifies(
             seed,
         ]
         assert main(["train", "rl", *words, "--output", str(tmp_path / name)]) == 0
+
     assert "(1,000 steps on 2020-04-01:2020-09-30)" in capsys.readouterr().out
+
     first, again, other = ((tmp_path / name).read_bytes() for name in "abc")
     assert first == again != other
+
     run = tmp_path / "run"
     given = [
         "--model",
@@ -88,6 +96,7 @@ def test_the_same_command_gives_the_same_policy_and_a_run_of_it_verifies(
         "--out",
         str(run),
     ]
+
     assert main([*given, "--limit", "5", "--quiet"]) == 0
     assert main(["card", "verify", str(run / "cards" / f"{TASK}.json")]) == 0
 
@@ -110,6 +119,7 @@ def test_ppo_trains_on_each_environment_and_repeats_itself(name: str) -> None:
     env = gymnasium.make(name, **NAMES[name])
     check_for_baselines(env)
     policy = "MlpPolicy"
+
     if isinstance(env.observation_space, gymnasium.spaces.Dict):
         policy = "MultiInputPolicy"
 
@@ -119,6 +129,7 @@ def test_ppo_trains_on_each_environment_and_repeats_itself(name: str) -> None:
         learner.learn(16)
         observation, _ = env.reset()
         actions.append(learner.predict(observation, deterministic=True)[0])
+
     np.testing.assert_array_equal(actions[0], actions[1])
 
 
@@ -129,6 +140,7 @@ def test_processes_of_baselines_that_are_spawned_give_what_one_process_gives() -
 
     name = next(iter(NAMES))
     returned = []
+
     for kind, options in ((DummyVecEnv, None), (SubprocVecEnv, {"start_method": "spawn"})):
         envs = make_vec_env(
             name, 2, seed=1, env_kwargs=NAMES[name], vec_env_cls=kind, vec_env_kwargs=options
@@ -139,6 +151,8 @@ def test_processes_of_baselines_that_are_spawned_give_what_one_process_gives() -
             observations, rewards, dones, _ = envs.step(rng.integers(0, 3, 2))
             rewards = np.asarray(rewards, dtype=np.float32)  # as one process has them
             steps.append((observations.tobytes(), rewards.tobytes(), dones.tobytes()))
+
         envs.close()
         returned.append(steps)
+
     assert returned[0] == returned[1]

@@ -71,13 +71,16 @@ def test_two_runs_of_the_same_seeds_are_equal_also_side_by_side_and_from_another
         "two": (tmp_path, market, 4),
         "three": (tmp_path / "elsewhere", os.path.relpath(market, tmp_path / "elsewhere"), 3),
     }
+
     for name, (cwd, data, concurrency) in places.items():
         done = ktdeval(
             *words, "--data", data, "--out", tmp_path / name, "--concurrency", concurrency, cwd=cwd
         )
         assert done.code == 0, done
+
     assert_same(tmp_path / "two", tmp_path / "one")
     assert_same(tmp_path / "three", tmp_path / "one")
+
     assert len(set(records(tmp_path / "one").values())) == 8  # four seeds, and no two are alike
 
 
@@ -96,7 +99,9 @@ def test_locale_time_zone_hash_seed_and_threads_change_nothing(
         *SAME_MASK,
     ]
     words += ["--data", str(market), "--quiet", "--out"]
+
     assert ktdeval(*words, tmp_path / "one", cwd=tmp_path).code == 0
+
     other = {
         "PYTHONHASHSEED": "4321",
         "TZ": "Pacific/Auckland",
@@ -119,9 +124,14 @@ def test_twenty_kills_at_random_moments_and_the_records_are_those_of_an_uninterr
 ) -> None:
     words = (*MIXED, "--windows", LONG_WINDOW, "--data", market, "--quiet")
     assert ktdeval(*words, "--out", tmp_path / "whole", cwd=tmp_path).code == 0
-    chance, run, kills, seen = random.Random(20240930), tmp_path / "killed", 0, set()
+
+    chance = random.Random(20240930)
+    run = tmp_path / "killed"
+    kills = 0
+    seen = set()
     # a step takes some 30 ms, so that most moments lie within one
     slow = {"RUN_PLUGIN_SLEEP_MS": "5"}
+
     for _ in range(20):
         process = start(*words, "--out", run, cwd=tmp_path, environment=slow)
         # some time after a further step, else some time after the start: also in loading or
@@ -132,13 +142,17 @@ def test_twenty_kills_at_random_moments_and_the_records_are_those_of_an_uninterr
             time.sleep(chance.uniform(0, 0.04))
         else:
             time.sleep(chance.uniform(0, 0.25))
+
         process.signal(signal.SIGKILL)
         kills += process.wait().code == -signal.SIGKILL
         seen.add(finished_steps(run))
+
     assert kills == 20
     assert len(seen) >= 10  # the kills lie all over the episode
+
     done = ktdeval(*words, "--out", run, cwd=tmp_path)
     assert done.code == 0, done
+
     assert_same(run, tmp_path / "whole")
     assert len(card_of(run)["failures"]) >= 3  # chaos had its turns
     assert ktdeval("card", "verify", run, "--plugin", PLUGIN, cwd=tmp_path).code == 0
@@ -148,18 +162,23 @@ def test_twenty_kills_at_random_moments_and_the_records_are_those_of_an_uninterr
 def test_killed_right_after_a_step_it_resumes_with_the_next_and_repeats_no_call(
     market: Path, whole: Path, tmp_path: Path, step: int
 ) -> None:
-    words, log = (*REMEMBERING, "--data", market, "--out", tmp_path / "run"), tmp_path / "calls"
+    words = (*REMEMBERING, "--data", market, "--out", tmp_path / "run")
+    log = tmp_path / "calls"
     environment = {"RUN_PLUGIN_CALL_LOG": str(log)}
     done = ktdeval(
         *words, cwd=tmp_path, environment={**environment, "RUN_PLUGIN_DIE_AFTER_STEP": str(step)}
     )
+
     assert done.code == -signal.SIGKILL
     assert finished_steps(tmp_path / "run") == step + 1
+
     done = ktdeval(*words, cwd=tmp_path, environment=environment)
     assert done.code == 0, done
     assert f"resuming after {step + 1} of {DAYS_IN_WINDOW} steps" in done.err
+
     assert_same(tmp_path / "run", whole)
     seeds = log.read_text().split()
+
     assert len(seeds) == len(set(seeds))  # each call has a seed of its own
 
 
@@ -175,9 +194,12 @@ def test_killed_around_the_writing_of_any_file_nothing_is_half_done(
     done = ktdeval(
         *words, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AT_RENAME": f"{rename}:{moment}"}
     )
+
     assert done.code == -signal.SIGKILL
+
     done = ktdeval(*words, cwd=tmp_path)
     assert done.code == 0, done
+
     assert_same(tmp_path / "run", whole)
 
 
@@ -194,7 +216,9 @@ def test_several_episodes_at_once_are_resumed_each_where_it_was(
 ) -> None:
     words = (*MIXED, "--windows", WINDOW, "--data", market, "--quiet", "--seeds", "3")
     assert ktdeval(*words, "--out", tmp_path / "whole", cwd=tmp_path).code == 0
+
     run = tmp_path / "run"
+
     for wanted in (4, 25):
         process = start(
             *words,
@@ -207,7 +231,9 @@ def test_several_episodes_at_once_are_resumed_each_where_it_was(
         )
         assert wait_until(lambda wanted=wanted: finished_steps(run) >= wanted, process)
         process.kill()
+
     assert ktdeval(*words, "--concurrency", "2", "--out", run, cwd=tmp_path).code == 0
+
     assert_same(run, tmp_path / "whole")
 
 
@@ -230,14 +256,19 @@ def test_an_interrupt_stops_between_steps_explains_how_to_resume_and_loses_nothi
         "--concurrency",
         concurrency,
     )
+
     assert ktdeval(*words, "--out", tmp_path / "whole", cwd=tmp_path).code == 0
+
     run = tmp_path / "run"
     process = start(
         *words, "--quiet", "--out", run, cwd=tmp_path, environment={"RUN_PLUGIN_SLEEP_MS": "4"}
     )
+
     assert wait_until(lambda: finished_steps(run) >= 3, process)
+
     process.signal(number)
     done = process.wait()
+
     assert done.code == 130
     assert done.err.splitlines() == [
         f"stopped; finished steps are kept in {run}: run the same command again to resume",
@@ -245,7 +276,9 @@ def test_an_interrupt_stops_between_steps_explains_how_to_resume_and_loses_nothi
     ]
     assert finished_steps(run) >= 3
     assert not any((run / "cards").iterdir())
+
     done = ktdeval(*words, "--out", run, cwd=tmp_path)
     assert done.code == 0
     assert "resuming after" in done.err
+
     assert_same(run, tmp_path / "whole")

@@ -33,6 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
         name: folder / name.replace("/", "-")
         for name in ("agent/perfect", "agent/silent", "builtin/chaos")
     }
+
     for model, out in made.items():
         words = [
             "--plugin",
@@ -48,6 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
             "--quiet",
         ]
         assert main(words) in (0, 1)
+
     return made
 
 
@@ -58,6 +60,7 @@ def exact(run: Path, task: str) -> dict[str, bool]:
     folder = RunFolder.load(run)
     (spec,) = (spec for spec in folder.manifest.specs if spec.task == task)
     answers = (answer for answer in folder.load_answers(spec) if answer.provenance != "error")
+
     return {answer.sample: bool(answer.scores.get("exact", False)) for answer in answers}
 
 
@@ -66,14 +69,15 @@ def test_scores_are_compared_sample_by_sample(
 ) -> None:
     capsys.readouterr()
     paths = [str(path) for path in runs.values()]
+
     assert main(["compare", *paths, "--metric", "exact", "--common", "--json"]) == 0
+
     report: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert len(report["scores"]) == len(report["tests"]) == 6
+
     for row in report["tests"]:
-        left, right = (
-            exact(runs[row["first"]], row["task"]),
-            exact(runs[row["second"]], row["task"]),
-        )
+        left = exact(runs[row["first"]], row["task"])
+        right = exact(runs[row["second"]], row["task"])
         shared = left.keys() & right.keys()
         better = sum(left[each] > right[each] for each in shared)
         worse = sum(left[each] < right[each] for each in shared)
@@ -83,11 +87,14 @@ def test_scores_are_compared_sample_by_sample(
         expected = binomtest(better, better + worse).pvalue if better + worse else 1.0
         assert row["p"] == pytest.approx(expected, abs=1e-4)
         assert row["verdict"] == (f"{row['first']} better" if row["p_holm"] <= 0.05 else "tied")
+
     assert main(["compare", *paths]) == 0
+
     printed = capsys.readouterr().out
     assert "do not have a figure of the same samples" in printed
     assert "model calls failed)" in printed
     assert "paired by sample" in printed
+
     frame = ktdeval.compare(*runs.values(), metrics="exact", common=True)["tests"]
     assert frame["p"].tolist() == [row["p"] for row in report["tests"]]
 
@@ -97,7 +104,9 @@ def test_several_models_are_listed_in_the_papers_table(
 ) -> None:
     capsys.readouterr()
     paths = [str(path) for path in runs.values()]
+
     assert main(["table", *reversed(paths), "--like", "qfinzero-2"]) == 0
+
     lines = capsys.readouterr().out.splitlines()
     assert "QFinZero, Table 2" in lines[0]
     assert lines[1].split() == [
@@ -115,9 +124,12 @@ def test_several_models_are_listed_in_the_papers_table(
     ]
     assert [line.split()[0] for line in lines[2:4]] == ["agent/perfect", "agent/silent"]
     assert lines[2].split()[1:] == ["1.00", "1.00", "1.00", "100.00"] * 2
+
     frame = ktdeval.table(*runs.values(), like="qfinzero-2")
     card = json.loads((runs["agent/silent"] / "cards" / "qfinzero_planning.json").read_text())
+
     assert frame.loc["agent/silent", "planning_overall"] == card["scores"]["overall"]["value"]
+
     figures = frame.loc["agent/silent", ["planning_tm", "planning_pa", "planning_ta"]]
     assert figures.mean() * 100 == pytest.approx(card["scores"]["overall"]["value"])
     assert (
@@ -134,8 +146,10 @@ def test_a_report_draws_scores_by_model_category_and_failure(
         main(["view", "report", *map(str, runs.values()), "--out", str(page), "--plugin", PLUGIN])
         == 0
     )
+
     check_page(page.read_text())
     text = page.read_text()
+
     for words in (
         "6 result cards",
         "overall, points by category",
@@ -151,9 +165,12 @@ def test_a_report_draws_scores_by_model_category_and_failure(
 def test_a_board_ranks_scoring_runs_that_it_executed_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    board, task = tmp_path / "board", "qfinzero_planning"
+    board = tmp_path / "board"
+    task = "qfinzero_planning"
     new = ["--name", "qf", "--title", "Planning", "--tasks", task, "--plugin", PLUGIN]
+
     assert main(["leaderboard", "init", str(board), *new]) == 0
+
     who = [
         "--contact",
         "me@example.org",
@@ -166,6 +183,7 @@ def test_a_board_ranks_scoring_runs_that_it_executed_again(
         "--attempts",
         "1",
     ]
+
     for model in ("silent", "perfect"):
         out = tmp_path / model
         words = [
@@ -186,12 +204,15 @@ def test_a_board_ranks_scoring_runs_that_it_executed_again(
             )
             == 0
         ), capsys.readouterr()
+
     assert main(["leaderboard", "check", str(board), "--plugin", PLUGIN]) == 0
     assert capsys.readouterr().out.count("re-executed   cards/") == 2
     assert main(["leaderboard", "build", str(board), "--out", str(tmp_path / "site")]) == 0
+
     rows = json.loads(
         (tmp_path / "site" / "data" / "division" / "qfinzero-planning" / "all.json").read_text()
     )["rows"]
+
     assert [(row["model"], row["rank"]) for row in rows if row["rank"]] == [
         ("agent/perfect", 1),
         ("agent/silent", 2),

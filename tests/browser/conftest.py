@@ -28,6 +28,7 @@ def plain_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         home / "site",
         workers=1,
     )
+
     return home / "site"
 
 
@@ -39,6 +40,7 @@ def odd_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         home / "board", entrants=12, divisions=2, windows=6, seeds=(0, 1), specials=True, scoring=2
     )
     build_site(board, home / "site", workers=1)
+
     return home / "site"
 
 

@@ -12,7 +12,9 @@ from browser_pages import Reader, axe_violations, needs_browser
 from ktdeval_board.site.build import build_site
 from site_pages import read_data
 
-MOMENTUM, HOLD, REVERSAL = "builtin/momentum", "builtin/hold", "builtin/reversal"
+MOMENTUM = "builtin/momentum"
+HOLD = "builtin/hold"
+REVERSAL = "builtin/reversal"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,9 @@ def forged_site(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     registered(board, REVERSAL)
     run = run_under(board, used, home / "runs" / "run", market)
     own = make_run(home / "runs" / "own", market, model="builtin/low_volatility")
+
     assert submit(board, run, attempts=2).missing == submit(board, own).missing == ()
+
     change_rules(
         board,
         ('  - {model: "builtin/equal_weight", kind: rule}\n', ""),
@@ -35,6 +39,7 @@ def forged_site(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     confirm(board)
     build_site(board, home / "site", workers=1)
+
     return home / "site"
 
 
@@ -44,9 +49,12 @@ def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
 ) -> None:
     tab = session.open("registrations.html")
     counts, listed = tab.locator("table.grid").all_inner_texts()
+
     assert counts.splitlines()[-1].split("\t")[1:] == ["3", "1", "1", "1", "1", "10"]
+
     for words in ("used", "not used", "open", MOMENTUM, HOLD, REVERSAL, "A team", "Another team"):
         assert words in listed
+
     assert tab.locator("nav a[href='registrations.html']").count() == 1
     assert axe_violations(tab) == []
 
@@ -59,11 +67,14 @@ def test_a_card_states_who_chose_its_key(session: Reader, forged_site: Path) -> 
         if row["card"]
     }
     drawn = session.open(f"card.html#card={rows[MOMENTUM]['card']}").inner_text("main")
+
     assert "Mask key drawn on" in drawn
     assert rows[MOMENTUM]["registration"][:8] in drawn
+
     own = session.open(f"card.html#card={rows['builtin/low_volatility']['card']}").inner_text(
         "main"
     )
+
     assert "the submitter's own" in own
     assert "own key: its mask key was not drawn by the board" in own
 

@@ -39,6 +39,7 @@ def forged_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     frames.append((run_frame("deepfund_berkshire", "synthetic_deepfund", 2), play_fund))
     build_site(arena_board(home / "board", frames, models=16), home / "site", workers=1)
+
     return home / "site"
 
 
@@ -71,6 +72,7 @@ def test_ninety_six_lines_are_drawn_in_a_panel_for_each_agent(
 ) -> None:
     tab = session.open("ama.html", width=width, color_scheme=scheme)
     wait_until(tab, DRAWN)
+
     assert len(opacities(tab)) == 96
     assert (
         tab.evaluate(
@@ -87,10 +89,12 @@ def test_ninety_six_lines_are_drawn_in_a_panel_for_each_agent(
     assert not scrolls_sideways(tab)
     assert not axe_violations(tab)
     assert is_in_sight(tab, ".ranking tbody th + td"), "the figure that ranks"
+
     tab.locator("section >> nth=-1").scroll_into_view_if_needed()
     wait_until(tab, "[...document.querySelectorAll('.chart-plot')].at(-1).vega")
     tab.locator("figure.chart >> nth=-1").locator("button", has_text="Table").click()
     shown = cells_of(tab, ".chart-table:not([hidden]) tbody tr")
+
     assert len(shown) == 60
     assert all(sum(map(int, row[1:4])) == 192 for row in shown), (
         "each card and seed has one vote a day"
@@ -112,18 +116,22 @@ def test_the_address_holds_filters_order_fees_and_the_lit_agent(
         if row["agent"] in ("trade", "vote") and row["strategy"] == "flip"
     ]
     wanted.sort(key=lambda row: -row["values"][column])
+
     assert [cells[1] for cells in cells_of(tab, "tbody tr")] == [row["label"] for row in wanted]
     assert len(opacities(tab)) == len(wanted) == 16
     assert sorted(set(opacities(tab))) == [0.15, 0.95]
     assert tab.get_attribute(".agents button[aria-pressed=true]", "data-agent") == "vote"
+
     drawn = tab.evaluate(
         "document.querySelector('.chart-plot').vega.data('source_0').filter(row => row.id).map(row"
         " => row.value)"
     )
     curves = read_data(forged_site, "curves/division-0")["cards"]
+
     assert sorted(drawn) == sorted(
         chain.from_iterable(curves[row["card"]]["live"]["before"][0] for row in wanted)
     )
+
     tab.click("button:has-text('Clear filters')")
     wait_until(tab, "document.querySelectorAll('tbody tr').length === 96")
     tab.select_option("select:has(option[value=together])", "together")
@@ -151,8 +159,10 @@ def test_keys_alone_light_an_agent_a_card_and_sort(session: Reader) -> None:
     )
     tab.keyboard.press("Enter")
     wait_until(tab, "!location.hash.includes('focus')")
+
     for name in ("annualised_return", "volatility"):
         assert tab.inner_text(f"[data-key=ama_{name}]").endswith(" % a year"), name
+
     tab.focus("tbody tr >> nth=5 >> a")
     wait_until(
         tab, f"[...{LINES}].filter(line => line.getAttribute('opacity') === '0.95').length === 1"
@@ -165,6 +175,7 @@ def test_keys_alone_light_an_agent_a_card_and_sort(session: Reader) -> None:
         " location.hash.includes('sort=-ama_gap')",
     )
     gaps = [float(row[-3].replace("−", "-")) for row in cells_of(tab, "tbody tr")]
+
     assert gaps == sorted(gaps, reverse=True)
 
 
@@ -180,6 +191,7 @@ def seen(tab: Any, title: str) -> list[list[str]]:
     figure.locator("button", has_text="Table").click()
     rows = [row.split("\t") for row in figure.locator("tbody").inner_text().split("\n")]
     figure.locator("button", has_text="Table").click()
+
     return rows
 
 
@@ -189,16 +201,20 @@ def test_funds_are_compared_with_the_index_and_agents_side_by_side(
 ) -> None:
     tab = session.open("deepfund.html", width=width, color_scheme=scheme)
     wait_until(tab, DRAWN)
+
     assert len(opacities(tab)) == 96
     assert {row[0] for row in seen(tab, "Beta")} == set(AGENTS)
     assert len(seen(tab, "Alpha")) == 6
+
     weights = seen(tab, "Mean weights by agent")
     assert len(weights) == 6 * 6, "five assets and cash"
+
     signals = seen(tab, "Signals")
     assert [row[0] for row in signals] == [
         f"{team} · {role}"
         for team, role in product(("deepfund", "hedge_fund"), ("macro", "news", "technical"))
     ]
+
     wait_until(
         tab,
         "document.querySelectorAll('.pickers select').length > 4 &&"
@@ -207,8 +223,10 @@ def test_funds_are_compared_with_the_index_and_agents_side_by_side(
     days = tab.evaluate(
         "[...document.querySelector('.pickers:has(.pair)').querySelectorAll('select')][1].options"
     ).values()
+
     for row in signals + seen(tab, "Decisions"):
         assert sum(int(cell.replace(",", "")) for cell in row[1:]) == len(days) * 5 * 2 * 16, row
+
     assert tab.title() != "owned"
     assert not scrolls_sideways(tab)
     assert not axe_violations(tab)
@@ -221,16 +239,20 @@ def test_the_portfolio_of_a_card_is_browsed_by_keys_and_stored_in_the_address(
     tab = session.open(f"deepfund.html#card={card['card']}")
     tab.locator("h2", has_text="Portfolio analysis").scroll_into_view_if_needed()
     wait_until(tab, "document.querySelector('.days-slider')")
+
     assert (
         tab.locator("select:has(option[value='" + card["card"] + "'])").input_value()
         == card["card"]
     )
+
     tab.focus(".days-slider")
     tab.keyboard.press("ArrowLeft")
     wait_until(
         tab, "/day=2025-/.test(location.hash) && document.activeElement.className === 'days-slider'"
     )
     steps = read_data(forged_site, f"decisions/{card['card']}")["episodes"][0]["steps"]
+
     assert f"day={steps[-2]['day']}" in tab.url
+
     href = tab.locator("tbody tr >> nth=0 >> a", has_text="report").get_attribute("href")
     assert href.startswith("model.html#model=")

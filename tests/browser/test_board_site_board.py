@@ -29,7 +29,8 @@ from site_pages import changed_site, read_data
 pytestmark = needs_browser
 
 ALL = "division/blinded-open-research/all"
-BLUE_INK, NIGHT = "rgb(28, 33, 40)", "rgb(21, 25, 31)"
+BLUE_INK = "rgb(28, 33, 40)"
+NIGHT = "rgb(21, 25, 31)"
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,7 @@ def values_of(tab: Any, key: str) -> list[float]:
         row["cells"][column].split("\n")[0].replace("−", "-").replace(",", "")
         for row in rows_of(tab)
     ]
+
     return [float(text) for text in shown if re.fullmatch(r"[+-]?[0-9.]+", text)]
 
 
@@ -78,14 +80,17 @@ def values_of(tab: Any, key: str) -> list[float]:
 def test_the_board_shows_the_rows_of_its_data_in_their_order(tab: Any, forged_site: Path) -> None:
     data = read_data(forged_site, ALL)
     shown = rows_of(tab)
+
     assert [row["card"] for row in shown] == [row["card"] for row in data["rows"]]
     assert [row["cells"][1].split("\n")[0].strip() for row in shown if not row["isBase"]] == [
         str(row["shared_rank"]) if row["rank"] else "–"
         for row in data["rows"]
         if row["baseline"] is None
     ]
+
     for row in data["rows"]:
         assert all(is_shown(tab, why) for why in row["why"])
+
     assert {row["baseline"] for row in data["rows"]} >= {
         "rule",
         "random",
@@ -104,7 +109,9 @@ def test_entrants_of_a_tie_group_are_called_tied_and_share_a_rank(
         " return [row.dataset.card, [cell.innerText, +getComputedStyle(cell).fontWeight]]; }))"
     )
     ranked = [row for row in rows if row["rank"]]
+
     assert {bool(row["tied_with"]) for row in ranked} == {True, False}
+
     for row in ranked:
         text, weight = shown[row["card"]]
         assert int(text.split()[0]) == row["shared_rank"]
@@ -134,6 +141,7 @@ def test_a_header_sorts_best_first_and_then_the_other_way(tab: Any) -> None:
         assert sorted(names_of(tab)) == everyone, (
             "baselines are sorted among the entrants, and none is lost"
         )
+
     assert tab.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
 
 
@@ -166,7 +174,9 @@ def test_filters_leave_matching_entrants_and_every_baseline(tab: Any, forged_sit
     expect(lambda row: "alder/model-1" in row["label"])
     tab.fill(".filters input[type=search]", "no such model")
     tab.wait_for_selector(".empty")
+
     assert [row["card"] for row in rows_of(tab)] == baselines
+
     tab.click("text=Clear filters")
     expect(lambda row: True)
 
@@ -179,20 +189,29 @@ def test_a_link_keeps_the_view_and_back_undoes_it(session: Reader) -> None:
     tick(tab, "Agents", "debate")
     view = names_of(tab)
     link = tab.url
+
     assert "sort=-sharpe" in link
     assert "agent=debate" in link
     assert names_of(session.open(f"index.html#{link.split('#')[1]}")) == view
+
     tab.reload()
     tab.wait_for_selector("tbody tr")
+
     assert names_of(tab) == view
+
     tab.go_back()
     wait_until(tab, f"document.querySelectorAll('tbody tr').length === {len(first)}")
+
     assert names_of(tab) == sorted_names
+
     tab.go_back()
     wait_until(tab, "document.querySelector('th.rank').getAttribute('aria-sort') === 'ascending'")
+
     assert names_of(tab) == first
+
     tab.go_forward()
     wait_until(tab, "document.querySelector('th.rank').getAttribute('aria-sort') === 'none'")
+
     assert names_of(tab) == sorted_names
 
 
@@ -212,6 +231,7 @@ def test_mask_and_window_choose_the_table(tab: Any, forged_site: Path) -> None:
         "document.querySelector('tbody tr[data-card]').dataset.card ==="
         f" '{next(row['card'] for row in wanted if row['card'])}'",
     )
+
     assert [row["card"] for row in rows_of(tab)] == [row["card"] for row in wanted]
     assert tab.input_value("label:has-text('Task') select") == "bright_open_research"
     assert tab.url.endswith("#division=bright-open-research&scope=W2")
@@ -220,11 +240,13 @@ def test_mask_and_window_choose_the_table(tab: Any, forged_site: Path) -> None:
 def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) -> None:
     tick(tab, "Columns", "Sharpe ratio", "Submitter", "Training cut-off")
     heads = tab.locator("thead th").all_inner_texts()
+
     assert [text.split("\n")[0].strip() for text in heads[4:]] == [
         "Sharpe ratio annualised",
         "Submitter",
         "Training cut-off",
     ]
+
     tab.goto(tab.url.split("#")[0] + "#fees=before&intervals=numbers")
     tab.wait_for_selector("[data-key=gross_return]")
     data = read_data(forged_site, ALL)
@@ -234,6 +256,7 @@ def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) 
         for row in data["rows"]
         if row["values"][column] is not None
     ]
+
     assert values_of(tab, "gross_return") == expected
     assert tab.locator("[data-key=total_return]").count() == 0
     assert tab.locator(".between").count() > 0
@@ -244,13 +267,17 @@ def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) 
 def test_ranks_by_selection_are_shown_next_to_ranks_by_return(tab: Any, forged_site: Path) -> None:
     by_card = {row["card"]: row for row in read_data(forged_site, ALL)["rows"]}
     ranked = [row for row in rows_of(tab) if by_card[row["card"]]["alpha_rank"]]
+
     assert len(ranked) > 4
+
     without = []
+
     for entry in by_card.values():
         if entry["ranked"] and not entry["alpha_rank"]:
             without.append(entry["shared_rank"])
 
     assert without, "one without a selection alpha is ranked among them"
+
     for row in ranked:
         entry = by_card[row["card"]]
         above = sum(rank < entry["shared_rank"] for rank in without)
@@ -258,32 +285,44 @@ def test_ranks_by_selection_are_shown_next_to_ranks_by_return(tab: Any, forged_s
         mark = f"{'▲' if gain > 0 else '▼'}{abs(gain)}" if gain else ""
         tied = "tied" if entry["alpha_tied_with"] else ""
         assert re.match(rf"{entry['shared_alpha_rank']}\s*{tied}\s*{mark}", row["cells"][4]), row
+
     tab.click("[data-key=alpha_rank]")
     order = [
         by_card[row["card"]]["alpha_rank"]
         for row in rows_of(tab)
         if row["card"] and by_card[row["card"]]["alpha_rank"]
     ]
+
     assert order == sorted(order)
 
 
 def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(tab: Any) -> None:
     boxes = tab.locator("td.pick input")
     boxes.nth(0).check()
+
     assert is_shown(tab, "Pick another row")
+
     boxes.nth(1).check()
     cards = [row["card"] for row in rows_of(tab) if row["card"]][:2]
+
     assert tab.get_attribute(".tray a.call", "href") == f"compare.html#a={cards[0]}&b={cards[1]}"
+
     tab.click(".tray >> text=Equity")
     tab.wait_for_selector(".equity svg path")
+
     assert tab.locator(".equity [role=img]").get_attribute("aria-label")
+
     tab.select_option(".equity select", "W3")
     tab.wait_for_selector("text=Equity in W3")
     boxes.nth(2).check()
+
     assert tab.locator(".pairs li").count() == 3
+
     for number in range(3, 6):
         boxes.nth(number).check()
+
     assert tab.inner_text(".pairs summary") == "Head-to-head: 10 pairs of the first 5"
+
     tab.click(".tray >> text=Clear")
     assert not tab.is_visible(".tray")
 
@@ -299,19 +338,23 @@ def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: 
     tab = session.open("index.html#columns=sharpe,submitter&sort=-sharpe", folder=folder)
     with tab.expect_download() as download:
         tab.click("text=CSV")
+
     assert download.value.suggested_filename == "forged-blinded-open-research-all.csv"
+
     table = list(
         csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8")))
     )
     data = read_data(folder, ALL)
     column = data["columns"].index("sharpe")
     by_card = {row["card"] or "": row for row in data["rows"]}
+
     assert [row["card"] for row in table] == [row["card"] or "" for row in rows_of(tab)]
     assert all(
         float(row["sharpe"]) == by_card[row["card"]]["values"][column]
         for row in table
         if row["card"] and row["sharpe"]
     )
+
     first = next(row for row in table if row["card"] == data["rows"][0]["card"])
     assert (first["model"], first["submitter"]) == (
         f"'{formula}",
@@ -334,19 +377,23 @@ def test_a_long_table_shows_its_beginning_and_all_baselines(
             for number in range(250)
         ]
         data["rows"] = more + data["rows"]
+
         return data
 
     folder = changed_site(forged_site, forged_site.parent / "long", {ALL: lengthen})
     tab = session.open("index.html", folder=folder)
     entrants = [row for row in rows_of(tab) if not row["isBase"]]
     baselines = [row for row in read_data(folder, ALL)["rows"] if row["baseline"]]
+
     assert len(entrants) == 100
     assert len(rows_of(tab)) == 100 + len(baselines)
     assert is_shown(tab, "baselines are always shown")
+
     tab.click("text=Show 100 more")
     assert tab.evaluate("document.activeElement.textContent") == "more/100", (
         "reading goes on where it ended"
     )
+
     tab.click(".more button")
     assert len(rows_of(tab)) == len(read_data(folder, ALL)["rows"])
 
@@ -356,6 +403,7 @@ def test_a_division_without_cards_shows_how_to_begin(session: Reader, forged_sit
         forged_site, forged_site.parent / "empty", {ALL: lambda data: data | {"rows": []}}
     )
     tab = session.open("index.html", folder=folder)
+
     assert is_shown(tab, "No entrant yet")
 
 
@@ -365,6 +413,7 @@ def test_a_division_without_cards_shows_how_to_begin(session: Reader, forged_sit
 def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+
     tab.keyboard.press("Enter")
     assert tab.evaluate("document.activeElement.id") == "main"
     assert "#main" not in tab.url
@@ -376,6 +425,7 @@ def test_everything_is_reached_by_keyboard(tab: Any) -> None:
                 f"(() => {{ const at = document.activeElement; return Boolean({wanted}); }})()"
             ):
                 return
+
         raise AssertionError(f"not reached: {wanted}")
 
     walk_to("at.textContent.startsWith('Columns')")
@@ -383,9 +433,12 @@ def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     walk_to("at.type === 'checkbox' && at.parentElement.textContent.includes('Turnover')")
     tab.keyboard.press("Space")
     tab.keyboard.press("Escape")
+
     assert tab.evaluate("document.activeElement.textContent").startswith("Columns")
+
     walk_to("at.dataset.key === 'turnover'")
     tab.keyboard.press("Enter")
+
     assert tab.locator("th:has([data-key=turnover])").get_attribute("aria-sort") in (
         "ascending",
         "descending",
@@ -393,10 +446,12 @@ def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     assert tab.evaluate("document.activeElement.dataset.key") == "turnover", (
         "the focus stays on the button"
     )
+
     for _ in range(2):
         walk_to("at.matches('td.pick input') && !at.checked")
         tab.keyboard.press("Space")
         assert tab.evaluate("document.activeElement.checked"), "the focus stays on the box"
+
     walk_to("at.textContent === 'Head-to-head' && at.matches('.tray a')")
 
 
@@ -413,19 +468,26 @@ def test_on_a_phone_the_model_stays_visible_words_stay_whole_and_filters_are_fol
         }
         return found;
     })"""
+
     assert {lines for text, lines in tab.evaluate(lines_of_parts) if " " not in text} == {1}
     assert not tab.is_visible(".filters")
+
     tab.click("text=Filters and columns")
     assert tab.is_visible(".filters")
+
     for menu in tab.locator("details.many summary").all():
         menu.click()
         assert not scrolls_sideways(tab), menu.inner_text()
         tab.keyboard.press("Escape")
+
     region = tab.locator(".scroll").first
     hint = "element => getComputedStyle(element, '::before').content"
+
     assert region.evaluate(hint) == '"more columns →"'
+
     region.evaluate("element => { element.scrollLeft = element.scrollWidth; }")
     tab.wait_for_selector(".scroll:not(.cut)")
+
     assert region.evaluate(hint) == "none", "until the last is in sight"
     assert 0 <= tab.locator("tbody th.model").first.bounding_box()["x"] < 60
 
@@ -433,12 +495,16 @@ def test_on_a_phone_the_model_stays_visible_words_stay_whole_and_filters_are_fol
 def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> None:
     tab = session.open("index.html", color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"
+
     assert tab.evaluate(background) == NIGHT
+
     tab.select_option("#theme select", "light")
     assert tab.evaluate(background) == "rgb(255, 255, 255)"
     assert tab.evaluate("getComputedStyle(document.body).color") == BLUE_INK
+
     tab.click("nav >> text=About")
     tab.wait_for_selector("text=Tiers")
+
     assert tab.evaluate(background) == "rgb(255, 255, 255)", "remembered from page to page"
 
 

@@ -68,9 +68,11 @@ def library_test(site: Path, first: str, second: str, metric: str) -> tuple[Any,
     windows = [window["name"] for window in cards[0]["windows"]]
     seeds = [seed for seed in cards[0]["seeds"] if seed in cards[1]["seeds"]]
     medians = []
+
     for window in windows:
         cells = [(window, seed) for seed in seeds]
         medians.append(np.median([first_values[cell] - second_values[cell] for cell in cells]))
+
     sample = np.array(medians)
     days = {one["window"]: (one["first_day"], one["last_day"]) for one in cards[0]["episodes"]}
     spans = [days[window] for window in windows]
@@ -81,6 +83,7 @@ def library_test(site: Path, first: str, second: str, metric: str) -> tuple[Any,
         else None
     )
     blocks = blocks_of(correlation)
+
     return (
         signed_rank(sample, null=null),
         hodges_lehmann(sample, 0.95, null),
@@ -110,11 +113,13 @@ def test_a_head_to_head_gives_the_figures_of_the_library(
             assert numbers(interval) == pytest.approx(
                 [scale * shift.low, scale * shift.high], abs=slack
             )
+
         verdict = tab.inner_text(".verdict")
         assert ("can't be told apart" in verdict) == (ranks.p > 0.05)
         if ranks.p <= 0.05:
             is_first = (ranks.rank_biserial > 0) != (metric == "max_drawdown")
             assert verdict.startswith("A, " if is_first else "B, ")
+
         paths = [entry_of(forged_site, row["card"])["path"] for row in (first, second)]
         assert f"ktdeval compare {paths[0]} {paths[1]} --metric {metric}" in tab.inner_text(
             ".command"
@@ -124,25 +129,32 @@ def test_a_head_to_head_gives_the_figures_of_the_library(
 def test_the_metric_is_chosen_and_stays_in_the_address(session: Reader, forged_site: Path) -> None:
     first, second = ranked(forged_site)[:2]
     tab = pair_page(session, first, second)
+
     assert "by total return" in tab.inner_text(".verdict").lower()
+
     tab.select_option("label:has-text('Metric') select", "sharpe")
     assert "metric=sharpe" in tab.url
     assert "sharpe" in tab.inner_text(".verdict").lower()
+
     tab.get_by_role("button", name="Swap").click()
     wait_until(
         tab,
         f"document.querySelector('.side h2').textContent.includes({json.dumps(second['label'])})",
     )
+
     assert f"a={second['card']}" in tab.url
     assert "metric=sharpe" in tab.url
 
 
 def test_cards_of_two_divisions_are_refused_in_words(session: Reader, forged_site: Path) -> None:
-    first, second = ranked(forged_site)[0], ranked(forged_site, OTHER)[0]
+    first = ranked(forged_site)[0]
+    second = ranked(forged_site, OTHER)[0]
     tab = pair_page(session, first, second)
     text = tab.inner_text("[role=alert]")
+
     assert f"A is of the division {DIVISION}, B of {OTHER}" in text
     assert tab.locator(".verdict").count() == 0
+
     same = session.open(link("compare.html", a=first["card"], b=first["card"]))
     assert "Both are the same card" in same.inner_text("[role=alert]")
 
@@ -201,13 +213,16 @@ def test_decisions_are_shown_side_by_side_where_they_differ(
     tab = pair_page(session, first, second)
     draw_all(tab)
     tab.wait_for_selector("text=The orders differ on")
+
     assert f"The orders differ on {len(differing)} of {len(steps[0])} days" in tab.inner_text(
         "main"
     )
+
     fold = tab.locator("details", has_text=differing[0]).first
     fold.locator("summary").click()
     fold.locator("h4").first.wait_for()
     own = next(step for step in steps[0] if step["day"] == differing[0])
+
     for order in own["orders"]:
         assert order["code"] in fold.inner_text()
 
@@ -220,12 +235,16 @@ def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(
     ][:3]
     tab = session.open("compare.html")
     tab.wait_for_selector(".verdict")
+
     assert f"a={first['card']}&b={second['card']}" in tab.url
+
     tab.select_option("label:has-text('First (A)') select", "")
     tab.wait_for_selector("text=Choose the other card")
     tab.select_option("label:has-text('First (A)') select", third["card"])
     tab.wait_for_selector(".verdict")
+
     assert f"a={third['card']}" in tab.url
+
     tab.select_option("label:has-text('Division') select", OTHER)
     best = [
         row["card"]
@@ -245,26 +264,36 @@ def test_a_card_page_shows_every_figure_and_where_it_is_from(
 ) -> None:
     row = ranked(forged_site)[0]
     entry = entry_of(forged_site, row["card"])
-    card, metrics = entry["card"], read_data(forged_site, "board")["metrics"]
+    card = entry["card"]
+    metrics = read_data(forged_site, "board")["metrics"]
     tab = session.open(link("card.html", card=row["card"]))
     shown = {}
+
     for caption in ("Headline figures", "Further figures"):
         shown |= {cells[0]: cells for cells in table_rows(tab, caption)}
+
     assert len(shown) == len(card["metrics"])
+
     for name, metric in card["metrics"].items():
         cells = shown[metrics[name]["title"] if name in metrics else name.replace("_", " ")]
         assert metric["formula"] in cells[5]
         assert metric["source"] in cells[5]
         if metric["unit"] == "fraction" and metric["value"] is not None:
             assert numbers(cells[1]) == [pytest.approx(100 * metric["value"], abs=0.0051)]
+
     assert len(table_rows(tab, "Episodes")) == len(card["episodes"])
+
     tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     wait_until(tab, "document.querySelector('pre.raw').textContent.length > 0")
+
     assert json.loads(tab.evaluate("document.querySelector('pre.raw').textContent")) == card
+
     text = tab.inner_text("main")
+
     for path, digest in card["artefacts"].items():
         assert path in text
         assert digest in text
+
     for fact in (
         entry["submission"]["submitter"]["name"],
         entry["verdict"]["checked_on"],
@@ -272,7 +301,9 @@ def test_a_card_page_shows_every_figure_and_where_it_is_from(
         card["snapshot"]["id"],
     ):
         assert fact in text
+
     assert f"ktdeval leaderboard check . --card {row['card']}" in text
+
     href = tab.get_attribute("main a[href^='cards/']", "href")
     assert sha256_hex((forged_site / href).read_text()) == row["card"]
 
@@ -302,6 +333,7 @@ def test_a_card_with_a_cutoff_states_the_days_on_each_side(
         folder=changed_site(forged_site, tmp_path / "site", {file: known}),
     )
     shown = tab.inner_text("main")
+
     assert f"{first['name']}: 2 before, 1 across, {first['days'] - 3} after" in shown
     assert "(2024-06)" in shown
     assert "in the model's training time" in tab.get_attribute(
@@ -318,12 +350,15 @@ def test_a_card_without_a_rank_gives_the_reason_and_shows_its_errata(
     board = read_data(forged_site, "board")
     erratum = board["errata"][0]
     tab = session.open(link("card.html", card=erratum["card"]))
+
     assert erratum["what"] in tab.inner_text(".errata")
+
     cards = itertools.chain.from_iterable(model["cards"] for model in board["models"])
     unranked = next(
         card for card in cards if entry_of(forged_site, card)["why"] and card != erratum["card"]
     )
     tab = session.open(link("card.html", card=unranked))
+
     for reason in entry_of(forged_site, unranked)["why"]:
         assert reason in tab.inner_text(".trouble")
 
@@ -339,13 +374,17 @@ def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(
     card = entry_of(forged_site, first["card"])["card"]
     tab = session.open(link("card.html", card=first["card"]))
     shown = []
+
     for caption in ("Headline figures", "Further figures"):
         if caption in tab.inner_text("main"):
             shown += table_rows(tab, caption)
+
     assert len(shown) == len(card["scores"])
+
     page = session.open(link("model.html", model=card["model"]["name"], card=first["card"]))
     assert page.locator(".report").count() == 1
     assert "Equity" not in page.inner_text("main")
+
     pair = pair_page(session, first, second)
     assert "no paired test over windows" in pair.inner_text("main")
 
@@ -364,6 +403,7 @@ def test_a_name_that_is_wider_than_the_screen_is_cut_in_its_choice(
         }
 
     site = changed_site(forged_site, tmp_path / "site", {"cards-index": with_long_labels})
+
     assert not scrolls_sideways(session.open("compare.html", folder=site, width=1280))
 
 
@@ -385,20 +425,28 @@ def test_pages_fit_the_screen_are_in_order_and_axe_finds_nothing(
 ) -> None:
     tab = session.open(pages_of(forged_site)[index], width=width, color_scheme=scheme)
     draw_all(tab)
+
     assert not scrolls_sideways(tab)
+
     too_wide = """[...document.querySelectorAll('main *')].filter(part => part.checkVisibility() &&
         !part.closest('.scroll, pre, .unseen, svg') &&
         part.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(part => part.outerHTML.slice(0, 99))"""
+
     assert tab.evaluate(too_wide) == []
+
     levels = tab.evaluate(
         "[...document.querySelectorAll('main :is(h1,h2,h3,h4)')].filter(one =>"
         " one.offsetParent).map(one => +one.tagName[1])"
     )
+
     assert levels[0] == 1
     assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels)), levels
+
     nameless = """[...document.querySelectorAll('main :is(button, a[href], input, select)')].filter(part =>
         !part.textContent.trim() && !part.getAttribute('aria-label') && !part.closest('label')).map(part => part.outerHTML)"""
+
     assert tab.evaluate(nameless) == []
+
     tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     assert not scrolls_sideways(tab)
     assert tab.evaluate(too_wide) == []
@@ -414,14 +462,19 @@ def test_keys_alone_reach_everything(session: Reader, forged_site: Path) -> None
             tab.keyboard.press("Tab")
             if tab.evaluate("selector => document.activeElement.matches(selector)", selector):
                 return
+
         raise AssertionError(f"never reached by Tab: {selector}")
 
     reach("nav.jump button")
     tab.keyboard.press("Enter")
+
     assert tab.evaluate("document.activeElement.id") == "part-windows"
+
     reach("button[aria-label^='Table of the figures: Total return by window']")
     tab.keyboard.press("Space")
+
     assert tab.locator(".chart-table:visible table").count() == 1
+
     reach("#content label select")
     tab.keyboard.press("ArrowDown")
     wait_until(tab, "location.hash.includes('window=W2')")
@@ -447,6 +500,7 @@ def test_hostile_words_are_shown_as_words(
         steps = itertools.chain.from_iterable(episode["steps"] for episode in value["episodes"])
         for step in steps:
             step["holdings"].append(["signal.data(1)['x']", 0.2])
+
         return with_markup(value)
 
     changes = {f"card/{first['card']}": spoil_card, f"decisions/{first['card']}": spoil_decisions}
@@ -471,6 +525,7 @@ def test_pages_print_on_white_with_every_chart(session: Reader, forged_site: Pat
     tab.get_by_role("button", name="Print this page").click()
     wait_until(tab, "window.printed > 8")
     tab.emulate_media(media="print")
+
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert tab.locator(".jump").is_hidden()
     assert tab.locator(".report").is_visible()

@@ -65,6 +65,7 @@ def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline()
         assert 'href="data/board.json"' in page, (
             "readers without scripts are told where the data are"
         )
+
     assert {"default-src 'none'", "script-src 'self'", "connect-src 'none'"} <= set(
         CONTENT_SECURITY_POLICY.split("; ")
     )
@@ -141,6 +142,7 @@ def test_axe_finds_nothing_on_the_page_of_a_site_that_cant_be_built(
 def test_pages_work_from_a_folder_without_a_server(session: Reader, page: str) -> None:
     tab = session.open(page, as_file=True)
     assert tab.locator("table.grid tbody tr").count() > 0
+
     if page == "index.html":
         tab.click("[data-key=sharpe]")
         assert "sort=-sharpe" in tab.url
@@ -152,10 +154,13 @@ def test_a_task_page_shows_the_question_the_entrants_and_the_command(
 ) -> None:
     tab = session.open("task.html#division=bright-open-research")
     command = tab.inner_text(".command >> nth=0")
+
     assert "--tasks bright_open_research" in command
     assert "--windows W1,W2,W3" in command
+
     best = read_data(forged_site, "division/bright-open-research/all")["rows"]
     first = next(row for row in best if row["rank"] == 1)
+
     for text in ("2024-04-01", "Data card", "monotone bear", first["label"]):
         assert is_shown(tab, text)
 
@@ -170,6 +175,7 @@ def test_a_market_page_shows_regimes_and_entrants_next_to_the_benchmark(
         row = tab.locator("section:has-text('Regimes') tbody tr").nth(index)
         assert window["regime"] in row.inner_text()
         assert f"{abs(window['total_return']) * 100:.2f}" in row.inner_text()
+
     tab.wait_for_selector("text=Return by window")
     for number, window in enumerate(("W1", "W2", "W3")):
         table = read_data(forged_site, f"division/blinded-open-research/{window}")
@@ -185,6 +191,7 @@ def test_a_market_page_shows_regimes_and_entrants_next_to_the_benchmark(
         ahead = sum(value > benchmark for value in ranked) / len(ranked)
         row = tab.locator("section:has-text('Entrants beside the market') tbody tr").nth(number)
         assert f"{ahead * 100:.0f}\u202f% of {len(ranked)}" in row.inner_text()
+
     tab.wait_for_selector("[role=img] svg path")
 
 
@@ -192,12 +199,17 @@ def test_a_market_page_shows_regimes_and_entrants_next_to_the_benchmark(
 def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_site: Path) -> None:
     tab = session.open("history.html")
     history = read_data(forged_site, "history")
+
     assert is_shown(tab, f"{len(history['events'])} events")
+
     for erratum in read_data(forged_site, "board")["errata"]:
         assert is_shown(tab, erratum["what"])
+
     tick(tab, "Events", "erratum")
     wait_until(tab, "location.hash === '#kind=erratum'")
+
     assert is_shown(tab, f"{sum(event['kind'] == 'erratum' for event in history['events'])} events")
+
     tab.wait_for_selector("text=Best total return over time")
 
 
@@ -217,8 +229,10 @@ def test_markup_in_any_text_is_shown_and_never_run(
             folder,
             dict.fromkeys(["board", "history", "market/main", "cards-index", *scopes], with_markup),
         )
+
     tab = session.open(page, folder=folder)
     tab.wait_for_timeout(200)
+
     assert is_shown(tab, "<img src=x onerror=")
     assert tab.locator("#content img, #content script, #content iframe").count() == 0
     assert tab.title() != "owned"
@@ -236,7 +250,9 @@ def test_the_policy_stops_code_that_is_not_the_sites_own(chromium: Any, forged_s
         " document.body.append(far);"
     )
     tab.wait_for_timeout(200)
+
     assert tab.title() != "owned"
+
     session.close()
     assert sum("Content Security Policy" in trouble for trouble in session.troubles) >= 2
     assert "failed: https://example.org/x.js" in session.troubles
@@ -284,18 +300,23 @@ def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_n
         tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit])
         for value, unit, _ in FIGURES
     ]
+
     assert texts == [shown for _, _, shown in FIGURES]
     assert tab.evaluate("kt.format.percent(0.015, 1, true)") == "+1.5\u202f%"
+
     signed = "units => units.filter((unit) => kt.format.hasSign(unit))"
     assert tab.evaluate(signed, [*SIGNED, *UNSIGNED]) == [*SIGNED]
+
     for value in ("javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "vbscript:x"):
         assert (
             tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None
         )
+
     assert (
         tab.evaluate("kt.el('a', {href: 'https://example.org/a?b'}).getAttribute('href')")
         == "https://example.org/a?b"
     )
+
     for name in (
         "",
         "openai/gpt-4.1",
@@ -316,7 +337,9 @@ def test_a_page_without_its_data_reports_it(
     (folder / "data" / "history.js").unlink()
     session = Reader(chromium, folder)
     tab = session.open("history.html")
+
     assert "data/history.js can't be read" in tab.inner_text("[role=alert]")
+
     session.close()
 
 
@@ -334,6 +357,7 @@ def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(
         "about.html": "thead th",
         "model.html#model=right/adder&division=sums": ".report, th, h2",
     }
+
     with watching(chromium, tmp_path / "site") as session:
         for page, parts in pages.items():
             shown = session.open(page).locator(parts or "main").all_inner_texts()
@@ -345,6 +369,7 @@ def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(
                     re.IGNORECASE,
                 )
                 assert not matches, (page, words)
+
         # with a division of another task, whose mask hides something
         data = tmp_path / "site" / "data" / "board.js"
         masked = '"divisions":[{"id":"masked","task":"other","mask":"blinded","scopes":["all"],"windows":[]},{'
@@ -404,6 +429,7 @@ def test_a_window_is_one_pair_for_any_number_of_seeds(blank: Any) -> None:
     differences = blank.evaluate(
         "([first, second]) => kt.stats.windowDifferences(first, second, 'sharpe')", [first, second]
     )
+
     assert [(row["window"], row["value"], len(row["pairs"])) for row in differences["rows"]] == [
         ("W1", 1.5, 2),
         ("W2", 1.0, 3),
@@ -418,7 +444,9 @@ def test_libraries_of_others_are_what_their_packages_hold() -> None:
     vendor = VENDOR
     versions = json.loads((vendor / "versions.json").read_text())
     listed = {entry["file"]: entry for entry in versions["files"]}
+
     assert set(listed) == {path.name for path in vendor.glob("*.js")}
+
     for name, entry in listed.items():
         content = (vendor / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == entry["sha256"], name
@@ -438,10 +466,13 @@ def test_the_one_change_to_a_library_can_be_undone() -> None:
     names = "ascending, isString, DisallowedObjectProperties"
     opening = f"(function (vega) {{ const {{ {names} }} = vega;\n"
     closing = "vega.expressionInterpreter = expression; })(globalThis.vega);\n"
+
     assert (text.count(opening), text.count(closing)) == (1, 1)
+
     original = text.replace(opening, f"import {{ {names} }} from 'vega-util';\n").replace(
         closing, "export { expression as expressionInterpreter };\n"
     )
+
     assert hashlib.sha256(original.encode()).hexdigest() == entry["sha256_in_package"]
 
 

@@ -56,6 +56,7 @@ def test_a_day_without_a_value_is_a_dash_among_the_figures(
         text.replace("\u00a0", " ").replace("\u202f", " ")
         for text in table_of_figures(tab, chart, values)
     ]
+
     assert found == figures
 
 
@@ -68,6 +69,7 @@ def test_a_line_has_a_gap_where_a_value_is_null_and_its_ends_are_those_that_are_
           kt.drawing.roomy([[1, null, 3]], {share: 0}),
         ]"""
     )
+
     assert path == "M0.0 1.0L10.0 2.0M30.0 4.0m-2 0h4"
     assert ends == [1, 3]
 
@@ -81,6 +83,7 @@ def test_values_of_an_axis_are_round_and_zero_has_a_line_of_its_own(tab: Any) ->
           return marks.map(([line, text]) => [line.getAttribute("class"), text.textContent]);
         }"""
     )
+
     assert marks == [
         ["grid-line", "-5 %"],
         ["zero", "0 %"],
@@ -102,6 +105,7 @@ def test_an_interval_without_an_end_reaches_the_edge_and_one_without_a_mean_is_n
           ];
         }"""
     )
+
     assert reach == ["0", "117"]
     assert nothing is None
 
@@ -111,6 +115,7 @@ def test_a_bar_that_is_null_is_not_drawn(tab: Any) -> None:
         """() => [...kt.drawing.bars([2, null, 4], {width: 30, height: 20, label: "costs"})
           .querySelectorAll("rect")].map((bar) => bar.getAttribute("height"))"""
     )
+
     assert heights == ["10.0", "20.0"]
 
 
@@ -130,4 +135,5 @@ def test_intervals_are_drawn_for_rows_that_have_one(tab: Any, scheme: str) -> No
         }""",
         rows,
     )
+
     assert cells == [4, 4]

@@ -38,8 +38,10 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         TOOLS[request.param], cwd=folder, capture_output=True, text=True, check=False
     )
     said = built.stdout + built.stderr
+
     assert built.returncode == 0, said[-3000:]
     assert "warning" not in said.lower(), said[-3000:]
+
     return folder / "site"
 
 
@@ -67,6 +69,7 @@ def test_pages_can_be_read_by_everybody(
     # The themes ask for fonts and colours of code from elsewhere; pages must do without.
     tab.route("**/*", lambda route: route.continue_() if is_local(route) else route.abort())
     problems = []
+
     for name in READ:
         tab.goto((site / f"{name}.html").as_uri())
         tab.wait_for_function("document.readyState === 'complete'")
@@ -76,8 +79,11 @@ def test_pages_can_be_read_by_everybody(
         )
         if wider > 1:
             problems.append(f"{name}: {wider} pixels wider than the screen")
+
         problems += [f"{name}: {found}" for found in axe_violations(tab)]
+
     context.close()
+
     assert problems == []
 
 

@@ -21,6 +21,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
     site = home / "site"
     site.mkdir()
     write_bundle(bundle_page(home / "grid"), site)
+
     return Path(site / "index.html").as_uri()
 
 
@@ -31,6 +32,7 @@ def test_the_index_fits_the_screen_and_has_no_violation(
 ) -> None:
     tab = session.open(index, ready=_LOADED, width=width, color_scheme=scheme)
     assert not scrolls_sideways(tab)
+
     tab.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     assert axe_violations(tab) == []
     assert not scrolls_sideways(tab)

@@ -49,6 +49,7 @@ def big() -> LivePage:
     page = generated_page()
     first = msgspec.structs.replace(page.entries[0], model=MARKUP)
     gap = msgspec.structs.replace(page.gaps[0], detail=MARKUP)
+
     return msgspec.structs.replace(
         page, entries=(first, *page.entries[1:]), gaps=(gap, *page.gaps[1:])
     )
@@ -68,17 +69,20 @@ def rehearsal() -> LivePage:
     *others, coins = page.markets
     entries = [_without_index(entry) for entry in page.entries]
     markets = (*others, msgspec.structs.replace(coins, index=None))
+
     return msgspec.structs.replace(page, markets=markets, entries=tuple(entries))
 
 
 def _without_index(entry: PageEntry) -> PageEntry:
     if entry.market != "coins":
         return entry
+
     nothing = msgspec.structs.replace(
         entry.over_index, sessions=(), mean=(), low=(), high=(), asymptotic_low=(),
         asymptotic_high=(),
     )  # fmt: skip
     equity = msgspec.structs.replace(entry.equity, index=(None,) * len(entry.equity.held))
+
     return msgspec.structs.replace(entry, over_index=nothing, equity=equity)
 
 
@@ -107,6 +111,7 @@ def table_cells(tab: Any, caption: str) -> list[dict[str, str]]:
         caption,
     )
     heads = [head.split("\n")[0].split(" ")[0] for head in rows[0]]
+
     return [dict(zip(heads, row, strict=True)) for row in rows[1:]]
 
 
@@ -120,6 +125,7 @@ def signed(value: float) -> str:
     text = f"{abs(value):.1f}"
     if float(text) == 0:
         return text
+
     return f"{'+' if value > 0 else '−'}{text}"
 
 
@@ -138,6 +144,7 @@ def test_large_page_fits_its_screen_and_can_be_read_by_all(
     assert len(texts(tab, ".strip-plot svg")) == len(big.entries) == 20
     assert len(texts(tab, PANELS)) == 40
     assert is_shown(tab, MARKUP)
+
     paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(21, 25, 31)" if scheme == "dark" else "rgb(255, 255, 255)")
 
@@ -162,7 +169,9 @@ def test_no_label_of_a_plot_is_cut_or_lies_on_another(
     tab = open_page(session, request.getfixturevalue(kind), width=width)
     plots = tab.locator(f"{PANELS}, .wide-plot svg")
     found = plots.evaluate_all(f"plots => plots.map({_OVERLAPS})")
+
     assert len(found) > 10
+
     for outside, overlapping, lines in found:
         assert (outside, overlapping) == (0, 0)
         assert lines > 1
@@ -178,6 +187,7 @@ def test_text_of_the_page_is_not_wider_than_its_place(
         " .skip') && part.getBoundingClientRect().right >"
         " document.documentElement.clientWidth + 1).map(part => part.outerHTML.slice(0, 120))"
     )
+
     assert too_wide == []
 
 
@@ -188,10 +198,13 @@ def test_table_has_the_figures_of_the_data(session: Reader, big: LivePage, big_f
     tab = open_page(session, big_file)
     rows = table_cells(tab, "Entrants of us")
     by_name: Mapping[str, PageEntry] = {entry.entrant: entry for entry in big.entries}
+
     assert len(rows) == 20
+
     ranks = [row["rank"] for row in rows]
     assert ranks[:-1] == [str(rank) for rank in range(1, 20)]
     assert ranks[-1].startswith("–")
+
     for row in rows:
         entry = by_name[row["entrant"].split("\n")[0]]
         results = entry.results
@@ -228,14 +241,18 @@ def test_each_gap_is_named_with_its_cause(session: Reader, big: LivePage, big_fi
     tab = open_page(session, big_file)
     tab.locator("summary", has_text="Days without a decision").click()
     rows = table_cells(tab, "Days without a decision")
+
     assert len(rows) == min(200, len(big.gaps))
+
     gap = big.gaps[0]
     assert (rows[0]["day"], rows[0]["entrant"], rows[0]["detail"]) == (gap.day, gap.entrant, MARKUP)
+
     label = tab.evaluate(
         "document.querySelector('.strip-plot svg[aria-label^=\"agent-05\"]').getAttribute('aria-label')"
     )
     (entry,) = [entry for entry in big.entries if entry.entrant == "agent-05"]
     counted = entry.states[entry.uncounted :]
+
     assert f"{counted.count('missed')} missed" in label
     assert f"{counted.count('sealed')} sealed" in label
     assert f"{entry.uncounted} not counted" in label
@@ -247,7 +264,9 @@ def test_differences_are_those_of_the_chosen_entrant(
     tab = open_page(session, big_file)
     chosen_in(tab, "Entrant").select_option("agent-09")
     rows = {row["minus"]: row for row in table_cells(tab, "agent-09 minus each other entrant")}
+
     assert len(rows) == 19
+
     for pair in big.pairs:
         mean = pair.excess.symmetric.mean or 0.0
         if pair.entrant == "agent-09":
@@ -266,11 +285,13 @@ def test_entrants_are_sorted_found_and_highlighted_by_keyboard(
     tab.locator("button[data-key=entrant]").focus()
     press(tab, "Enter")
     names = [row["entrant"].split("\n")[0] for row in table_cells(tab, "Entrants of us")]
+
     assert names == sorted(names)
 
     tab.get_by_label("Highlight agent-11").focus()
     press(tab, "Space")
     wait_until(tab, "document.querySelectorAll('.wide-plot path.c1').length === 1")
+
     assert tab.evaluate("document.querySelectorAll('.wide-plot path.grey').length") == 19
     assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "Highlight agent-11"
     assert "agent-11" in tab.inner_text(".readout")
@@ -278,10 +299,14 @@ def test_entrants_are_sorted_found_and_highlighted_by_keyboard(
     tab.get_by_label("Find entrants").focus()
     tab.keyboard.type("model-3")
     wait_until(tab, "document.querySelectorAll('.strips li').length === 3")
+
     assert is_shown(tab, "3 of 20 entrants")
+
     tab.get_by_label("Find entrants").fill("nobody")
     wait_until(tab, "document.querySelectorAll('.strips li').length === 0")
+
     assert is_shown(tab, "No entrant has these letters")
+
     tab.get_by_label("Find entrants").fill("")
     wait_until(tab, "document.querySelectorAll('.strips li').length === 20")
 
@@ -297,10 +322,13 @@ def test_day_is_read_off_by_keyboard(session: Reader, big: LivePage, big_file: P
     press(tab, "Home", "ArrowRight", "ArrowRight")
     best = min(big.entries, key=lambda entry: entry.rank or 99)
     day = market.days[5 + 3]
+
     assert tab.inner_text(".readout strong") == day
+
     (index,) = [text for text in texts(tab, ".readout .key-item") if text.startswith("SYNUS")]
     oldest = max(big.entries, key=lambda entry: len(entry.equity.held)).equity
     value = oldest.index[market.days.index(day) - oldest.first]
+
     assert index == f"SYNUS {signed(100 * (value or 0.0))}\u202f%"
     assert best.entrant in tab.inner_text(".readout")
 
@@ -310,9 +338,11 @@ def test_market_without_an_index_is_compared_with_buy_and_hold(
 ) -> None:
     tab = open_page(session, rehearsal_file)
     chosen_in(tab, "Market").select_option("coins")
+
     assert len(table_cells(tab, "Entrants of coins")) == 6
     assert texts(tab, "button[data-key=excess]") == []
     assert chosen_in(tab, "Over").locator("option").all_inner_texts() == ["Buy & Hold"]
+
     chosen_in(tab, "Market").select_option("us")
     assert chosen_in(tab, "Over").locator("option").count() == 2
 
@@ -327,6 +357,7 @@ def test_rehearsal_is_marked_in_title_bar_and_heading(
     tab = open_page(session, rehearsal_file, width=width, color_scheme=scheme)
     assert tab.title().startswith("REHEARSAL · generated")
     assert tab.inner_text("h1").startswith("REHEARSAL")
+
     bar = tab.locator(".rehearsal-bar").bounding_box()
     assert bar["y"] == 0
     assert bar["width"] >= width - 1
@@ -341,6 +372,7 @@ def test_page_names_the_authority_of_its_stamps_and_does_not_vouch_for_it(
 ) -> None:
     tab = open_page(session, big_file)
     authority = big.chain.authority
+
     assert authority is not None
     assert is_shown(tab, f"{authority.subject}, SHA-256 {authority.sha256}")
     assert is_shown(tab, "ktdeval live verify TEST --trust ROOT.pem")
@@ -351,15 +383,19 @@ def test_times_are_utc_with_the_readers_own(session: Reader, big_file: Path) -> 
     tab = open_page(session, big_file, timezone_id="Asia/Shanghai")
     assert tab.inner_text(".lead") == "As of 2027-12-20 08:00 UTC (16:00 your time)"
     assert is_shown(tab, "2099-12-20 21:15 UTC (2099-12-21 05:15 your time), data of us")
+
     tab = open_page(session, big_file, timezone_id="UTC")
     assert tab.inner_text(".lead") == "As of 2027-12-20 08:00 UTC"
 
 
 def test_page_that_is_not_renewed_says_so(session: Reader, home: Path, big: LivePage) -> None:
     assert big.next_due is not None
+
     due = msgspec.structs.replace(big.next_due, at="2020-01-02T21:15:00Z")
     old = write_page(msgspec.structs.replace(big, next_due=due), home / "old")
+
     assert open_page(session, old).locator("#overdue").count() == 1
+
     fresh = write_page(big, home / "fresh")
     assert open_page(session, fresh).locator("#overdue").count() == 0
 
@@ -382,5 +418,6 @@ def test_test_that_has_just_begun_has_a_page(session: Reader, home: Path, big: L
 
     file = write_page(msgspec.structs.replace(page, entries=tuple(entries)), home / "begun")
     tab = open_page(session, file)
+
     assert tab.inner_text("#content").count("No day is settled and counted yet.") == 2
     assert axe_violations(tab) == []

@@ -62,6 +62,7 @@ def opened(
     )
     yield tab
     context.close()
+
     assert troubles == []
 
 
@@ -75,7 +76,9 @@ def focused(tab: Any, key: str, selector: str) -> None:
     for _ in range(40):
         if tab.evaluate(f"document.activeElement.matches({json.dumps(selector)})"):
             return
+
         press(tab, key)
+
     pytest.fail(f"{selector} is not reached by {key}")
 
 
@@ -153,6 +156,7 @@ def _resume_in(tab: Any, server: PlaygroundServer, address: str) -> None:
     tab.focus("text=Resume")
     press(tab, "Enter")
     wait_until(tab, IS_READY)
+
     assert is_shown(tab, QUESTION)
     assert is_shown(tab, ANSWER)  # as text
     assert tab.title() == "Playground"
@@ -174,7 +178,9 @@ def _end_while_it_answers(server: PlaygroundServer, stub: ChatStub, chat: str) -
     stub.streams = False
     stub.hold(at=4)
     server.json(f"/playground/chats/{chat}/turns", {"instruction": "And the day before?"})
+
     assert stub.held.wait(60)
+
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(server.events, chat)
         server.process.terminate()
@@ -185,6 +191,7 @@ def _end_while_it_answers(server: PlaygroundServer, stub: ChatStub, chat: str) -
         events = coming.result()
 
     notes = [event["message"] for event in events if event["kind"] == "note"]
+
     assert "refused: Unknown parameter" in notes[0]
     assert events[-1]["message"] == "stopped; resume it to go on"
     assert server.process.wait(60) == -signal.SIGTERM
@@ -193,6 +200,7 @@ def _end_while_it_answers(server: PlaygroundServer, stub: ChatStub, chat: str) -
 def _check_as_the_command_line(terminal: Terminal, folder: Path, other: Path) -> None:
     """Run the same turns by the command line in another folder: the same records and cards."""
     cards = {path.name: json.loads(path.read_text()) for path in folder.glob("run/cards/*.json")}
+
     assert len(cards) == 3
 
     shutil.copytree(folder, other, ignore=shutil.ignore_patterns("run"))
@@ -200,15 +208,18 @@ def _check_as_the_command_line(terminal: Terminal, folder: Path, other: Path) ->
     options["out"] = str(other / "run")
     (other / "run.yaml").write_text(yaml.safe_dump(options))
     terminal.out("run", "--config", other / "run.yaml")
+
     assert records(other / "run") == records(folder / "run")
 
     terminal.out("score", folder / "run")
     assert "verified" in terminal.out("card", "verify", folder / "run")
+
     for name, before in cards.items():
         scored = json.loads((folder / "run" / "cards" / name).read_text())
         by_command = json.loads((other / "run" / "cards" / name).read_text())
         for card in (before, scored, by_command):
             del card["provenance"]
+
         assert before == scored == by_command
         assert before["rankable"]["reasons"] == [ChatTask.traits.never_ranked]
 
@@ -252,6 +263,7 @@ def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_
 
     tasks = tmp_path / "ktdeval-chats" / "samples" / "my_planning.yaml"
     words = ("--model", "builtin/trivial", "--tasks", tasks, "--quiet")
+
     assert "my_planning" in command(tmp_path, "run", *words)
 
 
@@ -273,6 +285,7 @@ def test_pages_of_a_server_with_a_token_ask_for_it_and_keep_it_to_themselves(
         wait_until(tab, "document.body.innerText.includes('initialize')")
         with tab.expect_download() as exported:
             tab.click("button:has-text('Export as ICS')")
+
         assert exported.value.suggested_filename == "economic-calendar.ics"
 
         assert TOKEN not in tab.url

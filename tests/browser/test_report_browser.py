@@ -44,13 +44,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("desk")
     store_market(home / "market")
     words = ("--model", "builtin/random", "--tasks", ",".join(TASKS), "--data", "market")
+
     for command in (
         ("run", *words, "--windows", "2024-03-01:2024-03-29", "--out", "run", "--quiet"),
         ("view", "report", "run"),
     ):
         done = ktdeval(*command, cwd=home)
         assert done.code == 0, done
+
     check_page((home / "report.html").read_text())
+
     return home / "report.html"
 
 
@@ -71,9 +74,11 @@ def test_the_page_fits_the_screen_and_follows_its_scheme(
         page.as_uri(), ready="document.readyState === 'complete'", width=width, color_scheme=scheme
     )
     look = tab.evaluate(LOOK)
+
     if width == 390 and dark:
         tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
         assert axe_violations(tab) == []
+
     assert look["requests"] == 0
     assert width < 1280 or look["height"] <= (len(TASKS) + 2) * 800, (
         "a screen a card, after what is said of all"

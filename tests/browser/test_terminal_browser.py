@@ -125,6 +125,7 @@ def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(sessio
         assert page.text("#time .clock") == "Fri 2025-01-17 16:00 EST"
         for command in ("#ticket-send", "#cancel-all", "#flatten"):
             assert page.tab.is_disabled(command)  # of a session that has ended
+
         assert page.tab.evaluate("document.querySelector('main img')") is None
 
 
@@ -133,6 +134,7 @@ def _flatten(page: TerminalPage) -> None:
     for name in ("orders", "history", "trades", "log"):
         press(page.tab, "ArrowRight")
         assert page.tab.evaluate("document.activeElement.id") == f"tab-{name}"
+
     page.reach("#flatten")
     press(page.tab, "Enter")
     page.act("#flatten-yes")
@@ -169,6 +171,7 @@ def check_a_random_session(page: TerminalPage, served: Served, seed: int) -> Non
         )
     ]
     commands = []
+
     for _ in range(COMMANDS):
         if not client.is_running:
             break
@@ -198,7 +201,9 @@ def check_averages(page: TerminalPage, served: Served) -> None:
     bars = served.get(f"/stock/daily?{query}", workspace).body["bars"]
     page.click("#chart button:has-text('Table')")
     drawn = page.rows_of("#chart .chart-table")
+
     assert [row[0] for row in reversed(drawn)] == [bar["date"] for bar in bars]
+
     for row, bar in zip(reversed(drawn), bars, strict=True):
         prices = [float(text) for text in row[1:5]]
         assert prices == [bar[name] for name in ("open", "high", "low", "close")]
@@ -206,7 +211,9 @@ def check_averages(page: TerminalPage, served: Served) -> None:
             assert row[6] == UNKNOWN
         else:
             assert float(row[6]) == pytest.approx(bar["ma_20"], abs=5e-5)
+
         assert row[7] == UNKNOWN  # of 34 bars
+
     page.close_all()
 
 
@@ -214,25 +221,32 @@ def check_late_chain(page: TerminalPage) -> None:
     """A chain that comes after another stock is chosen is not taken for that of the other."""
     page.open_session(as_of="2025-01-08T21:00:00Z", end="2025-01-31", frequency="1d")
     page.click("[data-key='choose BRKT']")
+
     assert page.rows_of("#chain") == []
 
     held: list[Any] = []
     chains = re.compile(r"/option/chain_query\?")
     page.tab.route(chains, lambda route: held.append(route))
     page.tab.click("[data-key='choose AVLN']")
+
     while not held:
         page.tab.wait_for_timeout(10)
+
     with page.tab.expect_response(re.compile(r"/health/freshness$")):
         page.tab.click("[data-key='choose BRKT']")
+
     page.tab.unroute(chains)  # lets what is held go on
     page.rest()
+
     assert page.rows_of("#chain") == []
 
     page.click("[data-key='choose AVLN']")
     shown = page.rows_of("#chain")
     page.click("[data-key='choose BRKT']")
+
     assert page.rows_of("#chain") == []
     assert shown != []
+
     page.close_all()
 
 
@@ -245,6 +259,7 @@ def test_random_sessions_on_the_page_are_those_of_the_same_commands_by_api(
         check_late_chain(page)
         for seed in range(SESSIONS):
             check_a_random_session(page, served, seed)
+
         assert len(served.workspaces) <= 1  # closed sessions are given back
 
 
@@ -254,6 +269,7 @@ def turn(page: TerminalPage, random: Random, *, is_branching: bool) -> None:
     """
     lot = 1.0 if is_branching else random.random()
     is_at_end = page.clock == KNOWN_TO
+
     if lot < 0.3:
         page.send(drawn_order(random))
     elif lot < 0.65 and not is_at_end:
@@ -292,4 +308,5 @@ def test_the_page_shows_nothing_of_the_future_whatever_a_reader_does_branches_to
         while pages[0].clock <= KNOWN_TO:  # the twins differ from then on
             for page in pages:
                 page.click("#step-bar")
+
         assert pages[0].shown() != pages[1].shown()

@@ -65,6 +65,7 @@ def long(runs_folder: Path) -> Path:
     )
     path = runs_folder / "long.html"
     path.write_text(text)
+
     return path
 
 
@@ -92,6 +93,7 @@ def chosen(tab: Any) -> tuple[str, str, str]:
     in_list = tab.evaluate(
         "[...document.querySelectorAll('#list a[aria-current]')].map((day) => day.hash).join()"
     )
+
     return title, in_list.removeprefix("#day="), tab.evaluate("location.hash").removeprefix("#day=")
 
 
@@ -129,11 +131,13 @@ def test_axe_finds_nothing_on_a_day_and_on_the_list_of_episodes(
 ) -> None:
     screen = {"width": width, "color_scheme": scheme}
     assert axe_violations(open_day(session, talk, "day=0", **screen)) == []
+
     index = session.open(
         (runs_folder / "seeds" / "view" / "index.html").as_uri(),
         ready="document.querySelectorAll('tbody tr').length === 3",
         **screen,
     )
+
     assert axe_violations(index) == []
 
 
@@ -141,16 +145,21 @@ def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> 
     tab = open_day(session, talk, "day=0")
     nameless = """[...document.querySelectorAll('button, a[href], input, select, .scroll')].filter((part) =>
         !part.textContent.trim() && !part.getAttribute('aria-label')).map((part) => part.outerHTML)"""
+
     assert tab.evaluate(nameless) == []
+
     levels = tab.evaluate(
         "[...document.querySelectorAll('#page :is(h1,h2,h3,h4,h5)')].filter((head) =>"
         " head.offsetParent).map((h) => +h.tagName[1])"
     )
+
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), levels
+
     boxes = tab.evaluate(
         "[...document.querySelectorAll('.scroll')].every((box) => box.tabIndex === 0)"
     )
+
     assert boxes
     assert tab.evaluate("document.querySelector('#said').getAttribute('role')") == "status"
 
@@ -165,17 +174,20 @@ def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path)
         wait_for_day(tab, day)
         assert chosen(tab)[:2] == (str(day), str(day))
         assert dates[day] in tab.inner_text("#day-when")
+
     tab.evaluate("location.hash = 'day=9'")
     wait_for_day(tab, 9)
     tab.evaluate("history.back()")
     wait_for_day(tab, 0)
     # A day that is not there is said so.
     tab = open_day(session, talk, "day=99")
+
     assert (
         f"There is no day 99 in this episode; it has days 0 to {DAYS_IN_WINDOW - 1}"
         in tab.inner_text("#trouble")
     )
     assert chosen(tab)[0] == "0"
+
     press(tab, "j")
     wait_for_day(tab, 1)
 
@@ -203,6 +215,7 @@ def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk
         press(tab, *keys)
         wait_for_day(tab, day)
         assert chosen(tab) == (str(day),) * 3
+
     press(tab, "Home", "k")
     wait_for_day(tab, 0)
     press(tab, "End", "j")
@@ -210,15 +223,21 @@ def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk
     tab.evaluate("document.querySelector('#list a[aria-current]').focus()")
     press(tab, "ArrowUp")
     wait_for_day(tab, DAYS_IN_WINDOW - 2)
+
     assert tab.evaluate("document.activeElement.hash") == f"#day={DAYS_IN_WINDOW - 2}"
+
     before = tab.evaluate("history.length")
     press(tab, "k", "k", "k")
     wait_for_day(tab, DAYS_IN_WINDOW - 5)
+
     assert tab.evaluate("history.length") == before, "a walk must not fill the browser's history"
+
     # Keys leave fields alone.
     tab = open_day(session, talk, "day=5")
     press(tab, "/")
+
     assert tab.evaluate("document.activeElement.id") == "search"
+
     press(tab, "j")
     assert tab.evaluate("document.querySelector('#search').value") == "j"
     assert chosen(tab)[0] == "5"
@@ -231,11 +250,14 @@ def test_the_plot_and_the_slider_choose_a_day(session: Reader, talk: Path) -> No
         " slider.dispatchEvent(new Event('input'));}"
     )
     wait_for_day(tab, 12)
+
     assert tab.evaluate(
         "document.querySelector('#scrub').getAttribute('aria-valuetext')"
     ).startswith("Day 12, ")
+
     tab.click("#chart")
     wait_for_day(tab, int(tab.inner_text("#day-title").removeprefix("Day ")))
+
     assert chosen(tab)[0] in ("9", "10", "11")
     assert tab.evaluate("document.querySelectorAll('#chart .nav').length") == 1
     assert tab.evaluate("document.querySelectorAll('#chart .benchmark').length") == 1
@@ -248,16 +270,21 @@ def test_the_list_narrows_and_keys_stay_in_it(session: Reader, talk: Path) -> No
         "{const show = document.querySelector('#show'); show.value = 'held'; show.dispatchEvent(new"
         " Event('change'));}"
     )
+
     assert tab.inner_text("#matches") == f"2 of {DAYS_IN_WINDOW} days"
+
     shown = tab.evaluate(
         "[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) => day.hash)"
     )
+
     assert shown == [f"#day={FAILING}", f"#day={MUDDLED}"]
+
     press(tab, "j")
     wait_for_day(tab, FAILING)
     press(tab, "j")
     wait_for_day(tab, MUDDLED)
     press(tab, "j")
+
     assert chosen(tab)[0] == str(MUDDLED)
 
 
@@ -275,13 +302,16 @@ def test_the_search_finds_messages_and_stocks_by_their_true_names(
             "[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) =>"
             " +day.hash.slice(5))"
         )
+
         return list(days)
 
     tab = open_day(session, talk, "day=0")
+
     assert search("on day 13 I have READ") == [13]
     assert search("surely 600519") == [NAMING]
     assert search("stub-secret") == []
     assert search("notional") == [], "names of fields are not what was said"
+
     day = next(day for day in days_of(talk) if day["step"]["orders"])
     market = load_snapshot(runs_folder / "market")
     code = day["step"]["orders"][0]["code"]
@@ -291,6 +321,7 @@ def test_the_search_finds_messages_and_stocks_by_their_true_names(
         for number, one in enumerate(days_of(talk))
         if handle in json.dumps(one["talk"]) or code in json.dumps(one["step"])
     ]
+
     assert search(code) == expected
     assert set(expected) <= set(search(market.names[market.asset_index[code]]))
     assert search("") == list(range(DAYS_IN_WINDOW))
@@ -335,23 +366,29 @@ def test_text_of_a_model_is_shown_escaped_next_to_its_withheld_parts(
 ) -> None:
     tab = open_day(session, talk, f"day={INJECTING}")
     shown = tab.evaluate("document.querySelector('#day-body').textContent")
+
     assert SHOWN_MARKUP in shown
     assert (
         tab.evaluate("document.querySelectorAll('img, #day-body script, #day-body b').length") == 0
     )
     assert "owned" not in tab.evaluate("document.title")
+
     # What was withheld is shown beside what was written.
     tab = open_day(session, talk, f"day={NAMING}")
     assert "asset_0001 is surely 600519.SH" in tab.evaluate(
         "document.querySelector('#call-2 .turn.reply').textContent"
     )
+
     wait_until(
         tab, "document.querySelector('.withheld').innerText"
     )  # what is below the screen has no letters until a frame is drawn
+
     assert "asset_0001 is surely [withheld]" in tab.inner_text(".withheld")
+
     # A secret is nowhere on the page.
     tab = open_day(session, talk, f"day={TELLING}")
     shown = tab.evaluate("document.documentElement.textContent")
+
     assert "my key is [TALKER_API_KEY]" in shown
     assert KEY not in shown
 
@@ -366,6 +403,7 @@ def test_orders_show_true_names_handles_and_what_became_of_them(
     market = load_snapshot(runs_folder / "market")
     page = pages(runs_folder / "seeds" / "view")[0]
     days = days_of(page)
+
     for status in ("filled", "rejected"):
         number = next(number for number, day in enumerate(days) if has_order(day, status))
         tab = open_day(session, page, f"day={number}")
@@ -382,8 +420,10 @@ def test_orders_show_true_names_handles_and_what_became_of_them(
             if order["code"] is not None:
                 assert f"{order['code']} {market.names[market.asset_index[order['code']]]}" in text
                 assert handle in text
+
             if order["status"] == "rejected":
                 assert f"rejected: {order['rule']}" in text
+
             if order["filled_shares"]:
                 assert f"{order['filled_shares']:,} share" in text
                 assert f"{order['price']:.2f}" in text
@@ -399,13 +439,16 @@ def test_days_without_orders_show_the_reason_and_replies_their_cost(
     assert "The call failedtimeout" in tab.evaluate(
         "document.querySelector('#part-talk').textContent"
     )
+
     tab = open_day(session, talk, f"day={MUDDLED}")
     assert "no submission was valid" in tab.inner_text("#part-decision")
     assert "bad JSON × 4" in tab.inner_text("#part-decision")
     assert tab.evaluate("document.querySelectorAll('.tool-call .chip.bad').length") == 4
+
     # Cut replies tokens and servers are shown.
     tab = open_day(session, talk, f"day={CUT}")
     shown = tab.evaluate("document.querySelector('#part-talk').innerText")
+
     for words in (
         "cut off at the longest reply",
         "64 from the prompt cache",
@@ -413,11 +456,13 @@ def test_days_without_orders_show_the_reason_and_replies_their_cost(
         "served by talker-2024-01-01",
     ):
         assert words in shown, words
+
     # Another conversation of an agent is marked.
     tab = open_day(session, talk, "day=0")
     first, second = (
         tab.evaluate(f"document.querySelector('#call-{number}').textContent") for number in (1, 2)
     )
+
     assert first.index("You doubt everything.") < first.index("I doubt it.")
     assert "Another conversation: it begins with 0 messages of the call before." in second
     assert "I doubt it." not in second
@@ -425,6 +470,7 @@ def test_days_without_orders_show_the_reason_and_replies_their_cost(
     assert tab.evaluate(
         "[...document.querySelectorAll('.tool-call .chip.good')].map((chip) => chip.textContent)"
     ) == ["taken"]
+
     last = "document.querySelector('.call:last-of-type .tool-call').textContent"
     assert "submit_action" in tab.evaluate(last)
 
@@ -435,16 +481,22 @@ def test_figures_and_true_names_are_shown_as_written(session: Reader, talk: Path
         const names = new Names({assets, sectors: {}, days: ["2024-01-01"], first_day: -1});
         const text = '{"b": 1.16684e6, "a": 2000.0, "a": 1e999, "7": [1, 2], "s": "asset_0001 day_-1 asset_0002 \\\\u00e9"}';
         return kt.el("div", {}, showJson(parseJson(text), names)).textContent; })()""")
+
     assert made == "b1.16684e6a2000.0a1e99971, 2sasset_0001 day_-1 asset_0002 é"
+
     for text in ("{", "[1,]", '{"a":NaN}', "nul", '"\\x"', "1 2", "[" * 400, '"' + "a" * 200_000):
         assert tab.evaluate(f"parseJson({json.dumps(text)})") is None, text[:20]
+
     # True names are style beside the words.
     tab = open_day(session, talk, "day=8")
     truth = "getComputedStyle(document.querySelector('#part-talk .handle'), '::after').content"
+
     assert tab.evaluate(truth) not in ("none", "normal")
     assert tab.evaluate("document.querySelector('#part-talk .handle').dataset.true.length") > 5
+
     press(tab, "t")
     assert tab.evaluate(truth) in ("none", "normal")
+
     # The portfolio adds up.
     tab = open_day(session, talk, "day=9")
     rows = tab.evaluate(
@@ -452,6 +504,7 @@ def test_figures_and_true_names_are_shown_as_written(session: Reader, talk: Path
         " row.cells[4].textContent)"
     )
     nav = days_of(talk)[9]["step"]["nav"]
+
     assert sum(int(row.replace(",", "")) for row in rows) == pytest.approx(nav, abs=len(rows))
 
 
@@ -460,11 +513,14 @@ def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
     number = next(number for number, day in enumerate(days) if day["step"]["orders"])
     code = days[number]["step"]["orders"][0]["code"]
     expected = []
+
     for index, day in enumerate(days):
         expected += [index for order in day["step"]["orders"] if order["code"] == code]
+
     tab = open_day(session, talk, f"day={number}")
     tab.click(".order .link")
     wait_until(tab, "document.querySelector('#stock').open")
+
     assert code in tab.inner_text("#stock-title")
     assert (
         tab.evaluate(
@@ -473,8 +529,10 @@ def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
         == expected
     )
     assert tab.evaluate("document.querySelectorAll('#stock-body :is(.bought, .sold)').length") >= 1
+
     press(tab, "j")
     assert chosen(tab)[0] == str(number), "keys must not act behind an open box"
+
     press(tab, "Escape")
     wait_until(tab, "!document.querySelector('#stock').open")
 
@@ -485,13 +543,18 @@ def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
 def test_on_a_phone_the_list_covers_the_page(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=4", width=390)
     assert not tab.evaluate("document.querySelector('#days').checkVisibility()")
+
     tab.click("#bar-day")
     assert tab.evaluate("document.querySelector('#days').checkVisibility()")
+
     tab.click("#list a[href='#day=6']")
     wait_for_day(tab, 6)
+
     assert not tab.evaluate("document.querySelector('#days').checkVisibility()")
+
     tab.click("#bar-later")
     wait_for_day(tab, 7)
+
     assert tab.inner_text("#bar-day").startswith("Day 7 · ")
 
 
@@ -503,27 +566,35 @@ def test_548_days_load_quickly_and_all_messages_are_shown_without_the_market(
 ) -> None:
     tab = open_day(session, long, "day=500")
     wait_for_day(tab, 500)
+
     assert tab.evaluate("document.querySelectorAll('#list li').length") == LONG
     assert tab.evaluate("document.querySelectorAll('#list *').length") <= 8 * LONG
+
     item = (
         "{const box = document.querySelector('#list').getBoundingClientRect(); const day ="
         " document.querySelector('[aria-current]')"
     )
+
     assert tab.evaluate(
         item + ".getBoundingClientRect(); box.top <= day.top && day.bottom <= box.bottom;}"
     )
+
     elements = tab.evaluate("document.querySelectorAll('*').length")
     press(tab, "Home")
     wait_for_day(tab, 0)
+
     for _ in range(2 * DAYS_IN_WINDOW):
         press(tab, "j")
+
     press(tab, "End")
     wait_for_day(tab, LONG - 1)
     tab.evaluate("location.hash = 'day=500'")
     wait_for_day(tab, 500)
+
     assert tab.evaluate("document.querySelectorAll('*').length") == elements, (
         "days that were left stay in the page"
     )
+
     # Without the market a page still shows all that was said.
     tab = open_day(session, long, "day=0")
     assert tab.evaluate("document.querySelector('#true-names').hidden")
@@ -542,31 +613,41 @@ def test_the_index_sorts_narrows_and_leads_to_the_pages(session: Reader, runs_fo
         "[...document.querySelectorAll('tbody a')].map((link) => link.getAttribute('href'))"
     )
     tab.click("thead th:nth-child(4) button")
+
     assert tab.evaluate(pages_shown) == by_return
     assert tab.evaluate("document.querySelector('thead th:nth-child(4)').ariaSort") == "ascending"
+
     tab.click("thead th:nth-child(4) button")
     assert tab.evaluate(pages_shown) == by_return[::-1]
+
     tab.evaluate(
         "{const box = document.querySelector('#search'); box.value = 'seed-1';"
         " box.dispatchEvent(new Event('input'));}"
     )
+
     assert tab.evaluate(pages_shown) == [entries[1]["page"]]
     assert tab.inner_text("#matches") == "1 of 3 episodes"
+
     tab.click("tbody a")
     wait_until(tab, "document.querySelector('#day-body')?.children.length > 0")
+
     assert "seed 1" in tab.inner_text("#title")
+
     links = tab.evaluate(
         "[...document.querySelectorAll('.top nav a:not([hidden])')].map((link) =>"
         " link.getAttribute('href'))"
     )
+
     assert links == [entries[0]["page"], "index.html", entries[2]["page"]]
 
 
 def test_an_unfinished_episode_is_marked(session: Reader, runs_folder: Path) -> None:
     (page,) = pages(runs_folder / "killed" / "view")
     tab = open_day(session, page, "day=8")
+
     assert "UNFINISHED" in tab.inner_text("#notes")
     assert f"9 of {DAYS_IN_WINDOW} days so far" in tab.inner_text("#facts")
+
     tab = open_index(session, runs_folder / "killed", 2)
     assert "not begun" in tab.inner_text("tbody tr:nth-child(2)")
 

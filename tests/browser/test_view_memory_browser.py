@@ -47,6 +47,7 @@ def asked(answer: str) -> dict[str, Any]:
         {"role": "system", "content": SIGNAL_FORM},
         {"role": "user", "content": f"```json\n{shown}\n```"},
     ]
+
     return {
         "role": MARKUP,
         "kept": 0,
@@ -74,7 +75,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--limit",
         "4",
     )
+
     assert ktdeval(*words, "--out", "run", "--quiet", cwd=folder).code == 0
+
     run = RunFolder.load(folder / "run")
     (spec,) = run.manifest.specs
     memories: list[Any] = [
@@ -109,6 +112,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.write_text(
         make_episode_page(records, PageSurroundings(), Redactor({"TALKER_API_KEY": KEY}))
     )
+
     return path
 
 
@@ -136,13 +140,16 @@ def test_the_memory_of_each_day_is_shown_as_text(
 ) -> None:
     tab = open_day(session, page, 0, width, scheme)
     first = tab.evaluate(ROWS.format(".scroll"))
+
     assert [row[:3] for row in first] == [
         ["short", "M1", "rain in spring"],
         ["short", "M2", "key [TALKER_API_KEY]"],
     ]
     assert [row[-1] for row in first] == ["new", "new"]
+
     day(tab, 1)
     rows = {row[1]: row for row in tab.evaluate(ROWS.format(".scroll"))}
+
     assert rows["M1"] == [
         SHOWN_MARKUP,
         "M1",
@@ -157,20 +164,27 @@ def test_the_memory_of_each_day_is_shown_as_text(
     assert rows[SHOWN_MARKUP][:3] == ["short", SHOWN_MARKUP, SHOWN_MARKUP]
     assert tab.evaluate("document.querySelectorAll('#part-memory :is(img, b)').length") == 0
     assert tab.evaluate("document.title") != "owned"
+
     tab.evaluate(
         "document.querySelectorAll('#part-memory details').forEach((part) => { part.open = true; })"
     )
     wait_until(tab, "document.querySelectorAll('#part-memory details table').length === 1")
+
     assert SHOWN_MARKUP in tab.inner_text("#part-memory details:last-child")
+
     # all calls, not only those in sight
     tab.evaluate("document.documentElement.classList.add('laid-out')")
     assert not scrolls_sideways(tab)
+
     day(tab, 2)
     assert tab.evaluate("document.querySelector('#part-memory table')") is None
     assert SHOWN_MARKUP in tab.inner_text("#part-memory dl")
+
     press(tab, "m")
     day(tab, 3)
+
     assert tab.evaluate("document.querySelector('#part-memory')") is None
+
     press(tab, "m")
 
 
@@ -181,20 +195,26 @@ def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(
     tab = open_day(session, page, 1, width, scheme)
     press(tab, "c")
     wait_until(tab, "document.querySelector('#stock').open")
+
     assert "MSFT" in tab.inner_text("#stock-title")
+
     count = (
         "(document.querySelectorAll('#stock svg .mark.' + name)[1].getAttribute('d').match(/M/g) ||"
         " []).length"
     )
     marks = f"['rises', 'falls', 'stays', 'invalid'].map((name) => {count})"
+
     assert tab.evaluate(marks) == [1, 1, 1, 1]
+
     rows = tab.evaluate("[...document.querySelectorAll('#stock-body tbody')][0].innerText")
     assert "1 Bullish, 1 Bearish, 1 Neutral, 1 invalid" in rows
     assert SHOWN_MARKUP in rows
+
     orders = tab.evaluate("[...document.querySelectorAll('#stock-body a')].length")
     counts = tab.evaluate(
         "document.querySelector('#stock-body tbody td').textContent.match(/\\d+ (Buy|Sell)/g) || []"
     )
+
     assert sum(int(one.split()[0]) for one in counts) == orders
     assert "No prices are known" in tab.evaluate("document.querySelector('#stock svg').textContent")
     assert tab.evaluate(
@@ -203,6 +223,7 @@ def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(
     )
     assert tab.evaluate("document.querySelectorAll('#stock-body :is(img, b)').length") == 0
     assert tab.evaluate("document.title") != "owned"
+
     press(tab, "Escape")
     wait_until(tab, "!document.querySelector('#stock').open")
     tab.click("#stocks")
@@ -212,7 +233,8 @@ def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(
 # ==== samples of a scoring task are walked, filtered by kind and outcome, searched, and shown whole
 
 
-PLUGIN, TASK = str(SUPPORT / "qfinzero" / "qfinzero_suite_plugin.py"), "qfinzero_planning"
+PLUGIN = str(SUPPORT / "qfinzero" / "qfinzero_suite_plugin.py")
+TASK = "qfinzero_planning"
 
 
 @pytest.fixture(scope="module")
@@ -232,9 +254,12 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(out),
         "--quiet",
     ]
+
     assert main(words) == 0
     assert main(["view", str(out), "--plugin", PLUGIN]) == 0
+
     (samples,) = pages(out / "view")
+
     return samples
 
 
@@ -258,32 +283,44 @@ def choose(tab: Any, selector: str, value: str) -> int:
 def test_a_sample_has_prompt_reply_expected_and_score(session: Reader, samples: Path) -> None:
     tab = open_sample(session, samples, "sample=3")
     assert tab.inner_text("#day-title").startswith("Sample 3 · ")
+
     parts = tab.evaluate(
         "[...document.querySelectorAll('#day-body h3')].map((part) => part.textContent)"
     )
+
     assert parts == ["Prompt", "Answer", "Expected", "Scores", "What was said"]
+
     shown = tab.inner_text("#day-body")
+
     for word in ("expected_steps", "reference_overall", "status", "Call 1"):
         assert word in shown
+
     assert len(tab.inner_text("#day-body blockquote")) > 40
+
     press(tab, "j")
     wait_until(tab, "document.querySelector('#day-title').textContent.startsWith('Sample 4')")
+
     assert tab.evaluate("location.hash") == "#sample=4"
 
 
 def test_samples_are_chosen_by_outcome_kind_and_words(session: Reader, samples: Path) -> None:
     tab = open_sample(session, samples)
     everything = choose(tab, "#outcome", "")
-    right, failed = choose(tab, "#outcome", "right"), choose(tab, "#outcome", "failed")
+    right = choose(tab, "#outcome", "right")
+    failed = choose(tab, "#outcome", "failed")
+
     assert 0 < right < failed < everything == right + failed
+
     hard = choose(tab, "[data-kind=difficulty]", "hard")
     assert 0 < hard < failed
     assert tab.inner_text("#matches") == f"{hard} of {everything} samples"
     assert choose(tab, "#outcome", "right") < hard
+
     choose(tab, "[data-kind=difficulty]", "")
     choose(tab, "#outcome", "")
     choose(tab, "#search", "straddle")
     wait_until(tab, "document.querySelectorAll('#list li:not([hidden])').length < 125")
+
     assert tab.evaluate("document.querySelectorAll('#list li:not([hidden])').length") >= 0
 
 
@@ -292,8 +329,10 @@ def test_the_page_fits_its_screen(session: Reader, samples: Path, width: int) ->
     tab = open_sample(session, samples, "sample=0", width=width)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert axe_violations(tab) == []
+
     if width < 960:
         tab.click("#bar-day")
         wait_until(tab, "getComputedStyle(document.querySelector('#days')).position === 'fixed'")
+
     tab.click("#list li:nth-child(2) a")
     wait_until(tab, "document.querySelector('#day-title').textContent.startsWith('Sample 1')")

@@ -12,4 +12,5 @@ def provider_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(variable, KEY)
+
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)

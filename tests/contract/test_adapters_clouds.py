@@ -41,11 +41,9 @@ NAMED = (
     "bedrock",
     "vertex",
 )
-ACCESS, SECRET, SESSION = (
-    "AKIAEXAMPLEEXAMPLE00",
-    "wJalrXUtnFEMIK7MDENGbPxRfiCYzEXAMPLEKEY",
-    "FwoGZXIvYXdzEXAMPLETOKEN0123456789",
-)
+ACCESS = "AKIAEXAMPLEEXAMPLE00"
+SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYzEXAMPLEKEY"
+SESSION = "FwoGZXIvYXdzEXAMPLETOKEN0123456789"
 
 CHAT = Prepared(
     {
@@ -76,14 +74,17 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for preset in presets().values():
         for variable in preset.variables:
             monkeypatch.delenv(variable, raising=False)
+
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
+
     for name in (
         "AWS_CONFIG_FILE",
         "AWS_SHARED_CREDENTIALS_FILE",
         "GOOGLE_APPLICATION_CREDENTIALS",
     ):
         monkeypatch.setenv(name, str(tmp_path / "nothing"))
+
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
 
@@ -134,6 +135,7 @@ def test_a_host_that_speaks_chat_gets_its_own_key_and_no_header_of_openai(
     monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
     monkeypatch.setenv(presets()[name].variables[0], KEY)
     path, headers, body = asked(f"{name}/some-model", CHAT)
+
     assert path.partition("?")[0].endswith("/chat/completions")
     assert "org-mine" not in headers.values()
     assert "sk-of-openai" not in json.dumps(headers)
@@ -144,8 +146,10 @@ def test_a_host_that_speaks_chat_gets_its_own_key_and_no_header_of_openai(
 def test_mistral_has_another_name_for_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", KEY)
     _, _, body = asked("mistral/mistral-large", CHAT)
+
     assert "random_seed" in body
     assert "seed" not in body
+
     _, _, without = asked("mistral/mistral-large", CHAT, omit=("random_seed",))
     assert "random_seed" not in without
 
@@ -174,6 +178,7 @@ def test_the_key_in_each_variable_is_taken_out_of_messages(variable: str) -> Non
 def test_a_key_of_a_named_provider_is_no_parameter(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         PLUGINS.make_model("xai/grok-4", {"extra_body": {"user": key}})
+
     assert key[:12] not in str(caught.value)
 
 
@@ -185,10 +190,12 @@ def test_azure_gets_deployment_and_version_in_the_address_and_its_own_header(
 ) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     path, headers, body = asked("azure/gpt-4.1", CHAT)
+
     assert path == "/openai/deployments/gpt-4.1/chat/completions?api-version=2024-10-21"
     assert headers["api-key"] == KEY
     assert "authorization" not in headers
     assert body["tool_choice"] == {"type": "function", "function": {"name": "submit_action"}}
+
     path, _, _ = asked("azure/gpt-4.1", CHAT, deployment="mine", api_version="2025-03-01-preview")
     assert path == "/openai/deployments/mine/chat/completions?api-version=2025-03-01-preview"
 
@@ -247,9 +254,11 @@ def test_bedrock_asks_a_versioned_model_by_invoke_and_others_by_messages(
 ) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
     sent_path, headers, body = asked(f"bedrock/{name}", MESSAGE)
+
     assert sent_path == path
     assert headers["authorization"] == f"Bearer {KEY}"
     assert "x-api-key" not in headers
+
     if version_in == "header":
         assert (headers["anthropic-version"], body["model"]) == ("2026-10-21", name)
         assert "anthropic_version" not in body
@@ -272,11 +281,14 @@ def signature_of(
     parts = ["POST", escaped, "", "".join(lines), signed, hashlib.sha256(content).hexdigest()]
     canonical = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     key = f"AWS4{secret}".encode()
+
     for part in scope.split("/"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
 
     assert scope.split("/")[1:] == [region, "bedrock", "aws4_request"]
+
     words = "\n".join(["AWS4-HMAC-SHA256", headers["x-amz-date"], scope, canonical])
+
     return hmac.new(key, words.encode(), hashlib.sha256).hexdigest()
 
 
@@ -292,9 +304,12 @@ def test_bedrock_signs_with_the_credentials_of_the_machine(
 ) -> None:
     sign_in_to_aws(monkeypatch)
     path, headers, body = asked(f"bedrock/{name}", MESSAGE, region="eu-central-1")
+
     assert headers["x-amz-security-token"] == SESSION
+
     content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
     expected = signature_of(headers, path, content, SECRET, "eu-central-1")
+
     assert headers["authorization"].endswith(f"Signature={expected}")
 
 
@@ -304,6 +319,7 @@ def test_credentials_of_the_machine_never_show(monkeypatch: pytest.MonkeyPatch) 
     with prepared(echo) as server:
         model = at(server, "bedrock/anthropic.claude-opus-4-7")
         message = str(failure_of(model))
+
     assert "who is [key] with [key]" in message
     assert set(model.secrets()) >= {SECRET, SESSION}
     assert SESSION not in json.dumps(dict(routing_of(model)))
@@ -340,6 +356,7 @@ def test_vertex_gets_project_location_and_model_in_the_address(
 ) -> None:
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", KEY)
     sent_path, headers, body = asked(f"vertex/{name}", answer, location="europe-west4")
+
     assert sent_path == path
     assert headers["authorization"] == f"Bearer {KEY}"
     assert not {"x-goog-api-key", "x-api-key"} & set(headers)
@@ -381,6 +398,7 @@ def service_account(folder: Path, token_uri: str) -> str:
         "project_id": "my-project",
     }
     path.write_text(json.dumps(fields))
+
     return str(path)
 
 
@@ -401,11 +419,13 @@ def test_vertex_renews_the_token_of_the_machine_and_shows_none(
         "GOOGLE_APPLICATION_CREDENTIALS", service_account(tmp_path, "https://unused.example/token")
     )
     echo = Prepared({"error": {"message": "token ya29.second-token-0123456789 is bad"}}, 400)
+
     with prepared(CANDIDATE, echo) as server:
         model = at(server, "vertex/gemini-2.5-pro")
         assert model.reply(ask()).content == "Held."
         assert "token [key] is bad" in str(failure_of(model))
         sent = [headers["authorization"] for headers in server.headers]
+
     assert sent == ["Bearer ya29.first-token-0123456789", "Bearer ya29.second-token-0123456789"]
     assert routing_of(model)["project"] == "my-project"
 
@@ -418,6 +438,7 @@ def test_vertex_without_credentials_or_project_says_what_to_do(
     monkeypatch.setenv("CLOUDSDK_CONFIG", "/nowhere")
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     model = PLUGINS.make_model("vertex/gemini-2.5-pro")
+
     with pytest.raises(ProviderError, match="gcloud auth application-default login"):
         model.reply(ask())
 
@@ -464,6 +485,7 @@ def test_a_name_of_a_cloud_is_that_of_its_vendor(
 def test_an_unknown_provider_is_told_what_to_type(model: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         PLUGINS.make_model(model)
+
     assert words in str(caught.value)
 
 
@@ -486,12 +508,14 @@ def test_an_argument_that_is_an_option_names_it(
 ) -> None:
     with pytest.raises(KtdevalError) as caught:
         PLUGINS.make_model(model, args)
+
     assert words in str(caught.value)
 
 
 def test_a_key_given_as_an_argument_is_not_repeated() -> None:
     with pytest.raises(UsageError) as caught:
         PLUGINS.make_model("openai/gpt-4.1", {"api_key": "sk-proj-0123456789abcdef"})
+
     assert "a key is never an argument" in str(caught.value)
     assert "0123" not in str(caught.value)
 
@@ -546,6 +570,7 @@ def test_a_host_that_is_asked_too_often_is_asked_again_later(
     monkeypatch.setenv(presets()[model.partition("/")[0]].variables[0], KEY)
     with prepared(Prepared(body, status, {"Retry-After": "7"})) as server:
         error = failure_of(at(server, model))
+
     assert isinstance(error, ModelError)
     assert (error.kind, error.retry_after_s) == (kind, 7.0)
 
@@ -567,6 +592,7 @@ def test_what_asking_again_can_not_help_stops_the_run(
     monkeypatch.setenv(presets()[model.partition("/")[0]].variables[0], KEY)
     with prepared(Prepared(body, status)) as server:
         error = failure_of(at(server, model))
+
     assert isinstance(error, ProviderError)
     assert f"HTTP {status}" in str(error)
 

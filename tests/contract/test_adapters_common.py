@@ -59,6 +59,7 @@ def no_keys(provider_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable is set, and `keyring` is not installed."""
     for name in ("OPENAI_API_KEY", "ONE_KEY", "OTHER_KEY"):
         monkeypatch.delenv(name, raising=False)
+
     monkeypatch.setitem(sys.modules, "keyring", None)
 
 
@@ -70,8 +71,10 @@ def test_a_key_comes_from_the_first_variable_that_is_set(monkeypatch: pytest.Mon
     monkeypatch.setenv("OTHER_KEY", "  second\n")
     assert find_key(("ONE_KEY", "OTHER_KEY")) == "second"
     assert find_key(("ONE_KEY",)) is None
+
     monkeypatch.setenv("ONE_KEY", "first")
     assert find_key(("ONE_KEY", "OTHER_KEY")) == "first"
+
     monkeypatch.setenv("ONE_KEY", " ")
     assert find_key(("ONE_KEY", "OTHER_KEY")) == "second"
 
@@ -109,6 +112,7 @@ except ProviderError as error:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
+
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("the keyring's entry ktdeval BAD_KEY holds a space")
     assert "bad key" not in done.stdout
@@ -124,6 +128,7 @@ def test_what_can_be_no_key_is_refused_without_showing_it(
         ProviderError, match="the environment variable ONE_KEY holds a space"
     ) as caught:
         find_key(("ONE_KEY",))
+
     assert value not in str(caught.value)
 
 
@@ -133,14 +138,18 @@ def test_every_provider_is_listed_and_shown_with_what_it_needs(
     # Every provider is listed with what it needs.
     specs = load_plugins().specs("models")
     assert set(specs) >= PROVIDERS
+
     for name in PROVIDERS:
         assert "needs the extra " in specs[name].summary
         assert "a key in " in specs[name].summary or name in ("openai_compatible", "vllm", "ollama")
         assert specs[name].params is not None
+
     # Show explains the parameters of a provider.
     assert main(["models", "show", "openai/gpt-x"]) == 0
+
     shown = capsys.readouterr().out
     head = "openai: OpenAI; needs the extra openai and a key in OPENAI_API_KEY"
+
     assert all(words in shown for words in (head, "which API to speak", "--model-args", "omit"))
     # A missing key names the variables and the keyring.
     assert (
@@ -154,8 +163,10 @@ def test_connecting_twice_makes_one_client() -> None:
     model = model_at("http://127.0.0.1:9/v1")
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: model.connect(), range(8)))
+
     client = model.client
     model.connect()
+
     assert model.client is client
     assert model.secrets() == (KEY,)
     assert KEY not in repr(model) + repr(model.caller) + repr(model.settings())
@@ -170,6 +181,7 @@ def test_parameters_that_hold_a_key_are_refused_without_showing_it(
 ) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         build(RemoteParams, args, "model x")
+
     assert SECRET not in str(caught.value)
     assert "0123456789abcdef" not in str(caught.value)
 
@@ -178,14 +190,18 @@ def test_parameters_as_a_user_types_them() -> None:
     args = parse_assignments(
         ["omit=temperature,seed,api_key_env=MY_KEY,forced_tool=required"], "--model-args"
     )
+
     assert build_params(CompatibleParams, args, "model vllm") == CompatibleParams(
         omit=("temperature", "seed"), api_key_env="MY_KEY", forced_tool="required"
     )
+
     args = parse_assignments(
         ['{"extra_body": {"top_k": 20, "guided_grammar": "a sentence of some thirty characters"}}'],
         "--model-args",
     )
+
     assert build_params(CompatibleParams, args, "model vllm").extra_body["top_k"] == 20
+
     # not a key
     account = {"base_url": "https://gateway.example/v1/0123456789abcdef0123456789abcdef/openai"}
     assert build_params(CompatibleParams, account, "model vllm").base_url == account["base_url"]
@@ -195,6 +211,7 @@ def test_parameters_as_a_user_types_them() -> None:
 def test_a_base_url_is_a_bare_http_address(url: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
         check_base_url(url)
+
     assert "pass-word" not in str(caught.value)
     assert "hidden" not in str(caught.value)
     assert check_base_url("https://host:8443/v1/") == "https://host:8443/v1"
@@ -215,6 +232,7 @@ def test_making_models_needs_no_sdk_no_key_and_no_network() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
+
     assert done.returncode == 0, done.stderr
     assert not {"openai", "anthropic", "google.genai", "httpx", "httpx2", "keyring"} & set(
         done.stdout.split()
@@ -270,6 +288,7 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
     refusal = refusal_of(502, b"<html><h1>Bad\nGateway</h1></html>", {"retry-after": "3"})
     assert one_line(refusal.message) == "Bad Gateway"
     assert refusal.retry_after_s == 3
+
     # A parameter is blamed as the provider names it.
     refusal = Refusal(
         400,
@@ -277,7 +296,9 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
         "This model does not take the temperature at all.",
         "reasoning.effort",
     )
+
     assert "refuses 'reasoning'" in str(error_of(refusal, CALLER, {"temperature", "reasoning"}))
+
     # A server may mean something else by a code.
     caller = Caller(
         "dashscope",
@@ -289,13 +310,16 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
     busy = error_of(
         Refusal(429, ("insufficient_quota",), "You exceeded your current quota"), caller
     )
+
     assert isinstance(busy, ModelError)
     assert busy.kind == "rate_limited"
     assert isinstance(error_of(Refusal(400, ("sensitive.violence",)), caller), ContentFiltered)
     assert isinstance(error_of(Refusal(200, ("1113",)), caller), ProviderError)
+
     # Foreign words are one short line without keys.
     text = f"bad\x1b[31m\nkey {SECRET} and {SECRET[:9]}… and sk-live******9876 \u202e" + "x" * 400
     line = one_line(text, (SECRET,))
+
     assert line.endswith("characters cut …]")  # between words: the last one was too long
     assert line.startswith("bad [31m key [key] and [key] and [key]")
 
@@ -323,6 +347,7 @@ def test_a_permanent_failure_names_the_setting_to_fix(
     error = error_of(
         Refusal(status, codes, message), CALLER, {"temperature", "max_tokens", "messages", "tools"}
     )
+
     assert isinstance(error, ProviderError)
     assert mend in str(error)
 
@@ -343,6 +368,7 @@ def test_a_refused_tool_protocol_is_no_refused_parameter() -> None:
             for name in ("tools", "tool_choice", "response_format", "messages")
         ),
     ]
+
     for refusal, sent in cases:
         error = error_of(refusal, CALLER, sent)
         assert isinstance(error, ModelError), refusal

@@ -110,16 +110,17 @@ def spoilt(wire: Wire, fault: str, stub: Stub) -> Reply | KtdevalError:
     stub.plan = FaultPlan(faults=(fault,), retry_after_s=7)
     stub.counts.clear()
     stub.answered.clear()
-    model, request = (
-        wire.at(stub.base_url_of(wire.stub)),
-        ask(timeout_s=0.3 if fault in ("silent", "slow") else 240.0),
-    )
+    model = wire.at(stub.base_url_of(wire.stub))
+    request = ask(timeout_s=0.3 if fault in ("silent", "slow") else 240.0)
     outcome: Reply | KtdevalError = (
         model.reply(request) if fault in REPLIES else failure_of(model, request)
     )
+
     assert stub.counts == {fault: 1}  # one attempt
     assert stub.answers == (fault in BENT)  # paid for where it came whole
+
     model.reply(ask())  # a fault comes once
+
     return outcome
 
 
@@ -135,6 +136,7 @@ def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(
     error = spoilt(wire, fault, stub)
     assert isinstance(error, ModelError)
     assert error.kind == kind
+
     asked_to_wait = kind in ("rate_limited", "overloaded")
     assert (error.retry_after_s is not None) == asked_to_wait
     assert not asked_to_wait or 0 <= (error.retry_after_s or 0) <= 7
@@ -147,7 +149,9 @@ def test_what_would_always_fail_stops_with_what_to_set(
 ) -> None:
     if fault in wire.lacks:
         pytest.skip("not a fault of this API")
+
     error = spoilt(wire, fault, stub)
+
     assert isinstance(error, ProviderError)
     assert words.format(wire.variables) in str(error)
 
@@ -158,9 +162,11 @@ def test_what_a_model_does_wrong_is_a_reply(wire: Wire, stub: Stub) -> None:
     for fault, finish in REPLIES.items():
         if fault in wire.lacks:
             continue
+
         reply = replies[fault] = spoilt(wire, fault, stub)
         assert isinstance(reply, Reply), fault
         assert reply.finish_reason == finish, fault
+
     assert (
         len({call.id for call in replies["parallel"].tool_calls})
         == len(replies["parallel"].tool_calls)
@@ -168,8 +174,10 @@ def test_what_a_model_does_wrong_is_a_reply(wire: Wire, stub: Stub) -> None:
     )
     assert replies["odd_tool_name"].tool_calls[0].name == "get news?"
     assert replies["truncated"].content == "The first thing to look at is"
+
     empty = replies["empty"]
     assert empty == dataclasses.replace(empty, content="", tool_calls=(), reasoning="")
+
     if "bad_arguments" in replies:
         assert replies["bad_arguments"].tool_calls[0].arguments == '{"orders": ['
 
@@ -179,6 +187,7 @@ def test_usage_reasoning_and_server_are_reported(wire: Wire) -> None:
     with running_stub(reasoning=True) as stub:
         model = wire.at(stub.base_url_of(wire.stub))
         reply = model.reply(dataclasses.replace(ask(), params=CallParams(reasoning_effort="high")))
+
     assert reply.reasoning
     assert reply.usage.input_tokens > 0
     assert 0 < reply.usage.reasoning_tokens < reply.usage.output_tokens
@@ -192,7 +201,9 @@ def test_an_unknown_model_a_wrong_address_and_an_unreachable_server_are_named(wi
             failure_of(wire.at(stub.base_url_of(wire.stub), "no-such-model"))
         )
         assert "--base-url" in str(failure_of(wire.at(f"{stub.address}/elsewhere")))
+
     unanswered = failure_of(wire.at(stub.base_url_of(wire.stub)))
+
     assert isinstance(unanswered, ModelError)
     assert unanswered.kind == "connection"
 
@@ -205,11 +216,14 @@ def test_a_reply_nested_without_end_or_of_no_text_is_a_bad_response(wire: Wire) 
         Prepared(b"\xff\xfe\x00 no text"),
         Prepared(b"\xff\xfe", headers={"Content-Encoding": "gzip"}),
     )
+
     for answer in bad:
         with prepared(answer) as server:
             error = failure_of(wire.at(server.address))
+
         assert isinstance(error, ModelError)
         assert error.kind == "bad_response"
+
     with prepared(Prepared(b"\xff\xfe\x00", 500)) as server:
         assert getattr(failure_of(wire.at(server.address)), "kind", "") == "server"
 
@@ -222,19 +236,27 @@ def test_making_a_model_needs_no_key_or_package_and_connecting_names_missing_one
     assert (model.secrets(), model.protocols[0], model.provider) == ((), "native", wire.provider)
     # the name of a variable changes no reply
     assert model.settings() == wire.at("http://127.0.0.1:9").settings()
+
     monkeypatch.setitem(sys.modules, "keyring", None)
+
     with pytest.raises(ProviderError, match="MY_KEY"):
         model.connect()
+
     for variable in wire.variables.split(" or "):
         monkeypatch.delenv(variable, raising=False)
+
     with pytest.raises(ProviderError, match=wire.variables):
         wire.at("http://127.0.0.1:9").connect()
+
     monkeypatch.setenv("MY_KEY", KEY)
     model.connect()
     model.connect()
+
     assert model.secrets() == (KEY,)
     assert KEY not in repr(model.caller) + repr(model)
+
     monkeypatch.setitem(sys.modules, wire.package, None)
+
     with pytest.raises(ProviderError, match=rf"ktdeval\[{wire.package.partition('.')[0]}\]"):
         wire.at("http://127.0.0.1:9", api_key_env="MY_KEY").connect()
 
@@ -246,6 +268,7 @@ def test_threads_share_a_model(wire: Wire) -> None:
         model = wire.at(stub.base_url_of(wire.stub))
         with ThreadPoolExecutor(16) as pool:
             together = list(pool.map(lambda text: model.reply(ask(text)), texts))
+
         assert stub.answers == 40
         assert stub.answered_twice == {}
         assert stub.most_at_once > 1

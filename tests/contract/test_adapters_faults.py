@@ -106,6 +106,7 @@ def faulty(fault: dict[str, Any], wire: str) -> Prepared:
     _, answer, _ = WIRES[wire]
     if "arguments" in fault:
         return Prepared(answer("get_market_context", fault["arguments"]))
+
     return Prepared(
         fault["body"] if "status" in fault else fault["wires"][wire], fault.get("status", 200)
     )
@@ -126,6 +127,7 @@ def test_a_fault_has_one_class_on_every_wire_and_the_run_goes_on(name: str, wire
 
     assert record.failures == fault["counts"]
     assert record.tool_calls_valid == fault["valid"]
+
     if "model_bad_request" in fault["counts"]:
         assert (record.provenance, len(asked)) == ("error", 1)
         return
@@ -143,6 +145,7 @@ def test_a_cut_reply_is_told_so_in_research_and_submission(wire: str) -> None:
         said = [
             json.dumps(body).count("cut at 4,096 tokens, before its end") for body in server.bodies
         ]
+
     assert said == [0, 1, 2]
     assert record.failures == {"no_submission": 1, "truncated": 2}
     assert record.provenance == "model_after_retry"
@@ -155,6 +158,7 @@ def test_of_the_form_of_tools(server: str, status: int, body: Any) -> None:
     def answer(asked: Any) -> Prepared:
         if "tools" in asked:
             return Prepared(body, status)
+
         message = {"role": "assistant", "content": next(replies)}
         return Prepared({"choices": [{"message": message, "finish_reason": "stop"}]})
 
@@ -165,6 +169,7 @@ def test_of_the_form_of_tools(server: str, status: int, body: Any) -> None:
             call % ("record_level", '{"place": "north", "level": 41}'),
         )
     )
+
     with prepared(answer) as listening:
         model = model_at(listening, "chat")
         assert choose_protocol(model, "auto", model.reply, CallParams()) == "json_schema", server
@@ -176,6 +181,7 @@ def test_of_the_form_of_tools(server: str, status: int, body: Any) -> None:
 def test_ends_the_run(wire: str, server: str, status: int, body: Any, advice: str) -> None:
     with prepared(Prepared(body, status)) as listening:
         error = failure_of(model_at(listening, wire), ask(tools=(LOOK,)))
+
     assert isinstance(error, ProviderError), server
     assert advice in str(error)
 
@@ -197,12 +203,14 @@ def test_the_reported_refusals_do_not_end_a_run(
     def answer(asked: Any) -> Prepared:
         if len(listening.bodies) == 1 or (name == "n14" and "tools" in asked):
             return reported(name)
+
         return Prepared(written(asked) if "tools" not in asked else called(asked))
 
     with prepared(answer) as listening:
         words = ["--model", "openai_compatible/big-model", "--base-url", f"{listening.address}/v1"]
         words += ["--tasks", "blinded_open_research", "--limit", "2", "--cache", "run", "--quiet"]
         code, _, said = terminal.call(*words, "--canary", "0", "--out", str(tmp_path / "run"))
+
     assert (code, said) == (0, "")
 
 
@@ -223,12 +231,15 @@ def written(asked: Any) -> dict[str, Any]:
     name, arguments = rehearsed(tools)
     content = json.dumps({"content": "", "calls": [{"name": name, "arguments": arguments}]})
     message = {"role": "assistant", "content": content}
+
     return {"choices": [{"message": message, "finish_reason": "stop"}]}
 
 
 def rehearsed(tools: list[str]) -> tuple[str, Any]:
     if "submit_action" in tools:
         return "submit_action", HOLD
+
     if "record_level" in tools:
         return "record_level", {"place": "north", "level": 41}
+
     return "look_up_level", {"place": "north"}

@@ -54,7 +54,9 @@ def failure(
     """One call fails, with this kind and these words in its message."""
     with pytest.raises(ModelError) as caught:
         ask(model_at(base_url), timeout_s, text)
+
     assert caught.value.kind == kind
+
     for word in words:
         assert word in str(caught.value)
 
@@ -70,6 +72,7 @@ def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
                 connection, _ = listener.accept()
             except OSError:
                 return
+
             threading.Thread(target=guarded, args=(connection,), daemon=True).start()
 
     def guarded(connection: socket.socket) -> None:
@@ -93,15 +96,19 @@ def read_request(connection: socket.socket) -> bytes:
     while b"\r\n\r\n" not in data:
         if not (piece := connection.recv(1 << 16)):
             raise ConnectionError
+
         data += piece
+
     head, _, body = data.partition(b"\r\n\r\n")
     length = next(
         int(line.split(b":")[1])
         for line in head.split(b"\r\n")
         if line.lower().startswith(b"content-length")
     )
+
     while len(body) < length:
         body += connection.recv(1 << 16)
+
     return head + b"\r\n\r\n" + body
 
 
@@ -148,6 +155,7 @@ def test_one_connection_serves_many_calls_and_is_replaced_when_the_server_closes
             read_request(connection)
             connections[-1] += 1
             connection.sendall(response())
+
         connection.close()
         closed.release()
 
@@ -157,6 +165,7 @@ def test_one_connection_serves_many_calls_and_is_replaced_when_the_server_closes
             assert ask(model).finish_reason == "stop"
             if number % 3 == 0:
                 closed.acquire()
+
     assert connections == [3, 3, 1]
 
 
@@ -176,6 +185,7 @@ def test_there_are_as_many_connections_as_calls_at_once() -> None:
         with ThreadPoolExecutor(4) as pool:
             for _ in range(5):
                 list(pool.map(lambda _: ask(model), range(4)))
+
     assert len(connections) == 4
 
 
@@ -193,6 +203,7 @@ def test_a_connection_survives_no_failure() -> None:
         model = model_at(url)
         with pytest.raises(ModelError, match="no whole reply"):
             ask(model, 0.15, "the first")
+
         assert ask(model).served_by == "second"
 
 
@@ -207,6 +218,7 @@ def test_an_answer_that_comes_before_all_was_sent_counts() -> None:
             )
         )
         connection.shutdown(socket.SHUT_WR)
+
         while connection.recv(1 << 20):
             pass
 
@@ -226,9 +238,12 @@ def test_a_connection_that_breaks_after_a_request_may_be_billed(begun: bytes, ki
 
     with raw_server(reset) as url, pytest.raises(ModelError) as caught:
         ask(model_at(url))
+
     assert (caught.value.kind, caught.value.may_be_billed) == (kind, True)
+
     with pytest.raises(ModelError) as caught:  # nobody there
         ask(model_at(url))
+
     assert (caught.value.kind, caught.value.may_be_billed) == ("connection", False)
 
 
@@ -259,12 +274,14 @@ def test_a_redirect_is_not_followed() -> None:
             ),
         ):
             ask(model_at(server.address))
+
         assert elsewhere.paths == []
 
 
 def test_an_unreachable_server_is_a_connection_failure_that_names_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
     failure(url, "connection", f"{url} can't be reached", "refused")
     failure("http://no-such-host.invalid/v1", "connection", "is the address right")
 
@@ -283,6 +300,7 @@ def test_a_proxy_of_the_environment_is_used_unless_excepted(
         with prepared(Prepared(ANSWER)) as server:
             ask(model_at(f"{server.address}/v1"))
             assert server.paths == ["/v1/responses"]
+
         assert len(proxy.paths) == 1
 
 
@@ -301,10 +319,12 @@ def test_a_proxy_that_can_not_be_used_is_named_without_its_password(
     monkeypatch.setenv("NO_PROXY", "")
     monkeypatch.setenv("no_proxy", "")
     monkeypatch.setenv("HTTP_PROXY", unusable)
+
     with pytest.raises(
         ProviderError, match=r"the proxy that the environment names \(HTTP_PROXY or ALL_PROXY\)"
     ) as caught:
         ask(model_at("http://model.example/v1"))
+
     assert "ss-word" not in str(caught.value)
 
 
@@ -344,6 +364,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     (folder / "key.pem").write_bytes(
         key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
+
     return folder / "cert.pem", folder / "key.pem"
 
 

@@ -112,6 +112,7 @@ def test_a_round_of_tool_use_becomes_alternating_turns_with_results_first(stub: 
         {"type": "tool_use", "id": f"id-{n}", "name": "get_snapshot", "input": {"id": f"S{n}"}}
         for n in (1, 2)
     ]
+
     assert (body["system"], body["tool_choice"], body["max_tokens"]) == ("You trade.", FORCED, 4096)
     assert body["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "Day 3."}]},
@@ -125,6 +126,7 @@ def test_a_round_of_tool_use_becomes_alternating_turns_with_results_first(stub: 
             ],
         },
     ]
+
     body = gemini().encode(request)
     calls = [
         {"functionCall": {"id": f"id-{n}", "name": "get_snapshot", "args": {"id": f"S{n}"}}}
@@ -134,6 +136,7 @@ def test_a_round_of_tool_use_becomes_alternating_turns_with_results_first(stub: 
         {"functionResponse": {"id": id_, "name": "get_snapshot", "response": {"output": text}}}
         for id_, text in (("id-1", "first"), ("id-2", "second"))
     ]
+
     assert body["systemInstruction"] == {"parts": [{"text": "You trade."}]}
     assert body["contents"] == [
         {"role": "user", "parts": [{"text": "Day 3."}]},
@@ -162,10 +165,12 @@ def test_turns_of_nothing_are_not_sent_and_what_an_api_would_refuse_is_made_to_f
         Message("user", "b"),
         Message("assistant", "c"),
     )
+
     assert claude().encode(ask(turns))["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         {"role": "assistant", "content": [{"type": "text", "text": "c"}]},
     ]
+
     odd = Message(
         "assistant",
         "",
@@ -182,13 +187,16 @@ def test_turns_of_nothing_are_not_sent_and_what_an_api_would_refuse_is_made_to_f
     wrapped = [{"malformed_arguments": text} for text in ("not JSON", "[1]")]
     made = claude().encode(ask(messages))["messages"]
     names = ("call_3__", "2_news_"), ("call_4_withheld", "withheld")
+
     assert made[1]["content"] == [
         {"type": "tool_use", "id": id_, "name": name, "input": value}
         for (id_, name), value in zip(names, wrapped, strict=True)
     ]
     assert [block["tool_use_id"] for block in made[2]["content"]] == ["call_3__", "call_4_withheld"]
+
     contents = gemini().encode(ask(messages))["contents"]
     fits = ("call 3:α", "_2_news_"), ("call_4_withheld", "withheld")
+
     assert [part["functionCall"] for part in contents[1]["parts"]] == [
         {"id": id_, "name": name, "args": value}
         for (id_, name), value in zip(fits, wrapped, strict=True)
@@ -197,6 +205,7 @@ def test_turns_of_nothing_are_not_sent_and_what_an_api_would_refuse_is_made_to_f
         "_2_news_",
         "withheld",
     ]
+
     for model in (claude(stub.address), gemini(stub.address)):
         assert model.reply(ask(messages, (LOOK,))).finish_reason in ("stop", "tool_calls")
 
@@ -221,6 +230,7 @@ def test_tools_that_are_not_forced_are_free_and_those_of_a_conversation_are_list
         ask(QUESTION, (SUBMIT,), "submit_action")
     )
     assert "toolConfig" not in gemini().encode(ask(QUESTION, (LOOK, SUBMIT)))
+
     body = claude().encode(ask(ROUND))
     assert body["tools"] == [{"name": "get_snapshot", "input_schema": {"type": "object"}}]
     assert body["tool_choice"] == {"type": "none"}
@@ -230,6 +240,7 @@ def test_tools_that_are_not_forced_are_free_and_those_of_a_conversation_are_list
 def test_tools_of_which_none_may_be_called_stay_on_offer() -> None:
     request = ask(QUESTION, (LOOK, SUBMIT), NO_TOOL)
     free = ask(QUESTION, (LOOK, SUBMIT))
+
     assert claude().encode(request)["tools"] == claude().encode(free)["tools"]
     assert claude().encode(request)["tool_choice"] == {"type": "none"}
     assert gemini().encode(request)["tools"] == gemini().encode(free)["tools"]
@@ -248,6 +259,7 @@ def test_where_claude_is_only_asked_for_a_call_it_is_only_asked_for_none(
         model.encode(ask(QUESTION, (LOOK, SUBMIT), choice, **call))
         for choice in (None, "submit_action", NO_TOOL)
     ]
+
     assert [body["tool_choice"] for body in bodies] == [{"type": "auto"}] * 3
     assert bodies[0]["tools"] == bodies[1]["tools"] == bodies[2]["tools"]
 
@@ -295,6 +307,7 @@ def test_the_temperature_is_sent_only_to_the_version_that_takes_one_and_never_wi
         == claude(**OLD).encode(ask(reasoning_tokens=0))["temperature"]
         == 0.7
     )
+
     config = gemini().encode(ask(temperature=0.3, max_output_tokens=99))["generationConfig"]
     assert (config["temperature"], config["maxOutputTokens"]) == (0.3, 99)
 
@@ -310,24 +323,30 @@ def test_version_key_and_address_are_sent_correctly_in_any_environment(
     addresses = dict.fromkeys(
         ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"), "http://127.0.0.1:9"
     )
+
     for name, value in (others | addresses | {"GOOGLE_GENAI_API_VERSION": "v9"}).items():
         monkeypatch.setenv(name, value)
+
     with prepared(Prepared(message({"type": "text", "text": "hi"}))) as server:
         model = claude(f"{server.address}/v1", **OLD)
         assert model.reply(ask()) == Reply("hi", usage=Usage(5, 2), served_by="claude-x-1")
+
     heard = server.headers[0]
+
     assert (server.paths, heard["anthropic-version"], model.endpoint) == (
         ["/v1/messages"],
         "2023-06-01",
         server.address,
     )
     assert KEY in (heard.get("x-api-key"), heard.get("authorization", "").removeprefix("Bearer "))
+
     with caplog.at_level(logging.INFO), prepared(Prepared(response({"text": "hi"}))) as server:
         request = ask(ROUND, (SUBMIT,), "submit_action")
         assert gemini(f"{server.address}/v1").reply(request) == Reply(
             "hi", usage=Usage(5, 2), served_by="gemini-x-001"
         )
         gemini(server.address, api_version="v1").reply(ask())
+
     assert server.bodies[0] == gemini().encode(request)
     assert server.paths == [
         f"/{version}/models/{MODEL}:generateContent" for version in ("v1beta", "v1")
@@ -339,8 +358,10 @@ def test_version_key_and_address_are_sent_correctly_in_any_environment(
 def test_fields_are_omitted_and_added_by_option() -> None:
     model = claude(omit=("system", "effort"), extra_body={"service_tier": "standard_only"})
     body = model.encode(ask(reasoning_effort="low"))
+
     assert not body.keys() & {"system", "output_config"}
     assert body["service_tier"] == "standard_only"
+
     extra = {
         "generationConfig": {"topP": 0.9},
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
@@ -348,6 +369,7 @@ def test_fields_are_omitted_and_added_by_option() -> None:
     body = gemini(
         omit=("temperature", "max_output_tokens", "systemInstruction"), extra_body=extra
     ).encode(ask(seed=3))
+
     assert body["generationConfig"] == {
         "seed": 3,
         "thinkingConfig": {"includeThoughts": True},
@@ -369,9 +391,11 @@ def test_schemas_are_sent_in_the_part_of_the_language_that_each_api_reads() -> N
         "properties": {"calls": calls},
         "additionalProperties": False,
     }
+
     assert claude().encode(ask(schema=schema))["output_config"] == {
         "format": {"type": "json_schema", "schema": closed_schema(schema)}
     }
+
     config = gemini().encode(ask(schema=schema))["generationConfig"]
     assert (config["responseMimeType"], config["responseJsonSchema"]) == (
         "application/json",
@@ -390,9 +414,12 @@ def test_a_schema_that_claude_cannot_enforce_is_not_sent_and_the_user_is_warned(
         "additionalProperties": False,
     }
     model = claude()
+
     with caplog.at_level(logging.WARNING):
         bodies = [model.encode(ask(schema=schema)) for _ in range(2)]
+
     assert [body.get("output_config") for body in bodies] == [None, None]
+
     (warning,) = [record.getMessage() for record in caplog.records]
     assert "weights: an object with names of the writer's own" in warning
     assert "--tool-protocol native or text" in warning
@@ -413,9 +440,12 @@ def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> 
             Message("tool", "first", tool_call_id="toolu_9"),
         )
         model.reply(ask((*QUESTION, *answered), (LOOK,), reasoning_tokens=2000))
+
     _, assistant, user = server.bodies[1]["messages"]
+
     assert (assistant["content"], user["content"][0]["tool_use_id"]) == ([*SIGNED, use], "toolu_9")
     assert server.bodies[1]["thinking"]["type"] == "enabled"
+
     calls = [
         {
             "functionCall": {"id": "fc-1", "name": "get_snapshot", "args": {"id": "S1"}},
@@ -423,6 +453,7 @@ def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> 
         },
         {"functionCall": {"id": "fc-2", "name": "get_snapshot", "args": {}}},
     ]
+
     with prepared(
         Prepared(response({"text": "Hm.", "thought": True}, *calls)),
         Prepared(response({"text": "hi"})),
@@ -435,18 +466,23 @@ def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> 
                 (LOOK,),
             )
         )
+
     assert server.bodies[1]["contents"][1] == {"role": "model", "parts": calls}
     assert [call.opaque for call in reply.tool_calls] == [Opaque("google", "AbC+/9=="), None]
+
     messages: tuple[Message, ...] = QUESTION  # and with the strict server
+
     for _ in range(3):
         reply = gemini(stub.address).reply(ask(messages, (SUBMIT,), "submit_action"))
         messages += (
             Message("assistant", "", reply.tool_calls),
             Message("tool", "no", tool_call_id=reply.tool_calls[0].id),
         )
+
     last = []
     for content in stub.requests[-1].body["contents"]:
         last += [part for part in content["parts"] if "functionCall" in part]
+
     assert [part["thoughtSignature"] for part in last] == [
         reply.tool_calls[0].opaque_of("google")
     ] * 2
@@ -455,7 +491,9 @@ def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> 
 def test_a_call_that_needs_missing_signed_thoughts_disables_thinking() -> None:
     silent = (*QUESTION, Message("assistant", "", CALLS), *ROUND[3:])
     body = claude().encode(ask(silent, (SUBMIT,), "submit_action", reasoning_tokens=2000))
+
     assert (body["thinking"], body["tool_choice"]) == ({"type": "disabled"}, FORCED)
+
     finished = (*ROUND, Message("assistant", "I hold."), Message("user", "Why?"))
     assert (
         claude().encode(ask(finished, (SUBMIT,), reasoning_tokens=2000))["thinking"]["type"]
@@ -486,6 +524,7 @@ def test_thoughts_of_another_provider_are_not_sent(make: Callable[[], Any], othe
     body = make().encode(
         ask((*QUESTION, Message("assistant", "", (call,))), (LOOK,), reasoning_tokens=2000)
     )
+
     assert "secret" not in dumps_canonical(body)
 
 
@@ -544,9 +583,11 @@ def test_parallel_calls_come_back_in_order_separate_from_text_and_thoughts() -> 
     reply = claude().decode(
         message(*blocks, stop_reason="tool_use"), ask(), {"thinking": {"type": "enabled"}}
     )
+
     assert reply == Reply(
         "I look at two.", calls, "tool_calls", Usage(5, 2), "First.\n\nThen.", "claude-x-1"
     )
+
     parts = [
         {"text": "First.", "thought": True},
         {"text": "I look at two."},
@@ -560,6 +601,7 @@ def test_parallel_calls_come_back_in_order_separate_from_text_and_thoughts() -> 
         ToolCall("call_4", "get_snapshot", "{}"),
     )
     reply = decoded(response(*parts), ask(ROUND))
+
     assert reply == Reply(
         "I look at two.", calls, "tool_calls", Usage(5, 2), "First.", "gemini-x-001"
     )
@@ -578,6 +620,7 @@ def test_a_call_in_which_a_reply_of_claude_broke_off_stays_cut_however_whole_its
         for number in (1, 2)
     ]
     note = {"type": "text", "text": "So far"}
+
     for reason, content, expected in (
         ("max_tokens", blocks, ['{"orders": []}', '{"orders": []']),
         ("refusal", blocks[:1], ['{"orders": []']),
@@ -597,13 +640,16 @@ def test_usage_counts_the_whole_prompt_and_thoughts_as_output_and_names_the_cach
         "output_tokens_details": {"thinking_tokens": 20},
         **cached,
     }
+
     assert decoded(message(usage=usage)).usage == Usage(4310, 50, 20, 4000, 300)
+
     usage = {
         "promptTokenCount": 4000,
         "cachedContentTokenCount": 3000,
         "candidatesTokenCount": 50,
         "thoughtsTokenCount": 20,
     }
+
     assert decoded(response(usageMetadata=usage)).usage == Usage(4000, 70, 20, 3000, 0)
 
 
@@ -624,6 +670,7 @@ def test_a_blocked_prompt_is_an_outcome() -> None:
         "usageMetadata": {"promptTokenCount": 9},
     }
     note = "prompt blocked: PROHIBITED_CONTENT"
+
     assert decoded(blocked) == Reply(finish_reason="content_filter", usage=Usage(9), notes=(note,))
 
 
@@ -642,6 +689,7 @@ def test_a_body_of_another_shape_is_a_bad_response_and_never_guessed_at(
     body = {"message": message, "response": response, "dict": dict}[make](*parts, **fields)
     with pytest.raises(ModelError) as caught:
         decoded(body)
+
     assert caught.value.kind == "bad_response"
 
 
@@ -650,10 +698,12 @@ def test_a_barred_account_stops_the_run_and_a_reply_that_would_go_on_is_not_paid
 ):
     with pytest.raises(ProviderError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
         decoded(response(reason="PUP_LIMITED_DISABLED"))
+
     body = response({"text": "half"}, reason="CONTINUATION")
     body["candidates"][0]["continuationToken"] = "dG9rZW4="
     with prepared(Prepared(body)) as server:
         assert gemini(server.address).reply(ask()).finish_reason == "length"
+
     assert len(server.bodies) == 1
 
 
@@ -676,6 +726,7 @@ def quota(name: str) -> Prepared:
         "violations": [{"quotaId": name, "quotaValue": "50"}],
     }
     wait = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+
     return error(429, "RESOURCE_EXHAUSTED", text, failure, wait)
 
 
@@ -738,6 +789,7 @@ def test_what_would_fail_again_stops_the_run_and_other_failures_have_their_kind_
 ) -> None:
     with prepared(answer) as server:
         problem = failure_of(make(server.address), ask(QUESTION, (SUBMIT,), "submit_action"))
+
     if isinstance(expected, str):
         assert isinstance(problem, ProviderError)
         assert expected in str(problem)
@@ -753,8 +805,11 @@ def test_a_refused_parameter_can_be_left_out(text: str, name: str) -> None:
     ) as server:
         assert f"--model-args omit={name}" in str(failure_of(gemini(server.address)))
         assert gemini(server.address, omit=(name,)).reply(ask()).content == "hi"
+
     first, second = (body["generationConfig"].keys() for body in server.bodies)
+
     assert len(first - second) == 1
+
     with running_stub(refuses=("temperature", "thinking")) as stub:
         assert "omit=temperature" in str(failure_of(claude(stub.address, **OLD)))
         assert claude(stub.address, **OLD, omit=("temperature",)).reply(ask()).content
@@ -772,11 +827,14 @@ def test_settings_hold_what_can_change_a_reply_and_the_second_variable_serves_wh
 ) -> None:
     monkeypatch.delenv("GEMINI_API_KEY")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    opus, pro = AnthropicModel("claude-opus-5-5"), GoogleModel("gemini-3-pro")
+    opus = AnthropicModel("claude-opus-5-5")
+    pro = GoogleModel("gemini-3-pro")
+
     assert (opus.endpoint, pro.endpoint) == (
         "https://api.anthropic.com",
         "https://generativelanguage.googleapis.com",
     )
+
     settings = opus.settings()
     assert (settings["forced_tool"], settings["not_sent"]) == ("auto", ["seed", "temperature"])
     assert settings != AnthropicModel("claude-opus-4-6").settings()
@@ -786,14 +844,17 @@ def test_settings_hold_what_can_change_a_reply_and_the_second_variable_serves_wh
             "claude-opus-5-5", AnthropicParams(prompt_cache="5m", api_key_env="OTHER_KEY")
         ).settings()
     )
+
     for changed in (
         GoogleParams(api_version="v1"),
         GoogleParams(thoughts=False),
         GoogleParams(omit=("seed",)),
     ):
         assert GoogleModel("gemini-3-pro", changed).settings() != pro.settings()
+
     monkeypatch.setenv("GOOGLE_API_KEY", KEY)
     model = gemini(stub.address)
+
     assert model.reply(ask()).content
     assert model.secrets() == (KEY,)
 
@@ -807,14 +868,15 @@ def test_the_cache_knows_the_headers_and_the_account_that_the_environment_names(
     monkeypatch.setenv(
         "ANTHROPIC_CUSTOM_HEADERS", "X-Workspace: w-1\nX-Api-Key: other\nAnthropic-Version: old"
     )
-    first, second = (
-        AnthropicModel("claude"),
-        AnthropicModel("claude", AnthropicParams(api_key_env="SECOND_KEY")),
-    )
+    first = AnthropicModel("claude")
+    second = AnthropicModel("claude", AnthropicParams(api_key_env="SECOND_KEY"))
     google = GoogleModel("gemini")
+
     assert routing_of(first) == {}  # nothing is known before
+
     for model in (first, second, google):
         model.connect()
+
     assert routing_of(first) == {"x-workspace": "w-1"}
     assert routing_of(second) == {"x-workspace": "w-1", "api_key_env": "SECOND_KEY"}
     assert routing_of(google) == {}  # it is sent nothing of these

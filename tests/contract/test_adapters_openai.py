@@ -48,6 +48,7 @@ USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for preset in presets().values():
         monkeypatch.setenv(preset.variables[0], f"key-of-{preset.provider}-0123456789")
+
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
@@ -87,10 +88,13 @@ def answer_of(raw_body: dict[str, Any]) -> Prepared:
     """
     if "completion" in raw_body:
         return completion(**raw_body["completion"])
+
     if "response" in raw_body:
         fields = dict(raw_body["response"])
         return response(*fields.pop("output", ()), **fields)
+
     body = raw_body.get("body", {key: raw_body[key] for key in raw_body if key != "status"})
+
     return Prepared(body.encode() if isinstance(body, str) else body, raw_body.get("status", 200))
 
 
@@ -138,6 +142,7 @@ def test_a_conversation_with_several_calls_is_taken_by_a_strict_server(api: str)
             ask(ROUND),
         ):
             assert model.reply(request).finish_reason in ("stop", "tool_calls")
+
         assert set(stub.counts) == {"answered"}
 
 
@@ -149,10 +154,12 @@ def test_both_apis_send_the_same_content() -> None:
         ask(ROUND, (LOOK,)),
         ask(ROUND, (SUBMIT,), forced="submit_action"),
     ]
+
     with running_stub() as stub:
         for api in APIS:
             for request in requests:
                 openai_at(stub.base_url, api).reply(request)
+
         digests = [seen.digest for seen in stub.requests]
         assert digests[: len(requests)] == digests[len(requests) :]
         assert len(set(digests)) == len(requests)
@@ -167,11 +174,13 @@ def test_what_a_misbehaving_model_wrote_can_be_sent_back(api: str) -> None:
         ToolCall("call_4", "get_snapshot", '{"id": NaN}'),
     )
     results = tuple(Message("tool", "no such tool", tool_call_id=call.id) for call in odd)
+
     with running_stub() as stub:
         openai_at(stub.base_url, api).reply(
             ask((*QUESTION, Message("assistant", "", odd), *results, Message("user", "Go on.")))
         )
         text = json.dumps(stub.requests[0].body)
+
     assert set(stub.counts) == {"answered"}
     assert "get_news_" in text
     assert text.count("malformed_arguments") == 3, "no arguments are no malformed ones"
@@ -196,6 +205,7 @@ def test_a_response_is_asked_for_whole_and_not_stored(responses_server: Prepared
         seed=5,
         max_output_tokens=99,
     )
+
     assert sent(model, request, responses_server) == {
         "model": "stub-model",
         "input": [
@@ -249,6 +259,7 @@ def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: Prepare
         seed=2**40 + 3,
         schema=SCHEMA,
     )
+
     assert sent(model, request, chat_server) == {
         "model": "stub-model",
         "messages": [
@@ -316,6 +327,7 @@ def test_fields_can_be_left_out_and_added(
         server.address, api, omit=("temperature", other), extra_body={"verbosity": "low"}
     )
     body = sent(model, ask(), server)
+
     assert not {"temperature", other} & set(body)
     assert body["verbosity"] == "low"
 
@@ -368,6 +380,7 @@ def test_settings_tell_what_can_change_a_reply_and_no_key(api: str) -> None:
     plain = openai_at("http://h/v1", api)
     plain.connect()
     other = openai_at("http://h/v1", api, omit=("temperature",), extra_body={"verbosity": "low"})
+
     assert plain.settings() != other.settings()
     assert plain.settings()["api"] == api
     assert KEY not in json.dumps(plain.settings())
@@ -400,6 +413,7 @@ def test_a_response_is_read_item_by_item() -> None:
         "output_tokens_details": {"reasoning_tokens": 15},
         "total_tokens": 120,
     }
+
     with prepared(response(*output, usage=usage)) as server:
         assert openai_at(server.address).reply(ask()) == Reply(
             content="A\nB",
@@ -417,6 +431,7 @@ def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(
 ) -> None:
     with prepared(answer_of(answer)) as server, pytest.raises(ModelError) as caught:
         (server_at if "completion" in answer else openai_at)(server.address).reply(ask())
+
     assert caught.value.kind == "bad_response"
 
 
@@ -426,7 +441,9 @@ def test_a_server_that_gave_up_is_a_failure_and_a_policy_that_blocks_an_outcome(
 ) -> None:
     with prepared(answer_of(answer)) as server, pytest.raises(ModelError) as caught:
         (server_at if "completion" in answer else openai_at)(server.address).reply(ask())
+
     assert caught.value.kind == kind
+
     with prepared(
         response(status="failed", error={"code": "invalid_prompt", "message": "no"})
     ) as server:
@@ -436,6 +453,7 @@ def test_a_server_that_gave_up_is_a_failure_and_a_policy_that_blocks_an_outcome(
 def read(message: dict[str, Any], finish: str = "stop", **fields: Any) -> Reply:
     with prepared(completion(message, finish, **fields)) as server:
         reply: Reply = server_at(server.address).reply(ask(ROUND))
+
     return reply
 
 
@@ -454,12 +472,14 @@ def test_calls_without_ids_refusals_and_unpaid_usage_are_read() -> None:
         {"function": {"name": "y", "arguments": ""}},
     ]
     reply = read({"content": None, "tool_calls": calls}, "stop")
+
     assert reply.tool_calls == (ToolCall("call_3", "x", '{"é": 1}'), ToolCall("call_4", "y", ""))
     assert reply.finish_reason == "tool_calls"
     # A refusal is a refusal whatever the end.
     assert read({"content": None, "refusal": "No."}) == Reply(
         "No.", (), "refusal", Usage(9, 4), served_by="served"
     )
+
     # A paid server must say what a reply took.
     with prepared(completion(usage=None)) as server:
         assert server_at(server.address, "vllm").reply(ask()).usage == Usage()
@@ -484,13 +504,16 @@ def test_each_server_is_asked_in_its_own_way(
 ) -> None:
     request = replace(FORCED, params=replace(FORCED.params, reasoning_effort=effort))
     body = sent(server_at(chat_server.address, provider), request, chat_server)
+
     assert body.get("tool_choice") == (
         tool_choice and {"type": "function", "function": {"name": tool_choice}}
     )
+
     # What can't be forced by name is forced by offering nothing else.
     names = [tool["function"]["name"] for tool in body["tools"]]
     assert names == (["get_snapshot", "submit_action"] if tool_choice else ["submit_action"])
     assert body.items() >= extra.items()
+
     fields = {
         "thinking",
         "enable_thinking",
@@ -498,6 +521,7 @@ def test_each_server_is_asked_in_its_own_way(
         "chat_template_kwargs",
         "reasoning_split",
     }
+
     assert fields & set(body) == fields & set(extra)
     assert ("seed" in body) == (provider in ("openai_compatible", "vllm", "ollama", "dashscope"))
     assert chat_server.headers[-1]["authorization"] == f"Bearer key-of-{provider}-0123456789"
@@ -513,6 +537,7 @@ def test_the_fields_that_force_a_tool_and_bound_a_reply_are_options(
         max_tokens_field="max_completion_tokens",
     )
     body = sent(model, FORCED, chat_server)
+
     assert body["tool_choice"] == "required"
     assert [tool["function"]["name"] for tool in body["tools"]] == ["submit_action"]
     assert (body["max_completion_tokens"], "max_tokens" in body) == (4096, False)
@@ -524,8 +549,10 @@ def test_tools_of_which_none_may_be_called_stay_on_offer_where_a_server_can_forb
     request = replace(FORCED, tool_choice=NO_TOOL)
     named = server_at(chat_server.address, "openai_compatible", forced_tool="named")
     body = sent(named, request, chat_server)
+
     assert body["tool_choice"] == "none"
     assert [tool["function"]["name"] for tool in body["tools"]] == ["get_snapshot", "submit_action"]
+
     required = server_at(chat_server.address, "openai_compatible", forced_tool="required")
     assert not {"tools", "tool_choice"} & set(sent(required, request, chat_server))
 
@@ -539,6 +566,7 @@ def test_a_budget_has_the_field_that_a_server_has_for_it(
     model = server_at(chat_server.address, provider)
     assert sent(model, ask(reasoning_tokens=512), chat_server)[field] == 512
     assert field not in sent(model, ask(), chat_server)
+
     off = sent(model, ask(reasoning_effort="none"), chat_server)
     assert sent(model, ask(reasoning_tokens=0), chat_server) == off
 
@@ -552,7 +580,9 @@ def test_a_server_that_insists_on_earlier_thoughts_gets_a_field_in_a_turn_with_c
         message.get("reasoning_content")
         for message in sent(model, ask(ROUND), chat_server)["messages"]
     ]
+
     assert turns == [None, None, thought, None, None, None]
+
     without_thinking = sent(model, ask(ROUND, reasoning_effort="none"), chat_server)
     assert "reasoning_content" not in json.dumps(without_thinking)
 
@@ -572,10 +602,10 @@ def test_schemas_have_bounds_where_the_server_needs_them_or_the_user_gives_them(
         return [schema["properties"]["reason"].get("pattern") for schema in schemas]
 
     assert patterns(provider="vllm") == [None, None]
-    of_server, of_user = (
-        patterns(provider="llama_cpp_python"),
-        patterns(provider="openai_compatible", longest_text=200),
-    )
+
+    of_server = patterns(provider="llama_cpp_python")
+    of_user = patterns(provider="openai_compatible", longest_text=200)
+
     assert [pattern.rpartition("]")[2] for pattern in of_server] == ["{0,1000}$"] * 2
     assert [pattern.rpartition("]")[2] for pattern in of_user] == ["{0,200}$"] * 2
 
@@ -585,11 +615,14 @@ def test_a_server_without_schemas_gets_the_schema_in_the_first_message(
 ) -> None:
     model = server_at(chat_server.address, "zhipu")
     body = sent(model, ask(schema=SCHEMA), chat_server)
+
     assert body["response_format"] == {"type": "json_object"}
     assert body["messages"][0]["content"].startswith("You trade.\n\nReply with one JSON object")
     assert '"answer"' in body["messages"][0]["content"]
+
     body = sent(model, ask((Message("user", "Day 3."),), schema=SCHEMA), chat_server)
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
+
     asked = (Message("system", "Each reply is one JSON object."), Message("user", "Day 3."))
     assert (
         sent(model, ask(asked, schema=SCHEMA), chat_server)["messages"][0]["content"]
@@ -616,6 +649,7 @@ def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_
             outcome = error.kind
         except ProviderError as error:
             outcome = str(error)
+
     assert outcome == means or (" " in outcome and means in outcome)
 
 
@@ -638,6 +672,7 @@ def test_a_server_without_an_address_of_its_own_needs_one() -> None:
         ),
     ):
         make_compatible("openai_compatible", "m")
+
     assert make_compatible("ollama", "m").endpoint == "http://localhost:11434/v1"  # type: ignore[attr-defined]
     assert make_openai("m").endpoint == "https://api.openai.com/v1"  # type: ignore[attr-defined]
 
@@ -653,9 +688,12 @@ def test_openai_environment_variables_apply_to_openai_only(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     server_at(chat_server.address, "deepseek").reply(ask())
     heard = json.dumps(chat_server.headers[-1])
+
     assert not any(word in heard for word in ("mine", "secret-value", "Bearer other"))
+
     openai_at(chat_server.address, "chat").reply(ask())
     heard = json.dumps(chat_server.headers[-1])
+
     assert all(word in heard for word in ("org-mine", "proj-mine", f"Bearer {KEY}"))
 
 
@@ -670,6 +708,7 @@ def test_the_cache_knows_who_asks_and_no_secret(
         with monkeypatch.context() as patch:
             for name, value in environment.items():
                 patch.setenv(name, value)
+
             model = openai_at(chat_server.address, "chat")
             model.connect()
             return routing_of(model)
@@ -678,6 +717,7 @@ def test_the_cache_knows_who_asks_and_no_secret(
     assert caller(OPENAI_ORG_ID="org-mine", OPENAI_PROJECT_ID="proj_x") == {
         "openai-organization": "org-mine", "openai-project": "proj_x",
     }  # fmt: skip
+
     lines = [
         "X-Gateway-Account: 0123456789abcdef0123456789abcdef",
         "X-Route: eu",
@@ -692,6 +732,7 @@ def test_the_cache_knows_who_asks_and_no_secret(
         "User-Agent: me",
         "X-Stainless-OS: none",
     ]
+
     assert caller(OPENAI_CUSTOM_HEADERS="\n".join(lines)) == {
         "x-gateway-account": "0123456789abcdef0123456789abcdef", "x-route": "eu",
     }  # fmt: skip

@@ -45,6 +45,7 @@ def chat(value: Any, finish: Any = "tool_calls") -> dict[str, Any]:
     calls = [{"id": "a", "type": "function", "function": function}]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     usage = {"prompt_tokens": 9, "completion_tokens": 4}
+
     return {
         "model": "m",
         "choices": [{"message": message, "finish_reason": finish}],
@@ -104,6 +105,7 @@ def model_at(address: str, provider: str = "openai_compatible", **params: Any) -
 def reply_to(body: Any, provider: str = "openai_compatible") -> Reply:
     with prepared(Prepared(body)) as server:
         reply: Reply = model_at(server.address, provider).reply(ask(tools=(LOOK, SUBMIT)))
+
     return reply
 
 
@@ -115,6 +117,7 @@ def test_arguments_in_any_form_are_the_models_and_read_alike_on_every_wire(
     provider, _, body = WIRES[wire]
     value, text = ARGUMENTS[fault]
     reply = reply_to(body(value), provider)
+
     assert [call.arguments for call in reply.tool_calls] == [text]
     assert reply.finish_reason == "tool_calls"
 
@@ -159,11 +162,13 @@ def test_calls_with_one_id_or_none_get_ids_of_their_own_and_are_sent_back_so() -
     call = body["choices"][0]["message"]["tool_calls"][0]
     body["choices"][0]["message"]["tool_calls"] = [call, call, {**call, "id": ""}]
     calls = reply_to(body).tool_calls
+
     assert [call.id for call in calls] == ["a", "call_2", "call_3"]
 
     results = [Message("tool", "x", tool_call_id=call.id) for call in calls]
     history = (*QUESTION, Message("assistant", "", calls), *results)
     sent = model_at("http://127.0.0.1:9").encode(ask(history))["messages"]
+
     assert "content" not in sent[2]
     assert [message["tool_call_id"] for message in sent[3:]] == ["a", "call_2", "call_3"]
 
@@ -190,6 +195,7 @@ def test_a_call_that_the_server_could_not_read_is_the_models_and_not_asked_for_a
     with prepared(Prepared(body, status)) as server:
         reply = model_at(server.address).reply(ask(tools=(LOOK,), forced="get_snapshot"))
         assert len(server.bodies) == 1
+
     assert [(call.name, call.arguments) for call in reply.tool_calls] == [
         ("get_snapshot", arguments)
     ]
@@ -203,7 +209,9 @@ def refusing(*forms: str, words: str, status: int) -> Any:
         form = "with schema" if "schema" in asked else asked.get("type", "none")
         if form in forms:
             return Prepared({"error": {"message": words, "type": "internal_server_error"}}, status)
+
         reply_message = {"role": "assistant", "content": '{"answer": 1}'}
+
         return Prepared(
             {"model": "big-model", "choices": [{"message": reply_message, "finish_reason": "stop"}]}
         )
@@ -244,6 +252,7 @@ def test_a_refused_schema_is_asked_for_in_the_next_form_once_and_that_is_remembe
         first = model.reply(ask(schema=SCHEMA))
         second = model.reply(ask(schema=SCHEMA))
         asked = [body.get("response_format") for body in server.bodies]
+
     assert len(asked) == len(forms) + 2
     assert asked[-2:] == [taken, taken]
     assert first.content == second.content == '{"answer": 1}'
@@ -255,6 +264,7 @@ def test_if_every_form_is_refused_the_error_lists_them_and_is_permanent() -> Non
     refuse = Prepared({"error": {"message": "response_format is not supported"}}, 500)
     with prepared(refuse) as server, pytest.raises(ModelError) as caught:
         model_at(server.address).reply(ask(schema=SCHEMA))
+
     assert caught.value.kind == "bad_request"
     assert "tried response_format json_schema, then response_format json_object" in str(
         caught.value
@@ -267,6 +277,7 @@ def needs_content(body: Any) -> Prepared:
         return Prepared(chat("{}"))
 
     message = "'dict object' has no attribute 'content'"
+
     return Prepared({"error": {"message": message, "type": "internal_server_error"}}, 500)
 
 
@@ -277,11 +288,13 @@ def test_a_turn_of_calls_alone_gets_an_empty_content_where_the_servers_template_
         Message("assistant", "", (call,)),
         Message("tool", "7", tool_call_id="a"),
     )
+
     with prepared(needs_content) as server:
         model = model_at(server.address)
         first = model.reply(ask(turns, (LOOK,)))
         model.reply(ask(turns, (LOOK,)))
         sent = [body["messages"][2].get("content") for body in server.bodies]
+
     assert sent == [None, "", ""]
     assert first.notes == ("content of calls: left out was refused, sent empty",)
 
@@ -291,9 +304,11 @@ def test_a_refusal_of_what_was_said_is_not_taken_for_one_of_the_field_content() 
     turns = (*QUESTION, Message("assistant", "", (call,)))
     words = "This content is not allowed by the policy"
     refuse = Prepared({"error": {"message": words}}, 400)
+
     with prepared(refuse) as server:
         reply = model_at(server.address).reply(ask(turns, (LOOK,)))
         assert len(server.bodies) == 1
+
     assert (reply.finish_reason, reply.content) == ("content_filter", "")
 
 
@@ -303,6 +318,7 @@ def test_the_other_field_for_the_length_is_sent_where_one_is_refused() -> None:
         " 'max_completion_tokens' instead."
     )
     refuse = Prepared({"error": {"message": words, "param": "max_tokens"}}, 400)
+
     with prepared(refuse, Prepared(chat("{}"))) as server:
         model_at(server.address).reply(ask(tools=(LOOK,)))
         assert "max_completion_tokens" in server.bodies[1]
@@ -312,12 +328,16 @@ def test_the_other_field_for_the_length_is_sent_where_one_is_refused() -> None:
 @pytest.mark.skipif(REPORTED is None, reason="the reported inputs are not here")
 def test_the_reported_replies_are_read_by_their_right_values() -> None:
     assert REPORTED is not None
+
     ended, same_id, refused, other = (
         json.loads(next(REPORTED.glob(f"{n}_*")).read_text()) for n in (11, 12, 13, 14)
     )
+
     assert reply_to(ended).tool_calls[0].name == "submit_action"
     assert len({call.id for call in reply_to(same_id).tool_calls}) == 2
+
     with pytest.raises(ModelError, match="rate-limited upstream") as caught:
         reply_to(refused)
+
     assert caught.value.kind == "rate_limited"
     assert reply_to(other).served_by == "small-fallback-model via UpstreamB"

@@ -71,7 +71,9 @@ def completion(
             {"id": f"c{at}", "type": "function", "function": {"name": name, "arguments": text}}
             for at, (name, text) in enumerate(calls)
         ]
+
     choice = {"index": 0, "message": message, "finish_reason": finish}
+
     return {"id": "x", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": USAGE}  # fmt: skip
 
 
@@ -79,10 +81,13 @@ def assembled(body: bytes, cuts: Sequence[int] = ()) -> Mapping[str, Any]:
     """The answer that a stream adds up to, its bytes cut at some places."""
     assembler = ChatAssembler(lambda _: None, loads_reply)
     at = 0
+
     for cut in (*sorted(cuts), len(body)):
         if assembler.take(body[at:cut]):
             break
+
         at = cut
+
     return loads_strict(assembler.answer())  # type: ignore[return-value]
 
 
@@ -115,6 +120,7 @@ def test_a_stream_cut_anywhere_adds_up_to_the_whole_answer(
     def read(said: Mapping[str, Any]) -> Any:
         with suppress(ModelError):  # a reply without words: the same of both, without its place
             return model.decode(said, request, {})
+
         return None
 
     assert read(assembled(body, places)) == read(answer)
@@ -135,6 +141,7 @@ def test_details_of_reasoning_add_up_to_those_of_a_whole_answer(
     ]
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": USAGE}
     message = assembled(_events(*chunks, end) + DONE)["choices"][0]["message"]
+
     assert message["reasoning_details"] == [{**about, "text": "Let me look."}, sealed]
 
 
@@ -144,6 +151,7 @@ def test_over_http_a_reply_is_the_unstreamed_one_and_its_pieces_are_heard() -> N
     body = stream_of(answer)
     packed = {**EVENTS, "Content-Encoding": "gzip"}
     answers = (Prepared(answer), Prepared(body, headers=EVENTS), Prepared(gzip.compress(body), headers=packed))  # fmt: skip
+
     with prepared(*answers) as server:
         model = model_at(server.address)
         whole = model.reply(ask(tools=(LOOK,)))
@@ -152,13 +160,16 @@ def test_over_http_a_reply_is_the_unstreamed_one_and_its_pieces_are_heard() -> N
         assert model.reply(request) == whole
 
     assert whole.usage.output_tokens == 5
+
     plain, streamed, _ = server.bodies
     assert streamed == {**plain, "stream": True, "stream_options": {"include_usage": True}}
+
     half = heard[: len(heard) // 2]
     assert half == heard[len(half) :]
     assert half[0].kind == "begun"
     assert "".join(piece.text for piece in half if piece.kind == "text") == whole.content
     assert "".join(piece.text for piece in half if piece.kind == "thought") == "Hm."
+
     for index, (name, arguments) in enumerate(calls):
         own = [piece for piece in half if piece.kind == "call" and piece.index == index]
         assert ("".join(piece.name for piece in own), "".join(piece.text for piece in own)) == (
@@ -231,6 +242,7 @@ def test_a_server_that_refuses_to_stream_is_asked_at_once_without_and_the_listen
     refusal = {
         "error": {"message": "Unknown parameter: 'stream_options'.", "param": "stream_options"}
     }
+
     with prepared(Prepared(refusal, 400), Prepared(ANSWER)) as server:
         model = model_at(server.address)
         request, heard = heard_by(ask())
@@ -252,6 +264,7 @@ def test_what_a_listener_raises_ends_the_call_and_the_next_one_goes_well() -> No
         request, _ = heard_by(ask())
         with pytest.raises(KeyboardInterrupt):
             model.reply(replace(request, listener=stop))
+
         assert model.reply(request).content == "All is said."
 
 
@@ -291,6 +304,7 @@ def test_calls_are_told_apart_however_a_server_numbers_them(deltas: list[Any]) -
     reply = model.decode(assembled(_events(*chunks, end) + DONE), ask(tools=(LOOK,)), {})  # type: ignore[attr-defined]
 
     said = [(call.id, call.name, json.loads(call.arguments)) for call in reply.tool_calls]
+
     assert said == [("a", "f", {}), ("b", "g", {"x": 1})]
 
 
@@ -323,6 +337,7 @@ def test_the_responses_api_streams_the_response_that_it_ends_with() -> None:
         Prepared(_events({"type": "error", **failed}), headers=EVENTS),
         Prepared({"error": failed}),
     )
+
     with prepared(*answers) as server:
         model = make_openai("m", OpenAIParams(base_url=server.address))
         request, heard = heard_by(ask(tools=(LOOK,)))
@@ -354,19 +369,24 @@ def test_anthropic_streams_blocks_that_add_up_to_the_message(
 
     begun = {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
     events: list[Any] = [{"type": "message_start", "message": begun}, {"type": "ping"}]
+
     for index, block in enumerate([*texts, *calls]):
         empty = {name: "" if name in ("text", "thinking", "signature") else value for name, value in block.items()}  # fmt: skip
         if "input" in block:
             empty["input"] = {}
+
         events.append({"type": "content_block_start", "index": index, "content_block": empty})
         for delta in _deltas_of(block):
             events.append({"type": "content_block_delta", "index": index, "delta": delta})
+
         events.append({"type": "content_block_stop", "index": index})
+
     tail = [{"type": "message_delta", "delta": end, "usage": {"output_tokens": 30}}, {"type": "message_stop"}]  # fmt: skip
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 
     streams = (_events(*events, *tail), _events(*events), _events(*events, overloaded))
     answers = [Prepared(stream, headers=EVENTS) for stream in streams]
+
     with prepared(Prepared(whole), *answers, Prepared(overloaded)) as server:
         model = AnthropicModel("claude-x", AnthropicParams(base_url=server.address))
         request, heard = heard_by(ask(tools=(LOOK,)))
@@ -389,6 +409,7 @@ def _deltas_of(block: Mapping[str, Any]) -> list[dict[str, Any]]:
     text = json.dumps(block["input"], separators=(",", ":")) if block.get("input") else ""
     for piece in filter(None, (text[:5], text[5:])):
         deltas.append({"type": "input_json_delta", "partial_json": piece})
+
     return deltas
 
 

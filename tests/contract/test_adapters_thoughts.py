@@ -60,7 +60,9 @@ def sent_back(model: str, params: dict[str, Any] | None = None, **message: Any) 
         asked = model_at(server, model, **(params or {}))
         asked.reply(second_turn(asked.reply(ask(tools=(LOOK,)))))
         turn: dict[str, Any] = server.bodies[1]["messages"][2]
+
     assert turn.pop("tool_calls")[0]["id"] == "a"
+
     return turn
 
 
@@ -114,12 +116,14 @@ def test_a_server_that_refuses_the_field_is_asked_without_it() -> None:
         if any("reasoning_content" in message for message in body["messages"]):
             words = "'messages.2': property 'reasoning_content' is unsupported"
             return Prepared({"error": {"message": words}}, 400)
+
         return completion(reasoning_content="Hm.")
 
     with prepared(answer) as server:
         model = model_at(server, "openai_compatible/kimi-k2-thinking")
         reply = model.reply(second_turn(model.reply(ask(tools=(LOOK,)))))
         assert len(server.bodies) == 3
+
     assert reply.notes == ("thoughts: sent was refused, sent left out",)
 
 
@@ -134,6 +138,7 @@ def test_a_server_that_misses_them_stops_the_run_with_the_option(words: str) -> 
     refuse = Prepared({"error": {"message": words, "type": "invalid_request_error"}}, 400)
     with prepared(refuse) as server:
         error = failure_of(model_at(server, "openai_compatible/my-alias"), ask(tools=(LOOK,)))
+
     assert isinstance(error, ProviderError)
     assert "--model-args send_thoughts=true" in str(error)
 
@@ -146,6 +151,7 @@ def test_thoughts_are_in_the_record_the_key_and_the_size_of_the_prompt() -> None
         request = second_turn(reply)
         bare = second_turn(replace(reply, tool_calls=(replace(reply.tool_calls[0], opaque=None),)))
         assert request_key(model, request) != request_key(model, bare)
+
     assert prompt_bytes(request).total - prompt_bytes(bare).total >= len("Let me look.")
     assert "Let me look." in json.dumps(request.messages[2].to_json())
 
@@ -166,4 +172,5 @@ def test_the_leak_guard_withholds_what_thoughts_name_as_it_does_in_arguments() -
         )
         play.run(1)
         turn = server.bodies[1]["messages"][2]
+
     assert turn["reasoning_content"] == "This must be [withheld], so I buy."

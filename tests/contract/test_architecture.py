@@ -95,11 +95,13 @@ def test_modules_and_functions_are_small() -> None:
     for path in SOURCES:
         if (lines := len(path.read_text().splitlines())) > MAX_MODULE_LINES:
             too_large.append(f"{name_of(path)}: {lines} lines")
+
         for function in functions_in(path):
             where = f"{name_of(path)}:{function.lineno} {function.name}"
             statements = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
             if statements > MAX_STATEMENTS:
                 too_large.append(f"{where}: {statements} statements")
+
             given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
             count = len([argument for argument in given if argument.arg not in ("self", "cls")])
             # Commands take one parameter for each option; click calls them, nobody else does.
@@ -107,6 +109,7 @@ def test_modules_and_functions_are_small() -> None:
                 "command" in ast.unparse(decorator) for decorator in function.decorator_list
             ):
                 too_large.append(f"{where}: {count} parameters, use a record")
+
     assert not too_large, "\n".join(too_large)
 
 
@@ -127,6 +130,7 @@ def test_only_boundaries_catch_everything() -> None:
                     and name_of(path) not in BROAD_EXCEPT_ALLOWED
                 ):
                     broad.append(f"{name_of(path)}:{node.lineno}")
+
     assert not broad, f"catch what you expect: {broad}"
 
 
@@ -138,6 +142,7 @@ def test_nothing_is_pickled_or_evaluated_and_the_library_has_no_clock_and_no_glo
         r" random",
         re.MULTILINE,
     )
+
     for path in SOURCES:
         assert {"pickle", "marshal", "shelve", "dill"} & set(imports_in(nodes_of(path))) == set(), (
             name_of(path)
@@ -169,6 +174,7 @@ def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
     are public; of other plugins nothing but the kits.
     """
     wrong = []
+
     for path in SOURCES:
         own = parts_of(path)[0]
         for module in imports_in(nodes_of(path)):
@@ -177,6 +183,7 @@ def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
                 wrong.append(f"{name_of(path)}: {module}")
             elif package.startswith("ktdeval_") and package not in (own, *KITS):
                 wrong.append(f"{name_of(path)}: {module} is a plugin's")
+
     assert not wrong, "\n".join(wrong)
 
 
@@ -197,6 +204,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "ktdeval/values/lazy.py",
     }
     late = {}
+
     for path in not_empty([*SOURCES, *sorted((ROOT / "examples").rglob("src/**/*.py"))]):
         if (
             path in MANIFESTS
@@ -204,6 +212,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
             or name_of(path) in allowed
         ):
             continue
+
         for function in functions_in(path):
             own = [
                 module
@@ -211,6 +220,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
                 if module.split(".")[0].startswith("ktdeval")
             ]
             late[f"{name_of(path)}: {function.name}"] = own
+
     assert len(late) > 1000
     assert {function: own for function, own in late.items() if own} == {}
 
@@ -233,6 +243,7 @@ def test_there_are_no_circles_of_modules_and_of_packages(part_of: Callable[[str]
         imported.setdefault(part, set()).update(map(part_of, modules))
 
     graph = {part: (targets & imported.keys()) - {part} for part, targets in imported.items()}
+
     assert len(graph) > 40
     assert circles_in(graph) == set()
 
@@ -259,6 +270,7 @@ class Shop:
 """
     )
     statements = statements_outside_functions(tree)
+
     assert set(imports_in(statements)) == {"typing", "ktdeval.market", "fast", "slow", "inside"}
 
 
@@ -283,6 +295,7 @@ def circles_in(graph: Mapping[str, set[str]]) -> set[str]:
         outside = {part for part, targets in left.items() if not targets or part not in reached}
         if not outside:
             return set(left)
+
         left = {part: targets - outside for part, targets in left.items() if part not in outside}
 
 
@@ -298,15 +311,19 @@ def test_every_hook_is_documented_in_the_guide_and_all_fit_one_screen() -> None:
     for hook, text in {"event": hookspecs.ktdeval_event.__doc__, **hookspecs.HOOKS}.items():
         assert text
         assert f"`ktdeval_{hook}`" in guide
+
     assert len((ROOT / "ktdeval/hookspecs.py").read_text().splitlines()) <= 90
 
 
 def test_every_field_of_a_spec_a_config_and_of_plugins_parameters_is_documented() -> None:
     documented = set(re.findall(r"^ +(\w+): ", Spec.__doc__ or "", re.M))
     assert {field.name for field in dataclasses.fields(Spec)} - {"extra"} <= documented
+
     plugins = load_plugins()
     specs = list(chain.from_iterable(plugins.specs(kind).values() for kind in KINDS))
+
     assert [spec.name for spec in specs if not spec.summary] == []
+
     for config in (
         RunConfig,
         TradingConfig,
@@ -321,10 +338,12 @@ def test_every_field_of_a_spec_a_config_and_of_plugins_parameters_is_documented(
 def test_every_command_and_option_has_help(name: str) -> None:
     def check(command: click.Command, path: str) -> None:
         assert command.help, path
+
         for parameter in command.params:
             assert not isinstance(parameter, click.Option) or parameter.help, (
                 f"{path} {parameter.opts}"
             )
+
         if isinstance(command, click.Group) and type(command) is click.Group:
             for child, inner in command.commands.items():
                 check(inner, f"{path} {child}")
@@ -338,10 +357,12 @@ def test_modules_and_public_names_have_docstrings() -> None:
         tree = tree_of(path)
         if tree.body and not ast.get_docstring(tree):
             without.append(name_of(path))
+
         definitions = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
         for node in definitions:
             if not node.name.startswith("_") and not ast.get_docstring(node):
                 without.append(f"{name_of(path)}: {node.name}")
+
     assert without == []
 
 
@@ -349,8 +370,10 @@ def test_every_kind_of_finding_and_every_repair_is_documented() -> None:
     text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
     with (resources.files("ktdeval.market") / "findings.csv").open(encoding="utf-8") as stream:
         kinds = {row["kind"] for row in csv.DictReader(stream)}
+
     assert len(kinds) > 20
     assert {kind for kind in kinds if f"`{kind}`" not in text} == set()
+
     rows = re.findall(r"^\| `([a-z_]+)` \| \w", text, flags=re.MULTILINE)
     assert list(REPAIRS) == [row for row in rows if row in REPAIRS]
 
@@ -359,8 +382,10 @@ def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
     """A package that pyproject.toml forgets would be in the wheel and never be found."""
     text = (ROOT / "pyproject.toml").read_text()
     folders = []
+
     for root in ("tasks", "plugins", "plugins/kits"):
         folders += [path.parent.name for path in sorted((ROOT / root).glob("*/__init__.py"))]
+
     for name in not_empty(folders):
         has_entry_point = f'= "{name}"' in text
         assert has_entry_point == (name not in KITS), f"{name}: wrong entry point"
@@ -377,6 +402,7 @@ def test_git_is_called_in_one_place() -> None:
         for path in (REPOSITORY / folder).rglob("*.py"):
             if re.search(r"""["']git["'],""", path.read_text("utf-8")):
                 callers.append(path.relative_to(REPOSITORY).as_posix())
+
     assert callers == ["ktdeval/stores/git_commands.py"]
 
 
@@ -391,6 +417,7 @@ def test_no_file_of_the_package_is_ignored_by_git() -> None:
     listing = ("git", "ls-files", "--ignored", "--cached", "--exclude-standard")
     words = (*listing, "ktdeval", "tasks", "plugins")
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+
     assert done.stdout == ""
 
 
@@ -399,6 +426,7 @@ def test_the_api_is_frozen() -> None:
     knowingly.
     """
     assert api.__all__ == API.split()
+
     with pytest.raises(
         AttributeError, match="has no name 'MarketSnapsht'; did you mean 'MarketSnapshot'"
     ):
@@ -407,6 +435,7 @@ def test_the_api_is_frozen() -> None:
 
 def test_every_public_name_resolves() -> None:
     assert len(api.__all__) <= MOST_API_NAMES
+
     for module in (api, *(importlib.import_module(f"ktdeval.{name}") for name in PUBLIC_PACKAGES)):
         for name in module.__all__:
             assert getattr(module, name) is not None

@@ -45,7 +45,9 @@ def block_of(name: str) -> str:
         for text in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
         if text.splitlines()[0].endswith(f"# {name}")
     ]
+
     assert len(blocks) == 1, name
+
     return blocks[0]
 
 
@@ -58,6 +60,7 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Other tests load files of these names from elsewhere."""
     for name in MODULES:
         monkeypatch.delitem(sys.modules, name, raising=False)
+
     yield
     for name in MODULES:
         sys.modules.pop(name, None)
@@ -75,21 +78,26 @@ def test_a_task_of_questions_has_20_lines_and_names_no_market(
     plugins: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len(code_of(block_of("sums.py"))) <= 20
+
     run = tmp_path / "run"
     assert (
         main([*plugins, "--tasks", "sums", "--model", "clerk/five", "--out", str(run), "--quiet"])
         == 0
     )
+
     card = json.loads((run / "cards/sums.json").read_text())
     named = {*card, *card["task"], *card["episodes"][0]}
+
     assert named.isdisjoint({"snapshot", "windows", "window", "mask", "mode", "mask_key"})
     # 5 is not among the choices of the second question: no valid answer counts as a wrong one.
     assert (card["scores"]["accuracy"]["value"], card["scores"]["accuracy"]["n"]) == (0.5, 2)
     assert card["scores"]["unanswered"]["detail"]["by_provenance"] == {"fallback": 1}
     assert card["coverage"]["steps_decided"] == 1
+
     manifest = json.loads((run / "manifest.json").read_text())
     assert (manifest["data"], manifest["snapshot"]) == (None, None)
     assert not list((tmp_path / "cache").glob("snapshots/*"))
+
     for command in (
         ["card", "verify", str(run)],
         ["score", str(run)],
@@ -97,8 +105,11 @@ def test_a_task_of_questions_has_20_lines_and_names_no_market(
         ["card", "verify", "--card-only", str(run)],
     ):
         assert main([*command, *(plugins if command[-2] in ("verify", "score") else ())]) == 0
+
     shown = capsys.readouterr().out
+
     assert not re.search(r"market|windows? |mask", shown), shown
+
     for option in (
         "--windows=W1",
         "--data=placebo",
@@ -118,13 +129,14 @@ def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
 ) -> None:
     run = tmp_path / "run"
     asked = [*plugins, "--tasks", "sums", "--model", "clerk/five", "--out", str(run), "--quiet"]
+
     assert main(asked) == 0
-    path, manifest = run / "cards/sums.json", run / "manifest.json"
-    text, card, plan = (
-        path.read_text(),
-        json.loads(path.read_text()),
-        json.loads(manifest.read_text()),
-    )
+
+    path = run / "cards/sums.json"
+    manifest = run / "manifest.json"
+    text = path.read_text()
+    card = json.loads(path.read_text())
+    plan = json.loads(manifest.read_text())
     card |= {"snapshot": None, "windows": []}
     card["task"] |= {"mask": None, "mode": None}
     card["episodes"][0]["window"] = None
@@ -132,11 +144,14 @@ def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
     manifest.write_text(
         json.dumps(plan | {"data": {"data": "none", "data_args": {}}, "snapshot": ""})
     )
+
     assert main(["card", "verify", str(run), *plugins]) == 0
     assert main(asked) == 0, "the same command resumes it"
     assert main(["score", str(run), *plugins]) == 0
+
     again = json.loads(path.read_text())
     assert {**again, "provenance": 0} == {**json.loads(text), "provenance": 0}
+
     capsys.readouterr()
 
 
@@ -152,8 +167,10 @@ def test_failures_in_a_row_stop_a_model_that_makes_its_own_calls_unless_it_is_fr
         ProviderError, match=r"2 steps in a row ended in a failed call \(model_server\)"
     ):
         ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "own"), **asked)
+
     Down.traits = ModelTraits(is_free=True)  # type: ignore[attr-defined]
     (card,) = ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "free"), **asked).cards
+
     assert card.plain["failures"] == {"model_server": 2}
 
 
@@ -162,8 +179,11 @@ def test_a_task_file_needs_no_package_and_stays_with_its_run(
 ) -> None:
     text = re.search(r"((?:    .*\n)*?    family: mine\n(?:    .*\n)+)", GUIDE)
     assert text is not None
-    path, run = tmp_path / "mine.yaml", tmp_path / "run"
+
+    path = tmp_path / "mine.yaml"
+    run = tmp_path / "run"
     path.write_text(text[1])
+
     assert (
         main(
             [
@@ -180,27 +200,34 @@ def test_a_task_file_needs_no_package_and_stays_with_its_run(
         )
         == 0
     )
+
     path.unlink()
     assert main(["score", str(run)]) == 0
     assert main(["card", "verify", str(run)]) == 0
     assert main(["--tasks", str(path), "--model", "builtin/hold"]) != 0
     assert str(path) in capsys.readouterr().err.splitlines()[-1]
+
     path.write_text(
         f"{text[1].rstrip()}\n        tools: [get_market_context, get_market_context]\n"
     )
+
     assert (
         main(["--tasks", str(path), "--model", "builtin/hold", "--out", str(tmp_path / "other")])
         == 2
     )
+
     message = (
         "task my_short_week: tools: one stands there twice: get_market_context, get_market_context"
     )
+
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_metric_is_one_short_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(code_of(block_of("hits.py"))) <= 15
-    plugin, run = tmp_path / "hits.py", tmp_path / "run"
+
+    plugin = tmp_path / "hits.py"
+    run = tmp_path / "run"
     plugin.write_text(block_of("hits.py"))
     words = [
         "--model",
@@ -212,8 +239,10 @@ def test_a_metric_is_one_short_function(tmp_path: Path, capsys: pytest.CaptureFi
         "--limit",
         "10",
     ]
+
     assert main([*words, "--out", str(run), "--quiet"]) == 0
     assert main(["score", str(run), "--plugin", str(plugin), "--metrics", "hit_rate"]) == 0
+
     card = json.loads((run / "cards/hit_rate/blinded_open_research.json").read_text())
     assert 0 < card["metrics"]["hit_rate"]["value"] < 1
     assert "hit_rate" in capsys.readouterr().out
@@ -226,6 +255,7 @@ class _OwnProtocol(Answering):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.bodies.append(asked)  # type: ignore[attr-defined]
         calls = []
+
         if [tool["name"] for tool in asked["tools"]] == ["size"]:
             calls = [{"id": "1", "name": "size", "arguments": {"percent": 8}}]
         elif asked["must_call"]:
@@ -239,17 +269,21 @@ def test_an_adapter_and_an_agent_with_a_tool_of_its_own_run_as_printed(tmp_path:
     names = ("sums.py", "local.py", "sizing.py")
     for name in names:
         (tmp_path / name).write_text(block_of(name))
+
     server = ThreadingHTTPServer(("127.0.0.1", 0), _OwnProtocol)
     server.bodies = []  # type: ignore[attr-defined]
     run = tmp_path / "run"
     words = ["--plugin", ",".join(str(tmp_path / name) for name in names), "--agent", "sizing"]
     words += ["--tasks", "sums", "--limit", "1", "--out", str(run), "--quiet"]
+
     with running(server):
         url = f"http://127.0.0.1:{server.server_address[1]}/chat"
         assert main([*words, "--model", "local/mine", "--model-args", f"base_url={url}"]) == 0
 
     card = json.loads((run / "cards/sums.json").read_text())
+
     assert card["scores"]["accuracy"]["value"] == 1
     assert card["usage"]["input_tokens"] == 2 * 7, "the call of the tool, and the submission"
+
     sized = [body for body in server.bodies if "0.08" in str(body)]  # type: ignore[attr-defined]
     assert sized, "the tool's result went back to the model"

@@ -51,6 +51,7 @@ def report(values: ModuleType, day: int, **changes: object) -> Any:
         "machine": machine,
         "figures": measured,
     }
+
     return values.Report(**{**given, **changes})
 
 
@@ -70,12 +71,16 @@ def test_two_sides_are_run_in_turns(module: Any) -> None:
 
 
 def test_a_kept_report_is_read_back_and_shown_latest_first(module: Any, tmp_path: Any) -> None:
-    history, figures = module("history"), module("figures")
+    history = module("history")
+    figures = module("figures")
     kept = tmp_path / "history.jsonl"
-    first, second = report(figures, 1), report(figures, 2, figures=())
+    first = report(figures, 1)
+    second = report(figures, 2, figures=())
     history.append(first, kept)
     history.append(second, kept)
+
     assert history.read(kept) == [first, second]
+
     page = history.page([first, second])
     assert "| figure | beside | bar | 2026-01-02 | 2026-01-01 |" in page
     assert "| nine factors | pandas | ≥ 4 | – | **2.00 ×** |" in page
@@ -108,6 +113,7 @@ def test_the_tables_of_the_grid_on_paper_follow_from_its_constants(module: Any) 
 def test_the_grid_on_paper_counts_as_a_hand_does(module: Any) -> None:
     scale = module("scale")
     grid = scale.Grid(scale.load())
+
     # 1,000 models × 4 masks × 3 modes × 10 windows × 5 seeds; the windows have 445 days
     assert grid.episodes == 600_000
     assert grid.steps == 1_000 * 4 * 3 * 5 * 445

@@ -54,13 +54,17 @@ def problem_of(module_name: str, names: tuple[str, ...]) -> str:
     except ModuleNotFoundError as error:
         if error.name in ABSENT:
             return ""
+
         raise
+
     exported = getattr(module, "__all__", None)
     for name in names:
         if not hasattr(module, name):
             return f"{module_name} has no {name}"
+
         if exported is not None and name not in exported:
             return f"{module_name} does not export {name}"
+
     return ""
 
 

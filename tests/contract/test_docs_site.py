@@ -43,6 +43,7 @@ def name_of(path: Path) -> str:
 def test_the_navigation_has_every_page_once() -> None:
     listed = [page.path for page in nav_pages()]
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
     assert len(pages) > 60
     assert pages - set(listed) == set(), "add these to `nav` of mkdocs.yml"
     assert set(listed) - pages == set(), "these are no longer there"
@@ -69,6 +70,7 @@ def test_no_link_leads_nowhere() -> None:
         for target in links(page.read_text(encoding="utf-8")):
             if problem := problem_of_link(page, target):
                 problems.append(f"{name_of(page)}: {problem}")
+
     assert problems == []
 
 
@@ -79,12 +81,14 @@ def test_no_link_of_the_site_leads_out_of_it() -> None:
             place = target.partition("#")[0]
             if "://" not in target and not (page.parent / place).resolve().is_relative_to(DOCS):
                 out.append(f"{name_of(page)}: {target}: link to the copy under docs/packages")
+
     assert out == []
 
 
 def test_a_link_to_a_heading_or_page_that_is_missing_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One\n\n## A – B\n\n`[x](gone.md)`\n", encoding="utf-8")
+
     assert links(page.read_text(encoding="utf-8")) == []
     assert problem_of_link(page, "#one") == ""
     assert problem_of_link(page, "gone.md") == "gone.md: no such file"
@@ -100,6 +104,7 @@ def test_no_sentence_has_more_than_40_words() -> None:
     for page in not_empty([page for page in WRITTEN if page not in QUOTED]):
         for sentence in long_sentences(page.read_text(encoding="utf-8")):
             found.append(f"{name_of(page)}: {word_count(sentence)} words: {sentence}")
+
     assert found == []
 
 
@@ -124,6 +129,7 @@ def test_generated_pages_and_lists_are_current() -> None:
 def test_copies_of_pages_are_current() -> None:
     copies = package_pages()
     assert len(copies) > 15
+
     old = [name_of(page) for page, text in copies.items() if _text(page) != text]
     assert old == [], "run `make docs`"
     assert set(FOLDER.glob("*.md")) == set(copies)
@@ -158,7 +164,8 @@ def test_every_upper_bound_has_its_reason_in_the_project_file() -> None:
     lines = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     for _, requirement in not_empty(upper_bounds()):
         (index,) = [number for number, line in enumerate(lines) if f'"{requirement}"' in line]
-        line, above = lines[index], lines[index - 1]
+        line = lines[index]
+        above = lines[index - 1]
         assert "#" in line or above.lstrip().startswith("#"), requirement
 
 
@@ -169,6 +176,7 @@ def test_every_folder_of_tests_is_run_by_a_command_of_the_makefile() -> None:
         for path in (REPOSITORY / "tests").iterdir()
         if path.is_dir() and any(path.rglob("test_*.py"))
     }
+
     assert folders - named == {"tests/llm"}
     assert "tests/llm" in makefile()
     assert re.search(r"python -m pytest .* -rs$", makefile(), re.MULTILINE), "skips are printed"

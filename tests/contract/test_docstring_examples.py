@@ -76,6 +76,7 @@ def public_names() -> dict[str, Any]:
     for name, value in vars(testing).items():
         if not name.startswith("_") and not inspect.ismodule(value):
             found[name] = value
+
     return found
 
 
@@ -89,7 +90,9 @@ def example_of(docstring: str) -> str:
     for line in lines[lines.index("Example:") + 1 :]:
         if line and not line.startswith("    "):
             break
+
         block.append(line)
+
     return textwrap.dedent("\n".join(block)).strip()
 
 
@@ -148,6 +151,7 @@ def readers_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
     snapshot = testing.tiny_snapshot({"609001.SH": [10.0, 10.5, 11.0], "609002.SH": [5.0, 5, 5]})
     question = {"question": "What is 2 + 3?", "gold": "5"}
     code: dict[str, Any] = {"__name__": "readers_code"}
+
     for file in ("parrot.py", "hits.py"):
         exec(block_of(file), code)
 
@@ -190,6 +194,7 @@ def readers_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
     (folder / "my_plugin.py").write_text(MY_PLUGIN, encoding="utf-8")
     (folder / "misspelled.py").write_text(MISSPELLED, encoding="utf-8")
     (folder / "mine.yaml").write_text(mine_yaml(), encoding="utf-8")
+
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.syspath_prepend(str(folder))
@@ -245,6 +250,7 @@ def test_the_class_in_the_example_of_a_protocol_has_its_members(
     run_example(EXAMPLES[protocol.__name__], words)
     members = {name for name in vars(protocol) if not name.startswith("_")}
     members |= set(vars(protocol).get("__annotations__", {}))
+
     assert members - set(vars(words[example])) == set()
 
 

@@ -43,7 +43,9 @@ def test_nothing_of_a_deleted_package_is_left_in_the_project() -> None:
     rest = tomllib.loads(without(PROJECT, ["ktdeval_qfinzero", "ktdeval_qlib"]))
     before = tomllib.loads(PROJECT)
     linter = rest["tool"]["importlinter"]
+
     assert not any(name in str(rest) for name in ("ktdeval_qfinzero", "ktdeval_qlib"))
+
     entries = before["project"]["entry-points"]["ktdeval"].keys()
     assert entries - rest["project"]["entry-points"]["ktdeval"].keys() == {"qfinzero", "qlib"}
     assert [each["id"] for each in before["tool"]["importlinter"]["contracts"]] == [
@@ -71,7 +73,9 @@ def test_help_and_the_list_of_commands_name_each_command(terminal: Terminal) -> 
     listed = terminal.report("list", "commands")
     shown = {command["name"] for command in listed}
     words = {name.split()[0] for name in commands}
+
     assert words <= shown
+
     help_page = terminal.text("--help")
     assert [word for word in words if not re.search(rf"  .*\b{word}\b", help_page)] == []
 
@@ -103,6 +107,7 @@ def test_a_run_without_a_key_is_scored_and_verified(
     run = ("run", "--model", "example/top_factor", "--tasks", TASK, "--data", market)
     window = ("--windows", WINDOW, "--limit", 2, "--quiet", "--out", tmp_path / "run")
     terminal.out(*run, *window, *plugin)
+
     assert "verified" in terminal.out("card", "verify", tmp_path / "run", *plugin)
 
 
@@ -129,6 +134,7 @@ def test_a_board_begins_without_the_default_baselines_that_nobody_offers(
     names = ("--name", "b", "--title", "B", "--contact", "you@example.org", "--tasks", TASK)
     board = ("init", tmp_path / "b", *names, "--data", market, "--windows", WINDOW)
     code, out, err = terminal.call("leaderboard", *board)
+
     assert code == 0, err
     assert "unknown provider 'builtin'" in out + err
     assert "builtin/" not in (tmp_path / "b" / "board.yaml").read_text(encoding="utf-8")

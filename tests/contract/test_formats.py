@@ -53,8 +53,10 @@ def test_a_sample_is_read_or_refused_in_one_line(
 ) -> None:
     sample = sample_path(of_release, name)
     assert sample.stat().st_size < MOST_BYTES
+
     unpack(sample, tmp_path)
     code, _, err = opened(name, tmp_path, terminal)
+
     if of_release == release():
         assert code == 0, err
     elif code != 0:
@@ -86,7 +88,9 @@ def unpack_as(change: tuple[str, str, str], name: str, folder: Path) -> None:
     unpack(sample_path(release(), name), folder)
     file, before, after = change
     text = (folder / file).read_text()
+
     assert before in text
+
     (folder / file).write_text(text.replace(before, after, 1))
 
 
@@ -108,6 +112,7 @@ def test_a_later_version_is_refused_in_one_line(
 ) -> None:
     unpack_as(LATER[name], name, tmp_path)
     code, _, err = opened(name, tmp_path, terminal)
+
     assert (code, err.count("\n")) == (2, 1)
     assert "made by a later ktdeval; ktdeval" in err
     assert "can't read it: it is version 99" in err

@@ -28,6 +28,7 @@ def parsing_modules() -> set[str]:
     for path in SOURCES:
         if CALLS.search(path.read_text(encoding="utf-8")):
             found.add("/".join(parts_of(path)))
+
     return found
 
 
@@ -35,8 +36,10 @@ def test_each_parsing_module_is_fuzzed_or_named_with_its_reason() -> None:
     reasons = {}
     for reason, modules in NAMED.items():
         reasons |= dict.fromkeys(modules, reason)
+
     fuzzed = set(chain.from_iterable(parser.modules for parser in PARSERS.values()))
     found = parsing_modules()
+
     assert sorted(found - fuzzed - set(reasons)) == []
     assert sorted(set(reasons) - found) == []  # a reason for a module that parses nothing
     assert sorted(set(reasons) & fuzzed) == []

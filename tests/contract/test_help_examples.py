@@ -43,8 +43,11 @@ def parsed(line: str) -> click.Context:
     """Read a line as the command line would, without running it: the context of its command."""
     command_line, _, _file = line.partition(" > ")
     program, *words = shlex.split(command_line)
+
     assert program == "ktdeval"
+
     context = cli.make_context("ktdeval", words)
+
     while isinstance(context.command, click.Group):
         words = [*context._protected_args, *context.args]
         if not words:
@@ -63,7 +66,9 @@ def test_each_help_page_has_an_example_that_its_own_command_takes(
     monkeypatch.chdir(tmp_path)
     unoffered = tuple(words for words, package in OF_PACKAGES.items() if package in absent())
     wrong = []
+
     assert len(COMMANDS) > 40
+
     for path, command in COMMANDS.items():
         # click keeps a command's help option, so it must be the one of the command line.
         context = click.Context(command, info_name=path, help_option_names=["-h", "--help"])
@@ -97,7 +102,9 @@ def test_each_name_in_an_example_is_offered_by_a_plugin() -> None:
         pytest.skip(f"examples name what every package offers; not here: {', '.join(absent())}")
 
     plugins = load_plugins()
-    wrong, seen = [], 0
+    wrong = []
+    seen = 0
+
     for path, command in COMMANDS.items():
         context = click.Context(command, info_name=path, help_option_names=["-h", "--help"])
         for line in examples_in(command.get_help(context)):

@@ -27,6 +27,7 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     names = [name.removesuffix(".py") for name in BLOCKS]
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
+
     yield
     for name in names:
         sys.modules.pop(name, None)
@@ -45,5 +46,6 @@ def test_the_code_of_a_hook_is_a_plugin_without_a_fault(name: str, tmp_path: Pat
         runpy.run_path(str(path), run_name="__main__")
 
     report = check_parts(str(path), lists=False)
+
     assert report.findings == []
     assert report.checked or "ktdeval_event" in BLOCKS[name]

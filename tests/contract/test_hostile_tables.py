@@ -68,6 +68,7 @@ def column_of(name: str, door: Door) -> dict[str, Any]:
         "bytes": (door.text, [b"\xff", b"\xfe"]),
         "texts that are none": (door.text, pa.Array.from_buffers(pa.string(), 2, not_utf8)),
     }
+
     return dict([columns[name]]) if name in columns else {}
 
 
@@ -92,6 +93,7 @@ def assert_refused(door: Door, folder: Path, content: bytes, words: str, suffix:
         read(door, folder, content, suffix)
 
     message = str(caught.value)
+
     assert words in message
     assert door.file.format(suffix) in message
     assert "\n" not in message
@@ -106,6 +108,7 @@ def test_a_text_is_read_or_refused_on_one_line(
     monkeypatch.setattr("ktdeval.values.decompression_limits.ALWAYS_ALLOWED", 1 << 20)
     content = TEXTS[form](door)
     suffix = ".csv.gz" if form.startswith("packed") else ".csv"
+
     if outcome == "read":
         assert read(door, tmp_path, content, suffix) == read(door, tmp_path, text_of(door))
     else:
@@ -134,6 +137,7 @@ def test_typed_columns_are_read_or_refused_on_one_line(
     content = as_parquet(door.cells, column_of(form, door))
     if form == "cut off":
         content = content[:-20]
+
     if outcome == "read":
         assert read(door, tmp_path, content, ".parquet") == read(door, tmp_path, text_of(door))
     else:
@@ -152,11 +156,13 @@ def workbook(*rows: list[object]) -> bytes:
     """Return a workbook with these rows."""
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
+
     for row in rows:
         book.active.append(row)
 
     stream = io.BytesIO()
     book.save(stream)
+
     return stream.getvalue()
 
 

@@ -19,6 +19,7 @@ def test_every_name_of_ktdeval_that_the_inspect_package_imports_exists() -> None
                 imported |= {(node.module, alias.name) for alias in node.names}
 
     assert ("ktdeval.runner", "RunPart") in imported
+
     for module, name in sorted(imported):
         assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
 
@@ -27,5 +28,6 @@ def test_the_inspect_package_is_found_by_inspect_and_is_not_in_the_wheel() -> No
     own = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
     assert own["entry-points"]["inspect_ai"] == {"ktdeval_inspect": "ktdeval_inspect._registry"}
     assert (FOLDER / "ktdeval_inspect" / "_registry.py").is_file()
+
     main = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]
     assert main["build"]["targets"]["wheel"]["exclude"][0] == "plugins/ktdeval-inspect"

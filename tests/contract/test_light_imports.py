@@ -19,7 +19,9 @@ def test_reading_and_checking_a_card_import_no_heavy_library(module: str) -> Non
         text=True,
         check=False,
     )
+
     assert done.returncode == 0, done.stderr
+
     imported = set(done.stdout.split())
     assert module in imported
     assert not HEAVY & imported
@@ -70,6 +72,7 @@ def test_help_imports_no_library_of_figures() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
+
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) > 70
 
@@ -79,7 +82,9 @@ def test_the_public_names_of_cards_import_no_heavy_library() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script + LIST_IMPORTED], capture_output=True, text=True, check=False
     )
+
     assert done.returncode == 0, done.stderr
+
     imported = set(done.stdout.split())
     assert "ktdeval.cards.card_reading" in imported
     assert not HEAVY & imported

@@ -78,7 +78,9 @@ def check(task: str) -> None:
     assert {name.removeprefix("builtin/") for name in MODELS} - {
         name.removeprefix("builtin/") for name in refused
     } == fit(task)
+
     fitting = sorted(f"builtin/{name}" for name in fit(task) - {"chaos", "linear_factor", "script"})
+
     for name, reason in refused.items():
         assert reason.startswith(f"{name} ")
         assert reason.endswith(
@@ -154,6 +156,7 @@ def test_run_and_plan_refuse_before_the_first_step(
         tmp_path / "run",
     ]
     printed = terminal.error(command, *map(str, words))
+
     assert f"builtin/{model} {needs}" in printed
     assert "models that fit: builtin/equal_weight, " in printed
     assert not (tmp_path / "run").exists()

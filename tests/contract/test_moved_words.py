@@ -35,6 +35,7 @@ def texts() -> list[str]:
     listed = subprocess.run(
         ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
+
     if listed.returncode:
         pytest.skip("this is no git checkout")
 

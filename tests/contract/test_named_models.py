@@ -50,6 +50,7 @@ def test_names_are_found_in_commands_and_sentences() -> None:
         "`--model openai/gpt-4.1`, {model: xai/grok-4}, openrouter/openai/gpt-5.5, openai/MODEL,"
         " https://example.com/openai/docs, bedrock/us.anthropic.claude-opus-4-7, google/gemini-*"
     )
+
     assert named_in(text) == {
         "openai/gpt-4.1",
         "xai/grok-4",
@@ -68,6 +69,7 @@ def test_each_provider_of_the_price_table_is_one_of_the_package() -> None:
     from genai_prices.data import providers
 
     package = read_price_table(PRICE_TABLE).package
+
     assert package is not None
     assert set(package.providers) <= set(presets())
     assert set(package.providers.values()) <= {provider.id for provider in providers}
@@ -79,12 +81,16 @@ def test_the_example_of_plan_prints_dollars(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     page = (REPOSITORY / "docs/plan.md").read_text(encoding="utf-8")
+
     # as printed below the command, too
     assert re.search(r"^      cost, USD +[0-9]", page, re.MULTILINE)
+
     command = re.search(r"^    ktdeval (plan .*)$", page, re.MULTILINE)
     assert command is not None
     assert main([*shlex.split(command[1]), "--windows", "W1", "--json"]) == 0
+
     left = json.loads(capsys.readouterr().out)["left"]
     costs = [left[case]["cost_usd"] for case in ("low", "typical", "high")]
+
     assert costs[0] > 0
     assert costs == sorted(costs)

@@ -45,11 +45,15 @@ def exists(name: str) -> bool:
             found = importlib.import_module(".".join(parts[:length]))
         except ModuleNotFoundError:
             continue
+
         for attribute in parts[length:]:
             if not hasattr(found, attribute):
                 return False
+
             found = getattr(found, attribute)
+
         return True
+
     return False
 
 
@@ -69,6 +73,7 @@ def test_dotted_names_in_texts_exist() -> None:
         found = missing_names(path.read_text(encoding="utf-8"))
         if found:
             wrong[str(path.relative_to(REPOSITORY))] = found
+
     assert wrong == {}
 
 
@@ -82,6 +87,7 @@ def test_errors_name_no_plural_of_a_class() -> None:
         found = list(chain.from_iterable(map(plurals, messages_of(ast.parse(source)))))
         if found:
             wrong[str(path.relative_to(REPOSITORY))] = found
+
     assert wrong == {}
 
 

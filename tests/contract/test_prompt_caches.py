@@ -41,6 +41,7 @@ def report(*reports: str, words: str = OWN) -> ModelRequest:
     parts = (STATE, *reports)
     ends = tuple(len("".join(parts[:count])) for count in range(1, len(parts) + 1))
     day = Message("user", "".join((*parts, words)), shared=ends)
+
     return ask((RULES, day), (SUBMIT,), NO_TOOL)
 
 
@@ -69,8 +70,10 @@ def conversation(blocks: int, *marked: int) -> dict[str, Any]:
     content: list[dict[str, Any]] = [
         {"type": "text", "text": f"{number:03} " * 288} for number in range(1, blocks + 1)
     ]
+
     for number in marked:
         content[number - 1] |= MARK
+
     return {"model": NAME, "messages": [{"role": "user", "content": content}]}
 
 
@@ -136,6 +139,7 @@ def test_what_a_changed_field_ends(change: dict[str, Any], levels: str) -> None:
         "tools and system": text_bytes("one" + "Rules. " * 1000).tokens(USUAL_TOKENS),
         "all": first.written,
     }[levels]
+
     assert found.read == pytest.approx(expected, abs=2.0)
 
 
@@ -157,13 +161,16 @@ def test_openai_keeps_long_prompts_by_itself_and_reads_whole_steps(
 def test_rules_state_and_reports_are_blocks_with_marks_and_say_the_same() -> None:
     request = report(REPORTS)
     body = claude().encode(request)
+
     assert body["system"] == [{"type": "text", "text": RULES.content, **MARK}]
+
     (turn,) = body["messages"]
     assert turn["content"] == [
         {"type": "text", "text": STATE, **MARK},
         {"type": "text", "text": REPORTS, **MARK},
         {"type": "text", "text": OWN},
     ]
+
     plain = claude(prompt_cache="off").encode(request)
     assert plain["system"] == RULES.content
     assert plain["messages"][0]["content"] == [{"type": "text", "text": STATE + REPORTS + OWN}]
@@ -219,6 +226,7 @@ def test_a_role_reads_what_the_one_before_it_wrote() -> None:
 def test_a_role_that_reads_more_reports_writes_only_these() -> None:
     more = "\n\n## Risk\n\nLess. "
     analyst, risk, debate = served([report(), report(REPORTS), report(REPORTS, more)])
+
     assert risk.read == analyst.written
     assert debate.read == risk.read + risk.written
     assert 0.0 < debate.written < 100.0
@@ -235,6 +243,7 @@ def test_a_turn_of_research_reads_the_whole_conversation_before_it(parallel: int
             for messages in (opening, turns, [*turns, *round_of(99)])
         ]
     )
+
     assert first.fresh == second.fresh == third.fresh == 0.0
     assert second.read == first.total
     assert third.read == second.total
@@ -246,6 +255,7 @@ def test_a_submission_after_research_is_not_written_for_nobody() -> None:
     forced = ask((*research.messages, now), (LOOK, SUBMIT), "submit_action")
     rules = served([research, research])[0]
     _, submission = served([research, forced])
+
     assert submission.written == 0.0
     assert 0.0 < submission.read < 0.25 * rules.total
 
@@ -255,6 +265,7 @@ def test_where_a_call_is_only_asked_for_a_submission_reads_its_research() -> Non
     now = [Message("assistant", "Enough."), Message("user", "Submit now.")]
     forced = ask((*research.messages, *now), (LOOK, SUBMIT), "submit_action")
     first, submission = served([research, forced], "claude-opus-5-5")
+
     assert submission.read == first.total
     assert submission.written == 0.0
 
@@ -267,6 +278,7 @@ def test_a_single_submission_writes_its_rules_alone_and_its_second_retry_reads_t
         ask((RULES, day, *again * retries), (SUBMIT,), "submit_action") for retries in range(3)
     ]
     first, second, third = served(requests)
+
     assert first.written < 0.25 * first.total
     assert second.read == first.written
     assert third.read == second.total
@@ -314,6 +326,8 @@ def test_tokens_read_and_written_are_paid_at_their_own_prices() -> None:
     }
     reply = claude().decode(message, report(), {})
     price = choose_price(f"anthropic/{NAME}", {}, None, PRICES, date(2026, 11, 26))
+
     assert price is not None
+
     dollars = price.call_cost(reply.usage)
     assert dollars == pytest.approx((10 * 2 + 300 * 2.5 + 4000 * 0.2 + 50 * 10) / 1e6)

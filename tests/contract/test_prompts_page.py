@@ -31,6 +31,7 @@ def asked() -> dict[str, dict[str, list[Asked]]]:
     requests = {}
     for task in TABLES["tasks"]:
         requests[task] = {agent: asked_of(agent, task) for agent in TABLES["agents"]}
+
     return requests
 
 
@@ -42,6 +43,7 @@ def test_the_page_of_prompts_is_current() -> None:
 def test_the_page_of_prompts_can_be_read_and_leaves_out_no_instruction() -> None:
     text = PAGE.read_text("utf-8")
     assert len(text.encode()) <= MOST_BYTES
+
     for paragraph in sent_in_the_last_step():
         is_instruction = not has_data(paragraph) and ANSWER not in paragraph
         assert not is_instruction or paragraph in text

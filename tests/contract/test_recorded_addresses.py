@@ -39,6 +39,7 @@ def fields() -> dict[str, Any]:
             is_free = _FREE.search(name) and re.search(r"(dict|Mapping)\[.*(Any|Json)", words)
             if (is_address or is_free) and not name.startswith("_"):
                 found[f"{made.__module__}.{made.__qualname__}.{name}"] = hint
+
     return found
 
 
@@ -46,13 +47,16 @@ def is_guarded(hint: Any) -> bool:
     """Whether the type of a field refuses secrets."""
     if isinstance(hint, str):
         return False
+
     kinds = [kind_of(hint)]
     for kind in kinds:
         for inner in unmarked(kind):
             if isinstance(inner, AddressText | FreeArguments):
                 return True
+
             if hasattr(inner, "item"):
                 kinds.append(inner.item)
+
     return False
 
 
@@ -61,8 +65,10 @@ def reasons() -> dict[str, str]:
     """Reason of each field of the table."""
     table = yaml.safe_load(TABLE.read_text("utf-8"))
     reasons = {}
+
     for reason, names in table.items():
         reasons |= dict.fromkeys(names.split(), reason)
+
     return reasons
 
 

@@ -60,9 +60,12 @@ MODEL = """
 
 
 def test_built_ins_are_found_through_entry_points_and_each_load_is_a_fresh_object() -> None:
-    first, second = load_plugins(), load_plugins()
+    first = load_plugins()
+    second = load_plugins()
+
     assert first.broken == {}
     assert {"ktdeval_ktdfin", "ktdeval_builtin"} <= set(first.info)
+
     first.broken["x"] = "y"
     assert second.broken == {}
 
@@ -75,10 +78,12 @@ def test_external_entry_points_are_found_as_by_the_standard_library(
     plugins = [
         entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"
     ]
+
     assert [(entry.value, entry.version) for entry in plugins] == [
         ("foreign_one", "1.2"),
         ("foreign_two:manifest", "1.2"),
     ]
+
     as_library = sorted(discovery._standard_library(), key=repr)
     assert sorted(discovery._scan(), key=repr) == as_library
 
@@ -88,6 +93,7 @@ def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(
 ) -> None:
     for folder in ("later", "first"):
         advertise(tmp_path / folder, "shadow", f"x = {folder}", monkeypatch)
+
     assert [
         entry.value for entry in discovery.find_entry_points() if entry.distribution == "shadow"
     ] == ["first"]
@@ -103,13 +109,16 @@ def test_archives_and_finders_of_distributions_are_left_to_the_standard_library(
             return []
 
     assert not discovery._needs_standard_library()
+
     with monkeypatch.context() as patch:
         patch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
         assert discovery._needs_standard_library()
         Finder.__module__ = "importlib_metadata"
         assert not discovery._needs_standard_library()
+
     (tmp_path / "archive.zip").write_bytes(b"PK\x05\x06" + bytes(18))
     monkeypatch.syspath_prepend(str(tmp_path / "archive.zip"))
+
     assert discovery._needs_standard_library()
 
 
@@ -123,6 +132,7 @@ def test_an_installed_plugin_that_fails_is_reported_and_skipped(
     )
     heard: list[str] = []
     plugins = load_plugins(warn=heard.append)
+
     assert (
         plugins.broken["broken_manifest"]
         == "can't be imported: ZeroDivisionError: division by zero (broken_manifest.py:1)"
@@ -134,10 +144,12 @@ def test_an_installed_plugin_that_fails_is_reported_and_skipped(
         " zero (broken_manifest.py:1)"
     )
     assert len(heard) == 2  # of the third nothing is known before its hook is called
+
     plugins.specs("models")
     assert "react" in plugins.specs("agents")
     assert plugins.broken["late_manifest"] == "ktdeval_models: KeyError: 'no' (late_manifest.py:3)"
     assert len(heard) == 3
+
     with pytest.raises(UsageError, match=r"skipped plugins: broken_manifest, late_manifest"):
         plugins.spec("models", "late/model")
 
@@ -148,6 +160,7 @@ def test_a_file_or_a_package_folder_is_a_plugin(
     path = write_plugin("file_plugin", MODEL.format(name="mine/echo"))
     assert load_plugins([path, path]).make_model("mine/echo").name == "echo"
     assert load_plugins([path]).owner("models", "mine/echo") == "file_plugin"
+
     folder = tmp_path / "folder_plugin"
     folder.mkdir()
     (folder / "words.py").write_text("SUMMARY = 'from a submodule'\n")
@@ -156,6 +169,7 @@ def test_a_file_or_a_package_folder_is_a_plugin(
         " [Spec('folder', list, SUMMARY)]\n"
     )
     (folder / "__init__.py").write_text(HEADER + manifest)
+
     assert load_plugins([str(folder)]).spec("agents", "folder").summary == "from a submodule"
 
 
@@ -173,6 +187,7 @@ def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
         else code
     )
     kind = next((kind for kind in ("metrics", "tasks") if f"def ktdeval_{kind}(" in code), "models")
+
     with pytest.raises(PluginError, match=message):
         load_plugins([write_plugin("odd", code + "\n")]).specs(kind)
 
@@ -221,6 +236,7 @@ def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(
 ) -> None:
     echo = load_plugins([write_plugin("echo_plugin", ECHO)])
     model = echo.make_model("echo/some/model-4.1", {"depth": "5", "label": 7, "dims": "a,b"})
+
     assert (model.name, model.params.depth, model.params.label, model.params.dims) == (
         "some/model-4.1",
         5,
@@ -228,6 +244,7 @@ def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(
         ("a", "b"),
     )
     assert echo.make_model("echo/plain").params is None, "a listed model goes before its provider"
+
     refused: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
         (
             UsageError,
@@ -255,9 +272,11 @@ def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(
             ("echo/plain", {"depth": 1}),
         ),
     ]
+
     for kind, message, asked in refused:
         with pytest.raises(kind, match=message):
             echo.make_model(*asked)
+
     with pytest.raises(
         PluginError,
         match=(
@@ -281,12 +300,14 @@ def test_tasks_resolve_by_name_group_and_glob() -> None:
         == len(plugins.resolve_tasks(["ktdfin", "b*t_*"]))
         == 12
     )
+
     rebased = ["blinded_rebased_fixed_candidate", "blinded_rebased_open_research"]
     assert (
         plugins.resolve_tasks(["ktdfin_rebased"])
         == plugins.resolve_tasks(["blinded_rebased_*"])
         == rebased
     )
+
     blinded = plugins.resolve_tasks(["blinded_*"])
     assert blinded == [
         "blinded_fixed_candidate",
@@ -295,6 +316,7 @@ def test_tasks_resolve_by_name_group_and_glob() -> None:
         *rebased,
     ]
     assert plugins.resolve_tasks(["blinded_memory_only", "blinded_*"])[0] == "blinded_memory_only"
+
     with pytest.raises(
         UsageError,
         match="no task, group or glob 'blindd_open_research'; did you mean 'blinded_open_research'",
@@ -323,14 +345,21 @@ class Unmarked:
 
 def test_observers_see_events_and_one_that_raises_is_dropped() -> None:
     heard: list[str] = []
-    plugins, good, bad = Plugins(heard.append), Watcher(False), Watcher(True)
+    plugins = Plugins(heard.append)
+    good = Watcher(False)
+    bad = Watcher(True)
+
     for observer in (good, bad):
         plugins.register_observer(observer)
+
     for event in ("one", "two"):
         plugins.emit(event)  # type: ignore[arg-type]
+
     assert (good.seen, bad.seen) == (["one", "two"], ["one"])
+
     (warning,) = heard
     assert "sees no further events" in warning
+
     with pytest.raises(PluginError, match="not marked as a hook"):
         plugins.register_observer(Unmarked())
 
@@ -365,17 +394,21 @@ def plugins_with(tmp_path: Path, text: str) -> Plugins:
 
     plugins = Plugins()
     plugins.add(Manifest(), "toy", "toy-dist", "1")
+
     return plugins
 
 
 def test_variants_resolve_against_defaults_and_what_they_extend(tmp_path: Path) -> None:
     plugins = plugins_with(tmp_path, FILE)
     name, config, where = plugins.spec("tasks", "toy_two").make()
+
     assert (name, where) == ("toy_two", f"{tmp_path}/tasks.yaml: variants: toy_two")
+
     windows = {
         "windows": {"w": {"first": "2024-01-02", "last": "2024-01-05"}},
         "default_windows": ["w"],
     }
+
     assert config == {
         "family": "toy",
         "version": "1",
@@ -397,6 +430,7 @@ def test_mistakes_in_task_files_name_file_and_key(
 ) -> None:
     plugins = plugins_with(tmp_path, FILE.replace(*change))
     plugins.specs("tasks")
+
     assert message in plugins.broken["toy"]
     assert f"{tmp_path}/tasks.yaml" in plugins.broken["toy"]
     assert len(plugins.broken["toy"]) < len(str(tmp_path)) + 200, (
@@ -412,8 +446,10 @@ def test_a_variant_extends_a_task_from_a_file_or_has_a_maker(tmp_path: Path) -> 
 
     plugins = plugins_with(tmp_path, FILE.replace("extends: toy_one", "extends: handmade"))
     plugins.add(Other(), "other", "other-dist", "1")
+
     assert set(plugins.specs("tasks")) == {"toy_one", "handmade"}
     assert "task 'handmade' is not made from a task file" in plugins.broken["toy"]
+
     with pytest.raises(
         ConfigError, match="variants: toy_one: say which task it builds on, as in `extends: "
     ):
@@ -434,6 +470,7 @@ def test_merging_layers_is_associative_and_leaves_its_inputs_alone(
 ) -> None:
     before = repr((one, two, three))
     merged = merge_layers((one, two, three))
+
     assert merged == merge_layers((merge_layers((one, two)), three))
     assert repr((one, two, three)) == before
     assert set(merged) == set(one) | set(two) | set(three)
@@ -448,6 +485,7 @@ def test_yaml_scalars_follow_the_core_schema_of_1_2() -> None:
         " 1}, y: -3}\nh: 1:30"
     )
     nested = {"e": [1, 2.5, None, None, True, float("-inf")], "g": {"x": 1, "y": -3}}
+
     assert parse_yaml(text, "f") == {
         "a": "2024-01-02",
         "b": "no",
@@ -519,6 +557,7 @@ def test_parameters_take_text_where_it_plainly_fits() -> None:
     built = build_params(
         Everything, {"number": "3", "share": 1, "name": 7, "names": "1,2", "on": "true"}, "here"
     )
+
     assert built == Everything(3, 1.0, "7", (1, 2), True)
     assert build_params(Everything, {"names": 4, "name": None}, "here") == Everything(names=(4,))
 
@@ -530,6 +569,7 @@ def test_integers_up_to_the_ends_of_64_bits_are_read_from_each_form(number: int)
     assert parse_yaml(f"a: {text}", "here")["a"] == number
     assert loads_untrusted(text) == number
     assert parse_scalar(f"{text}0") == f"{text}0"  # no float, which would be another number
+
     with pytest.raises(ConfigError, match=r"an integer of 2[01] digits does not fit 64 bits"):
         parse_yaml(f"a: {text}0", "here")
 
@@ -586,6 +626,7 @@ def test_what_a_plugin_makes_is_checked_when_it_is_made(
         made = (
             f"Object(**{{part: {match[1]}[part] for part in {match[1]} if part != {match[2]!r}}})"
         )
+
     with pytest.raises(PluginError, match=message):
         maker_of(write_plugin, kind, made)("x")
 
@@ -601,6 +642,7 @@ def test_a_maker_with_a_wrong_signature_gets_an_error_with_the_right_one(
         "agent x of plugin odd: make of its Spec: missing a required argument: 'params'; a Spec"
         " without params calls it without"
     )
+
     with pytest.raises(PluginError, match=message):
         load_plugins([write_plugin("odd", code)]).make("agents", "x")
 

@@ -29,7 +29,8 @@ CELLS: Mapping[str, Mapping[str, list[str]]] = STATED["cells"]
 REASONS: Mapping[str, Any] = STATED["reasons"]
 
 ORDER = {"stock_id": "S001", "side": "BUY", "confidence": 0.5, "reason": "a long enough reason"}
-BY_WEIGHT, BY_SHARES = {**ORDER, "target_weight": 0.1}, {**ORDER, "shares": 100}
+BY_WEIGHT = {**ORDER, "target_weight": 0.1}
+BY_SHARES = {**ORDER, "shares": 100}
 
 
 def is_of_the_services(name: str) -> bool:
@@ -44,6 +45,7 @@ def named_families() -> set[tuple[str, str]]:
     named = set()
     for column, cell in chain.from_iterable(row.items() for row in CELLS.values()):
         named |= {(column, family) for family in cell}
+
     return named
 
 
@@ -66,8 +68,10 @@ def test_every_cell_is_ok_or_has_a_reason_and_no_reason_is_left_over() -> None:
     used = named_families()
     words = {each for each in used if each[1].startswith("word ")}
     given = set()
+
     for column in COLUMNS:
         given |= {(column, family) for family in REASONS[column]}
+
     assert used - words == given
     assert {column for column, _ in words} <= RULES.keys()
     assert REASONS["word"]
@@ -96,6 +100,7 @@ def test_an_engine_takes_good_documents_and_refuses_bad_ones_but_for_stated_reas
         for name, schema in sent_schemas().items()
         if is_of_the_services(name) == of_services
     }
+
     assert {name: judged(engine, schema) for name, schema in schemas.items()} == {
         name: CELLS[name][engine.name] for name in schemas
     }
@@ -111,28 +116,34 @@ def test_an_order_has_one_size_for_every_engine(engine: Engine) -> None:
     assert [admits(), admits(BY_WEIGHT), admits(BY_SHARES), admits(BY_WEIGHT, BY_SHARES)] == [
         True
     ] * 4
+
     both = {**BY_WEIGHT, "shares": 100}
     assert [
         admits(bad)
         for bad in (1, {}, ORDER, both, {**BY_SHARES, "side": "HOLD"}, {**BY_SHARES, "shares": "5"})
     ] == [False] * 6
+
     is_bounded = "range" not in CELLS["submit_action in whole shares"][engine.name]
     assert admits({**BY_WEIGHT, "confidence": 7}) != is_bounded
 
 
 def test_schemas_have_20_good_and_40_bad_documents_or_all_that_there_are() -> None:
-    good, bad = {}, {}
+    good = {}
+    bad = {}
     for name, schema in sent_schemas().items():
         if is_of_the_services(name):
             continue
+
         validator = Draft202012Validator(schema)
         documents = followers(schema, GOOD)
         broken = [each.document for each in breakers(schema, BAD)]
         assert all(map(validator.is_valid, documents))
         assert not any(map(validator.is_valid, broken))
         good[name], bad[name] = len(documents), len(broken)
+
     # No arguments at all, and one of two words.
     few = {"get_market_context", "submit_answer of a choice"}
+
     assert {name for name, count in good.items() if count < GOOD} == few
     assert {name for name, count in bad.items() if count < BAD} == few
 
@@ -150,21 +161,27 @@ def test_every_schema_is_of_the_portable_subset() -> None:
                 for word in part.keys()
                 & {"oneOf", "allOf", "not", "if", "then", "else", "patternProperties"}
             ]
-            properties, required = list(part.get("properties", ())), part.get("required", [])
+            properties = list(part.get("properties", ()))
+            required = part.get("required", [])
             # llama.cpp writes required fields first.
             if set(properties[: len(required)]) != set(required):
                 odd.append((name, "an optional field before a required one"))
+
             if "pattern" in part and part.keys() & {"minLength", "maxLength"}:
                 odd.append((name, "a pattern and a length, of which engines read one"))
+
             if properties and part.get("additionalProperties") is not False:
                 odd.append((name, "an open object"))
+
             if not part.keys() & {"type", "anyOf"}:
                 odd.append((name, "no type"))
+
             if any(
                 branch.get("type") == "object" and not branch.get("required")
                 for branch in part.get("anyOf", ())
             ):
                 odd.append((name, "an alternative that is no whole object"))
+
     assert not odd
 
 
@@ -187,6 +204,7 @@ def test_ajv_in_strict_mode_takes_every_schema_of_a_file() -> None:
     paths = list(chain.from_iterable((REPOSITORY / folder).rglob("*.json") for folder in folders))
     texts = {str(path.relative_to(REPOSITORY)): path.read_text("utf-8") for path in paths}
     schemas = {name: json.loads(text) for name, text in texts.items() if '"$schema"' in text}
+
     assert len(schemas) > 15
     assert ajv_refusals(schemas) == {}
 
@@ -248,6 +266,7 @@ def test_keywords_that_claude_and_gemini_ignore_are_named() -> None:
     assert claude_problems({"type": "object", "additionalProperties": {"type": "number"}}) == [
         "names"
     ]
+
     many = {f"f{number}": {"type": "string"} for number in range(25)}
     assert claude_problems(
         {"type": "object", "properties": many, "additionalProperties": False}

@@ -93,14 +93,19 @@ def test_google_takes_a_batch_to_its_results(stub: Stub) -> None:
     ]
     config = types.CreateBatchJobConfig(display_name="tag")
     batch = client.batches.create(model=MODEL, src=requests, config=config)
+
     assert client.batches.get(name=str(batch.name)).state == types.JobState.JOB_STATE_RUNNING
+
     done = client.batches.get(name=str(batch.name))
     assert (done.state, done.display_name) == (types.JobState.JOB_STATE_SUCCEEDED, "tag")
     assert done.dest is not None
+
     found = {}
+
     for response in done.dest.inlined_responses or ():
         assert response.metadata is not None
         found[response.metadata["key"]] = response.error is None
+
     assert found == {"tag-0": True, "tag-1": False, "tag-2": True}
     assert [each.name for each in client.batches.list()] == [batch.name]
 

@@ -51,8 +51,10 @@ def post(stub: Stub, wire: str, body: Any) -> tuple[int, Any]:
         "Authorization": f"Bearer {KEY}",
         "x-goog-api-key": KEY,
     }
+
     if wire == "anthropic":
         headers["anthropic-version"] = "2023-06-01"
+
     try:
         connection.request("POST", PATHS[wire], json.dumps(body), headers)
         response = connection.getresponse()
@@ -65,7 +67,9 @@ def sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
     """The same request through the official SDK; name and arguments of the one call that comes
     back.
     """
-    body, base_url = body_of(wire), stub.base_url_of(wire)
+    body = body_of(wire)
+    base_url = stub.base_url_of(wire)
+
     if wire == "anthropic":
         import anthropic
 
@@ -73,6 +77,7 @@ def sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
             **body
         )
         return reply.content[0].name, json.dumps(reply.content[0].input)
+
     if wire == "google":
         from google import genai
 
@@ -86,13 +91,16 @@ def sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
             model="stub-model", contents=body["contents"], config=config
         )
         return answer.function_calls[0].name, json.dumps(answer.function_calls[0].args)
+
     import openai
 
     client = openai.OpenAI(base_url=base_url, api_key=KEY, max_retries=0)
     if wire == "responses":
         item = client.responses.create(**body).output[0]
         return item.name, item.arguments
+
     call = client.chat.completions.create(**body).choices[0].message.tool_calls[0]
+
     return call.function.name, call.function.arguments
 
 
@@ -125,6 +133,7 @@ def test_what_the_real_provider_would_refuse_is_refused_in_its_words(
     body = body_of(wire)
     *path, last = (int(part) if part.isdigit() else part for part in place.split("."))
     holder = functools.reduce(operator.getitem, path, body)
+
     if change == "dropped":
         del holder[last]
     elif change == "swapped":
@@ -133,7 +142,9 @@ def test_what_the_real_provider_would_refuse_is_refused_in_its_words(
         holder.append(change["put"])
     else:
         holder[last] = 2**63 if change["put"] == "2**63" else change["put"]
+
     status, answer = post(shared, wire, body)
+
     assert status == 400, answer
     assert message in answer["error"]["message"]
     assert shared.requests[-1].outcome == "400 bad_request"
@@ -145,7 +156,9 @@ def test_a_json_object_is_only_promised_where_json_is_asked_for(shared: Stub) ->
         "messages": [{"role": "user", "content": "A number."}],
     }
     body["response_format"] = {"type": "json_object"}
+
     assert "must contain the word 'json'" in post(shared, "chat", body)[1]["error"]["message"]
+
     body["messages"][0]["content"] = "A number as JSON."
     assert post(shared, "chat", body)[0] == 200
 
@@ -153,11 +166,16 @@ def test_a_json_object_is_only_promised_where_json_is_asked_for(shared: Stub) ->
 def test_a_thinking_budget_wants_its_thoughts_back_within_a_round_of_tool_use(shared: Stub) -> None:
     body = body_of("anthropic") | {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     body["tool_choice"] = {"type": "auto"}
+
     assert "found `tool_use`" in post(shared, "anthropic", body)[1]["error"]["message"]
+
     with running_stub(reasoning=True) as stub:
         thought = post(stub, "anthropic", body_of("anthropic"))[1]["content"][0]
+
     body["messages"][1]["content"].insert(0, thought)
+
     assert post(shared, "anthropic", body)[0] == 200
+
     body["messages"][1]["content"][0] = {**thought, "signature": "forged"}
     assert "Invalid `signature`" in post(shared, "anthropic", body)[1]["error"]["message"]
 
@@ -174,6 +192,7 @@ def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
 
     with running_stub(FaultPlan(by_number={2: "server"})) as stub:
         assert [post(stub, "chat", body(0))[0] for _ in range(3)] == [200, 500, 200]
+
     with running_stub(FaultPlan(faults=("server", "overloaded"), every=3, attempts=2)) as stub:
         hit = [variant for variant in range(30) if post(stub, "chat", body(variant))[0] != 200]
         assert 4 <= len(hit) <= 16
@@ -183,5 +202,6 @@ def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
         assert all(post(stub, "chat", body(variant))[0] == 200 for variant in range(30))
         assert abs(stub.counts["server"] - stub.counts["overloaded"]) <= 2
         assert {seen.attempt for seen in stub.requests if seen.outcome != "answered"} == {1, 2}
+
     with running_stub(FaultPlan(faults=("server",), phase="research")) as stub:
         assert post(stub, "chat", body_of("chat"))[0] == 200

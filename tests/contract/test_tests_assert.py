@@ -17,6 +17,7 @@ TESTS = sorted((REPOSITORY / "tests").rglob("test_*.py"))
 
 def test_no_test_asserts_only_inside_loops_that_may_be_empty() -> None:
     assert len(TESTS) > 200
+
     found = []
     for path in TESTS:
         found += [
@@ -24,6 +25,7 @@ def test_no_test_asserts_only_inside_loops_that_may_be_empty() -> None:
             f" {', '.join(each.loops)}"
             for each in empty_loops(path)
         ]
+
     assert not found, "\n".join([*found, CURE])
 
 
@@ -94,8 +96,10 @@ def test_an_assertion_that_surely_runs_is_left_alone(body: str) -> None:
 def test_nothing_to_loop_over_fails_and_so_does_another_number_of_values() -> None:
     assert not_empty(number for number in (3, 1)) == [3, 1]
     assert not_empty("ab", 2) == ["a", "b"]
+
     with pytest.raises(AssertionError, match="nothing to loop over"):
         not_empty(iter(()))
+
     with pytest.raises(AssertionError, match="2 values to loop over, not 3"):
         not_empty("ab", 3)
 

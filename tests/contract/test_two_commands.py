@@ -49,6 +49,7 @@ def test_an_environment_is_made_from_nothing_but_python(environment: str) -> Non
 
     assert "$(VENV)/bin/python" in needs.split()
     assert "$(PIP) install -e" in lines
+
     _, made = rule_of(re.escape("$(VENV)/bin/python"))
     assert "$(PYTHON) -m venv $(VENV)" in made
 

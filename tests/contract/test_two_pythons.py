@@ -33,9 +33,11 @@ def started(floats: Iterable[float]) -> float: return sum(floats, 0.0)
 def whole_sum(terms: Iterable[Any], start: Any = 0) -> Any:
     """`sum`, but for floats, which it adds in another way since Python 3.12."""
     given = list(terms)
+
     assert not any(isinstance(term, float) for term in (*given, start)), (
         "floats are added by math.fsum"
     )
+
     return sum(given, start)
 
 
@@ -52,9 +54,11 @@ def test_no_episode_adds_floats_by_the_builtin_sum(
     )
     plugins = load_plugins()
     evaluate(replace(config, limit=1, out=str(tmp_path / "first")), plugins)  # loads the modules
+
     for name, module in list(sys.modules.items()):
         if name.startswith("ktdeval"):
             monkeypatch.setattr(module, "sum", whole_sum, raising=False)
+
     assert not evaluate(config, plugins).failed
 
 
@@ -67,4 +71,5 @@ def test_mypy_refuses_the_builtin_sum_of_floats(tmp_path: Path) -> None:
     lines = subprocess.run(
         command, cwd=tmp_path, text=True, capture_output=True, check=False
     ).stdout.splitlines()
+
     assert {line.split(":")[1] for line in lines[:-1]} == {"6", "7", "8"}, lines

@@ -82,6 +82,7 @@ def named_tuples() -> list[Class]:
         bases = [ast.unparse(base) for base in each.node.bases]
         if "NamedTuple" in bases:
             found.append(each)
+
     return found
 
 
@@ -94,6 +95,7 @@ def changeable() -> list[Class]:
                 and "frozen=True" not in decorator
             ):
                 found.append(each)
+
     return found
 
 
@@ -102,11 +104,14 @@ def reached(path: Path) -> frozenset[str]:
     """Packages (two levels at most) that a module imports from, and its own."""
     own = ".".join(parts_of(path))
     names = [own]
+
     for node in ast.walk(modules()[path]):
         if isinstance(node, ast.ImportFrom) and node.module:
             names.append(node.module)
+
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
+
     return frozenset(_package(name) for name in names)
 
 
@@ -114,6 +119,7 @@ def _package(name: str) -> str:
     first, _, rest = name.partition(".")
     if first != "ktdeval":
         return first
+
     return f"{first}.{rest.partition('.')[0]}"
 
 
@@ -135,6 +141,7 @@ class Types:
         self._names = names
         self._returned: dict[str, set[str]] = defaultdict(set)
         self._attributes: dict[str, set[str]] = defaultdict(set)
+
         for tree in modules().values():
             for node in ast.walk(tree):
                 self._note(node)
@@ -152,6 +159,7 @@ class Types:
     def mentioned(self, annotation: ast.expr | None) -> set[str]:
         if annotation is None:
             return set()
+
         return set(re.findall(r"\w+", ast.unparse(annotation))) & self._names
 
     def local(self, scope: Scope, nodes: Sequence[ast.AST]) -> dict[str, set[str]]:
@@ -166,6 +174,7 @@ class Types:
             for target, value in _bindings(node):
                 if isinstance(target, ast.Name):
                     held[target.id] |= self.of(value, held)
+
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 held[node.target.id] |= self.mentioned(node.annotation)
 
@@ -207,6 +216,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield target, node.value
+
     if isinstance(node, ast.For | ast.comprehension):
         yield node.target, node.iter
 
@@ -222,6 +232,7 @@ def _scopes(tree: ast.Module) -> Iterator[Scope]:
     """Yield the functions of a module, and its own statements."""
     statements = [each for each in tree.body if not isinstance(each, Scope | ast.ClassDef)]
     yield ast.Module(statements, [])
+
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
@@ -233,6 +244,7 @@ def unpacked() -> frozenset[tuple[Path, str, int]]:
     """
     types = Types(frozenset(each.node.name for each in named_tuples()))
     found = set()
+
     for path, tree in modules().items():
         for scope in _scopes(tree):
             nodes = list(ast.walk(scope))
@@ -250,6 +262,7 @@ def unpacked() -> frozenset[tuple[Path, str, int]]:
             for target, value in tuples:
                 for name in types.of(value, held):
                     found.update((path, name, length) for length in _lengths(target))
+
             for value in passed:
                 found.update((path, name, 0) for name in types.of(value, held))
 
@@ -263,6 +276,7 @@ def test_a_named_tuple_is_unpacked_somewhere_or_says_why_it_is_a_tuple() -> None
     for each in named_tuples():
         if each.has_above(TUPLE) or TUPLES in each.path.read_text():
             continue
+
         lengths = {0, len(each.fields)}
         if not any(
             name == each.node.name and length in lengths and knows(path, each)
@@ -284,6 +298,7 @@ def assigned() -> frozenset[tuple[Path, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 found.add((path, node.attr))
+
     return frozenset(found)
 
 
@@ -294,6 +309,7 @@ def test_a_dataclass_is_frozen_unless_a_field_of_it_is_assigned() -> None:
         fields = set(each.fields)
         if each.has_above(MUTABLE):
             continue
+
         if not any(name in fields and knows(path, each) for path, name in assigned()):
             never.append(str(each))
 
@@ -315,11 +331,15 @@ READ = "def f(pair: Pair):\n    return pair.a"
 def test_what_counts_as_unpacked(code: str, found: set[int]) -> None:
     types = Types(frozenset({"Pair"}))
     scope = ast.parse(code).body[0]
+
     assert isinstance(scope, ast.FunctionDef)
+
     held = types.local(scope, list(ast.walk(scope)))
     lengths = set()
+
     for node in ast.walk(scope):
         for target, value in _bindings(node):
             if "Pair" in types.of(value, held):
                 lengths.update(_lengths(target))
+
     assert lengths == found

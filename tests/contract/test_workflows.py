@@ -62,6 +62,7 @@ def test_workflow_of_the_project_reads_alone_unless_a_job_needs_more(name: str) 
             "attach": {"contents": "write"},
         },
     }
+
     assert workflow["permissions"] == {"contents": "read"}
     assert rights == expected[name]
 

@@ -55,6 +55,7 @@ def test_a_wrong_plugin_is_refused_for_its_reason_with_file_and_line(
 ) -> None:
     path = write_plugin(folder, code)
     (finding,) = check_parts(str(path)).findings
+
     assert finding.part == part
     assert reason in finding.reason
     assert fix in finding.fix
@@ -91,9 +92,12 @@ def test_every_fault_of_a_plugin_is_reported_at_once(folder: Path) -> None:
         'return [Spec("a/b", lambda name: 1, "x"), Spec("c/d", lambda name: 2, "x")]',
     )
     path = str(write_plugin(folder, code))
+
     assert [finding.part for finding in check_parts(path).findings] == ["model a/b", "model c/d"]
+
     with pytest.raises(ConformanceError) as caught:
         check_plugin(path)
+
     assert len(str(caught.value).splitlines()) == 2
 
 
@@ -104,6 +108,7 @@ def test_a_manifest_that_imports_something_heavy_is_refused_as_a_package(folder:
         "import rich\nfrom ktdeval.api import ModelTraits, Spec, hookimpl\n\n\n" + RIGHT
     )
     (finding,) = check_parts(str(package)).findings
+
     assert "listing imports" in finding.reason
     assert "rich" in finding.reason
     assert finding.file == str(package / "__init__.py")

@@ -120,12 +120,15 @@ def test_no_tool_request_returns_or_resends_anything_hidden(
     call = ToolCall(f"call_{value!r}", tool, json.dumps(arguments))
     answer = session.call_tool(call)
     json.loads(answer.text)
+
     assert leaks(mask, answer.text) == set()
+
     history = Message("assistant", json.dumps(value, ensure_ascii=False), (call,))
     session.ask(
         ModelRequest((history, Message("tool", answer.text, tool_call_id=call.id)), session.tools)
     )
     sent = model.requests[0].messages
+
     assert (
         leaks(mask, *(json.dumps(message.to_json(), ensure_ascii=False) for message in sent))
         == set()
@@ -145,6 +148,7 @@ def test_no_submission_gets_feedback_with_anything_hidden(
 ) -> None:
     session, _ = session_of(mask)
     submission = session.parse_submission(json.dumps(submitted))
+
     assert (
         leaks(mask, submission.feedback, submission.overall_reason, *submission.stock_ids) == set()
     )

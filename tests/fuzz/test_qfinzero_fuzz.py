@@ -38,7 +38,8 @@ def test_any_arguments_get_an_answer_by_the_schema_or_a_refusal_that_changes_not
     @given(SEEDS, st.integers(0, SCENES - 1))
     @settings(max_examples=4, derandomize=True, database=None)
     def check(seed: int, place: int) -> None:
-        maker, workspace = Maker(Random(seed)), scene(place)
+        maker = Maker(Random(seed))
+        workspace = scene(place)
         for _ in range(8):
             attempt(workspace, operation, maker.arguments(operation))
 
@@ -50,14 +51,18 @@ def test_any_arguments_get_an_answer_by_the_schema_or_a_refusal_that_changes_not
 def test_after_any_calls_the_book_is_whole_and_the_log_brings_it_about(
     seed: int, place: int
 ) -> None:
-    random, workspace = Random(seed), scene(place)
+    random = Random(seed)
+    workspace = scene(place)
     maker, workspace.broker.engine.observer = Maker(random), InvariantWatch()
     names = TRADING + ["PMB.order.place"] * 5 + ["PMB.session.step"]
+
     for _ in range(25):
         operation = catalogue().find(random.choice(names))
         attempt(workspace, operation, maker.arguments(operation))
+
     check_invariants(workspace.broker)
     lines = workspace.broker.log.to_lines()
+
     # the broker always has a price of what it holds
     assert '"code":"unavailable"' not in "".join(lines)
     assert state_of_log(lines) == workspace.broker.state
@@ -67,10 +72,8 @@ def test_after_any_calls_the_book_is_whole_and_the_log_brings_it_about(
 def test_the_made_up_arguments_get_answers_too() -> None:
     """The test has teeth: each operation takes some of them."""
     for operation in not_empty(OPERATIONS):
-        maker, workspace = (
-            Maker(Random(operation.name)),
-            scene(3 if operation.name == "PMB.session.create" else 0),
-        )
+        maker = Maker(Random(operation.name))
+        workspace = scene(3 if operation.name == "PMB.session.create" else 0)
         tries = (attempt(workspace, operation, maker.arguments(operation)) for _ in range(500))
         assert any(not isinstance(answer, ServiceError) for answer in tries), operation.name
 
@@ -84,8 +87,10 @@ def test_an_offset_is_less_than_a_day_and_digits_are_those_of_ascii() -> None:
         "2025-01-06T14:30:00+24:00",
         "2025-01-06T14:30:00-00:60",
     )
+
     for text in (*offsets, "2025-01-06T14:30:00.١Z", "2025-01-06T14:30:00+0١:00", "２０２５-01-06"):
         assert "start: expected a moment" in str(refused(parse_moment, text, "start"))
+
     assert moment_text(parse_moment("2025-01-06T14:30:00+23:59", "start")) == "2025-01-05T14:31:00Z"
 
 
@@ -97,6 +102,7 @@ def test_a_pattern_ends_at_the_end_and_not_before_a_line_break() -> None:
         "qty": 1,
     }
     place = partial(ask, scene(0), "PMB.order.place", **BOTH, order=order)
+
     for call in (
         lambda text: place(client_order_id=text),
         lambda text: ask(scene(0), "ESP.events.query", tickers=[text.upper()]),
@@ -118,5 +124,6 @@ def test_a_session_of_years_beyond_the_data_is_stepped_through_in_time() -> None
     answer = attempt(
         workspace, catalogue().find("PMB.session.step"), {"session_id": SESSION, "step": 100_000}
     )
+
     assert not isinstance(answer, ServiceError)
     assert at(answer["as_of_ts"]) > at("2026-01-01")

@@ -28,18 +28,18 @@ Command = tuple[str, dict[str, Any]]
 
 def some_order(random: Random, broker: Broker) -> Command:
     """An order near the last price, with a bracket or in a group now and then."""
-    choice, working = random.choice, list(broker.state.working.values())
-    symbol, kind, side = (
-        choice([*STOCKS, choice(CONTRACTS)]),
-        choice(("MARKET", "LIMIT", "STOP", "STOP_LIMIT")),
-        choice(("BUY", "SELL")),
-    )
+    choice = random.choice
+    working = list(broker.state.working.values())
+    symbol = choice([*STOCKS, choice(CONTRACTS)])
+    kind = choice(("MARKET", "LIMIT", "STOP", "STOP_LIMIT"))
+    side = choice(("BUY", "SELL"))
     asked: dict[str, Any] = {
         "instrument": thing(symbol),
         "side": side,
         "order_type": kind,
         "qty": choice((1, 30, 300, 5_000)),
     }
+
     if working and random.random() < 0.3:
         other = choice(working)
         asked |= {
@@ -48,6 +48,7 @@ def some_order(random: Random, broker: Broker) -> Command:
             "qty": other.open_qty,
             "oco_with": other.id,
         }
+
     mark = broker.engine.marks().get(f"{asked['instrument']['type']}:{symbol}", 50_000) / 10_000
     near = {
         name: max(0.01, round(mark * random.uniform(0.98, 1.02), 2))
@@ -62,11 +63,13 @@ def some_order(random: Random, broker: Broker) -> Command:
         for name, part in bracket.items()
         if random.random() < 0.2
     }
+
     return "order.place", {"order": {**asked, "time_in_force": choice(("DAY", "GTC"))}}
 
 
 def some_command(random: Random, broker: Broker) -> Command:
-    choice, state = random.choice, broker.state
+    choice = random.choice
+    state = broker.state
     one = {"order_id": choice([*state.working, "ord-000001"])}
     updates = choice(
         ({"qty": 7}, {"limit_price": choice((50.0, 100.0))}, {"stop_price": choice((50.0, 100.0))})
@@ -103,6 +106,7 @@ def some_command(random: Random, broker: Broker) -> Command:
             },
         ),
     ]
+
     return choice(known)
 
 
@@ -112,6 +116,7 @@ def send(broker: Broker, name: str, given: dict[str, Any]) -> None:
     ids = ids_for(
         name, *(("none", "none") if session is None else (session.id, session.account_id))
     )
+
     with suppress(ServiceError):
         broker.execute(name, {**ids, **given})
 
@@ -120,15 +125,21 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
     """(bars that filled something, bars whose fills depend on what was sent inside) of a random
     story.
     """
-    random, dataset = Random(seed), small_dataset()
+    random = Random(seed)
+    dataset = small_dataset()
     workspace = Workspace(dataset, at("2025-01-05T00:00:00Z"))
-    broker, hours, filled, different = workspace.broker, dataset.info.hours, 0, 0
+    broker = workspace.broker
+    hours = dataset.info.hours
+    filled = 0
+    different = 0
+
     for _ in range(2):
         kind = {
             "initial_cash": random.choice((5_000, 50_000, 5_000_000)),
             "account_type": random.choice(("MARGIN", "CASH")),
         }
         send(broker, "account.create", kind)
+
     for day in range(days):
         row = int(hours.open_ns.searchsorted(at("2025-01-06T00:00:00Z"))) + day
         workspace.clock.advance(
@@ -151,17 +162,22 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
             {"account_id": account_id, **span, "universe": universe, "execution_config": rules},
         )
         session = broker.engine.session
-        start_ns, end_ns = int(hours.open_ns[row]), int(hours.close_ns[row])
+        start_ns = int(hours.open_ns[row])
+        end_ns = int(hours.close_ns[row])
         if session is not None and session.frequency == "1m":
             start_ns += random.randrange(380) * MINUTE
             end_ns = start_ns + MINUTE
+
         workspace.clock.advance(max(broker.clock.as_of_ns, start_ns - random.choice((0, 1))))
         for _ in range(random.choice((1, 3, 6))):
             send(broker, *some_order(random, broker))
+
         workspace.clock.advance(random.choice((start_ns + 1, (start_ns + end_ns) // 2, end_ns - 1)))
-        before, blind = len(broker.state.trades), workspace.copy()
+        before = len(broker.state.trades)
+        blind = workspace.copy()
         for _ in range(random.choice((2, 8))):
             send(broker, *some_command(random, broker))
+
         fills = []
         for each in (workspace, blind):
             each.clock.advance(end_ns)
@@ -172,7 +188,10 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
                     for trade in trades
                 )
             )
-        filled, different = filled + bool(fills[1]), different + (fills[0] != fills[1])
+
+        filled = filled + bool(fills[1])
+        different = different + (fills[0] != fills[1])
+
     return filled, different
 
 
@@ -196,4 +215,5 @@ def test_a_broker_that_lets_orders_be_taken_back_is_found_at_once(
         "_require_no_bar",
         lambda *given: None if given[2] == field else require_no_bar(*given),
     )
+
     assert any(differing(seed)[1] for seed in range(20))

@@ -90,9 +90,12 @@ class Scene:
 
 def scene(seed: int, frequency: str, first: date, count: int) -> Scene:
     """A market with gaps, bars without volume, missing bars, splits and dividends."""
-    rng, hours = Random(seed), trading_hours()
+    rng = Random(seed)
+    hours = trading_hours()
     row = hours.row_of(first)
+
     assert row is not None
+
     days = [hours.day(row + step) for step in range(-1, count + 8)]
     splits = [
         SplitRow(symbol, rng.choice(days[1:-1]), *rng.choice(FACTORS), EARLY)
@@ -118,16 +121,20 @@ def scene(seed: int, frequency: str, first: date, count: int) -> Scene:
         dividends,
         {symbol: [(EARLY, 25), (EARLY + 1, rng.choice((0, 90, 1_111)))] for symbol in STOCKS},
     )
+
     for symbol in STOCKS:
         _walk(rng, world, symbol, days, frequency)
+
     for split in splits:
         for contract in list(contracts):
             if contract.underlying == split.symbol and split.old == 1:
                 strike = (contract.strike_e4 * 2 + split.new * 100) // (split.new * 200) * 100
                 contracts.append(OptionContract("AVLN", contract.expiry, strike, contract.right))
+
     contracts = sorted(set(contracts))
     for contract in contracts:
         _walk_option(rng, world, contract, days, frequency)
+
     return Scene(world, days, contracts)
 
 
@@ -136,22 +143,27 @@ def _bar(rng: Random, opens: int, unit: int) -> Row:
     high = max(opens, closes) + rng.choice((0, 0, 1, 3)) * unit
     low = max(1, min(opens, closes) - rng.choice((0, 0, 1, 3)) * unit)
     volume = rng.choice((0, 1, 9, 10, 11, 30, 100, 250, 10_000, 10_000))
+
     return opens, high, low, closes, volume
 
 
 def _walk(rng: Random, world: World, symbol: str, days: list[date], frequency: str) -> None:
-    price, unit = PRICES[symbol], {"AVLN": 100, "BRKT": 1, "CSTL": 5_000}[symbol]
+    price = PRICES[symbol]
+    unit = {"AVLN": 100, "BRKT": 1, "CSTL": 5_000}[symbol]
     world.days[symbol], world.minutes[symbol] = {}, {}
+
     for day in days:
         for split in world.splits:
             if split.symbol == symbol and split.ex_day == day:
                 price = max(unit, price * split.old // split.new)
                 price -= price % (100 if price >= 10_000 else 1)
+
         opens = max(unit, price + rng.choice((0, 0, -1, 1, -20, 20)) * unit)
         bar = _bar(rng, opens, unit)
         if day == days[0] or rng.random() < 0.9:
             world.days[symbol][day] = bar
             price = bar[3]
+
         if frequency == "1m":
             price = _walk_minutes(rng, world.minutes[symbol], day, price, unit)
 
@@ -159,12 +171,16 @@ def _walk(rng: Random, world: World, symbol: str, days: list[date], frequency: s
 def _walk_minutes(rng: Random, rows: dict[int, Row], day: date, price: int, unit: int) -> int:
     hours = trading_hours()
     row = hours.row_of(day)
+
     assert row is not None
+
     starts = [int(start) for start in hours.minutes(row)]
+
     for start in (*starts[:5], *starts[60:63], *starts[-4:]):
         if rng.random() < 0.75:
             rows[start] = _bar(rng, max(unit, price + rng.choice((0, 0, 0, -2, 2)) * unit), unit)
             price = rows[start][3]
+
     return price
 
 
@@ -183,6 +199,7 @@ def _walk_option(
     for day in days:
         if day <= contract.expiry and day in world.days["AVLN"] and rng.random() < 0.8:
             world.days[contract.symbol][day] = bar(world.days["AVLN"][day][0])
+
     if frequency == "1m":
         for start, row in world.minutes["AVLN"].items():
             if start < day_start(contract.expiry) + 86_400 * 10**9 and rng.random() < 0.7:
@@ -191,7 +208,9 @@ def _walk_option(
 
 def dataset_of(scene: Scene) -> Dataset:
     """The market as the broker reads it."""
-    world, table = scene.world, {}
+    world = scene.world
+    table = {}
+
     for symbol in scene.symbols:
         kind: Any = "option" if symbol.startswith("O:") else "stock"
         table[kind, symbol, "day"] = _bars(
@@ -200,9 +219,11 @@ def dataset_of(scene: Scene) -> Dataset:
         table[kind, symbol, "minute"] = _bars(
             list(world.minutes[symbol]), list(world.minutes[symbol].values())
         )
+
     fees = []
     for symbol, rows in world.fees.items():
         fees += [BorrowRow(symbol, since, 10**9, bps) for since, bps in rows]
+
     prices = MemoryPrices(
         table,
         [SymbolRow(symbol, "stock", symbol, "technology", EARLY) for symbol in STOCKS],
@@ -218,10 +239,12 @@ def dataset_of(scene: Scene) -> Dataset:
         fees,
     )
     small = small_dataset()
-    first, last = scene.days[0], scene.days[-1]
+    first = scene.days[0]
+    last = scene.days[-1]
     info = replace(
         small.info, first_day=first, last_day=last, minute_first_day=first, minute_last_day=last
     )
+
     return replace(small, info=info, prices=prices)
 
 
@@ -243,7 +266,8 @@ def same(what: str, engine: Any, plain: Any) -> None:
 
 
 def shown(order: Order) -> tuple[Any, ...]:
-    symbol, sign = order.instrument.symbol, 1 if order.side == "BUY" else -1
+    symbol = order.instrument.symbol
+    sign = 1 if order.side == "BUY" else -1
     return (
         symbol,
         sign,
@@ -273,7 +297,9 @@ class Duel:
     """The two brokers, given the same commands."""
 
     def __init__(self, scene: Scene, terms: Terms, cash: int, start: int, end: int) -> None:
-        self.scene, self.terms, self.cash = scene, terms, cash
+        self.scene = scene
+        self.terms = terms
+        self.cash = cash
         begin = trading_hours().close_of(scene.days[0])
         self.dataset = dataset_of(scene)
         self.broker = Broker(self.dataset, Clock(begin))
@@ -290,13 +316,11 @@ class Duel:
             for each in self.scene.contracts
             if trading_hours().close_of(expiries(each.expiry)) > start
         ]
-        terms, pcts = (
-            self.terms,
-            [
-                f"{side}_{kind}_pct"
-                for side, kind in product(("long", "short"), ("initial", "maintenance"))
-            ],
-        )
+        terms = self.terms
+        pcts = [
+            f"{side}_{kind}_pct"
+            for side, kind in product(("long", "short"), ("initial", "maintenance"))
+        ]
         margin = dict.fromkeys([*pcts, "option_short_pct", "option_short_floor_pct"], 1)
         fees = {"stock_per_share_e4": terms.share_fee, "option_per_contract_e4": terms.contract_fee}
         config = {
@@ -324,6 +348,7 @@ class Duel:
         given = {"session_id": self.session_id, **given}
         if command != "session.step" and command != "session.stop":
             given["account_id"] = self.account_id
+
         error = None
         try:
             self.broker.execute(command, given)
@@ -331,22 +356,28 @@ class Duel:
             error = refusal
             if self.cash < RICH and any(code in refusal.message for code in MARGIN_CODES):
                 reject()
+
         try:
             plain()
         except Refused:
             assert error is not None, f"{command} {given} must be refused"
         else:
             assert error is None, f"{command} {given}: {error}"
+
         self.ids = [order.id for order in self.broker.state.orders.values()]
         self.compare()
 
     def compare(self) -> None:
-        book, plain = self.broker.state, self.plain
+        book = self.broker.state
+        plain = self.plain
         margin = {order.reason.partition(":")[0] for order in book.orders.values()} & MARGIN_CODES
+
         if margin or book.sessions[self.session_id].margin_calls:
             assert self.cash < RICH or margin == {"NO_MARK"}, margin
             reject()
+
         assert self.broker.clock.as_of_ns == plain.now
+
         number = {order_id: index for index, order_id in enumerate(self.ids)}
         same(
             "fills",
@@ -368,8 +399,10 @@ class Duel:
             held,
             {symbol: (each.qty, each.cost, each.profit) for symbol, each in plain.holdings.items()},
         )
+
         for name in ("cash", "fees", "interest", "borrow_fees", "dividends"):
             same(name, getattr(account, f"{name}_e4"), getattr(plain, name))
+
         history = [
             (date.fromisoformat(each.day), each.cash_e4, each.equity_e4)
             for each in book.days[self.account_id]
@@ -379,7 +412,8 @@ class Duel:
     def place(self, wish: dict[str, Any]) -> None:
         symbols = [*STOCKS, *(each.symbol for each in self.contracts)]
         symbol = symbols[wish["symbol"] % len(symbols)]
-        kind, sign = wish["kind"], wish["sign"]
+        kind = wish["kind"]
+        sign = wish["sign"]
         ticket = Ticket(symbol, sign, kind, wish["qty"], wish["tif"], self.plain.now)
         order: dict[str, Any] = {
             "instrument": thing(symbol),
@@ -388,15 +422,19 @@ class Duel:
             "qty": wish["qty"],
             "time_in_force": wish["tif"],
         }
+
         if "LIMIT" in kind:
             ticket.limit = self._near(symbol, wish["limit"])
             order["limit_price"] = ticket.limit / 10_000
+
         if "STOP" in kind:
             ticket.stop = self._near(symbol, wish["stop"])
             order["stop_price"] = ticket.stop / 10_000
+
         if wish["tif"] == "GTD":
             ticket.until = self._later(wish["until"])
             order["expire_ts"] = moment_text(ticket.until)
+
         self.both("order.place", {"order": order}, lambda: self.plain.place(ticket))
 
     def spread(self, wish: dict[str, Any]) -> None:
@@ -404,12 +442,14 @@ class Duel:
         symbols = list(chosen)[wish["symbol"] % len(chosen) :][:3]
         if len(symbols) < 2:
             return
-        legs, asked, ratios = [], [], []
+
+        legs = []
+        asked = []
+        ratios = []
+
         for index, symbol in enumerate(symbols):
-            ratio, sign = (
-                (100 if symbol == "AVLN" else 1 + index),
-                1 if (index + (wish["sign"] > 0)) % 2 else -1,
-            )
+            ratio = 100 if symbol == "AVLN" else 1 + index
+            sign = 1 if (index + (wish["sign"] > 0)) % 2 else -1
             legs.append(
                 Ticket(symbol, sign, "MARKET", ratio * wish["units"], "DAY", self.plain.now)
             )
@@ -417,6 +457,7 @@ class Duel:
                 {"instrument": thing(symbol), "side": "BUY" if sign > 0 else "SELL", "ratio": ratio}
             )
             ratios.append(ratio)
+
         given: dict[str, Any] = {"legs": asked, "qty": wish["units"], "time_in_force": "DAY"}
         limit = None
         if wish["limit"]:
@@ -433,6 +474,7 @@ class Duel:
             )
             limit = net + wish["limit"] * 1_000
             given["net_limit_price"] = limit / 10_000
+
         self.both(
             "spread.place", given, lambda: self.plain.place_spread(Spread(legs, ratios, limit))
         )
@@ -447,6 +489,7 @@ class Duel:
     def modify(self, wish: dict[str, Any]) -> None:
         if not self.ids:
             return
+
         number = wish["order"] % len(self.ids)
         ticket = self.plain.orders[number]
         updates: dict[str, int | None] = {
@@ -454,12 +497,16 @@ class Duel:
             "limit": None,
             "stop": None,
         }
+
         if wish["what"] & 2 and ticket.limit:
             updates["limit"] = self._near(ticket.symbol, wish["limit"])
+
         if wish["what"] & 4 and ticket.stop:
             updates["stop"] = self._near(ticket.symbol, wish["stop"])
+
         if all(value is None for value in updates.values()):
             return
+
         prices = {
             f"{name}_price": value / 10_000
             for name in ("limit", "stop")
@@ -526,6 +573,7 @@ class Duel:
             else 100
         )
         price = max(unit, mark // unit * unit + offset * unit)
+
         return price if unit > 1 or price < 10_000 else price // 100 * 100
 
     def _later(self, ticks: int) -> int:
@@ -535,7 +583,9 @@ class Duel:
         return max(self.plain.now + 10**9, later[min(ticks // 3, len(later) - 1)] + half)
 
 
-OFFSETS, NUMBERS, SIGNS = st.integers(-8, 8), st.integers(0, 12), st.sampled_from((1, -1))
+OFFSETS = st.integers(-8, 8)
+NUMBERS = st.integers(0, 12)
+SIGNS = st.sampled_from((1, -1))
 
 
 def wish(do: str, **more: Any) -> st.SearchStrategy[dict[str, Any]]:
@@ -594,8 +644,11 @@ def play(frequency: str, plan: dict[str, Any]) -> Duel:
     hours = trading_hours()
     made = scene(plan["seed"], frequency, plan["first"], plan["count"])
     row = hours.row_of(plan["first"])
+
     assert row is not None
-    open_ns, last = int(hours.open_ns[row]), made.days[plan["count"]]
+
+    open_ns = int(hours.open_ns[row])
+    last = made.days[plan["count"]]
     start = {
         "midnight": day_start(plan["first"]),
         "open": open_ns,
@@ -609,10 +662,13 @@ def play(frequency: str, plan: dict[str, Any]) -> Duel:
         else hours.close_of(last) + 10**9,
     }[plan["end"]]
     duel = Duel(made, replace(plan["terms"], frequency=frequency), plan["cash"], start, end)
+
     for each in plan["wishes"]:
         getattr(duel, each["do"])(each)
+
     if duel.plain.running:
         duel.both("session.step", {"step": 100_000}, lambda: duel.plain.step(100_000))
+
     duel.wait(plan["wait"])
     last = hours.close_of(made.days[-3])
     if plan["again"] and duel.plain.now < last:
@@ -620,12 +676,15 @@ def play(frequency: str, plan: dict[str, Any]) -> Duel:
         duel.begin(duel.plain.now, last)
         for each in plan["again"]:
             getattr(duel, each["do"])(each)
+
         if duel.plain.running:
             duel.both(
                 "session.step", {"until_ts": moment_text(last)}, lambda: duel.plain.until(last)
             )
+
     duel.wait(10)
     check_invariants(duel.broker)
+
     return duel
 
 

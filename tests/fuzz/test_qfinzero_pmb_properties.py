@@ -47,6 +47,7 @@ def test_a_margin_call_begins_at_the_first_tick_at_which_maintenance_is_missed(
     play.order(side, "MARKET", 1_950)
     play.step(201)
     calls = [event.ts_ns for event in play.broker.log.events() if event.type == "MARGIN_CALL"]
+
     assert calls[:1] == ([OPEN + (missed.index(True) + 1) * MINUTE] if any(missed) else [])
 
 
@@ -67,8 +68,10 @@ def test_the_quick_look_at_margin_never_misses_a_call(
         stock.id: Position(stock, qty) for stock, (qty, _) in zip(stocks, holdings, strict=True)
     }
     rows = []
+
     for move in moves:
         rows.append([price * move // 100 + 1 for _, price in holdings])
+
     marks = np.array([[price for _, price in holdings], *rows], np.int64)
     ticks = OPEN + np.arange(1, len(marks), dtype=np.int64) * MINUTE
     none = np.zeros((len(ticks), len(stocks)), np.int64)
@@ -91,6 +94,7 @@ def test_the_quick_look_at_margin_never_misses_a_call(
         for tick in range(len(moves))
         if margin_state(account, frame.marks_at(tick + 1), Rules()).deficit_e4
     ]
+
     assert not missed or next_look(account, Rules(), frame, 0) <= missed[0]
 
 
@@ -101,10 +105,13 @@ def test_a_state_that_was_tampered_with_is_found(
     play = Play([(100, 100, 100, 100, 1_000)] * 3)
     play.order("BUY", "LIMIT", 10, limit_price=100.0)
     play.step()
+
     if what == "trade":
         changes = {name: Bar(*value) if name == "bar" else value for name, value in changes.items()}
         play.state.trades[0] = replace(play.state.trades[0], **changes)
+
     for name, value in changes.items() if what != "trade" else ():
         setattr(play.account if what == "account" else play.state.orders["ord-000001"], name, value)
+
     with pytest.raises(InvariantError, match=words):
         check_invariants(play.broker)

@@ -85,6 +85,7 @@ def busy_workspace(workspaces: Workspaces) -> str:
     name = workspaces.open()
     workspace = workspaces.find(name).workspace
     played(amid_trading(), in_process(workspace))
+
     return name
 
 
@@ -96,13 +97,17 @@ def sensible(value: Any, draw: Any, name: str = "") -> Any:
             for each, item in value.items()
             if each not in UNKNOWABLE
         }
+
     if name in ("tickers", "stocks"):
         chosen = draw(st.lists(st.sampled_from(TICKERS), min_size=1, max_size=3, unique=True))
         return chosen if isinstance(value, list) else ",".join(chosen)
+
     if name == "options":
         return draw(st.lists(CONTRACTS, max_size=2, unique=True))
+
     if isinstance(value, list):
         return [sensible(item, draw) for item in value]
+
     return draw(SENSIBLE[name]) if name in SENSIBLE else value
 
 
@@ -135,13 +140,16 @@ def test_an_operation_answers_like_the_document(
         is_valid = all(
             component.mode is GenerationMode.POSITIVE for component in components.values()
         )
+
         if is_valid and data.draw(st.integers(0, 3)):
             for part in ("query", "path_parameters", "body"):
                 if isinstance(getattr(case, part), dict):
                     setattr(case, part, sensible(getattr(case, part), data.draw))
+
         header = components.get(ParameterLocation.HEADER)
         if header is not None and header.mode is GenerationMode.POSITIVE:
             case.headers[HEADER] = workspace
+
         case.headers["Authorization"] = f"Bearer {TOKEN}"
         response = case.call(base_url=ADDRESS)
         case.validate_response(response, excluded_checks=[positive_data_acceptance])

@@ -53,9 +53,12 @@ def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_command(*words: object) -> tuple[int, str]:
     """Exit code and stderr of a command, in this process; a defect is raised."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
+
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(word) for word in words])
+
     return code, err.getvalue()
 
 
@@ -66,6 +69,7 @@ def with_own_id(manifest: Any) -> Any:
             episode["id"] = build(
                 EpisodeSpec, {k: v for k, v in episode.items() if k != "id"}, "spec"
             ).id
+
     return manifest
 
 
@@ -75,7 +79,9 @@ def check_each(
     """Do each change and run each command: its code is 0, or an error on one line; a traceback is a
     defect.
     """
-    bad, count = [], 0
+    bad = []
+    count = 0
+
     for name, change in changed:
         change()
         for words in commands:
@@ -86,11 +92,14 @@ def check_each(
             except Exception as error:  # noqa: BLE001 - the traceback that nobody may see
                 bad.append((name, words[:2], f"{type(error).__name__}: {error}"))
                 continue
+
             if code not in (0, 1, 2) or (
                 code and (err.count("\n") != 1 or not err.startswith("ktdeval: error: "))
             ):
                 bad.append((name, words[:2], err))
+
     assert bad == []
+
     return count
 
 
@@ -134,6 +143,7 @@ def test_every_field_of_a_manifest_of_each_wrong_type_is_one_line(
                 )
 
     verify, *others = commands(run, market, tmp_path)
+
     assert check_each(run, changes(WRONG), verify) > 350
     assert check_each(run, changes(({"x": {"y": None}},)), *others) > 80
 
@@ -145,7 +155,9 @@ def of_each_kind(found: Iterable[Place]) -> list[Place]:
         kinds.setdefault(
             tuple("#" if isinstance(part, int) else part for part in place), []
         ).append(place)
+
     ends = [(alike[0], alike[-1]) for alike in kinds.values()]
+
     return list(dict.fromkeys(chain.from_iterable(ends)))
 
 
@@ -159,13 +171,15 @@ def test_every_field_of_a_record_of_a_wrong_type_is_one_line(
     chosen = list if is_searching() else of_each_kind
     values = (None, [[1]]) if is_searching() else ([[1]],)
     (folder,) = episodes(run)
-    entry, mark = read_transcript(folder)[1], json.loads((folder / "episode.json").read_text())
+    entry = read_transcript(folder)[1]
+    mark = json.loads((folder / "episode.json").read_text())
 
     def records() -> Iterator[tuple[str, Callable[[], Any]]]:
         for place in chosen(places(entry)):
             for wrong in values:
                 false = with_value(entry, place, wrong)
                 yield f"{place} = {wrong!r}", lambda false=false: replace_second(folder, false)
+
         replace_second(folder, entry)
 
     def marks(wrong: tuple[Any, ...]) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -178,6 +192,7 @@ def test_every_field_of_a_record_of_a_wrong_type_is_one_line(
                 )
 
     verify, _, view, _, replay = commands(run, market, tmp_path)
+
     assert check_each(run, records(), verify, view, replay) > 100 * len(values)
     assert check_each(run, marks(WRONG[:4]), verify) > 100
     assert check_each(run, marks(WRONG[:1]), view, replay) > 50
@@ -226,8 +241,10 @@ def bind(path: Path) -> None:
 
 
 def test_a_config_or_a_card_that_is_deep_or_no_file_is_one_line(tmp_path: Path) -> None:
-    deep, pipe = tmp_path / "deep.yaml", tmp_path / "pipe"
+    deep = tmp_path / "deep.yaml"
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+
     for text in (
         "x: " + "[" * 5000 + "]" * 5000,
         "{x: " * 30_000 + "1" + "}" * 30_000,
@@ -237,6 +254,7 @@ def test_a_config_or_a_card_that_is_deep_or_no_file_is_one_line(tmp_path: Path) 
         code, err = run_command("run", "--config", deep)
         assert (code, err.count("\n")) == (2, 1), err
         assert "is nested more than 200 levels deep" in err
+
     for words in (
         ("run", "--config", pipe),
         ("card", "show", pipe),

@@ -111,7 +111,9 @@ def test_a_tag_gives_a_plain_value_or_one_line(tag: str) -> None:
     outcomes = [outcome(document) for document in documents]
     tables = [found for found in outcomes if isinstance(found, dict)]
     values = chain.from_iterable(table.values() for table in tables)
+
     assert all(isinstance(value, plain) for value in values)
+
     if tag not in ("str", "int", "float", "bool", "null", "seq", "map"):
         refused = [found for found in outcomes if isinstance(found, str)]
         assert len(refused) > len(outcomes) * 3 // 4
@@ -159,6 +161,7 @@ def test_aliases_that_multiply_are_counted_before_they_are_made() -> None:
     lines += [
         f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 12)
     ]
+
     assert "has more than 1,000,000 values, as its aliases repeat them" in str(
         outcome("\n".join(lines))
     )
@@ -168,6 +171,7 @@ def test_aliases_that_multiply_are_counted_before_they_are_made() -> None:
         f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 10)}]}}"
         for level in range(1, 12)
     ]
+
     assert "has more than 1,000,000 values" in str(outcome("\n".join([*lines, *merges])))
 
     deep = ["a0: &a0 [x]", *(f"a{level}: &a{level} [*a{level - 1}]" for level in range(1, 1000))]
@@ -179,6 +183,7 @@ def test_anchors_merges_and_plain_tags_are_read() -> None:
         "base: &base {a: 1, b: x}\nown:\n  <<: *base\n  b: !!str 600519\nagain: [*base, *base]\nf:"
         " !!float 3"
     )
+
     assert parse_yaml(text, "f.yaml") == {
         "base": {"a": 1, "b": "x"},
         "own": {"a": 1, "b": "600519"},
@@ -242,13 +247,17 @@ def test_every_command_reports_a_bad_file_in_one_line(
     monkeypatch.chdir(tmp_path)
     path = tmp_path / ("board.yaml" if "leaderboard" in words else "f.yaml")
     lines = []
+
     for text in WRONG:
         path.write_text(text)
-        out, err = io.StringIO(), io.StringIO()
+        out = io.StringIO()
+        err = io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
             code = main(list(words))
+
         assert code == 2, (text, out.getvalue(), err.getvalue())
         lines.append(err.getvalue())
+
     assert [
         line for line in lines if line.count("\n") != 1 or not line.startswith("ktdeval: error: ")
     ] == []

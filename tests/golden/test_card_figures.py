@@ -35,6 +35,7 @@ def test_every_figure_of_a_card_follows_from_ledgers_and_prices(
     model, task = RUNS[name]
     words = ("--data", str(market), "--windows", f"{FIRST}:{LAST}", "--seeds", "2")
     run = evaluate(tmp_path / "run", model, [task], *words).path
+
     for rules in ("strict", "paper"):
         (tmp_path / rules).mkdir()
         check_card(run, Prices(market), rules, tmp_path / rules)

@@ -40,14 +40,17 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
     packed them.
     """
     found: dict[str, dict[str, str]] = {}
+
     for path in sorted(run.glob("episodes/*/*.zst")):
         content = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
         found.setdefault(path.parent.name, {})[path.name] = sha256_hex(content)
+
     for path in sorted(run.glob("episodes/*/*.parquet")):
         rows = pq.read_table(path).to_pylist()
         found.setdefault(path.parent.name, {})[path.name] = sha256_hex(
             json.dumps(rows, sort_keys=True, default=str)
         )
+
     return found
 
 
@@ -58,6 +61,7 @@ def figures_of(run: Path) -> dict[str, dict[str, Any]]:
     (path,) = (run / "cards").glob("*.json")
     card = json.loads(path.read_text(encoding="utf-8"))
     found: dict[str, dict[str, Any]] = {}
+
     for part in ("metrics", "scores"):
         for name, line in card.get(part, {}).items():
             fields = {
@@ -69,6 +73,7 @@ def figures_of(run: Path) -> dict[str, dict[str, Any]]:
             found[f"{part}.{name}"] = fields | {
                 key: interval[key] for key in ("low", "high") if key in interval
             }
+
     return found
 
 
@@ -91,8 +96,10 @@ def _are_alike(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(
             _are_alike(value, other[key]) for key, value in one.items()
         )
+
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+
     return type(one) is type(other) and one == other
 
 
@@ -101,17 +108,18 @@ def short_run(task: str, folder: Path) -> Path:
     plugins = load_plugins()
     family = plugins.spec("tasks", task).groups[0]
     is_trading = family.startswith(("ktdfin", "markets", *MARKETS))
-    has_market, data = (
-        "qfinzero" not in task,
-        {"data": MARKETS[family]} if family in MARKETS else {},
-    )
+    has_market = "qfinzero" not in task
+    data = {"data": MARKETS[family]} if family in MARKETS else {}
+
     if "minutes" in task:
         data = {
             "data": "synthetic_mixed",
             "data_args": {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12},
         }
+
     if "coins" in task:
         data = {"data": "synthetic_crypto"}
+
     last = "2024-04-05" if "minutes" in task else "2024-06-05"
     windows = {"markets": (f"2024-04-01:{last}",), **dict.fromkeys(MARKETS, ())}
     model = (
@@ -132,7 +140,9 @@ def short_run(task: str, folder: Path) -> Path:
         out=str(folder),
     )
     result = evaluate(config, plugins)
+
     assert not result.failed
+
     return result.folder
 
 
@@ -151,6 +161,7 @@ def test_every_golden_record_is_of_a_task_and_each_has_figures() -> None:
 def test_a_figure_that_differs_is_named_with_both_values() -> None:
     line = {"value": 0.25, "n": 3, "undefined": {}, "low": None}
     assert differences({"a": line}, {"a": {**line, "value": 0.25 + 1e-15}}) == {}
+
     for change in (
         {"value": 0.2500001},
         {"value": None},
@@ -160,6 +171,7 @@ def test_a_figure_that_differs_is_named_with_both_values() -> None:
         {"high": 1.0},
     ):
         assert differences({"a": line}, {"a": line | change}) == {"a": (line, line | change)}
+
     assert differences({"a": line}, {"b": line}) == {"a": (line, None), "b": (None, line)}
 
 

@@ -51,6 +51,7 @@ def card_of(kind: str, folder: Path) -> dict[str, Any]:
         RunConfig(out=str(folder), quiet=True, **RUNS[kind]), load_plugins((str(PLUGIN),))
     )
     (path,) = result.cards
+
     return load_card(path).plain
 
 
@@ -73,6 +74,7 @@ def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
             for name in ("labels", "coverage", "rankable", "decisions", "failures", "cost")
         },
     }
+
     if card["kind"] == "trading":
         lines = card["attribution"]["value"]["lines"]
         found["attribution"] = {name: figure_of(line) for name, line in lines.items()}
@@ -93,6 +95,7 @@ def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
             }
             for episode in card["episodes"]
         ]
+
     return found
 
 
@@ -104,16 +107,17 @@ def flat(value: Any, where: str = "") -> dict[str, Any]:
         parts = [flat(part, f"{where}/{index}") for index, part in enumerate(value)]
     else:
         return {where: value}
+
     return {place: part for each in parts for place, part in each.items()}
 
 
 @pytest.mark.parametrize("kind", sorted(RUNS))
 def test_a_card_gives_the_same_figures_as_ever(kind: str, tmp_path: Path) -> None:
-    made, golden = (
-        flat(figures_of(card_of(kind, tmp_path / "run"))),
-        flat(json.loads(GOLDEN.read_text())[kind]),
-    )
+    made = flat(figures_of(card_of(kind, tmp_path / "run")))
+    golden = flat(json.loads(GOLDEN.read_text())[kind])
+
     assert sorted(made) == sorted(golden)
+
     moved = {
         place: (value, golden[place])
         for place, value in made.items()
@@ -124,12 +128,14 @@ def test_a_card_gives_the_same_figures_as_ever(kind: str, tmp_path: Path) -> Non
             else golden[place]
         )
     }
+
     assert moved == {}
 
 
 def test_the_golden_figures_are_of_cards_that_show_something() -> None:
     golden = json.loads(GOLDEN.read_text())
     trading = golden["trading"]
+
     assert len(trading["figures"]) >= 10
     assert len(trading["attribution"]) >= 5
     assert len(trading["episodes"]) == 2
@@ -140,6 +146,7 @@ def test_the_golden_figures_are_of_cards_that_show_something() -> None:
         if isinstance(figure, dict)
     )
     assert trading["orders"]["filled"] > 0
+
     scores = golden["scoring"]["figures"].values()
     assert len({figure["value"] for figure in scores} - {None}) >= 2
     assert any(figure["interval"]["low"] > 0 for figure in scores)

@@ -48,14 +48,17 @@ def bare(value: Any, schema: Mapping[str, Any]) -> Any:
     """Arguments without those that are at their default."""
     if isinstance(value, list):
         return [bare(item, schema.get("items", {})) for item in value]
+
     if not isinstance(value, Mapping):
         return value
+
     parts = schema.get("properties", {})
     fields = {
         name: item
         for name, item in value.items()
         if "default" not in parts.get(name, {}) or parts[name]["default"] != item
     }
+
     return {name: bare(item, parts.get(name, {})) for name, item in fields.items()}
 
 
@@ -63,12 +66,12 @@ def bare(value: Any, schema: Mapping[str, Any]) -> Any:
 def test_expected_calls_earn_everything_also_without_defaults_and_no_calls_nothing(
     suite: str,
 ) -> None:
-    sample_set, items, shortened = (
-        sample_set_of(task_named(f"qfinzero_{suite}")),
-        embedded_items_of(suite),
-        0,
-    )
+    sample_set = sample_set_of(task_named(f"qfinzero_{suite}"))
+    items = embedded_items_of(suite)
+    shortened = 0
+
     assert len(sample_set) == len(items) >= {"calling": 300, "planning": 100}[suite]
+
     for number, item in enumerate(items):
         calls = perfect_calls(item)
         perfect = sample_set.score(number, {**NOTHING, "calls": calls})
@@ -93,6 +96,7 @@ def test_expected_calls_earn_everything_also_without_defaults_and_no_calls_nothi
         assert short == calls or sample_set.score(number, {**NOTHING, "calls": short})["exact"], (
             item.task.id
         )
+
     assert shortened > 20
 
 
@@ -100,11 +104,15 @@ def made(item: BenchmarkItem) -> tuple[list[RecordedCall], Any]:
     """The expected calls with what they refer to filled in, made one after the other; and the
     workspace that they leave.
     """
-    workspace, answers, calls = open_workspace(item, embedded_dataset(0)), [], []
+    workspace = open_workspace(item, embedded_dataset(0))
+    answers = []
+    calls = []
+
     for call in item.gold:
         arguments = resolved(call.args, answers)
         calls.append(RecordedCall(tool=call.tool, arguments=arguments))
         answers.append(catalogue().find(call.tool).call(workspace, arguments))
+
     return calls, workspace
 
 
@@ -125,13 +133,16 @@ def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_sample_of_each_variant_goes_through_a_real_session(variant: str) -> None:
-    task, items = task_named(variant), embedded_items_of(variant)
+    task = task_named(variant)
+    items = embedded_items_of(variant)
     numbers = range(0, len(items), len(items) // SAMPLED)
     records = sit(task, Perfect(items, live="live" in variant), numbers)
     scores = task.summarise(records)
+
     assert [scores[name].value for name in ("overall", "tm", "pa", "ta")] == [100.0, 1.0, 1.0, 1.0]
     assert "live" not in variant or scores["end_state_match"].value == 1.0
     assert all(record.failures == {} for record in records)
+
     silent = sit(task, Silent(), numbers)
     assert [record.scores["paper_overall"] for record in silent] == [
         100.0 * record.facts["refusal"] for record in silent
@@ -170,20 +181,26 @@ def run(out: Path, task: str, model: str, *more: str) -> Mapping[str, Any]:
         "--quiet",
         *more,
     ]
+
     assert main(arguments) == 0
+
     card: Mapping[str, Any] = json.loads((out / "cards" / f"{task}.json").read_text())
+
     return card
 
 
 def test_a_run_from_the_command_line_ends_in_a_card_that_verifies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    task, out = "qfinzero_planning_live", tmp_path / "run"
+    task = "qfinzero_planning_live"
+    out = tmp_path / "run"
     card = run(out, task, "agent/perfect_live", "--limit", "12")
+
     assert card["kind"] == "scoring"
     assert card["decisions"] == {"model": 12, "model_after_retry": 0, "fallback": 0, "error": 0}
     assert card["scores"]["overall"]["value"] == 100.0
     assert card["scores"]["end_state_match"]["value"] == 1.0
+
     material = card["task"]["config"]["material"]
     assert material["dataset"] == {
         "name": "synthetic",
@@ -196,6 +213,7 @@ def test_a_run_from_the_command_line_ends_in_a_card_that_verifies(
     assert "end_state_match" in capsys.readouterr().out
     assert main(["view", str(out), "--plugin", PLUGIN]) == 0
     assert "1 of 1 episodes" in capsys.readouterr().out
+
     _tamper(out)
     assert main(["card", "verify", str(out), "--plugin", PLUGIN]) == 1
     assert "answers.jsonl.zst" in capsys.readouterr().err
@@ -214,8 +232,10 @@ def test_cards_of_silent_and_chaotic_models_state_their_failures(tmp_path: Path)
     silent = run(tmp_path / "silent", "qfinzero_calling", "agent/silent", "--limit", "15")["scores"]
     assert silent["overall"]["value"] == pytest.approx(silent["overall"]["baseline"])
     assert silent["refusal_accuracy"]["detail"]["false_refusals"]["value"] == 1.0
+
     chaos = run(tmp_path / "chaos", "qfinzero_calling_live", "builtin/chaos", "--limit", "15")
     asked = 15 - chaos["decisions"]["error"]
+
     assert chaos["decisions"]["fallback"] == asked
     assert chaos["scores"]["overall"]["value"] == 0.0
     assert chaos["scores"]["overall"]["detail"]["failure_modes"] == {"no_submission": asked}

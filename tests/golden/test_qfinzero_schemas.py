@@ -45,11 +45,14 @@ def meaning_of(schema: Any) -> Any:
             value = meaning_of(schema[name])
             if name in ("required", "enum", "type") and isinstance(value, list):
                 value = sorted(value)
+
             sorted_items[name] = value
+
         return sorted_items
 
     if isinstance(schema, list):
         return [meaning_of(each) for each in schema]
+
     return schema
 
 

@@ -61,8 +61,11 @@ def first(session: Path) -> tuple[Path, Done]:
     printed.
     """
     done = ktdeval(*MOMENTUM, "--windows", "W5", "--limit", "8", cwd=session)
+
     assert done.code == 0, done
+
     (run,) = (session / "ktdeval-runs").iterdir()
+
     return run, done
 
 
@@ -81,7 +84,9 @@ def chaos(session: Path) -> Path:
         "chaos",
         cwd=session,
     )
+
     assert done.code == 0, done
+
     return session / "chaos"
 
 
@@ -98,7 +103,9 @@ def small_run(session: Path, folder: Path, *words: object) -> dict[str, Any]:
         *words,
         cwd=session,
     )
+
     assert done.code == 0, done
+
     return card_of(folder)
 
 
@@ -114,6 +121,7 @@ def test_a_run_ends_in_a_table_of_the_whole_panel(first: tuple[Path, Done]) -> N
         if line.startswith("    ") and line.split()
     }
     card = card_of(run)
+
     assert [name for name, metric in card["metrics"].items() if metric["headline"]] == sorted(PANEL)
     assert set(PANEL) <= set(shown)
     # per cent
@@ -131,6 +139,7 @@ def test_progress_goes_to_stderr_with_day_nav_orders_rejections_and_tokens(
     lines = first[1].err.splitlines()
     assert lines
     assert all(line.startswith(f"{TASK} W5 seed 0: ") for line in lines)
+
     for word in ("8/8", "2024-10-30", "NAV ", " orders", " rejected", " tokens"):
         assert word in lines[-1]
 
@@ -143,6 +152,7 @@ def test_a_run_leaves_exactly_the_documented_folder(first: tuple[Path, Done]) ->
         f"episodes/{episode['id']}/{name}"
         for name in ("ledger.parquet", "transcript.jsonl.zst", "episode.json")
     }
+
     assert found - {".lock"} == {"manifest.json", f"cards/{TASK}.json"} | inside
     assert run.name.startswith(f"{TASK}-builtin-momentum-")
 
@@ -154,6 +164,7 @@ def test_the_card_follows_its_schema_and_states_the_run(first: tuple[Path, Done]
         .joinpath("schema/result-card-v1.json")
         .read_text()
     )
+
     assert list(Draft202012Validator(schema).iter_errors(card)) == []
     assert card["labels"] == ["synthetic", "limited", "mask not certified"]
     assert (card["limit"], card["seeds"], card["rules"]) == (8, [0], "strict")
@@ -186,24 +197,30 @@ def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
     log = session / "calls.log"
     words = (*MIXED_RUN, "--data", "market", "--limit", "4")
     environment = {"RUN_PLUGIN_CALL_LOG": str(log)}
+
     assert ktdeval(*words, "--out", "again", cwd=session, environment=environment).code == 0
+
     run = session / "again"
-    calls, card = log.read_text(), cards(run)
+    calls = log.read_text()
+    card = cards(run)
     state = {
         path: (path.stat().st_mtime_ns, path.stat().st_ino, path.read_bytes())
         for path in run.rglob("*")
         if path.is_file()
     }
     done = ktdeval(*words, "--out", "again", cwd=session, environment=environment)
+
     assert done.code == 0
     assert done.err == f"{TASK} {WINDOW} seed 0: already complete\n"
     assert log.read_text() == calls
     assert cards(run) == card
+
     again = {
         path: (path.stat().st_mtime_ns, path.stat().st_ino, path.read_bytes())
         for path in run.rglob("*")
         if path.is_file()
     }
+
     assert {path for path in state.keys() | again.keys() if state.get(path) != again.get(path)} == {
         run / "cards" / f"{TASK}.json"
     }
@@ -217,30 +234,40 @@ def test_score_makes_the_same_card_from_records_alone_applies_another_rule_set_a
     chaos: Path, tmp_path: Path
 ) -> None:
     run = copy_run(chaos, tmp_path / "run")
-    before, strict, recorded = cards(run), card_of(run), records(run)
+    before = cards(run)
+    strict = card_of(run)
+    recorded = records(run)
     (run / "cards" / f"{TASK}.json").unlink()
+
     assert ktdeval("score", run, cwd=tmp_path).code == 0
     assert (cards(run), records(run)) == (before, recorded)
     assert ktdeval("score", run, "--rules", "paper", cwd=tmp_path).code == 0
     assert (cards(run), records(run)) == (before, recorded), "the run's card stays"
+
     paper = json.loads((run / "cards/paper" / f"{TASK}.json").read_text())
     assert (strict["rules"], paper["rules"]) == ("strict", "paper")
+
     changed = {
         name
         for name in PANEL
         if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]
     }
+
     assert "turnover" in changed
     assert "total_return" not in changed
+
     for path in (run, run / "cards/paper" / f"{TASK}.json"):
         assert ktdeval("card", "verify", path, cwd=tmp_path).code == 0
+
     assert ktdeval("score", run, "--rules", "strict", cwd=tmp_path).code == 0
     assert cards(run) == before
+
     other = {
         **strict,
         "metrics": {**strict["metrics"], "turnover": {**strict["metrics"]["turnover"], "n": 7}},
     }
     (run / "cards" / f"{TASK}.json").write_text(json.dumps(other))
+
     assert ktdeval("score", run, cwd=tmp_path).code == 0
     assert card_of(run) == other, "a card whose figures differ now stays too"
     assert sorted(
@@ -254,13 +281,17 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
     card = small_run(
         session, tmp_path / "new", "--windows", WINDOW, "--plugin", PLUGIN, "--metrics", "days_up"
     )
+
     assert card["metrics"]["days_up"]["n"] == 1
     assert set(PANEL) < set(card["metrics"])
+
     run = copy_run(chaos, tmp_path / "run")
     assert ktdeval("score", run, "--plugin", PLUGIN, "--metrics", "days_up", cwd=tmp_path).code == 0
+
     path = run / "cards/days_up" / f"{TASK}.json"
     assert 0 < json.loads(path.read_text())["metrics"]["days_up"]["value"] < 1
     assert ktdeval("card", "verify", path, "--plugin", PLUGIN, cwd=tmp_path).code == 0
+
     line = ktdeval("card", "verify", path, cwd=tmp_path)
     assert line.code != 0
     assert (
@@ -286,6 +317,7 @@ def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
         "brier",
         "hhi",
     )
+
     for asked, folder in (
         (metrics[:2], "paper+psr+min_track_record"),
         (metrics, "paper+" + "+".join(metrics)[:94]),
@@ -312,7 +344,9 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(
         f"model: builtin/chaos\ntasks: {TASK}\nwindows: ['{WINDOW}']\nseeds: 2\nlimit:"
         f" 3\nmodel_args: {{misbehaviour: 0.4}}\nmask_key: {MASK_KEY}\ndata: {session / 'market'}\n"
     )
+
     assert ktdeval("--config", "run.yaml", "--out", "file", cwd=tmp_path).code == 0
+
     options = (
         "--windows",
         WINDOW,
@@ -325,7 +359,9 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(
         "--data",
         session / "market",
     )
+
     assert ktdeval(*CHAOS, *options, "--out", "options", cwd=tmp_path).code == 0
+
     assert_same(tmp_path / "file", tmp_path / "options")
     assert (
         ktdeval(
@@ -339,6 +375,7 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(
 def test_windows_by_name_are_episodes_of_one_card(tmp_path: Path) -> None:
     done = ktdeval(*MOMENTUM, "--windows", "W1,W4", "--limit", "2", "--out", "run", cwd=tmp_path)
     assert done.code == 0, done
+
     card = card_of(tmp_path / "run")
     assert [(window["name"], window["days"]) for window in card["windows"]] == [
         ("W1", 43),
@@ -357,10 +394,12 @@ def test_a_range_of_days_is_a_window_which_a_limit_beyond_it_does_not_cut(
     card = small_run(
         session, tmp_path / "run", "--windows", "2024-03-05:2024-03-11", "--limit", "50"
     )
+
     assert card["windows"] == [
         {"name": "2024-03-05:2024-03-11", "first": "2024-03-05", "last": "2024-03-11", "days": 5}
     ]
     assert (card["episodes"][0]["first_day"], card["coverage"]["steps"]) == ("2024-03-05", 5)
+
     words = (
         "--data",
         session / "market",
@@ -371,7 +410,9 @@ def test_a_range_of_days_is_a_window_which_a_limit_beyond_it_does_not_cut(
         "--quiet",
     )
     done = ktdeval(*MOMENTUM, *words, cwd=tmp_path)
+
     assert (done.code, done.err) == (0, "")
+
     card = card_of(tmp_path / "whole")
     assert card["limit"] is None
     assert "limited" not in card["labels"]
@@ -390,10 +431,13 @@ def test_several_seeds_give_an_interval(session: Path, tmp_path: Path) -> None:
         "--seed",
         "4",
     )
+
     assert card["seeds"] == [4, 5, 6]
+
     returns = [entry["metrics"]["total_return"]["value"] for entry in card["episodes"]]
     assert len(set(returns)) == 3
     assert card["metrics"]["total_return"]["value"] == sorted(returns)[1]
+
     quartiles = card["metrics"]["total_return"]["quartiles"]
     assert min(returns) < quartiles["low"] < quartiles["high"] < max(returns)
 
@@ -401,6 +445,7 @@ def test_several_seeds_give_an_interval(session: Path, tmp_path: Path) -> None:
 def test_an_agent_of_a_plugin_with_arguments(session: Path, tmp_path: Path) -> None:
     agent = ("--plugin", PLUGIN, "--agent", "remembering", "--agent-args", "every=2")
     card = small_run(session, tmp_path / "run", "--windows", WINDOW, "--limit", "4", *agent)
+
     assert card["agent"] == {"name": "remembering", "args": {"every": 2}}
     assert card["usage"]["submissions"] == 2
     assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
@@ -422,17 +467,23 @@ def test_a_group_runs_each_of_its_tasks(session: Path, tmp_path: Path) -> None:
         "--limit",
         "3",
     )
+
     assert ktdeval(*words, "--out", tmp_path / "run", "--concurrency", "2", cwd=tmp_path).code == 0
+
     names = {
         f"{mask}_{mode}"
         for mask in ("bright", "stock_blind", "date_blind", "blinded")
         for mode in ("memory_only", "fixed_candidate", "open_research")
     }
+
     assert {path.stem for path in (tmp_path / "run" / "cards").iterdir()} == names
+
     for name in names:
         card = card_of(tmp_path / "run", name)
         assert card["orders"]["submitted"] > 0
+
     done = ktdeval("card", "verify", tmp_path / "run", cwd=tmp_path)
+
     assert done.code == 0, done
     assert done.out.count(": verified (episodes: 1, steps executed again: 3,") == 12
 

@@ -32,6 +32,7 @@ def served(environment: Path, request: pytest.FixtureRequest) -> Iterator[Served
     """The model behind its server; the log is kept in the environment's folder."""
     log = environment / "server.log"
     request.config.stash[LOG] = log
+
     with serving(environment, log) as server:
         yield server
 
@@ -48,6 +49,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
     log = item.config.stash.get(LOG, None)
     if report.failed and log is not None:
         report.sections.append((f"end of {log}", log_end(log)))
+
     return report
 
 

@@ -122,6 +122,7 @@ class Runs:
         """Return the command of a case."""
         case = CASES[name]
         market: tuple[object, ...] = ()
+
         if case.has_few_names:
             market = ("--data", self.few_names)
 
@@ -130,6 +131,7 @@ class Runs:
             key = SAME_MASK
 
         bounds = f"longest_text={BOUNDS.longest_text},longest_list={BOUNDS.longest_list}"
+
         return (
             *("--model", f"llama_cpp_python/{MODEL}", "--base-url", self._base_url),
             *("--model-args", bounds, "--temperature", "0"),
@@ -184,6 +186,7 @@ def test_llama_cpp_reads_the_grammar_of_every_schema_that_is_sent(environment: P
         text=True,
         check=True,
     )
+
     assert json.loads(judged.stdout) == []
 
 
@@ -194,6 +197,7 @@ def test_a_prompt_that_does_not_fit_is_refused_with_the_context_and_the_prompts_
     request = ModelRequest((Message("user", "price " * (CONTEXT + 100)),), (), None, CallParams())
     with pytest.raises(ModelError) as refused:
         model.reply(request)
+
     assert refused.value.kind == "context_exceeded"
     assert refused.value.context.tokens == CONTEXT  # type: ignore[attr-defined]
     assert refused.value.prompt_tokens > CONTEXT  # type: ignore[attr-defined]
@@ -221,6 +225,7 @@ def test_of_twenty_steps_at_a_temperature_of_0_7_sixteen_submissions_are_valid_a
     run = RunFolder.load(runs.of("twenty"))
     (spec,) = run.manifest.specs
     steps = run.load_ledger(spec).steps
+
     assert sum(step.submissions == 1 and not step.failures for step in steps) >= 16
 
     assert sum(each.is_valid() for each in forced_replies(runs.of("twenty"))) >= 16
@@ -230,9 +235,11 @@ def test_of_twenty_steps_at_a_temperature_of_0_7_sixteen_submissions_are_valid_a
 def test_every_step_is_decided_and_no_call_fails(runs: Runs, name: str) -> None:
     run = runs.of(name)
     calls = calls_of(run)
+
     assert calls.failed == 0
     assert calls.steps == CASES[name].steps
     assert calls.count <= CASES[name].steps * MOST_CALLS
+
     decisions = runs.card(name)["decisions"]
     assert decisions["error"] == 0
     assert sum(decisions.values()) == CASES[name].steps
@@ -253,9 +260,12 @@ def test_its_card_verifies_without_the_model_and_its_pages_show_the_replies(
     plugin = tuple(word for word in CASES[name].words if word.endswith("plugin.py"))
     words = ("--plugin", *plugin) if plugin else ()
     verified = ktdeval("card", "verify", runs.card_path(name), *words, cwd=tmp_path)
+
     assert verified.code == 0, verified
+
     viewed = ktdeval("view", runs.of(name), "--out", tmp_path / "view", *words, cwd=tmp_path)
     assert viewed.code == 0, viewed
+
     pages = "".join(path.read_text("utf-8") for path in (tmp_path / "view").rglob("*.html"))
     assert CASES[name].task in pages
 
@@ -265,17 +275,25 @@ def test_killed_after_a_step_and_resumed_no_answered_call_is_asked_again(runs: R
     out = runs.folder / "killed"
     words = (*runs.words("four names", out), "--limit", "2")
     process = start(*words, cwd=runs.folder)
+
     assert wait_until(lambda: finished_steps(out) >= 1, process)
+
     process.signal(signal.SIGKILL)
     assert process.wait().code == -signal.SIGKILL
+
     before = calls_of(out)
 
     done = ktdeval(*words, cwd=runs.folder)
+
     assert done.code == 0, done
+
     calls = calls_of(out)
     assert calls.count == calls.keys > before.count >= 1
+
     store = RunFolder.load(out)
     (spec,) = store.manifest.specs
+
     assert [step.step for step in store.load_ledger(spec).steps] == [0, 1]
+
     verified = ktdeval("card", "verify", out / "cards/market_blinded.json", cwd=runs.folder)
     assert verified.code == 0, verified

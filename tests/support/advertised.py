@@ -15,6 +15,7 @@ def modules_forgotten(folder: Path) -> Iterator[None]:
     """Forget, at the end, the modules that were imported from a folder meanwhile."""
     before = set(sys.modules)
     yield
+
     for name in set(sys.modules) - before:
         if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
@@ -37,6 +38,7 @@ def advertise(
     # two versions of a module within one second look alike to its cache
     patch.setattr(sys, "dont_write_bytecode", True)
     patch.syspath_prepend(str(folder))
+
     for name, code in modules.items():
         (folder / f"{name}.py").write_text(code)
         patch.delitem(sys.modules, name, raising=False)

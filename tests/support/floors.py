@@ -68,4 +68,5 @@ def without(project: str, packages: Iterable[str]) -> str:
     text = re.sub(rf'^\w+ = "(?:{named})"\n', "", project, flags=re.MULTILINE)
     text = re.sub(rf'"(?:{named})(?:\.[^"]*)?",? ?', "", text)
     sections = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
+
     return "".join(section for section in sections if "source_modules = []" not in section)

@@ -22,6 +22,7 @@ def places(value: Any, path: Place = ()) -> Iterator[Place]:
     """Every place in a JSON value, from the outside in; objects and lists as a whole, too."""
     if path:
         yield path
+
     for key, item in (
         value.items()
         if isinstance(value, dict)
@@ -48,6 +49,7 @@ def put(inside: Any, path: Place, new: Any) -> None:
     """Replace a value where it stands; `(removed)` takes it away."""
     for part in path[:-1]:
         inside = inside[part]
+
     if new == "(removed)":
         del inside[path[-1]]
     else:

@@ -26,6 +26,7 @@ def running(server: socketserver.BaseServer) -> Iterator[None]:
         target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
     )
     thread.start()
+
     try:
         yield
     finally:
@@ -51,5 +52,6 @@ class Answering(Quiet):
         self.send_response(status)
         for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
             self.send_header(name, value)
+
         self.end_headers()
         self.wfile.write(content)

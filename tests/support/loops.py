@@ -38,9 +38,12 @@ T = TypeVar("T")
 def not_empty(values: Iterable[T], count: int | None = None) -> list[T]:
     """Return `values` as a list; fail where there are none, or other than `count` of them."""
     listed = list(values)
+
     assert listed, "there is nothing to loop over, so nothing would be tested"
+
     if count is not None:
         assert len(listed) == count, f"{len(listed)} values to loop over, not {count}"
+
     return listed
 
 
@@ -65,11 +68,13 @@ def empty_loops_in(module: ast.Module) -> list[EmptyLoop]:
         node.name for node in module.body if isinstance(node, ast.FunctionDef) and _asserts(node)
     }
     found = []
+
     for test in _tests(module):
         search = _Search({**constants, **_assigned(ast.walk(test))}, _parametrised(test), helpers)
         search.read(test.body, ())
         if search.doubtful and not search.is_certain:
             found.append(EmptyLoop(test.lineno, test.name, tuple(dict.fromkeys(search.doubtful))))
+
     return found
 
 
@@ -85,14 +90,17 @@ def _assigned(statements: Iterable[ast.AST]) -> dict[str, list[ast.expr | None]]
     for statement in statements:
         for name, value in _bindings(statement):
             values.setdefault(name, []).append(value)
+
     return values
 
 
 def _bindings(statement: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         yield statement.target.id, statement.value
+
     if not isinstance(statement, ast.Assign):
         return
+
     for target in statement.targets:
         if isinstance(target, ast.Name):
             yield target.id, statement.value
@@ -107,6 +115,7 @@ def _parametrised(test: ast.FunctionDef) -> set[str]:
     collected.
     """
     names: set[str] = set()
+
     for decorator in test.decorator_list:
         if (
             isinstance(decorator, ast.Call)
@@ -115,6 +124,7 @@ def _parametrised(test: ast.FunctionDef) -> set[str]:
             for node in ast.walk(decorator.args[0]):
                 if isinstance(node, ast.Constant):
                     names |= {name.strip() for name in str(node.value).split(",")}
+
     return names
 
 
@@ -128,6 +138,7 @@ def _asserts(node: ast.AST) -> bool:
 def _raises(node: ast.AST) -> bool:
     if not isinstance(node, ast.With):
         return False
+
     words = [ast.unparse(item.context_expr) for item in node.items]
     return any(word.startswith(("pytest.raises", "pytest.warns")) for word in words)
 
@@ -135,10 +146,13 @@ def _raises(node: ast.AST) -> bool:
 def _is_assertion(node: ast.AST, helpers: set[str]) -> bool:
     if isinstance(node, ast.Assert):
         return True
+
     if not isinstance(node, ast.Call):
         return _raises(node)
+
     name = ast.unparse(node.func)
     last = name.rsplit(".", 1)[-1]
+
     return name in helpers or last.startswith(("assert_", "check_", "expect")) or last == GUARD
 
 
@@ -169,6 +183,7 @@ class _Search:
             else:
                 if _is_assertion(node, self.helpers):
                     self.add(around)
+
                 self.read(ast.iter_child_nodes(node), around)
 
     def add(self, around: tuple[str, ...]) -> None:
@@ -180,11 +195,16 @@ class _Search:
         hold for nothing.
         """
         name = "all"
+
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            test, name = test.operand, "any"
+            test = test.operand
+            name = "any"
+
         if not (isinstance(test, ast.Call) and ast.unparse(test.func) == name and test.args):
             return ()
+
         argument = test.args[0]
+
         return () if self.is_filled(argument) else (ast.unparse(argument),)
 
     # ---- what holds at least one value
@@ -225,12 +245,14 @@ class _Search:
     def is_filled_name(self, name: str) -> bool:
         if name in self.given:
             return True
+
         if name in self.values:
             # What is bound to a part of itself is judged by its other values.
             values, self.values[name] = self.values[name], []
             is_filled = bool(values) and all(self.is_filled(value) for value in values)
             self.values[name] = values
             return is_filled
+
         # An imported constant, or a class that can be run over: an enumeration.
         return name.strip("_")[:1].isupper()
 
@@ -242,27 +264,36 @@ class _Search:
         name = ast.unparse(node.func)
         last = name.rsplit(".", 1)[-1]
         arguments = [each.value if isinstance(each, ast.Starred) else each for each in node.args]
+
         if last in {GUARD, "get_args", "fields"}:
             return True
+
         if last == "range":
             return all(self.is_number(each) for each in arguments)
+
         if last in {"items", "values", "keys", "split", "splitlines"} and isinstance(
             node.func, ast.Attribute
         ):
             return self.is_filled(node.func.value)
+
         if last == "zip":
             strict = any(
                 each.arg == "strict" and ast.unparse(each.value) == "True" for each in node.keywords
             )
             return (any if strict else all)(self.is_filled(each) for each in arguments)
+
         if last in FILLED_AS_THEIR_FIRST:
             return any(self.is_filled(each) for each in arguments[:1])
+
         if last in {"map", "starmap"}:
             return all(self.is_filled(each) for each in arguments[1:])
+
         if last == "product":
             return all(self.is_filled(each) for each in arguments)
+
         if last == "chain":
             return any(self.is_filled(each) for each in arguments)
+
         return False
 
     def is_number(self, node: ast.expr | None) -> bool:

@@ -21,9 +21,11 @@ def ambiguous_requests(method: str, path: str) -> dict[str, bytes]:
         "two origins": "Origin: http://127.0.0.1\r\nOrigin: http://127.0.0.1",
     }
     requests = {}
+
     for name, head in heads.items():
         text = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}\r\n\r\n0\r\n\r\n"
         requests[name] = text.encode() + SECOND
+
     return requests
 
 
@@ -34,6 +36,7 @@ def answer_to(port: int, request: bytes) -> bytes:
         received = b""
         while piece := connection.recv(1 << 16):
             received += piece
+
     return received
 
 
@@ -43,4 +46,5 @@ def statuses(answer: bytes) -> list[int]:
     for line in answer.split(b"\r\n"):
         for part in line.split(b"HTTP/1.1 ")[1:]:
             found.append(int(part[:3]))
+
     return found

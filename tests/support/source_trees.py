@@ -47,6 +47,7 @@ def _trees() -> dict[Path, ast.Module]:
     trees = {path: ast.parse(path.read_text(), filename=str(path)) for path in SOURCES}
     gc.freeze()
     gc.enable()
+
     return trees
 
 

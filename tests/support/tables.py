@@ -39,7 +39,9 @@ def changed(text: str, change: Any) -> Any:
         for old, new in change.items():
             assert old in text, old
             text = text.replace(old, new)
+
         return text
+
     return text + "".join(f"{line}\n" for line in change) if isinstance(change, list) else change
 
 

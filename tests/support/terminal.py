@@ -18,6 +18,7 @@ def find_command(words: Sequence[str]) -> click.Command | None:
     for word in words:
         if command is None:
             return None
+
         if not isinstance(command, click.Group):  # its options and arguments follow
             break
 

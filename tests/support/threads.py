@@ -19,9 +19,12 @@ def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
     threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(count)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join(240)
+
     assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
+
     return results
 
 
@@ -42,6 +45,7 @@ class Waiter:
         self._outcome: object = None
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
+
         assert waits.wait(240)
 
     @property

@@ -19,10 +19,12 @@ def typed_classes() -> list[type]:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
     packages = project["tool"]["importlinter"]["root_packages"]
     found = set()
+
     for name in _modules(packages):
         for made in vars(sys.modules[name]).values():
             if inspect.isclass(made) and made.__module__ == name and _is_typed(made):
                 found.add(made)
+
     return sorted(found, key=lambda made: (made.__module__, made.__qualname__))
 
 
@@ -48,8 +50,10 @@ def _modules(packages: list[str]) -> Iterator[str]:
         for info in pkgutil.walk_packages(root.__path__, f"{package}."):
             if info.name.endswith("__main__"):
                 continue
+
             try:
                 importlib.import_module(info.name)
             except ImportError:
                 continue
+
             yield info.name

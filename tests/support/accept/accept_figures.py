@@ -81,6 +81,7 @@ def transcript_of(run: Path, episode: Episode) -> Steps:
     """The recorded conversation of an episode, one entry a step."""
     with (run / "episodes" / episode.entry["id"] / "transcript.jsonl.zst").open("rb") as stream:
         text = zstandard.ZstdDecompressor().stream_reader(stream).read().decode()
+
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -89,12 +90,11 @@ def transcript_of(run: Path, episode: Episode) -> Steps:
 
 def metrics(episode: Episode, prices: Prices, rules: str) -> dict[str, tuple[float | None, int]]:
     """Every metric of the panel and its diagnostics as (value, n)."""
-    steps, count = episode.steps, len(episode.steps)
+    steps = episode.steps
+    count = len(episode.steps)
     nav = pd.Series([episode.initial_cash_minor, *(step["nav_minor"] for step in steps)]) / 100
-    returns, benchmark = (
-        nav.pct_change().dropna(),
-        benchmark_of(episode, prices).pct_change().dropna(),
-    )
+    returns = nav.pct_change().dropna()
+    benchmark = benchmark_of(episode, prices).pct_change().dropna()
     replied = [step for step in steps if step["provenance"] != "error"]
     unreadable = [
         step["provenance"] == "fallback"
@@ -104,6 +104,7 @@ def metrics(episode: Episode, prices: Prices, rules: str) -> dict[str, tuple[flo
     calls = sum(step["tool_calls"] for step in steps)
     judged = forecasts(episode, prices)[0]
     gaps = judged["confidence"] - judged["success"]
+
     return {
         "total_return": (nav.iloc[-1] / nav.iloc[0] - 1, count),
         "sharpe": (annual_ratio(returns), count),
@@ -140,6 +141,7 @@ def behaviour(steps: Steps, rules: str) -> dict[str, tuple[float | None, int]]:
             "hhi": (float((weights**2).sum(axis=1).mean()), count),
             "abstention_rate": (mean(idle), count),
         }
+
     traded = 0.0
     concentrations = []
     for step in steps:
@@ -147,7 +149,9 @@ def behaviour(steps: Steps, rules: str) -> dict[str, tuple[float | None, int]]:
         if step["positions"]:
             shares = [row["value_minor"] / step["holdings_minor"] for row in step["positions"]]
             concentrations.append(sum(share**2 for share in shares))
+
     idle = [not step["orders"] for step in steps if step["provenance"] in DECIDED]
+
     return {
         "turnover": (traded * 252 / count, count),
         "hhi": (mean(concentrations), len(concentrations)),
@@ -181,13 +185,18 @@ def forecasts(episode: Episode, prices: Prices) -> tuple[pd.DataFrame, int, int]
     """Confidence and success (1.0 or 0.0) of each order with an outcome; how many had no fill, and
     how many no next open.
     """
-    rows, no_fill, no_next_open = [], 0, 0
+    rows = []
+    no_fill = 0
+    no_next_open = 0
+
     for step in episode.steps:
-        today, tomorrow = step["filled_on"], prices.after(step["filled_on"])
+        today = step["filled_on"]
+        tomorrow = prices.after(step["filled_on"])
         for order in step["orders"]:
             if not order["filled_shares"]:
                 no_fill += 1
                 continue
+
             opens = prices.adjusted_open[order["code"]]
             gain = opens[tomorrow] - opens[today] if tomorrow else math.nan
             if math.isnan(gain):
@@ -196,6 +205,7 @@ def forecasts(episode: Episode, prices: Prices) -> tuple[pd.DataFrame, int, int]
                 rows.append(
                     (order["confidence"], float(gain > 0 if order["side"] == "BUY" else gain < 0))
                 )
+
     return pd.DataFrame(rows, columns=["confidence", "success"], dtype=float), no_fill, no_next_open
 
 
@@ -203,6 +213,7 @@ def bins(judged: pd.DataFrame) -> pd.DataFrame:
     """The reliability table by bin number, 0 to 9."""
     number = judged["confidence"].map(lambda value: min(int(Decimal(repr(value)) * 10), 9))
     groups = judged.groupby(number)
+
     return pd.DataFrame(
         {
             "n": groups.size(),
@@ -216,7 +227,9 @@ def calibration_error(judged: pd.DataFrame) -> float | None:
     """Weighted mean gap between confidence and accuracy of the bins."""
     if judged.empty:
         return None
+
     table = bins(judged)
+
     return float(
         (table["n"] / len(judged) * (table["mean_confidence"] - table["accuracy"]).abs()).sum()
     )
@@ -226,8 +239,10 @@ def counts(steps: Steps) -> dict[str, Counter[str]]:
     """Counts of a card: decisions, failures, outcomes of orders, rules, usage."""
     orders = list(chain.from_iterable(step["orders"] for step in steps))
     failures: Counter[str] = Counter()
+
     for step in steps:
         failures.update(step["failures"])
+
     tokens = (
         "input_tokens",
         "output_tokens",
@@ -236,8 +251,10 @@ def counts(steps: Steps) -> dict[str, Counter[str]]:
         "cache_write_tokens",
     )
     usage: Counter[str] = Counter()
+
     for name in (*tokens, "tool_calls", "tool_calls_valid", "submissions"):
         usage[name] = sum(step[name] for step in steps)
+
     return {
         "decisions": Counter(step["provenance"] for step in steps),
         "failures": failures,
@@ -252,12 +269,14 @@ def bill(usage: Mapping[str, int], price: Mapping[str, Any]) -> float:
     """US dollars of tokens by their price a million; those of a provider's cache cost what others
     do where it says nothing.
     """
-    read, stored = usage["cache_read_tokens"], usage["cache_write_tokens"]
+    read = usage["cache_read_tokens"]
+    stored = usage["cache_write_tokens"]
     fresh = usage["input_tokens"] - read - stored
     rates = [
         price["input"] if price[name] is None else price[name]
         for name in ("cache_read", "cache_write")
     ]
+
     return (
         fresh * price["input"]
         + read * rates[0]
@@ -279,6 +298,7 @@ def figures(prices: Prices, day: str, code: str) -> dict[str, float]:
     rows = slice(prices.days.index(day) + 1)
     frame = pd.DataFrame({name: prices.tables[name][code].iloc[rows] for name in FIELDS})
     mark = prices.marks[code].iloc[rows]
+
     return {
         **{
             name: value * (100 if name in PERCENT else 1)
@@ -302,12 +322,11 @@ def nine_factors(frame: pd.DataFrame) -> dict[str, float]:
     simple = close / known.shift(1) - 1.0
     log_returns = np.log(close) - np.log(known.shift(1))
     volume_change = np.log((frame.volume / frame.factor).where(frame.volume > 0)).diff()
-    high, last_60 = (frame.high * frame.factor).tail(252), simple.tail(60).dropna()
+    high = (frame.high * frame.factor).tail(252)
+    last_60 = simple.tail(60).dropna()
     traded = frame.amount.where(frame.amount > 0)
-    amount, pair = (
-        traded.where(frame.close.notna()).tail(20),
-        pd.DataFrame({"r": simple, "v": volume_change}).tail(20).dropna(),
-    )
+    amount = traded.where(frame.close.notna()).tail(20)
+    pair = pd.DataFrame({"r": simple, "v": volume_change}).tail(20).dropna()
 
     def enough(values: pd.Series, least: int, value: float) -> float:
         return float(value) if values.notna().sum() >= least else math.nan
@@ -316,6 +335,7 @@ def nine_factors(frame: pd.DataFrame) -> dict[str, float]:
         return enough(values.tail(20), 14, values.tail(20).mean())
 
     year = len(close) >= 252
+
     return {
         "MOM_12_1": enough(close.tail(252), 168, known.iloc[-21] / known.iloc[-252] - 1.0)
         if year

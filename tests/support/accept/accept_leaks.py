@@ -56,9 +56,11 @@ class Scanner:
             name for name, code in zip(market.names, market.codes, strict=True) if name != code
         }
         names |= set(market.industries)
+
         if market.meta.synthetic:  # each invented word names one thing
             words = chain.from_iterable(name.split() for name in names)
             names |= {word for word in words if len(word) > 4 and not word.isdigit()} - TRADES
+
         self.names = sorted({_plain(name).strip() for name in names} - {"unknown"})
         self.indices = sorted(map(_plain, market.index_names.values()))
 
@@ -89,8 +91,10 @@ class Scanner:
         for form in set(chain.from_iterable(map(_forms, texts))):
             if assets:
                 identities.update(self.codes_in(form), self.names_in(_plain(form)))
+
             if dates:
                 identities.update(self.dates_in(form))
+
         return identities
 
 
@@ -135,4 +139,5 @@ def _forms(text: str) -> Iterator[str]:
     plain = "".join(
         c for c in unicodedata.normalize("NFKC", resolved) if unicodedata.category(c) != "Cf"
     )
+
     return iter({text, resolved, plain})

@@ -58,8 +58,10 @@ class Parrot:
         content = (
             f"It is {word()}, that is {word()}; since {word()} I hold **{word()}** ({word()})."
         )
+
         if chance.random() < 0.25:
             return Reply(content, reasoning=content)
+
         order = {
             "stock_id": word(),
             "side": "BUY",
@@ -67,8 +69,10 @@ class Parrot:
             "reason": f"buy {word()} before {word()} comes",
         }
         orders = [order | {"target_weight": 0.05} for _ in range(1 + int(chance.integers(3)))]
+
         if chance.random() < 0.5:
             orders[0] = {word(): word(), "target_weight": 0.1}
+
         digits = "".join(character for character in word() if character in "0123456789")
         submission = [
             json.dumps(
@@ -97,6 +101,7 @@ class Parrot:
             )
             for number in range(1 + int(chance.integers(3)))
         )
+
         return Reply(content, calls, "tool_calls", reasoning=content)
 
 
@@ -117,6 +122,7 @@ class Buyer:
             else [{"stock_id": code, **order} for code in PURCHASES]
         )
         text = json.dumps({"orders": orders, "overall_reason": "held"})
+
         return Reply("", (ToolCall("call_1", "submit_action", text),), "tool_calls")
 
 
@@ -145,6 +151,7 @@ _OWN: dict[str, Callable[[], Model]] = {"parrot": Parrot, "buyer": Buyer}
 def _make(name: str, params: Any = None) -> Model:
     if name in _OWN:
         return Overheard(_OWN[name]())
+
     model, arguments = _MODELS[name]
     return Overheard(load_plugins().make_model(model, arguments))
 

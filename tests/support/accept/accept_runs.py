@@ -54,9 +54,12 @@ def evaluate(out: Path, model: str, tasks: Sequence[str], *words: str) -> RunFol
         *SAME_MASK,
         *words,
     ]
+
     assert silently(arguments) == 0, arguments
+
     folder = RunFolder.load(out)
     assert all(folder.is_complete(spec) for spec in folder.manifest.specs)
+
     return folder
 
 
@@ -88,6 +91,7 @@ def conversations(entry: TranscriptEntry) -> Iterator[list[dict[str, Any]]]:
     is kept and what is new.
     """
     previous: list[dict[str, Any]] = []
+
     for exchange in entry.exchanges:
         assert 0 <= exchange["kept"] <= len(previous)
         previous = [*previous[: exchange["kept"]], *exchange["sent"]]
@@ -101,6 +105,7 @@ def offered_tools(spec: EpisodeSpec, market: MarketSnapshot) -> tuple[ToolSpec, 
     task = PLUGINS.make_task(spec.task)
     research = (tool.spec for tool in PLUGINS.tools(task.tools))
     form = ActionForm(task.harness, task.scene(spec, market).lens)
+
     return (*research, form.tool)
 
 
@@ -114,6 +119,9 @@ def import_real(shared_data: Path, out: Path) -> Path:
     words = []
     for name, file in REAL.items():
         words += [f"--{name}", str(shared_data / "a_share" / file)]
+
     columns = "open=raw_open,high=raw_high,low=raw_low,close=raw_close"
+
     assert silently(["data", "make", "long", *words, "--map", columns, "--out", str(out)]) == 0
+
     return out

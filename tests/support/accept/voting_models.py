@@ -27,6 +27,7 @@ def stance_model(name: str, fails_on: frozenset[str] = frozenset()) -> Callable[
 
     def decide(request: ModelRequest) -> str:
         assert request.state is not None
+
         day = request.state.day
         if day in fails_on:
             raise ModelError("timeout", "no reply")
@@ -38,9 +39,11 @@ def stance_model(name: str, fails_on: frozenset[str] = frozenset()) -> Callable[
             decisions.append(
                 {"stock_id": label, "decision": side, "confidence": confidence, "reason": label * 3}
             )
+
         return json.dumps({"decisions": decisions, "overall_reason": f"by {name}"})
 
     decide.__name__ = name
+
     return decide
 
 
@@ -54,6 +57,7 @@ def order_model(name: str) -> Callable[..., str]:
 
     def orders(request: ModelRequest) -> Iterator[dict[str, Any]]:
         assert request.state is not None
+
         for label, asset in request.state.assets.items():
             seed = (name, request.state.day, asset.price)
             which = draw(*seed) % 4
@@ -71,4 +75,5 @@ def order_model(name: str) -> Callable[..., str]:
             }
 
     decide.__name__ = name
+
     return decide

@@ -54,6 +54,7 @@ class Lookup(TopModel):
             row.tobytes(): score
             for row, score in zip(table["factors"], table["scores"], strict=True)
         }
+
         assert len(self._scores) == len(table["scores"])
 
     def predict(self, history: FloatArray) -> FloatArray:

@@ -31,6 +31,7 @@ def planted(names: int = 40, days: int = 150, seed: int = 0) -> tuple[pd.DataFra
     factors = rng.standard_normal((days, names, len(FACTOR_NAMES)))
     label = 0.05 * factors[:, :, 0] + 0.05 * rng.standard_normal((days, names))
     label = pd.Series(label.reshape(-1), index, name="LABEL0")
+
     return pd.DataFrame(factors.reshape(-1, len(FACTOR_NAMES)), index, FACTOR_NAMES), label
 
 
@@ -40,8 +41,10 @@ def unrolled(factors: pd.DataFrame, length: int = 60) -> pd.DataFrame:
     """
     by_name = factors.groupby(level="instrument")
     columns = {}
+
     for name, ago in product(factors, reversed(range(length))):
         columns[f"{name}{ago}"] = by_name[name].shift(ago)
+
     return pd.DataFrame(columns).dropna()
 
 
@@ -56,12 +59,14 @@ def dataset(
     from qlib.data.dataset.loader import StaticDataLoader
 
     factors, label = planted(names, days, seed)
+
     if shuffled:
         label = pd.Series(
             np.random.default_rng(seed + 1).permutation(label.to_numpy()),
             label.index,
             name=label.name,
         )
+
     features = unrolled(factors) if layout == "unrolled" else factors
     table = pd.concat({"feature": features, "label": label.to_frame().loc[features.index]}, axis=1)
     dates = features.index.get_level_values("datetime").unique()
@@ -73,8 +78,10 @@ def dataset(
     handler = DataHandlerLP(
         data_loader=StaticDataLoader(table), learn_processors=["DropnaLabel", rank]
     )
+
     if layout == "window":
         return TSDatasetH(handler=handler, segments=segments, step_len=20)
+
     return DatasetH(handler=handler, segments=segments)
 
 
@@ -90,6 +97,7 @@ def trained(name: str, seed: int = 3) -> Any:
 
     estimator = Estimator(recipes()[name], seed, rounds=ROUNDS.get(name, 1))
     estimator.fit(small(estimator.recipe.layout))
+
     return estimator
 
 
@@ -98,11 +106,14 @@ def samples(layout: str, segment: str = "test") -> tuple[np.ndarray, pd.MultiInd
     instrument) of each.
     """
     data = small(layout)
+
     if layout == "window":
         sampler = data.prepare(segment, col_set=["feature", "label"])
         sampler.config(fillna_type="ffill+bfill")
         return np.stack([sampler[row][:, :-1] for row in range(len(sampler))]), sampler.get_index()
+
     table = data.prepare(segment, col_set="feature")
+
     return table.to_numpy(), table.index
 
 
@@ -130,4 +141,5 @@ def published(frame: pd.DataFrame, segments: Mapping[str, tuple[Any, Any]], norm
         ],
         learn_processors=[{"class": "DropnaLabel"}, *labels],
     )
+
     return DatasetH(handler=handler, segments=segments)

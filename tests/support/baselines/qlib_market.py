@@ -23,6 +23,8 @@ def baseline_market() -> MarketSnapshot:
     """
     market = small_market()
     arrays = {name: getattr(market, name).copy() for name in PRICES}
+
     for array in arrays.values():
         array[:, list(FROZEN)] = 10.0
+
     return replace(market, **arrays)

@@ -16,7 +16,9 @@ from ktdeval.runner import open_snapshot
 from ktdeval_qlib.samples import Days, Samples, Segments, SegmentSplit
 from trading_market import part_of_market
 
-TRAIN, VALID, TEST = "2023-06-15:2023-10-31", "2023-11-01:2023-12-29", "2024-01-02:2024-03-29"
+TRAIN = "2023-06-15:2023-10-31"
+VALID = "2023-11-01:2023-12-29"
+TEST = "2024-01-02:2024-03-29"
 WINDOW = "2024-01-02:2024-01-31"
 
 
@@ -51,6 +53,7 @@ def planted(
     labels[:60] = np.nan
     segments = Segments(**wanted)
     codes = tuple(f"S{number:03d}" for number in range(names))
+
     return Samples(
         SegmentSplit(segments, segments),
         "qlib",
@@ -75,6 +78,7 @@ def planted_market() -> MarketSnapshot:
     growth = np.ones_like(gain)
     growth[2:] = np.cumprod(1.0 + gain[:-2], axis=0)
     fields = ("open", "high", "low", "close", "amount")
+
     return replace(
         market, **{name: np.round(getattr(market, name) * growth, 2) for name in fields}, id=""
     )

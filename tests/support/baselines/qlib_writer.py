@@ -21,10 +21,12 @@ def write_qlib(
     (folder / "calendars").mkdir(parents=True)
     (folder / "calendars" / "day.txt").write_text("".join(f"{day}\n" for day in calendar))
     (folder / "instruments").mkdir()
+
     for universe, rows in instruments.items():
         (folder / "instruments" / f"{universe}.txt").write_text(
             "".join("\t".join(row) + "\n" for row in rows)
         )
+
     for code, fields in features.items():
         home = folder / "features" / code.lower()
         home.mkdir(parents=True)
@@ -32,4 +34,5 @@ def write_qlib(
             (home / f"{field}.day.bin").write_bytes(
                 struct.pack(f"<{len(values) + 1}f", start, *values)
             )
+
     return folder

@@ -47,10 +47,9 @@ def run_frame(
         run = RunFolder.load(Path(out))
         card = loads_strict(next(Path(out, "cards").glob("*.json")).read_bytes())
         made: Any = typed(card)
-        series, decisions = (
-            make_series(run, "c" * 64, made, open_snapshot(plugins, data, {})),
-            make_decisions(run, "c" * 64, made),
-        )
+        series = make_series(run, "c" * 64, made, open_snapshot(plugins, data, {}))
+        decisions = make_decisions(run, "c" * 64, made)
+
     return card, to_plain(series), to_plain(decisions)
 
 
@@ -59,6 +58,7 @@ def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -
     many models.
     """
     rules = []
+
     for index, ((card, series, decisions), play) in enumerate(frames):
         division = f"division-{index}"
         rules.append(division_of(card, division, card["snapshot"]["id"], rules=card["rules"]))
@@ -72,7 +72,9 @@ def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -
                 ):
                     for name, value in play(days, day, rng, agent_place).items():
                         entry["metrics"][name] = {"value": value, "n": len(days["days"])}
+
                 _write_entry(path, own, division)
+
     snapshots = {
         card["snapshot"]["id"]: {
             "name": f"market-{index}",
@@ -81,8 +83,10 @@ def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -
         }
         for index, ((card, *_), _) in enumerate(frames)
     }
+
     for rule in rules:
         rule["snapshot"] = snapshots[rule["snapshot"]]["name"]
+
     value = {
         "name": "arena",
         "title": "An arena",
@@ -92,6 +96,7 @@ def arena_board(path: Path, frames: Sequence[tuple[Frame, Play]], models: int) -
     }
     (path / "board.yaml").write_text(yaml.safe_dump(value, sort_keys=False))
     (path / "errata.yaml").write_text("errata: []\n")
+
     return path
 
 
@@ -102,11 +107,15 @@ def play_ama(
     levels = np.array(days["asset"])
     moved = levels[1:] / levels[:-1] - 1.0
     odds = _ODDS[agent]
-    side, sides = 0, []
+    side = 0
+    sides = []
+
     for _ in moved:
         if rng.random() < 0.25:
             side = int(rng.choice((1, -1, 0), p=(*odds, 1 - sum(odds))))
+
         sides.append(side)
+
     held = np.array(sides)
     changed = np.abs(np.diff(held, prepend=0))
     gross = np.concatenate([[1.0], np.cumprod(1.0 + held * moved)])
@@ -121,6 +130,7 @@ def play_ama(
         "rule": None,
         "reason": HOSTILE,
     }
+
     for index, step in enumerate(steps["steps"]):
         before = sides[index - 1] if index else 0
         step["holdings"] = [["TSLA", float(sides[index])]] if sides[index] else []
@@ -129,7 +139,9 @@ def play_ama(
             if sides[index] != before
             else []
         )
+
     gap = (nav - levels)[1:]
+
     return {
         "total_return": float(nav[-1] - 1),
         "ama_cumulative_return": float(nav[-1] - 1),
@@ -159,6 +171,7 @@ def play_fund(
         "rule": None,
         "reason": HOSTILE,
     }
+
     for step in steps["steps"]:
         weights = rng.dirichlet(np.full(6, 2.0 + agent))[:5]
         step["holdings"] = sorted(
@@ -170,6 +183,7 @@ def play_fund(
             {**template, "code": code, "side": ("BUY", "SELL")[int(rng.random() < 0.4)]}
             for code in bought
         ]
+
     if AGENTS[agent] in ("deepfund", "hedge_fund"):
         drawn = rng.multinomial(5 * len(moved), (0.4, 0.2, 0.3, 0.1), size=3).tolist()
         kinds = ("Bullish", "Bearish", "Neutral", "no_signal")
@@ -177,7 +191,9 @@ def play_fund(
             role: dict(zip(kinds, one, strict=True))
             for role, one in zip(("macro", "news", "technical"), drawn, strict=True)
         }
+
     beta = float(np.cov(np.diff(nav) / nav[:-1], moved)[0, 1] / np.var(moved, ddof=1))
+
     return {
         "total_return": float(nav[-1] - 1),
         "df_beta": beta,
@@ -192,8 +208,10 @@ def _rename(card: dict[str, Any], model: str, agent: str) -> None:
 
 def _write_entry(board: Path, own: Frame, division: str) -> None:
     card, series, decisions = own
-    folder, files = BoardFolder(board), put_card(board, card)
-    card_id, strategy = files.card_id, "baseline" if int(card["model"]["name"][-1]) % 2 else "flip"
+    folder = BoardFolder(board)
+    files = put_card(board, card)
+    card_id = files.card_id
+    strategy = "baseline" if int(card["model"]["name"][-1]) % 2 else "flip"
     put_json(
         files.submission,
         submission_of(card, card_id, agent={"name": "an agent", "strategy": strategy}),

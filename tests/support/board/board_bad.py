@@ -27,8 +27,11 @@ from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import Rules, load_errata, load_rules
 from ktdeval_board.selftest.sample_board import Change, ForgedBoard, OriginalSubmission, Value
 
-TASK, MODEL, TODAY = "blinded_open_research", "builtin/momentum", "2026-12-01"
-WINDOWS, SEEDS = ("W1", "W2"), 2
+TASK = "blinded_open_research"
+MODEL = "builtin/momentum"
+TODAY = "2026-12-01"
+WINDOWS = ("W1", "W2")
+SEEDS = 2
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ def make_good(folder: Path, **changes: Any) -> Good:
     )
     card = load_card(done.cards[0]).plain
     rules = rules_of(card, "synthetic", name="practice", opened_on="2026-01-01")
+
     return Good(folder, card, rules, market_of(rules))
 
 
@@ -138,9 +142,12 @@ class BadBoard(ForgedBoard):
         refused = {
             finding.path for finding in content_findings if not finding.path.startswith("verdicts/")
         }
+
         assert not [one for one in sound if _is_named(one, refused)]
+
         findings = sorted([*check_files(self.folder, rules), *content_findings])
         paths = {finding.path for finding in findings}
+
         return findings, [one for one in sound if not _is_named(one, paths)]
 
     def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:

@@ -51,7 +51,8 @@ def truncated(pattern: str, size: int) -> Build:
 
 
 LIMITS = {name: rules(limits={name: 1}) for name in ("card_mb", "file_mb", "records_mb")}
-REAL, FALSE = rules(market="real"), setting("snapshot", "synthetic", to=False)
+REAL = rules(market="real")
+FALSE = setting("snapshot", "synthetic", to=False)
 ASKED = division(certificate="required", attackers=["openai/gpt-4.1"])
 OTHERS = division(certificate="required", attackers=["openai/o3"])
 OWN = rules(baselines=[{"model": "builtin/momentum"}])

@@ -94,6 +94,7 @@ def framed(card: Mapping[str, Any]) -> dict[str, Any]:
         name: {"value": 0.0, "n": 1, "undefined": {}, **each}
         for name, each in card["metrics"].items()
     }
+
     return made
 
 
@@ -178,6 +179,7 @@ def division_of(
         {"name": window["name"], "first": window["first"], "last": window["last"]}
         for window in card["windows"]
     ]
+
     return {
         "id": name,
         **task,

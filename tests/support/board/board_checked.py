@@ -33,7 +33,9 @@ def make_run(out: Path, market: Path, model: str = "builtin/chaos", **changes: A
     if model == "builtin/chaos":
         # decides enough of its steps to be ranked
         config = {"model_args": {"misbehaviour": 0.4}, **config}
+
     evaluate(RunConfig(model=model, out=str(out), **config), load_plugins())
+
     return made_on(out, ON)
 
 
@@ -43,6 +45,7 @@ def make_board(path: Path, market: Path, run: Path, **changes: Any) -> Path:
     (path / "board.yaml").write_text(
         yaml.safe_dump({**rules_of(card_of(run), str(market)), **changes})
     )
+
     return path
 
 
@@ -52,6 +55,7 @@ def submit(board: Path, run: Path, stored: str = "repository", **facts: Any) -> 
     files = put_card(board, card)
     put_json(files.submission, submission_of(card, files.card_id, **facts))
     put_records(board, files, run, stored)
+
     return files
 
 
@@ -59,7 +63,9 @@ def recorded_card(board: Path, files: CardFiles, **limits: int) -> RecordedCard:
     """The case of a submitted card, with other limits where they are given."""
     rules = load_rules(board)
     rules = msgspec.structs.replace(rules, limits=Limits(**limits))
-    card, records = typed(json.loads(files.card.read_text())), read_own(files.records, Records)
+    card = typed(json.loads(files.card.read_text()))
+    records = read_own(files.records, Records)
+
     return RecordedCard(BoardFolder(board), rules, rules.divisions[0], files, card, records)
 
 
@@ -73,12 +79,15 @@ def change_card(
     card = json.loads(files.card.read_text())
     change(card)
     renewed = put_card(board, card)
+
     for old, new in ((files.submission, renewed.submission), (files.records, renewed.records)):
         new.write_text(old.read_text().replace(files.card_id, renewed.card_id))
         old.unlink()
+
     files.card.unlink()
     if folder.records(files.card_id).exists():
         folder.records(files.card_id).rename(folder.records(renewed.card_id))
+
     return renewed
 
 
@@ -87,7 +96,9 @@ def renew(board: Path, files: CardFiles, name: str, data: bytes) -> None:
     path = BoardFolder(board).records(files.card_id) / name
     path.write_bytes(data)
     listed = json.loads(files.records.read_text())
+
     for entry in listed["files"]:
         if entry["path"] == name:
             entry |= {"sha256": file_sha256(path), "bytes": len(data)}
+
     files.records.write_text(json.dumps(listed))

@@ -138,14 +138,17 @@ def forge_board(
     forge = Forge(path, entrants, divisions, windows, **more)
     path.mkdir(parents=True)
     rules = _rules(forge)
+
     for number, division in enumerate(rules["divisions"]):
         for index, entrant in enumerate(_entrants(forge)):
             if division["id"] != SCORING:
                 _forge_entry(
                     forge, division, entrant, np.random.default_rng([forge.seed, number, index])
                 )
+
     for index, entrant in enumerate(list(_entrants(forge))[: forge.scoring]):
         _forge_scoring(forge, entrant, np.random.default_rng([forge.seed, 99, index]))
+
     (path / "board.yaml").write_text(
         yaml.safe_dump(rules, sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
@@ -158,6 +161,7 @@ def forge_board(
         if name in market["snapshot"] and name != "name"
     }
     put_json(path / "markets" / "main.json", {**market, "snapshot": {**market["snapshot"], **own}})
+
     return path
 
 
@@ -182,6 +186,7 @@ def _entrants(forge: Forge) -> Iterator[Entrant]:
     """Entrants, the odd ones last, then the baselines."""
     rng = np.random.default_rng([forge.seed, 77])
     first_odd = forge.entrants - len(SPECIALS) if forge.specials else forge.entrants
+
     for index in range(forge.entrants):
         special = SPECIALS[index - first_odd] if 0 <= first_odd <= index else ""
         is_second = index % 6 == 5  # the same model as the one before, in another agent
@@ -195,6 +200,7 @@ def _entrants(forge: Forge) -> Iterator[Entrant]:
             seeds=forge.seeds,
             special=special,
         )
+
     for model, kind in BASELINES.items() if forge.baselines else ():
         seeds = tuple(range(RANDOM_SEEDS)) if kind == "random" else forge.seeds
         yield Entrant(model, baseline=kind, seeds=seeds)
@@ -210,6 +216,7 @@ def _snapshot(forge: Forge) -> dict[str, Any]:
             "source": "a forged real market",
             "synthetic": False,
         }
+
     return own
 
 
@@ -221,6 +228,7 @@ def _rules(forge: Forge) -> dict[str, Any]:
         summary = f"{card['task']['mask']}, {card['task']['mode'].replace('_', ' ')}"
         facts = {"seeds": list(forge.seeds), "rank_by": "total_return", "summary": summary}
         divisions.append(division_of(card, task.replace("_", "-"), "main", **facts))
+
     snapshots = [
         {
             "name": "main",
@@ -228,9 +236,11 @@ def _rules(forge: Forge) -> dict[str, Any]:
             "data": "synthetic" if forge.market == "synthetic" else "",
         }
     ]
+
     if forge.scoring:
         snapshots.append(scoring_snapshot(forge.market == "synthetic"))
         divisions.append(scoring_division())
+
     return {
         "name": "forged",
         "title": "A forged board",
@@ -271,10 +281,9 @@ def scoring_snapshot(is_synthetic: bool) -> dict[str, Any]:
 def scoring_division() -> dict[str, Any]:
     """The board's rule on the division."""
     task = {"name": QUESTIONS["name"], "version": "1", "hash": content_hash(QUESTIONS)}
-    frame, summary = (
-        {"task": task, "windows": [_LONG], "seeds": _SEEDS},
-        "who can tell a name from its prices",
-    )
+    frame = {"task": task, "windows": [_LONG], "seeds": _SEEDS}
+    summary = "who can tell a name from its prices"
+
     return division_of(frame, SCORING, "tiny", rank_by="right_name", summary=summary)
 
 
@@ -290,12 +299,14 @@ def scoring_card(
     ]
     skill = rng.uniform(0, 0.6)
     answers = []
+
     for spec in specs:
         records = [record(step, right=bool(rng.random() < skill)) for step in range(SAMPLES)]
         answers.append((spec, records))
 
     scores = summarise(list(chain.from_iterable(records for _, records in answers)))
     artefacts = {f"episodes/{spec.id}/{name}": "a" * 64 for spec, name in product(specs, _FILES)}
+
     return build_scoring_card(
         scoring_inputs(
             specs=specs,
@@ -316,13 +327,13 @@ def _forge_entry(
     """
     card, played = _card(forge, division, entrant, rng)
     submitted_on = str(np.datetime64("2026-06-02") + np.timedelta64(int(rng.integers(0, 120)), "D"))
-    card_id, folder = (
-        _put_submission(forge, card, entrant, submitted_on, rng).card_id,
-        BoardFolder(forge.path),
-    )
+    card_id = _put_submission(forge, card, entrant, submitted_on, rng).card_id
+    folder = BoardFolder(forge.path)
     _add_errata(forge, card_id, entrant)
+
     if entrant.special == "unchecked":
         return
+
     tier = (
         "self-reported"
         if entrant.special == "self-reported"
@@ -331,13 +342,16 @@ def _forge_entry(
         else "re-executed"
     )
     put_json(folder.verdict(card_id), _verdict(card, card_id, division["id"], tier, submitted_on))
+
     if tier == "self-reported":
         return
+
     frame = {"schema_version": 1, "card": card_id}
     put_json(
         folder.series(card_id),
         {**frame, "episodes": [each.series(entrant.special != "noted", rng) for each in played]},
     )
+
     if forge.decisions:
         hostile = HOSTILE if entrant.special == "hostile" else ()
         real = {
@@ -348,6 +362,7 @@ def _forge_entry(
             identity = {name: each.entry[name] for name in ("id", "window", "seed")}
             steps = forge_decisions(real[each.entry["window"]], hostile, rng)
             episodes.append(identity | {"steps": steps})
+
         put_json(folder.decisions(card_id), {**frame, "episodes": episodes})
 
 
@@ -367,6 +382,7 @@ def _put_submission(
     ]
     where = {"stored": "elsewhere", "url": f"https://example.org/{files.card_id[:8]}"}
     put_json(files.records, {"schema_version": 1, "card": files.card_id, **where, "files": listed})
+
     return files
 
 
@@ -384,11 +400,13 @@ def _card(
     card["snapshot"] = _snapshot(forge)
     card["seeds"] = sorted(entrant.seeds)
     card["call"] = dict(base["call"])
+
     if not entrant.baseline:
         card["call"] |= {"tool_protocol": "native", **_settings(entrant)}
         card["cost"] = {"value": None, "reason": "not counted yet"}
         if entrant.special != "unpriced":
             card["cost"]["price"] = _price(rng)
+
     real = zip(card["windows"], base["episodes"], series["episodes"], strict=True)
     played = [
         _episode(card, each, seed, entrant, rng) for each, seed in product(real, card["seeds"])
@@ -398,6 +416,7 @@ def _card(
         f"episodes/{entry['id']}/{name}": sha256_hex(f"{entry['id']}{name}")
         for entry, name in product(card["episodes"], ("ledger.parquet", "transcript.jsonl.zst"))
     }
+
     return card | derived_fields(card), played
 
 
@@ -442,9 +461,11 @@ def _episode(
         decisions={"error": errors, "fallback": 0, "model": steps - errors, "model_after_retry": 0},
         failures={"timeout": errors} if errors else {},
     )
+
     if not entrant.baseline:
         tokens = int(rng.integers(20_000, 90_000)) * steps
         played.entry["usage"] |= {"input_tokens": tokens, "output_tokens": tokens // 20}
+
     _move_metrics(played)
     if entrant.special == "no alpha":
         for name in (
@@ -459,13 +480,17 @@ def _episode(
                 "value": None,
                 "reason": "fewer than 200 days before the window",
             }
+
     return played
 
 
 def _move_metrics(played: Played) -> None:
     """The drawn days' figures in the place of the real run's, intervals moved along with them."""
-    metrics, nav, levels = played.entry["metrics"], played.nav, np.array(played.days["benchmark"])
-    returns, alpha = nav[1:] / nav[:-1] - 1, metrics["selection_alpha"]
+    metrics = played.entry["metrics"]
+    nav = played.nav
+    levels = np.array(played.days["benchmark"])
+    returns = nav[1:] / nav[:-1] - 1
+    alpha = metrics["selection_alpha"]
     active = returns - (levels[1:] / levels[:-1] - 1)
     values = {
         "total_return": nav[-1] / nav[0] - 1,
@@ -474,10 +499,12 @@ def _move_metrics(played: Played) -> None:
         "information_ratio": np.sqrt(252) * active.mean() / active.std(ddof=1),
         "selection_alpha": alpha["value"] + played.moved[-1],
     }
+
     for name, value in values.items():
         moved, metrics[name]["value"] = float(value) - metrics[name]["value"], float(value)
         interval = metrics[name].get("interval", {})
         interval |= {end: interval[end] + moved for end in ("low", "high") if end in interval}
+
     alpha["detail"]["linked"]["selection"] += float(played.moved[-1])
     alpha["detail"]["total_return"] = float(values["total_return"])
 
@@ -504,8 +531,10 @@ def _submission(
         "cutoff_date": cutoff,
         "cutoff_source": "a rule" if cutoff == "none" else "model card",
     }
+
     if not entrant.baseline:
         model["open_weights"] = provider in ("birch", "elm")
+
     return submission_of(
         card,
         card_id,
@@ -522,13 +551,16 @@ def _verdict(
 ) -> dict[str, Any]:
     if tier == "self-reported":
         return verdict_of(card_id, division, tier, checked_on=day, episodes=0, steps=0)
+
     counts = {"episodes": len(card["episodes"]), "steps": card["coverage"]["steps"]}
     notes = ["the records are stored elsewhere, so they were not executed again"]
     verdict = verdict_of(card_id, division, tier, checked_on=day, **counts, notes=notes)
+
     if tier == "re-run":
         figure = card["metrics"]["total_return"]["value"]
         figures = {"total_return": {"submitted": figure, "rerun": figure}}
         verdict["rerun"] = {"by": "the board", "on": day, "card": card_id, "figures": figures}
+
     return verdict
 
 
@@ -538,6 +570,7 @@ def _add_errata(forge: Forge, card_id: str, entrant: Entrant) -> None:
         "withdrawn": ("withdrawn", "the submitter found an error in the agent and asked for it"),
         "noted": ("note", "the model was renamed by its provider on 2026-08-01"),
     }
+
     if entrant.special in corrections:
         effect, what = corrections[entrant.special]
         forge.errata.append(

@@ -48,22 +48,23 @@ class Played:
 
     def series(self, envelope: bool, rng: np.random.Generator) -> dict[str, Any]:
         """Its episode of the card's series."""
-        alpha, days, beaten = (
-            self.entry["metrics"]["selection_alpha"],
-            self.days,
-            int(rng.integers(201)),
-        )
+        alpha = self.entry["metrics"]["selection_alpha"]
+        days = self.days
+        beaten = int(rng.integers(201))
         own = {name: self.entry[name] for name in ("id", "window", "seed")}
         own |= {"nav": six(self.nav), "gross_nav": six(np.array(days["gross_nav"]) + self.moved)}
         own["selection"] = six(np.array(days["selection"]) + self.moved[1:])
         own["selection_daily"] = six(np.array(days["selection_daily"]) + self.drawn)
+
         if alpha["value"] is None:
             own |= dict.fromkeys(_ATTRIBUTED) | {"attribution_reason": alpha["reason"]}
+
         tested = (
             {**days["envelope"], "rank": beaten / 200, "p_value": (201 - beaten) / 201}
             if envelope
             else None
         )
+
         return (
             days
             | own
@@ -81,11 +82,14 @@ def forge_decisions(
     their reasons.
     """
     steps = []
+
     for step in real:
         orders = [copy.copy(order) for order in step["orders"] if rng.random() < 0.7]
         for order in orders if hostile else ():
             order["reason"] = hostile[int(rng.integers(len(hostile)))]
+
         steps.append({**step, "orders": orders, "holdings": step["holdings"][:8]})
+
     return steps
 
 

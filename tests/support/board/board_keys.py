@@ -55,6 +55,7 @@ def write_by_hand(board: Path, registration: Registration, /, **changes: Any) ->
     path = BoardFolder(board).registration(changed.id)
     path.parent.mkdir(exist_ok=True)
     path.write_text(dumps_pretty(to_plain(changed)))
+
     return changed
 
 
@@ -78,6 +79,7 @@ def run_under(
         "seeds": len(registration.seeds),
         "registration": path,
     }
+
     return make_run(out, market, **(given | changes))
 
 
@@ -89,9 +91,12 @@ def claim_registration(run: Path, registration_id: str) -> Path:
     manifest.write_text(
         dumps_pretty({**loads_strict(manifest.read_bytes()), "registration": registration_id})
     )
+
     for card in (run / "cards").glob("*.json"):
         card.unlink()  # which would stay as it is
+
     rescore(run, plugins(), {})
+
     return made_on(run, TODAY)
 
 
@@ -121,6 +126,7 @@ def findings(board: Path) -> list[tuple[str, str]]:
     """
     rules = load_rules(board)
     refused, _ = check_content(board, rules, load_errata(board), TODAY)
+
     return [(finding.rule, finding.message) for finding in [*check_files(board, rules), *refused]]
 
 
@@ -129,6 +135,7 @@ def confirm(board: Path) -> Board:
     folder = BoardFolder(board)
     for files in folder.submitted():
         put_json(folder.verdict(files.card_id), verdict_of(files.card_id, DIVISION))
+
     return load_board(board)
 
 

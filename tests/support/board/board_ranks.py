@@ -60,6 +60,7 @@ def make_division(**changes: Any) -> Division:
         "windows": windows,
         "seeds": (0,),
     }
+
     return Division(**(fields | changes))
 
 
@@ -80,6 +81,7 @@ def make_board(
         baselines=BASELINES,
     )  # type: ignore[arg-type]
     placed = [Entry(**{**vars(entry), "division": division}) for entry in entries]
+
     return Board(BoardFolder(Path("board")), rules, tuple(placed), tuple(errata))
 
 
@@ -88,7 +90,8 @@ def make_entry(
 ) -> Entry:
     """An entry of a board with these total returns."""
     returns = dict(returns)
-    tier, agent = changes.pop("tier", "re-executed"), changes.pop("agent", "react")
+    tier = changes.pop("tier", "re-executed")
+    agent = changes.pop("agent", "react")
     submission = make_submission(
         model, agent, changes.pop("submitted_on", "2026-01-01"), changes.pop("strategy", None)
     )
@@ -170,6 +173,7 @@ def make_entry(
     card_id = content_hash(card)
     verdict = None if tier == "unchecked" else make_verdict(tier)
     files = files_of(board.folder, card, card_id)
+
     return Entry(
         card_id,
         files,
@@ -186,6 +190,7 @@ def make_episode(cell: Cell, figures: Mapping[str, Mapping[Cell, Any]]) -> dict[
     """An episode of a card: 1,000,000 tokens read and 100,000 written."""
     window, seed = cell
     given = {name: by_cell.get(cell) for name, by_cell in figures.items()}
+
     return {
         "id": content_hash([window, seed])[:20],
         "window": window,
@@ -234,6 +239,7 @@ def make_submission(model: str, agent: str, submitted_on: str, strategy: str | N
         attempts={"runs": 2},
         submitted_on=submitted_on,
     )
+
     return from_plain(value, Submission, "submission")
 
 
@@ -248,6 +254,7 @@ def make_series(
     `fees`.
     """
     episodes = []
+
     for (window, seed), values in returns.items():
         days = [str(day) for day in np.datetime64(WINDOWS[window][0]) + np.arange(len(values))]
         nav = [1.0, *np.cumprod(1 + np.asarray(values)).tolist()]
@@ -290,6 +297,7 @@ def make_series(
                 **none,
             )
         )
+
     return Series(schema_version=1, card=entry.card_id, episodes=episodes)
 
 

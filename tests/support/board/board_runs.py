@@ -24,7 +24,8 @@ from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.submit import Outcome, SubmitRequest, submit_run
 from ktdeval_board.submitter_claims import Claims
 
-TASK, DIVISION = "blinded_open_research", "blinded-open-research"
+TASK = "blinded_open_research"
+DIVISION = "blinded-open-research"
 WINDOW = "2024-03-01:2024-03-14"
 DAYS = 10
 TODAY = "2026-03-02"
@@ -108,6 +109,7 @@ def unpacked(folder: Path) -> bytes:
             texts.append(repr(pq.read_table(path).to_pylist()).encode() + path.read_bytes())
         elif path.is_file():
             texts.append(path.read_bytes())
+
     return b"\n".join(texts)
 
 
@@ -120,15 +122,17 @@ def sums_board(home: Path) -> Path:
     """A board of sums, questions about no market, in a new folder with one submission, not
     checked.
     """
-    board, config = (
-        home / "board",
-        RunConfig(model="right/adder", tasks=("sums",), out=str(home / "r" / "run"), quiet=True),
+    board = home / "board"
+    config = RunConfig(
+        model="right/adder", tasks=("sums",), out=str(home / "r" / "run"), quiet=True
     )
     init_board(
         board, NewBoard("qa", "Sums", ("sums",), TODAY, contact="board@example.org"), plugins()
     )
     run = made_on(evaluate(config, plugins()).folder, TODAY)
+
     assert submit(board, run).missing == ()
+
     return board
 
 
@@ -138,6 +142,7 @@ def change_rules(board: Path, *changes: tuple[str, str]) -> None:
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
+
     (board / "board.yaml").write_text(text)
 
 
@@ -148,6 +153,7 @@ def withdraw(board: Path) -> str:
         f"errata:\n  - {{card: '{entry.card_id}', date: '2026-03-02', effect: withdrawn, what: A"
         " day is missing.}\n"
     )
+
     return entry.card_id
 
 

@@ -36,19 +36,24 @@ class Teller:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer as momentum does, and tell."""
-        words, reply = os.environ.get(SAYS, ""), self._momentum.reply(request)
+        words = os.environ.get(SAYS, "")
+        reply = self._momentum.reply(request)
+
         if request.tool_choice is None:
             return replace(reply, content=f"I look first. {words}", reasoning=words)
+
         calls = [
             replace(call, arguments=_tell(json.loads(call.arguments), words))
             for call in reply.tool_calls
         ]
+
         return replace(reply, tool_calls=tuple(calls))
 
 
 def _tell(action: dict[str, Any], words: str) -> str:
     for order in action["orders"]:
         order["reason"] += f" {words}"
+
     action["overall_reason"] += f" {words}"
     return json.dumps(action)
 

@@ -30,6 +30,7 @@ def dependencies() -> dict[str, str]:
     }
     by_extra = {"": project()["project"]["dependencies"], **extras}
     first: dict[str, str] = {}
+
     for extra, texts in by_extra.items():
         for text in texts:
             name = re.split(r"[\[<>=!~ ]", text)[0]
@@ -50,6 +51,7 @@ def importers() -> dict[str, set[str]]:
             pieces = module.split(".")
             for length in range(1, len(pieces) + 1):
                 modules[".".join(pieces[:length])].add(package)
+
     return modules
 
 
@@ -58,11 +60,13 @@ def imported(path: Path) -> set[str]:
     when the model is made.
     """
     packages = set()
+
     for node in nodes_of(path):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
             names = [getattr(target, "id", "") for target in node.targets]
             if "package" in names:
                 packages.add(node.value.value)
+
     return {*imports_in(nodes_of(path), names=True), *packages}
 
 
@@ -70,6 +74,7 @@ def rows() -> list[tuple[str, str, str]]:
     """Return distribution, extra and importing packages of each dependency."""
     users = importers()
     module_of = {name: MODULE_OF.get(name, name.replace("-", "_")) for name in dependencies()}
+
     return [
         (name, extra, ", ".join(sorted(users[module_of[name]])))
         for name, extra in sorted(dependencies().items())

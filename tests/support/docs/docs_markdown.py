@@ -48,6 +48,7 @@ def plain_text(text: str) -> str:
     for index, part in enumerate(parts):
         if not part.startswith("`"):
             parts[index] = re.sub(r"([<>*\[\]])", r"\\\1", part)
+
     return "".join(parts)
 
 
@@ -55,22 +56,30 @@ def value_text(value: Any) -> str:
     """Return a default as it is written in YAML, empty for None."""
     if value is None or value in ((), [], {}):
         return ""
+
     if isinstance(value, (str, Path)):
         return code(value)
+
     if dataclasses.is_dataclass(value):
         return "its own"
+
     if isinstance(value, (bool, int, float)):
         return code(json.dumps(value))
+
     return code(" ".join(dumps_pretty(value).split()))
 
 
 def bounds_text(field: dataclasses.Field[Any]) -> str:
     """Return the range of a field in words, empty without one."""
-    low, high = field.metadata.get("minimum"), field.metadata.get("maximum")
+    low = field.metadata.get("minimum")
+    high = field.metadata.get("maximum")
+
     if low is None and high is None:
         return ""
+
     lowest = "" if low is None else f"{low:g}"
     highest = "" if high is None else f"{high:g}"
+
     return f"{lowest} … {highest}".strip()
 
 
@@ -89,4 +98,5 @@ def fields_table(fields: Iterable[dataclasses.Field[Any]]) -> str:
                 plain_text(param["help"]),
             )
         )
+
     return table(("field", "type", "default", "range", "meaning"), rows)

@@ -63,6 +63,7 @@ def sections() -> dict[str, list[Page]]:
     found: dict[str, list[Page]] = {}
     for page in nav_pages():
         found.setdefault(page.section, []).append(page)
+
     return found
 
 
@@ -73,6 +74,7 @@ def pages_list() -> str:
         links = [f"[{page.title}]({page.path})" for page in pages if page.path != "index.md"]
         if links:
             rows.append((section, " · ".join(links)))
+
     return table(("section", "pages"), rows)
 
 
@@ -83,8 +85,10 @@ def llms_text() -> str:
         lines += [f"## {section}", ""]
         lines += [f"- [{page.title}](docs/{page.path}): {about(page)}" for page in pages]
         lines.append("")
+
     lines += ["## Files", ""]
     lines += [f"- [{title}]({path})" for title, path in RAW_FILES.items()]
+
     return "\n".join(lines) + "\n"
 
 
@@ -94,4 +98,5 @@ def about(page: Page) -> str:
     first = next(iter(paragraphs(text)), "")
     sentence = first.partition(". ")[0].rstrip(".:")
     is_prose = len(sentence.split()) > 3 and sentence[:1].isupper()
+
     return sentence if is_prose else headings(text)[0]

@@ -37,7 +37,9 @@ def brought_in() -> dict[Path, Path]:
             package = page.parent.name.removeprefix("ktdeval_")
             name = package if page.name == "README.md" else page.stem
             copies[page] = FOLDER / f"{name}.md"
+
     assert len(set(copies.values())) == len(copies), "two pages have one name"
+
     return {page: copy for page, copy in copies.items() if page.exists()}
 
 
@@ -51,6 +53,7 @@ def copy_of(page: Path, copy: Path) -> str:
     source = page.relative_to(REPOSITORY)
     title, _, rest = page.read_text(encoding="utf-8").partition("\n")
     note = f"\n{MADE}\n<!-- Copied from {source}. -->\n"
+
     return title + "\n" + note + "".join(_relinked(rest, page, copy))
 
 
@@ -61,9 +64,11 @@ def _relinked(text: str, page: Path, copy: Path) -> Iterator[str]:
         # A link's own text may hold code, so prose goes on where the code stands in brackets.
         if _is_in_link(text, match):
             continue
+
         yield _LINK.sub(lambda link: _link(link, page, copy), text[end : match.start()])
         yield match[0]
         end = match.end()
+
     yield _LINK.sub(lambda link: _link(link, page, copy), text[end:])
 
 
@@ -77,12 +82,16 @@ def _link(link: re.Match[str], page: Path, copy: Path) -> str:
     mark, words, target = link.groups()
     if re.match(r"[a-z]+:|#", target):
         return link[0]
+
     place, _, anchor = target.partition("#")
     path = (page.parent / place).resolve()
     path = brought_in().get(path, path)
+
     if not path.is_relative_to(DOCS):
         inside = path.relative_to(REPOSITORY)
         is_same = words.strip("`").strip("/") == str(inside)
         return f"`{inside}`" if is_same else f"{words} (`{inside}`)"
+
     relative = os.path.relpath(path, copy.parent)
+
     return f"{mark}[{words}]({relative}{'#' if anchor else ''}{anchor})"

@@ -66,6 +66,7 @@ def rings_table() -> str:
             "the same; `ktdeval.api` is the short list of names, `ktdeval.testing` has checks",
         ),
     ]
+
     return table(("ring", "where", "holds", "imports"), rows)
 
 
@@ -75,6 +76,7 @@ def library_parts() -> list[str]:
     named = {name.removeprefix("ktdeval.") for name in contract["source_modules"]}
     rows = layers()
     lowest = max(index for index, row in enumerate(rows) if named & set(_parts([row])))
+
     return sorted(named | set(_parts(rows[lowest + 1 :])))
 
 
@@ -90,6 +92,7 @@ def _ring_row(ring: str, parts: set[str]) -> tuple[str, str, str, str]:
     files = ", ".join(f"`{name}.py`" for name in LOOSE[ring])
     imported = third_party(parts | loose)
     others = ", ".join(sorted(imported))
+
     return (
         ring,
         f"`ktdeval/{{{packages}}}`, {files}",
@@ -106,9 +109,11 @@ def _imports_by_part() -> dict[str, set[str]]:
         parts = path.relative_to(REPOSITORY).with_suffix("").parts
         if parts[0] != "ktdeval" or len(parts) < 2:
             continue
+
         names = imported.setdefault(parts[1], set())
         for match in _IMPORT.finditer(path.read_text(encoding="utf-8")):
             names.add(match[1] or match[2])
+
     return imported
 
 
@@ -136,10 +141,12 @@ def upper_bounds() -> list[tuple[str, str]]:
     groups = {"": project()["project"]["dependencies"]}
     groups |= project()["project"]["optional-dependencies"]
     found = []
+
     for extra, requirements in groups.items():
         for requirement in requirements:
             if re.search(r"<|==|~=", requirement):
                 found.append((extra, requirement))
+
     return found
 
 
@@ -159,6 +166,7 @@ def formats_table() -> str:
         rows.append((name, str(latest.version), release, read, latest.carried_by, latest.covers))
 
     header = ("format", "version", "since release", "read", "where it stands", "covers")
+
     return table(header, rows)
 
 
@@ -203,6 +211,7 @@ def tests_table() -> str:
             "a compiler; minutes",
         ),
     ]
+
     return table(("command", "runs", "needs"), rows)
 
 
@@ -210,23 +219,30 @@ def skipped_table() -> str:
     """Return the test files that are skipped whole without a package that the extra `dev` lacks."""
     brought = set(_dev_packages())
     rows = []
+
     for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
         needed = re.findall(r'^pytest\.importorskip\("(\w+)', path.read_text("utf-8"), re.MULTILINE)
         missing = [name for name in needed if name not in brought]
         if missing:
             rows.append((code(path.relative_to(REPOSITORY)), ", ".join(missing)))
+
     return table(("file", "skipped without"), rows)
 
 
 def _dev_packages() -> list[str]:
     """Return the packages, as imported, that the extra `dev` installs."""
     extras = project()["project"]["optional-dependencies"]
-    pending, names = list(extras["dev"]), []
+    pending = list(extras["dev"])
+    names = []
+
     while pending:
         requirement = pending.pop()
         if match := re.match(r"ktdeval\[(.*)\]", requirement):
             for extra in match[1].split(","):
                 pending += extras[extra]
+
             continue
+
         names.append(re.split(r"[\[<>=!~ ]", requirement)[0].replace("-", "_"))
+
     return names

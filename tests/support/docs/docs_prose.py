@@ -34,6 +34,7 @@ def code_blocks(text: str) -> list[CodeBlock]:
         language = match[3].strip().partition(" ")[0]
         line = text.count("\n", 0, match.start(4)) + 1
         blocks.append(CodeBlock(language, match[4], line))
+
     return blocks
 
 
@@ -99,6 +100,7 @@ def long_sentences(text: str, most: int = MOST_WORDS) -> list[str]:
         for sentence in _SENTENCE_END.split(paragraph):
             if word_count(sentence) > most:
                 found.append(sentence)
+
     return found
 
 
@@ -112,6 +114,7 @@ def paragraphs(text: str) -> list[str]:
     plain = _LINK.sub(r"\1", without_code(text))
     plain = _ABBREVIATION.sub(r"\1", plain)
     found: list[list[str]] = [[]]
+
     for line in plain.splitlines():
         is_code = line.startswith("    ") and not found[-1]
         words = line.strip()
@@ -121,6 +124,7 @@ def paragraphs(text: str) -> list[str]:
             found.append([words[item.end() :]])
         else:
             found[-1].append(words)
+
     return [" ".join(lines) for lines in found if lines]
 
 
@@ -131,15 +135,20 @@ def problem_of_link(page: Path, target: str) -> str:
     """Return what is wrong with a link of a page, empty if nothing is."""
     if re.match(r"[a-z]+:", target):
         return ""
+
     place, _, anchor = target.partition("#")
     path = (page.parent / place).resolve() if place else page
     if not path.exists():
         return f"{target}: no such file"
+
     if not anchor or path.suffix != ".md":
         return ""
+
     text = path.read_text(encoding="utf-8")
     if anchor not in github_anchors(text):
         return f"{target}: no such heading"
+
     if anchor not in site_anchors(text):
         return f"{target}: the site names this heading differently; use plain words in it"
+
     return ""

@@ -80,6 +80,7 @@ def _with_children(
 
     if not isinstance(command, click.Group):
         return
+
     for name in command.list_commands(context):
         child = command.get_command(context, name)
         assert child is not None, f"{path} {name}"
@@ -95,6 +96,7 @@ def commands_page() -> str:
         "[Exit codes](exit-codes.md) say how a command ended.",
     ]
     parts += [command_part(path, command) for path, command in all_commands()]
+
     return page("Commands", *parts)
 
 
@@ -102,6 +104,7 @@ def command_part(path: str, command: click.Command) -> str:
     """Return the section of one command."""
     depth = "#" * min(2 + path.count(" ") - 1, 4)
     usage = " ".join([path, *_usage(command)])
+
     if command.name == "run":
         options = "All [options of a run](options.md)."
     elif isinstance(command, ProviderCommand):
@@ -131,6 +134,7 @@ def _run_options_part(command: RunOptionsCommand) -> str:
         return "Besides these, all [options of a run](options.md)."
 
     names = ", ".join(code(f"--{name.replace('_', '-')}") for name in command.run_names)
+
     return f"Besides these, of the [options of a run](options.md): {names}."
 
 
@@ -144,6 +148,7 @@ def help_text(command: click.Command) -> str:
             paragraphs.append(f"```text\n{block}\n```")
         elif lines:
             paragraphs.append(plain_text(" ".join(line.strip() for line in lines)))
+
     return "\n\n".join(paragraphs)
 
 
@@ -151,8 +156,10 @@ def _usage(command: click.Command) -> list[str]:
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     context = click.Context(command)
     words = ["[OPTIONS]", *(each.make_metavar(context) for each in arguments)]
+
     if isinstance(command, click.Group):
         words.append(command.subcommand_metavar)
+
     return words
 
 
@@ -175,12 +182,14 @@ def option_row(command: click.Command, option: click.Option) -> tuple[str, str, 
     # Options of fields say in their help what a field that is not given has.
     help_text = option.help or ""
     suffix = re.search(r" \[(required|default: ([^\]]*))\]$", help_text)
+
     if suffix is None:
         return names, value, default_text(option), plain_text(help_text)
 
     meaning = plain_text(help_text[: suffix.start()])
     if suffix[2] is None:
         return names, value, "required", meaning
+
     return names, value, default_text(option) or value_text(suffix[2]), meaning
 
 
@@ -188,10 +197,12 @@ def default_text(option: click.Option) -> str:
     """Return an option's default, `required` where there is none to be left out."""
     if option.required:
         return "required"
+
     default = option.default
     is_unset = default is None or callable(default) or type(default).__name__ == "Sentinel"
     if is_unset or option.is_flag:
         return ""
+
     return value_text(default)
 
 
@@ -204,6 +215,7 @@ def options_page() -> str:
     ]
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
     command = click.Command("run")
+
     for title, options in grouped(run_options()).items():
         rows = []
         for option in options:
@@ -211,8 +223,11 @@ def options_page() -> str:
             names, value, default, meaning = option_row(command, option)
             if option.name in fields:
                 default = _field_default(fields[option.name])
+
             rows.append((names, value, default, meaning))
+
         parts.append(f"## {title}\n\n" + table(("option", "value", "default", "meaning"), rows))
+
     return page("Options of a run", *parts)
 
 
@@ -220,6 +235,7 @@ def _field_default(field: dataclasses.Field[Any]) -> str:
     missing = dataclasses.MISSING
     if field.default is missing and field.default_factory is missing:
         return "required"
+
     return "" if field.default is missing else value_text(field.default)
 
 
@@ -231,6 +247,7 @@ def hooks_page() -> str:
     hooks = [(code(f"ktdeval_{name}"), text) for name, text in hookspecs.HOOKS.items()]
     hooks.append((code("ktdeval_event"), hookspecs.ktdeval_event.__doc__ or ""))
     fields = [(code(field.name), _attribute(field.name)) for field in dataclasses.fields(Spec)]
+
     return page(
         "Hooks",
         "A plugin is a module that an entry point of the group `ktdeval` names. It implements"
@@ -248,13 +265,16 @@ def _attribute(name: str) -> str:
     lines = [line.strip() for line in documented.splitlines()]
     text: list[str] = []
     is_reading = False
+
     for line in lines:
         head, _, rest = line.partition(": ")
         if head.isidentifier() and rest:
             is_reading = head == name
             line = rest
+
         if is_reading:
             text.append(line)
+
     return " ".join(text).strip()
 
 
@@ -265,6 +285,7 @@ def config_page() -> str:
         " classes that this one extends. `ktdeval tasks show NAME` prints a variant with every"
         " field resolved.",
     ]
+
     for title, place in CONFIGS.items():
         module, _, name = place.partition(":")
         config = getattr(import_module(module), name)
@@ -273,6 +294,7 @@ def config_page() -> str:
         bases = [code(base.__name__) for base in config.__mro__[1:] if _fields(base)]
         extends = f", which extends {bases[0]}" if bases else ""
         parts.append(f"## {title}\n\nClass `{name}`{extends}.\n\n{fields_table(own)}")
+
     return page("Config of tasks", *parts)
 
 
@@ -295,9 +317,11 @@ def offers_of(plugins: Plugins, kind: str) -> list[Offer]:
     """Return all names of a kind, in the order of its listing."""
     specs = plugins.specs(kind)
     sharing: dict[type, list[str]] = {}
+
     for name, spec in specs.items():
         if spec.params is not None:
             sharing.setdefault(spec.params, []).append(name)
+
     offers = []
     for name, spec in specs.items():
         names = sharing.get(spec.params, []) if spec.params is not None else []
@@ -305,6 +329,7 @@ def offers_of(plugins: Plugins, kind: str) -> list[Offer]:
         params = tuple(params_of(spec)) if is_first else ()
         owner = plugins.owner(kind, name)
         offers.append(Offer(name, owner, spec.summary, params, tuple(names)))
+
     return offers
 
 
@@ -314,14 +339,18 @@ def names_page(plugins: Plugins) -> str:
         "What the installed plugins offer, by kind. The same lists come from `ktdeval list KIND`;"
         " `ktdeval list KIND NAME` explains one's parameters.",
     ]
+
     for kind in ("tasks", "models", "agents", "data", "venues", "runners", "tools", "cards"):
-        rows, parameters = [], []
+        rows = []
+        parameters = []
         for offer in offers_of(plugins, kind):
             rows.append((code(offer.name), offer.plugin, plain_text(offer.summary)))
             if offer.params:
                 parameters.append(_parameters_part(offer))
+
         part = f"## {kind.capitalize()}\n\n" + table(("name", "plugin", "summary"), rows)
         parts += [part, *parameters]
+
     return page("Names: tasks, models, agents, data", *parts)
 
 
@@ -351,7 +380,9 @@ def metrics_page(plugins: Plugins) -> str:
                 plain_text(metric.source),
             )
         )
+
     header = ("metric", "formula id", "formula", "unit", "range", "better", "source")
+
     return page(
         "Metrics",
         "All installed metrics. The formula id is on every card next to the figure: a rule that"
@@ -376,6 +407,7 @@ def card_words_page() -> str:
         for path, each in words["fields"].items()
     ]
     parts.append("## Fields\n\n" + table(("field", "printed as", "unit", "meaning"), rows))
+
     for title, key in (
         ("Labels", "labels"),
         ("Decided by", "provenance"),
@@ -386,11 +418,13 @@ def card_words_page() -> str:
             for name, each in words[key].items()
         ]
         parts.append(f"## {title}\n\n" + table(("name", "printed as", "meaning"), rows))
+
     units = [
         (name, each["shown"] or "as it is", str(each["decimals"]), f"{each['factor']:g}")
         for name, each in words["units"].items()
     ]
     parts.append("## Units\n\n" + table(("unit", "shown as", "decimals", "times"), units))
+
     return page("Words of a card", *parts)
 
 
@@ -422,6 +456,7 @@ def exit_codes_table() -> str:
         ("3", _class_text(errors.BudgetError)),
         ("130", "Interrupted (Ctrl-C). A run resumes when the same command is given again."),
     ]
+
     return table(("code", "meaning"), rows)
 
 

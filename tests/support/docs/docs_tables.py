@@ -42,8 +42,10 @@ def with_table(text: str, name: str, content: str) -> str:
     new, count = re.subn(
         pattern, lambda match: f"{match[1]}\n{content}\n{match[2]}", text, flags=re.DOTALL
     )
+
     if count != 1:
         raise ValueError(f"expected one pair of markers `<!-- table: {name} -->`, found {count}")
+
     return new
 
 
@@ -69,6 +71,7 @@ def paper_tables() -> str:
         heads = [head.strip() for head, _, _ in spec.columns]
         shown = ", ".join(dict.fromkeys(heads)) or "by card"
         rows.append((code(name), plain_text(spec.caption), shown, spec.source))
+
     return table(("name", "shows", "columns", "source"), rows)
 
 
@@ -81,6 +84,7 @@ def columns_table() -> str:
     rows = []
     for (role, meaning), own in names.items():
         rows.append((role if role == NOT_READ else code(role), meaning, ", ".join(own)))
+
     return table(("role", "meaning", "columns"), rows)
 
 
@@ -90,6 +94,7 @@ def traits_table() -> str:
     for record in (TaskTraits, ModelTraits, AgentTraits):
         for field in dataclasses.fields(record):
             rows.append((code(record.__name__), code(field.name), field.metadata["help"]))
+
     return table(("record", "trait", "meaning"), rows)
 
 
@@ -97,6 +102,7 @@ def token_rates_table() -> str:
     """Return the bytes a token of texts of one kind each, as counted, with what is estimated."""
     measured = load_yaml(TOKEN_RATES)
     rows = []
+
     for row in measured["contents"]:
         size = PromptBytes(*(row[kind] for kind in KINDS))
         counted = [size.total / tokens for tokens in row["tokens"].values()]
@@ -104,6 +110,7 @@ def token_rates_table() -> str:
         rows.append((row["content"], *(f"{rate:.2f}" for rate in (*counted, *estimated))))
 
     names = [f"{code(name)} ({entry['package']})" for name, entry in measured["tokenizers"].items()]
+
     return table(("bytes a token of", *names, "low", "high"), rows)
 
 
@@ -115,6 +122,7 @@ def venues_table() -> str:
         fill = venue.fill.replace("_", " ")
         days = str(venue.days_a_year)
         rows.append((code(venue.name), spec.summary, venue.currency, venue.calendar, days, fill))
+
     return table(("venue", "rules", "currency", "calendar", "days a year", "fill"), rows)
 
 
@@ -130,6 +138,7 @@ def providers_table() -> str:
     when the facts were looked up.
     """
     rows = []
+
     for name, preset in sorted(presets().items()):
         protocol = _PROTOCOLS[preset.protocol]
         if name == "openai":
@@ -163,8 +172,10 @@ def _thoughts(preset: ProviderPreset) -> str:
     """Return how thoughts of earlier turns go back to a provider."""
     if preset.protocol != "chat":
         return "as signatures"
+
     if preset.provider == "openai":
         return "never"
+
     return "always" if preset.sends_thoughts else "by model"
 
 
@@ -175,4 +186,5 @@ def glossary_panel() -> str:
         formula = row["formula"].partition(": ")[2]
         word = PANEL_WORDS.get(name, name.replace("_", " "))
         rows.append((word, plain_text(row["summary"]), plain_text(formula)))
+
     return table(("word", "meaning", "formula"), rows)

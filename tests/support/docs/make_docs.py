@@ -67,7 +67,9 @@ def pages_with_tables() -> dict[Path, str]:
         text = path.read_text(encoding="utf-8")
         for table_name, make in tables.items():
             text = with_table(text, table_name, make())
+
         pages[path] = text
+
     return pages
 
 
@@ -93,12 +95,15 @@ def main() -> None:
     """Write everything that is generated. Copies come last: they hold lists of the others."""
     broken: list[str] = []
     plugins = load_plugins(warn=broken.append)
+
     if broken:
         sys.exit("\n".join(["a plugin fails to load, so the pages would lack it:", *broken]))
+
     write(generated_pages(plugins))
     copies = package_pages()
     write(copies)
     write({LLMS: llms_text()})
+
     for page in set(FOLDER.glob("*.md")) - set(copies):
         page.unlink()
         print(f"removed {page.relative_to(REPOSITORY)}")

@@ -49,6 +49,7 @@ def module_names(module: ModuleType) -> list[str]:
     for name, value in vars(module).items():
         if not name.startswith("_") and getattr(value, "__module__", "").startswith("ktdeval"):
             names.append(name)
+
     return names
 
 
@@ -56,6 +57,7 @@ def _signature(value: object) -> str:
     """Return names, kinds and optionality of parameters; annotations differ between Pythons."""
     if not callable(value):
         return ""
+
     try:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
@@ -67,6 +69,7 @@ def _signature(value: object) -> str:
         optional = "" if each.default is each.empty else "=…"
         kind = " kw" if each.kind is each.KEYWORD_ONLY else ""
         shown.append(f"{stars}{each.name}{optional}{kind}")
+
     return f"({', '.join(shown)})"
 
 
@@ -75,6 +78,7 @@ def _hooks() -> Iterator[str]:
 
     for kind in sorted(hookspecs.HOOKS):
         yield f"hook ktdeval_{kind}()"
+
     yield f"hook ktdeval_event{_signature(hookspecs.ktdeval_event)}"
 
 
@@ -113,6 +117,7 @@ def help_text() -> str:
     )
     lines = [cli.get_help(context), "", "Commands that run something:"]
     lines += [f"  {words}" for words in sorted(_leaves("ktdeval", cli))]
+
     return "\n".join(lines) + "\n"
 
 

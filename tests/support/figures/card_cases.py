@@ -42,6 +42,7 @@ def episode(of: EpisodeSpec) -> Ledger:
     the seed.
     """
     steps = []
+
     for number in range(of.limit or 5):
         orders = [
             order(confidence=0.55 + 0.05 * number),
@@ -63,6 +64,7 @@ def episode(of: EpisodeSpec) -> Ledger:
                 **retried,
             )
         )
+
     return ledger(steps, 1000, of)
 
 
@@ -89,6 +91,7 @@ def inputs(
         },
         "provenance": PROVENANCE,
     }
+
     return CardInputs(**typed_inputs(fields | changes))
 
 
@@ -105,8 +108,10 @@ def typed_inputs(fields: dict[str, Any]) -> dict[str, Any]:
     """Inputs of a card whose facts are given as JSON, with `calls` beside `provenance`."""
     calls = fields.pop("calls", None)
     fields["provenance"] = {**fields["provenance"], "calls": calls}
+
     if calls is not None:
         fields.setdefault("request_settings", {})
+
     return {
         name: from_plain(value, TYPES[name], name) if is_json(value) and name in TYPES else value
         for name, value in fields.items()
@@ -134,8 +139,10 @@ def ruined_card() -> dict[str, Any]:
     """A card of three seeds, of which one has no return and no risk."""
     made = card((0, 1, 2))
     figures = made["episodes"][1]["metrics"]
+
     for name in ("total_return", "sharpe", "max_drawdown"):
         figures[name] = {"value": None, "n": 5, "reason": RUIN}
+
     return derive_card(typed(made)).plain
 
 
@@ -202,9 +209,12 @@ def open_objects(schema: Any, name: str = "card") -> set[str]:
     open_names: set[str] = set()
     for key, entry in schema.items() if isinstance(schema, dict) else ():
         open_names |= open_objects(entry, name if key in ("anyOf", "items") else key)
+
     for entry in schema if isinstance(schema, list) else ():
         open_names |= open_objects(entry, name)
+
     is_object = isinstance(schema, dict) and "object" in schema.get("type", ())
+
     return (
         open_names | {name}
         if is_object and schema.get("additionalProperties", True) is True

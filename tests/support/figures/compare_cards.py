@@ -58,7 +58,8 @@ def make_card(
     has five steps.
     """
     card = copy.deepcopy(card_cases.card())
-    mask, mode = changes.pop("mask", "blinded"), changes.pop("mode", "open_research")
+    mask = changes.pop("mask", "blinded")
+    mode = changes.pop("mode", "open_research")
     config = {
         **TASK,
         "name": f"{mask}_{mode}",
@@ -83,10 +84,8 @@ def make_card(
         for name in names
     ]
     card["seeds"] = sorted({seed for _, seed in figures})
-    template, reference = (
-        card["episodes"][0],
-        next(iter(card["reference"]["benchmark_buy_and_hold"].values())),
-    )
+    template = card["episodes"][0]
+    reference = next(iter(card["reference"]["benchmark_buy_and_hold"].values()))
     card["reference"]["benchmark_buy_and_hold"] = dict.fromkeys(names, reference)
     card["episodes"] = [
         _episode(template, card, windows, cell, value) for cell, value in figures.items()
@@ -96,6 +95,7 @@ def make_card(
     card["artefacts"] = {}
     card |= card_cases.derived_fields(card)
     validate_card(card)
+
     return card
 
 
@@ -122,6 +122,7 @@ def _episode(
         "id": card_cases.spec_of(card, Window(window, first, last), seed).id,
     }
     episode["metrics"]["total_return"] = entry
+
     return episode
 
 
@@ -130,6 +131,7 @@ def save_card(folder: Path, card: Mapping[str, Any]) -> Path:
     (folder / "cards").mkdir(parents=True, exist_ok=True)
     path = folder / "cards" / f"{card['task']['name']}.json"
     path.write_text(dumps_pretty(card))
+
     return path
 
 
@@ -164,6 +166,7 @@ def save_run(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(encode_ledger(ledger))
         card["artefacts"][name] = file_sha256(folder / name)
+
     return save_card(folder, card)
 
 

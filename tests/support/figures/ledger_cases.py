@@ -21,6 +21,7 @@ def short_ledger() -> Ledger:
     """
     record = to_plain(step_record(make_market(["600001.SH"], [[10.0], [10.5], [10.5]]), 0, 1))
     steps = [record | {"step": 0} | _sold(), record | {"step": 1} | _covered()]
+
     return Ledger(
         {"seed": 1},
         100_000,
@@ -88,6 +89,7 @@ def _covered() -> dict[str, Any]:
         "nav_minor": 96_000,
         "open_nav_minor": 96_500,
     }
+
     return {
         "orders": [_order("BUY", 5_000, 15_000, None)],
         "positions": [_position(-9_000)],

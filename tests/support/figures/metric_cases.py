@@ -41,6 +41,7 @@ def market(
     rows = [[10.0 + day, 20.0 - day] for day in range(len(DAYS))] if opens is None else opens
     prices = np.array(rows, dtype=float).reshape(shape)
     meta = SnapshotMeta("tiny", "written by hand", synthetic, has_factor, "000300.SH")
+
     return MarketSnapshot(
         meta=meta,
         days=DAYS.copy(),
@@ -120,6 +121,7 @@ def step(
         "nav_minor": cash_minor + value,
         "open_nav_minor": cash_minor + value,
     }
+
     return record | changes
 
 

@@ -18,11 +18,13 @@ def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
     and of the fit's days and assets.
     """
     days, assets = fitted.returns.shape
+
     if weights.shape[-2:] != (days, assets) or not np.isfinite(weights.sum()):
         raise DataError(
             f"weights are {weights.shape}, expected finite numbers of {days} days × {assets} assets"
             " on the last two axes"
         )
+
     portfolios = weights.reshape(-1, days, assets).transpose(1, 0, 2)
     totals = (
         (portfolios @ fitted.exposures.design.transpose(0, 2, 1))
@@ -32,12 +34,16 @@ def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
     count = len(fitted.industry_names)
     day = np.arange(portfolios.shape[1] * days).reshape(-1, days, 1)
     industries = np.zeros((*weights.shape[:-1], count))
+
     if count:
-        cells, size = day * count + fitted.industry_of, day.size * count
+        cells = day * count + fitted.industry_of
+        size = day.size * count
         industries = np.bincount(cells.ravel(), weights.ravel(), size).reshape(industries.shape)
+
     held, selection = (
         np.einsum("...dn,dn->...d", weights, part) for part in (fitted.returns, fitted.residuals)
     )
+
     return Decomposition(
         factor_names=fitted.factor_names,
         industry_names=fitted.industry_names,

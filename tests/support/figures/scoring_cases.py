@@ -65,6 +65,7 @@ def record(
         "facts": {"name": "A" if right else "B"},
         "scores": {"right_name": right} if answered else {},
     }
+
     return from_plain(made | changes, AnswerRecord, "answer")
 
 
@@ -72,6 +73,7 @@ def answers(of: EpisodeSpec, unanswered: int = 1) -> list[AnswerRecord]:
     """Answers to all samples of an episode: the third right, the last ones missing."""
     samples = of.limit or SAMPLES
     answered = samples - unanswered
+
     return [
         record(step, "model" if step < answered else "fallback", right=step == 2)
         for step in range(samples)
@@ -94,7 +96,9 @@ def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
     if not valid:
         none = Score(None, 0, reason="no probe has a valid answer")
         return {"right_name": none, "distance": none, "unparsable_rate": none}
+
     right = sum(each.scores["right_name"] for each in valid)
+
     return {
         "right_name": share(right, len(valid)),
         "distance": Score(12.5, len(valid)),
@@ -129,6 +133,7 @@ def scoring_inputs(
         },
         "provenance": PROVENANCE,
     }
+
     return ScoringInputs(**typed_inputs(fields | changes))
 
 

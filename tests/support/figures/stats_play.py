@@ -33,6 +33,7 @@ def play(
         )
         for number, row in enumerate(rows)
     ]
+
     return Ledger({"task": "test", "seed": 0}, config.initial_cash * 100, steps)
 
 
@@ -48,6 +49,7 @@ def rotation(
         scores = rng.random(len(market.codes))
         if row % every:
             return ()
+
         good = [
             int(asset)
             for asset in np.argsort(-scores)
@@ -70,6 +72,7 @@ def rotation(
         buys = [
             Order(asset, "BUY", confidence.pop(), "rotation", 0.95 / names, None) for asset in fresh
         ]
+
         return (*sells, *buys)
 
     return strategy

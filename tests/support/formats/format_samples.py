@@ -76,6 +76,7 @@ def _make_all(work: Path) -> dict[str, list[str]]:
     """Make a sample of each format in a folder; return the names that belong to each."""
     reply = Reply("hold", usage=Usage(12, 3), served_by="sample-1")
     entry = CacheEntry("ab" * 32, "openai", "sample", reply, "2026-01-02T03:04:05.000Z")
+
     with CallDatabase(work / "replies.sqlite") as cache:
         cache.put([entry])
 
@@ -94,6 +95,7 @@ def _make_all(work: Path) -> dict[str, list[str]]:
     (work / "plan.yaml").write_text(_PLAN)
     _run("live", "init", "plan.yaml", "--out", "test", "--replay", cwd=work)
     _make_board(work)
+
     return {
         "file of calls": ["replies.sqlite"],
         "run folder": ["run"],
@@ -116,6 +118,7 @@ def _make_market(work: Path) -> None:
     """Store a market of two stocks."""
     sessions = get_calendar("XNYS").sessions_in_range("2024-01-01", "2024-12-31")[:_SESSIONS]
     lines = ["date,code,open,high,low,close,volume"]
+
     for number, day in enumerate(sessions):
         for code, first in (("AAPL", 185), ("MSFT", 370)):
             price = first + number % 7

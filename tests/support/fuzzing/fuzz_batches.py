@@ -44,6 +44,7 @@ def batch_parsers() -> dict[str, Parser]:
     }
     google = {"name": "batches/b", "metadata": metadata}
     module = "ktdeval_models/remote/batch/common.py"
+
     return {
         "file of batches": Parser(
             in_folder(BATCHES, BatchFile), (own,), ("ktdeval/calls/submitted_batches.py",)
@@ -65,6 +66,7 @@ def _seeds(result: Any) -> tuple[bytes, ...]:
         "metadata": {"ktdeval": "ktdeval-0"},
     }
     pages = {"data": [batch], "operations": [result], "has_more": False}
+
     return tuple(json.dumps(each).encode() for each in (result, batch, pages))
 
 

@@ -45,6 +45,7 @@ variants:
     venue = (
         b"here: {like: us_equity, days_a_year: 252}\nthere: {like: frictionless, close: '16:00'}\n"
     )
+
     return {
         "task file": Parser(
             of_file(tasks, "tasks.yaml"), (task,), ("ktdeval/registry/task_files.py",)
@@ -81,6 +82,7 @@ def _data_spec(path: Path) -> object:
 
     spec = _plugins().spec("data", "synthetic")
     args = given_params({}, MakeOptions(spec=path))
+
     return build_params(spec.params, args, "data")
 
 
@@ -112,6 +114,7 @@ answers: [x, [{text: y}, {fail: server}]]
 otherwise: {raw: '{"a":'}
 """
     answer = b'{"place":"north","level":41}'
+
     return {
         "model script": Parser(
             of_file(lambda path: load_script(path, "script"), "script.yaml"),
@@ -152,6 +155,7 @@ def _rehearsed(data: bytes) -> object:
         return Reply(text_of(data), (call,), "tool_calls")
 
     model: Any = Both()
+
     return choose_protocol(model, "auto", ask, CallParams())
 
 
@@ -161,6 +165,7 @@ def _of_function(data: bytes) -> object:
 
     tool = ToolSpec("submit", "", {"type": "object"})
     request = ModelRequest((Message("user", "x"),), (tool,), "submit", submit_tool="submit")
+
     return _FunctionModel(lambda asked: text_of(data)).reply(request)
 
 
@@ -169,6 +174,7 @@ def _submitted(data: bytes) -> object:
     from ktdeval_view.episode_records import submitted_handles
 
     talk = TranscriptEntry(step=0, exchanges=(), submission=text_of(data))
+
     return submitted_handles(talk, 1)
 
 
@@ -182,6 +188,7 @@ def _marked(data: bytes) -> object:
     folder.mkdir(exist_ok=True)
     (folder / LEDGER).write_bytes(b"x")
     (folder / MARK).write_bytes(data)
+
     with explained("records can't be copied"):
         return _update_mark(folder)
 
@@ -203,6 +210,7 @@ def _tables() -> dict[str, Parser]:
     table = b"# a source\nagent,model,seed,return\na,b,0,1.5\na,c,0,\n"
     bars = b"date,code\n2024-01-02,600519\n"
     unreadable = (ValueError, EOFError, OSError, zlib.error)
+
     return {
         "table of runs": Parser(
             of_file(lambda path: read_table(str(path), None), "runs.csv"),
@@ -231,6 +239,7 @@ def _vendors() -> dict[str, Parser]:
     tushare = b'{"code":0,"msg":"","data":{"fields":["a"],"items":[["x"]],"has_more":false}}'
     alpaca = b'{"bars":{"AAPL":[{"t":"2024-01-02","o":1}]},"next_page_token":null}'
     kept = b'{"vendor":"v","api":"a","params":{},"columns":["x"],"rows":[[1]]}'
+
     return {
         "vendor answer": Parser(
             _replied("Tushare", TUSHARE_TOKEN="x" * 20),
@@ -260,6 +269,7 @@ def _replied(name: str, **keys: str) -> Callable[[bytes], object]:
         made: Any = type(
             f"Fuzzed{name}", (getattr(http_vendors, name),), {"_content": lambda *_: data}
         )
+
         return made("vendor", "https://vendor.example").call(VendorRequest("bars", {}))
 
     return parse
@@ -272,6 +282,7 @@ def _kept(data: bytes) -> object:
     folder = scratch() / "answers"
     answers = AnswerFolder("v", folder, lambda: _unasked(), 60)
     request = VendorRequest("a", {})
+
     if not list(folder.glob("v-*.json")):
         answers = AnswerFolder("v", folder, lambda: _Once(), 60_000, lambda line: None)
         answers.ask(request)

@@ -31,6 +31,7 @@ def _markets() -> dict[str, Parser]:
     days = (
         b'{"2020-10-01":{"prices":1.5,"news":["a. positive"],"10k":null},"2020-10-02":{"prices":2}}'
     )
+
     return {
         "deepfund database": Parser(
             of_file(read_database, "deepfund.db"),
@@ -59,6 +60,7 @@ def _deepfund() -> bytes:
     }
     path = scratch() / "seed.db"
     path.unlink(missing_ok=True)
+
     with closing(sqlite3.connect(path)) as base:
         base.execute("PRAGMA page_size = 512")
         for table, (columns, row) in rows.items():
@@ -77,6 +79,7 @@ def _ingested() -> dict[str, Parser]:
     spec = b"name: x\ndefault_as_of: 2025-01-08\nbars: [{file: a.csv, asset_class: stock, resolution: day}]\n"
     as_json = b'{"name":"x","bars":[{"file":"a.csv","asset_class":"stock","resolution":"day"}]}'
     lines = b'{"symbol":"AVLN","time":"2025-01-06","open":1.5}\n{"symbol":"B","time":1}\n'
+
     return {
         "ingest spec": Parser(
             of_file(load_spec, "spec.yaml"), (spec,), ("ktdeval_qfinzero/data/ingest_spec.py",)
@@ -111,6 +114,7 @@ def _ingested_rows(path: Path) -> object:
 
     fields = ("symbol", "time", "open", "high", "low", "close", "volume")
     problems = ProblemList()
+
     for file in files_of(path.parent, path.name):
         table = table_of(file, fields, ("symbol", "time"), TableSource(path.name))
         for row in read_rows(table, as_problem(table.name, problems)):
@@ -123,6 +127,7 @@ def _ingested_rows(path: Path) -> object:
             assert len(columns.lines) == len(columns.texts["symbol"])
 
     problems.refuse()
+
     return problems
 
 
@@ -141,6 +146,7 @@ def _datasets() -> dict[str, Parser]:
 
     unreadable = (OSError, pa.ArrowException, ServiceError)
     seeds = _seeds_of_datasets()
+
     return {
         "qfinzero bars": Parser(
             of_file(bars, "bars.parquet"),
@@ -185,6 +191,7 @@ def dated_parquet() -> bytes:
     packed = io.BytesIO()
     days = pd.to_datetime(["2024-01-02", "2024-01-03"])
     pd.DataFrame({"date": days, "code": ["A", "B"]}).to_parquet(packed)
+
     return packed.getvalue()
 
 
@@ -226,6 +233,7 @@ def _seeds_of_datasets() -> dict[str, bytes]:
         ),
     }  # fmt: skip
     seeds = {"bars": (folder / "bars.seed").read_bytes()}
+
     for name, row in rows.items():
         path = folder / f"{name}.seed"
         path.unlink(missing_ok=True)
@@ -268,4 +276,5 @@ def _page_body(data: bytes) -> object:
 
     scope = {"type": "http", "method": "POST", "headers": [(b"content-type", b"application/json")]}
     given = asyncio.run(body_of(Request(scope, receive), "question"))
+
     return text_in(given, "question", 100)

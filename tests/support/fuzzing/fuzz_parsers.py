@@ -41,6 +41,7 @@ def _values() -> dict[str, Parser]:
     own = PrivateKey.from_seed(bytes(32))
     trusted = {own.public.id: own.public}
     envelope = _envelope(own)
+
     return {
         "json": Parser(
             loads_untrusted,
@@ -106,6 +107,7 @@ def _envelope(key: Any) -> bytes:
 
     sha256 = sha256_hex(b"x")
     payload = b64encode(statement_bytes(sha256, SIGNED_CARD)).decode()
+
     return envelope_bytes(Envelope(payload=payload, signatures=(sign(sha256, SIGNED_CARD, key),)))
 
 
@@ -171,6 +173,7 @@ def _records() -> dict[str, Parser]:
         ),
     }
     seeds = {"submission": "cards/*/*/*/*.submission.json", "records": "cards/*/*/*/*.records.json"}
+
     for name, type_ in DOCUMENTS.items():
         modules = ("ktdeval_board/read_documents.py",) if name == "submission" else ()
         seed = first(seeds[name]) if name in seeds else b'{"schema_version":1}'
@@ -178,6 +181,7 @@ def _records() -> dict[str, Parser]:
             lambda path, type_=type_: read_untrusted(path, type_, 10_000_000), "doc.json"
         )
         records[f"board {name}"] = Parser(load, (seed,), modules)
+
     return records
 
 
@@ -189,6 +193,7 @@ def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
         with opened(path) as stream:
             for line in stream.read(1 << 20).splitlines()[:20]:
                 decode_json(line, TranscriptEntry, "transcript")
+
         return None
 
     return load
@@ -254,6 +259,7 @@ def _replies() -> dict[str, Parser]:
     block = b'Text\n```tool_call\n{"name":"get_bars","arguments":{"stock_id":"asset_0001"}}\n```\n'
     envelope = b'{"content":"x","tool_calls":[{"name":"f","arguments":{"a":[1,"}"]}}]}'
     refusal = b'{"error":{"message":"too long","type":"invalid_request_error","code":"x"}}'
+
     return {
         "provider reply": Parser(
             loads_reply, (envelope,), ("ktdeval_models/remote/read_tool_calls.py",), (ValueError,)
@@ -318,13 +324,15 @@ def _tables() -> dict[str, Parser]:
     from ktdeval_data.reading.text_table import open_table
 
     table = b"date,code,open,high,low,close,volume\n2024-01-02,600519,1,2,0.5,1.5,100\n"
-    book, sheet = io.BytesIO(), openpyxl.Workbook()
+    book = io.BytesIO()
+    sheet = openpyxl.Workbook()
     sheet.active.append(["date", "code", "close"])
     sheet.active.append(["2024-01-02", "600519", 1.5])
     sheet.save(book)
     parquet = io.BytesIO()
     pd.DataFrame({"question": ["x"], "answer": [1]}).to_parquet(parquet)
     known = ("date", "code", "close")
+
     return {
         "market csv": Parser(
             of_file(lambda path: open_table(path, known, ReadingOptions()).header, "bars.csv"),
@@ -366,6 +374,7 @@ def _services() -> dict[str, Parser]:
     cursor = write_cursor("a", 1).encode()
     root = root_certificate()
     rule = Stamping(url="http://x", certificate=root)
+
     return {
         "qfinzero body": Parser(
             check_json,
@@ -427,6 +436,7 @@ def root_certificate() -> str:
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1)
     builder = builder.not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
     made = builder.not_valid_after(datetime(2040, 1, 1, tzinfo=UTC)).sign(key, None)
+
     return made.public_bytes(Encoding.PEM).decode()
 
 
@@ -439,6 +449,10 @@ def of_another_version(pem: str) -> bytes:
 
     der = x509.load_pem_x509_certificate(pem.encode()).public_bytes(Encoding.DER)
     changed = der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x42", 1)
+
     assert changed != der
-    begin, end = b"-----BEGIN CERTIFICATE-----\n", b"\n-----END CERTIFICATE-----\n"
+
+    begin = b"-----BEGIN CERTIFICATE-----\n"
+    end = b"\n-----END CERTIFICATE-----\n"
+
     return begin + b64encode(changed) + end

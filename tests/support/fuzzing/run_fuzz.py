@@ -70,6 +70,7 @@ def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
     began = time.monotonic()
     done = 0
     pool = list(parser.seeds)
+
     while done < runs and time.monotonic() - began < seconds:
         data = mutate(chance.choice(pool), chance) if done >= len(pool) else pool[done]
         # Of this process: a busy machine is no defect of a parser.
@@ -80,10 +81,12 @@ def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
         done += 1
         if chance.random() < 0.001 and len(pool) < 200:
             pool.append(data)
+
         if defect is not None:
             frame = traceback.extract_tb(defect.__traceback__)[-1]
             key = f"{type(defect).__name__} at {frame.filename}:{frame.lineno}"
             found.setdefault(key, f"{name}: {key}: {str(defect)[:120]} for {data[:200]!r}")
+
         if took > MOST_SECONDS:
             found.setdefault("slow", f"{name}: took {took:.1f} s for {data[:200]!r}")
 
@@ -91,6 +94,7 @@ def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
         f"{name:<24} {done:>9,} executions, slowest {slowest * 1000:7.1f} ms, defects {len(found)}",
         flush=True,
     )
+
     return list(found.values())
 
 
@@ -129,6 +133,7 @@ def fuzz_by_coverage(name: str, runs: int, seconds: float) -> None:
         "-timeout=10",
         "-rss_limit_mb=4096",
     ]
+
     if math.isfinite(seconds):
         words.append(f"-max_total_time={max(1, round(seconds))}")
 
@@ -168,6 +173,7 @@ def main(words: Sequence[str]) -> int:
     chosen.add_argument("--seconds", type=float, default=math.inf, help="most for a parser")
     options = chosen.parse_args(words)
     runs = int(os.environ.get("KTDEVAL_FUZZ_RUNS", "1000000"))
+
     if options.engine == "atheris" and len(options.names) == 1:
         fuzz_by_coverage(options.names[0], runs, options.seconds)
         return 0
@@ -176,6 +182,7 @@ def main(words: Sequence[str]) -> int:
 
     known = parsers()
     names = options.names or list(known)
+
     if options.engine == "atheris":
         defects = each_by_coverage(names, options.seconds)
     else:

@@ -44,4 +44,5 @@ def bundle_page(folder: Path) -> BundlePage:
         CardsOutput("compare", "Which systems differ", {"txt": "a <i>\nb", "json": "{}"}),
         CardsOutput("luck", "How much is luck", {}, problem="no trials"),
     )
+
     return BundlePage(record, status, (card,), "", outputs, ("luck: no trials",))

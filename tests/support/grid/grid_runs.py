@@ -37,6 +37,7 @@ def write_stub_plan(
         "label": "stub",
     }
     option = dict(zip(apart[::2], apart[1::2], strict=True))
+
     return write_plan(
         folder / "plan.yaml",
         models=[model],
@@ -80,6 +81,7 @@ def episodes_by_worker(out: Path) -> dict[str, set[str]]:
     for mark in out.glob("parts/*/*/episodes/*/episode.json"):
         worker = mark.relative_to(out).parts[1]
         finished.setdefault(worker, set()).add(mark.parent.name)
+
     return finished
 
 

@@ -61,6 +61,7 @@ def record_of(plan: GridPlan, pruned: Sequence[int] = ()) -> GridRecord:
         rules = ()
         if left_out:
             rules = (PrunedUnits(rule="by_hand", reason="nothing is learnt", units=left_out),)
+
         made.append(
             GridSystem(
                 slug=system.slug,

@@ -68,6 +68,7 @@ def _(forger: Forger) -> None:
     for path in (forger.path / "records/genius").rglob("*.json"):
         name = path.relative_to(forger.path).as_posix()
         forger.edit_json(name, lambda one: one["question"].update(entrant="genius"))
+
     for link in forger.links:
         if link["body"].get("entrant") == "chance":
             link["body"]["entrant"] = "genius"
@@ -79,6 +80,7 @@ def _(forger: Forger) -> None:
     own = [link for link in forger.links if link["body"].get("entrant") == "chance"]
     forger.drop(*own)
     shutil.rmtree(forger.path / "records/chance")
+
     for path in (forger.path / "cards").glob("chance-*"):
         path.unlink()
 

@@ -103,6 +103,7 @@ def _(forger: Forger) -> None:
     forger.edit_increment(DAY, set_to("known_at", "2024-06-03T20:15:00Z"), number=1)
     forger.drop_link_only(revision)
     forger.put(revision, forger.decided(DAY), "2024-06-03T20:15:00Z")
+
     for entrant in ("chance", "investor"):
         forger.shown[id(forger.decided(DAY, entrant))] = revision
 
@@ -129,6 +130,7 @@ def _revise(forger: Forger, change: Callable[[Plain], None]) -> None:
     )
     forger.edit_json(name, change)
     forger.edit_increment(NEXT, set_to("revises", before), number=1)
+
     assert link["body"]["increment"] != "0" * 64
 
 

@@ -185,6 +185,7 @@ def _not_required(forger: Forger) -> None:
     forger.edit_plan(lambda plan: plan["publish"].update(stamp=None))
     for plain, _ in forger.published:
         plain.update(stamp=None, stamp_sha256=None, stamped_at=None)
+
     forger.rebuild()
     shutil.rmtree(forger.path / "stamps")
 

@@ -42,6 +42,7 @@ def kept_day(path: Path, plugins: Plugins, clock: SetClock, running: Authority) 
     clock.time = of_text(BEFORE)
     begin(plan, path, plugins, clock)
     stored = StoredDays(plugins.make_snapshot("synthetic_us", {}))
+
     for day, time in CLOSES.items():
         clock.time = of_text(time)
         increment = stored.day("us", day, clock.time - timedelta(minutes=15))
@@ -51,4 +52,5 @@ def kept_day(path: Path, plugins: Plugins, clock: SetClock, running: Authority) 
 
     folder = LiveFolder(path)
     write_cards(folder, settle_test(folder, plugins, clock.time).cards)
+
     return folder

@@ -52,6 +52,7 @@ def few_assets(provider: str, count: int = 6, last: str = "2024-12-31") -> Marke
     rows = int(np.searchsorted(market.days, np.datetime64(last), side="right"))
     instruments = market.instruments[:count]
     bare = replace(market, instruments=instruments, documents=market.documents.first(0))
+
     return part_of_market(bare, rows, range(count))
 
 
@@ -59,11 +60,13 @@ def rows_of(market: MarketSnapshot, day: str) -> list[Row]:
     """Return the bars of a day as rows of a file, none on a day that the market lacks."""
     found = np.flatnonzero(market.days == np.datetime64(day, "D"))
     rows = []
+
     for row in found:
         for column, code in enumerate(market.codes):
             if np.isfinite(market.close[row, column]):
                 values = {name: float(getattr(market, name)[row, column]) for name in BAR_FIELDS}
                 rows.append({"code": code, **values})
+
     return rows
 
 
@@ -73,6 +76,7 @@ def as_csv(rows: list[Row]) -> str:
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+
     return stream.getvalue()
 
 
@@ -125,7 +129,9 @@ class Drops:
     def before_cutoff(self, day: str, minutes: float, market: str = "us") -> None:
         """Set the clock to some minutes before the cutoff of a session, after it if negative."""
         cutoff = self.session(day, market).cutoff
+
         assert cutoff is not None
+
         time = cutoff - timedelta(minutes=minutes)
         self.at(time.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
@@ -138,6 +144,7 @@ class Drops:
         snapshot = self.markets[market]
         folder = self.bars_path(day, market).parent
         row = np.flatnonzero(snapshot.days == np.datetime64(day, "D"))
+
         if snapshot.indices and len(row):
             levels = "".join(
                 f"{code},{float(series[row[0]])!r}\n" for code, series in snapshot.indices.items()
@@ -151,6 +158,7 @@ class Drops:
         """Take a step within this process."""
         test = self.folder
         clock = FileClock(self.clock_file)
+
         with test.lock():
             return LiveStep(test, plugins(), clock, InlineAsker(test, plugins(), clock)).run()
 
@@ -176,6 +184,7 @@ def store_markets(folder: Path, names: tuple[str, ...] = ("us",)) -> dict[str, M
     markets = {name: few_assets(PROVIDERS[name]) for name in names}
     for name, market in markets.items():
         save_snapshot(market, folder / name)
+
     return markets
 
 
@@ -185,6 +194,7 @@ def begin_drops(
     """Begin a rehearsal in `folder/test` whose days will be dropped."""
     markets = store_markets(folder / "markets", names)
     planned = {}
+
     for name in names:
         planned[name] = {
             "data": str(folder / "markets" / name),
@@ -198,8 +208,10 @@ def begin_drops(
     drops = Drops(folder / "test", markets, folder / "clock.txt", incoming)
     drops.at("2024-01-02T12:00:00Z")
     begin(load_plan(plan), drops.path, plugins(), FileClock(drops.clock_file))
+
     for name in names:
         (drops.path / incoming / name).mkdir(parents=True)
+
     return drops
 
 
@@ -212,9 +224,11 @@ def replayed(folder: Path, names: tuple[str, ...] = ("us",), **fields: Any) -> L
             "task": TASKS[name],
             "source": "stored",
         }
+
     plan = folder / "replay.yaml"
     plan.write_text(yaml.safe_dump(plan_text(planned, **fields)), "utf-8")
     lines: list[str] = []
+
     return replay_plan(load_plan(plan), folder / "replay", plugins(), lines.append)
 
 
@@ -224,6 +238,7 @@ def ledger(folder: LiveFolder, entrant: str, market: str = "us") -> list[StepRec
     episode = EntryEpisode(entry, folder, plugins(), folder.market(market))
     frozen = len(folder.schedule(market).deciding)
     episode.settle(folder.chain(), frozen)
+
     return episode.records
 
 
@@ -236,6 +251,8 @@ def ends(test: LiveFolder, entrant: str = "momentum", market: str = "us") -> dic
     """Return how each day of an entry ended: `decided`, or the cause of its gap."""
     entry = Entry(test.plan, test.plan.entrant(entrant), market)
     found = {}
+
     for day, answer in answers(test.chain(), entry).items():
         found[day] = "decided" if answer.gap is None else answer.gap.cause
+
     return dict(sorted(found.items()))

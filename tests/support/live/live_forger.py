@@ -48,6 +48,7 @@ class Forger:
         by_hash = {link.hash: plain for link, plain in zip(chain.entries, self.links, strict=True)}
         #: links with the data that decisions name, by the decisions' place in memory
         self.shown: dict[int, Plain] = {}
+
         for link in self.links:
             if link["body"]["kind"] == "decided":
                 self.shown[id(link)] = by_hash[link["body"]["data"]]
@@ -70,7 +71,9 @@ class Forger:
             body = link["body"]
             if body["kind"] == kind and all(body.get(name) == fields[name] for name in fields):
                 found.append(link)
+
         assert found
+
         return found
 
     def decided(self, day: str, entrant: str = "chance", market: str = "us") -> Plain:
@@ -100,6 +103,7 @@ class Forger:
         link["body"]["increment"] = self._increment(name).hash
 
         later = f"data/{market}/{day}-{number + 1}.json"
+
         if (self.path / later).is_file():
             revises = link["body"]["increment"]
             self.edit_increment(day, lambda one: one.update(revises=revises), market, number + 1)
@@ -128,6 +132,7 @@ class Forger:
         folder = LiveFolder(self.path)
         plan = folder.begun_plan
         systems = {}
+
         for entrant, market in plan.entries():
             entry = Entry(plan, entrant, market)
             spec = entry.spec(folder.base(market), entry.config(), self.plugins)
@@ -136,6 +141,7 @@ class Forger:
         schedules = {}
         for name in plan.markets:
             schedules[name] = sha256_hex(encode_canonical(folder.schedule(name)))
+
         base = {name: folder.base(name).id for name in plan.markets}
         self.links[0]["body"].update(
             plan=plan.id,
@@ -159,6 +165,7 @@ class Forger:
         link = {"seq": 0, "previous": NOTHING_BEFORE, "at": at, "body": body}
         place = next(number for number, one in enumerate(self.links) if one is before)
         self.links.insert(place, link)
+
         return link
 
     def drop_link_only(self, link: Plain) -> None:
@@ -202,10 +209,12 @@ class Forger:
         previous = NOTHING_BEFORE
         hashes: dict[int, str] = {}
         lines = []
+
         for seq, link in enumerate(self.links):
             link.update(seq=seq, previous=previous)
             if id(link) in self.shown:
                 self._commit(link, hashes.get(id(self.shown[id(link)]), NOTHING_BEFORE))
+
             typed = from_plain(link, Link, "link")
             previous = typed.hash
             hashes[id(link)] = previous
@@ -218,6 +227,7 @@ class Forger:
         body = link["body"]
         name = f"records/{body['entrant']}/{body['market']}/{body['day']}.json"
         path = self.path / name
+
         if not path.is_file():
             body["data"] = data
             return
@@ -228,8 +238,10 @@ class Forger:
         path.write_text(encode_canonical(record), "utf-8")
         asked = plain["question"]
         commitment = to_object(record.commitment())
+
         if (asked["entrant"], asked["market"], asked["day"]) != _key(body):
             commitment.update(entrant=body["entrant"], market=body["market"], day=body["day"])
+
         link["body"] = commitment
 
     def republish(self) -> None:
@@ -245,6 +257,7 @@ class Forger:
 
         lines = []
         previous = NOTHING_BEFORE
+
         for number, (plain, link) in enumerate(self.published):
             seq = self._end_of(link, places)
             (self.path / "chain.jsonl").write_text("".join(text[: seq + 1]), "utf-8")
@@ -254,6 +267,7 @@ class Forger:
             own["at"] = max(own["at"], self.links[seq]["at"])
             if plain["stamp"] is not None and own["head"] != plain["head"]:
                 own.update(self._stamp(folder, number, own["head"]))
+
             typed = from_plain({**own, "previous": previous}, Publication, "publication")
             lines.append(f"{encode_canonical(typed)}\n")
             previous = typed.hash
@@ -265,13 +279,16 @@ class Forger:
         place = next(number for number, one in enumerate(self._first_links) if one is link)
         while id(self._first_links[place]) not in places:
             place -= 1
+
         return places[id(self._first_links[place])]
 
     def _stamp(self, folder: LiveFolder, number: int, head: str) -> Mapping[str, object]:
         rule = folder.plan.publish.stamp
         assert rule is not None
+
         name, time = stamp_head(self.path, number, head, rule)
         sha256 = stamp_sha256(self.path, name)
+
         return {"stamp": name, "stamp_sha256": sha256, "stamped_at": time}
 
     def renew_cards(self) -> None:
@@ -285,10 +302,12 @@ class Forger:
         path = self.path / "published.jsonl"
         previous = NOTHING_BEFORE
         lines = []
+
         for plain in change([json.loads(line) for line in path.read_text("utf-8").splitlines()]):
             typed = from_plain({**plain, "previous": previous}, Publication, "publication")
             lines.append(f"{encode_canonical(typed)}\n")
             previous = typed.hash
+
         path.write_text("".join(lines), "utf-8")
 
     def verify(self) -> LiveVerification:
@@ -311,8 +330,10 @@ def commit_all(path: Path, at: str) -> str:
         [*names, "commit", "--quiet", "--allow-empty", "--message", "Publish"],
         ["rev-parse", "HEAD"],
     )
+
     for words in commands:
         done = subprocess.run(
             ["git", *words], cwd=path, env=when, check=True, capture_output=True, text=True
         )
+
     return done.stdout.strip()

@@ -37,6 +37,7 @@ def stages(drops: Drops, stub: Stub, day: str) -> dict[str, Callable[[], Reached
     path = drops.path
     git = path / ".git"
     record = drops.folder.record_path("asked", "us", day, private=True)
+
     return {
         "freeze": lambda: _grows(lambda: _lines(path / "chain.jsonl")),
         "commit of data": lambda: lambda: (git / "index.lock").exists(),
@@ -70,11 +71,14 @@ def kill(process: Running, with_children: bool) -> bool:
     where it had ended before.
     """
     pids = [process.pid]
+
     if with_children:
         pids += descendants(process.pid)
+
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
     return process.wait().code == -signal.SIGKILL
 
 
@@ -86,4 +90,5 @@ def asking_processes(drops: Drops) -> list[int]:
             words = path.read_bytes().split(b"\0")
             if b"ask" in words and str(drops.path).encode() in words:
                 found.append(int(path.parent.name))
+
     return found

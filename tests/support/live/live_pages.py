@@ -71,6 +71,7 @@ def generated_page(shape: Shape = Shape()) -> LivePage:
     results = []
     entry_days = []
     gaps: list[PageGap] = []
+
     for market in shape.markets:
         index = generator.normal(0.0004, 0.009, shape.days)
         for number, entrant in enumerate(plan.entrants):
@@ -84,6 +85,7 @@ def generated_page(shape: Shape = Shape()) -> LivePage:
 
     settled = SettledTest(tuple(cards), tuple(results))
     entries = page_entries(settled, entry_days)
+
     return LivePage(
         name=plan.name,
         kind=plan.kind,
@@ -109,6 +111,7 @@ def _plan(shape: Shape, days: Sequence[str]) -> LivePlan:
         entrants.append({"name": _name(number), "model": f"provider/model-{number % 7}-2026"})
 
     market = {"data": "synthetic_us", "task": "market_bright", "source": "stored"}
+
     return plan_of(
         name="generated",
         kind=shape.kind,
@@ -124,6 +127,7 @@ def _name(number: int) -> str:
     """Return the name of an entrant; one is as long as names may be."""
     if number == 4:
         return "an_entrant_whose_name_is_as_long_as_it_g"
+
     return f"agent-{number:02d}"
 
 
@@ -135,14 +139,17 @@ def _result(
     joined = 0 if number != 3 else count // 3
     counted: BoolArray = (numbers >= entry.plan.shadow_days) & (numbers >= joined)
     decided: BoolArray = generator.random(count) > 0.004 * number
+
     if number == 5:
         decided[count // 2 : count // 2 + count // 12] = False
+
     decided = decided & (numbers >= joined)
 
     beta = generator.uniform(0.4, 1.2)
     held = beta * index + generator.normal(0.0003 * (number - 8) / 8, 0.005, count)
     spread = np.abs(generator.normal(0.012, 0.004, count))
     active: BoolArray = np.ones(count, dtype=np.bool_)
+
     if number == 7:
         active[:] = False
         held = np.zeros(count)
@@ -169,6 +176,7 @@ def _states(result: EntryResult, generator: Any) -> tuple[DayState, ...]:
     """Return a state for each session, with a cause for each gap and a sealed decision at the end."""
     joined = int(np.argmax(result.decided | result.counted))
     states: list[DayState] = []
+
     for number, decided in enumerate(result.decided):
         if result.entry.entrant.name == _name(3) and number < joined:
             states.append("absent")
@@ -178,6 +186,7 @@ def _states(result: EntryResult, generator: Any) -> tuple[DayState, ...]:
             states.append(CAUSES[int(generator.integers(len(CAUSES)))])  # type: ignore[arg-type]
 
     states[-1] = "sealed"
+
     return tuple(states)
 
 
@@ -216,7 +225,9 @@ def _card(entry: Entry, result: EntryResult, states: Sequence[DayState]) -> Live
         provenance=LiveProvenance(created_at="2027-12-20T08:00:00Z", suite_version="0"),
     )  # fmt: skip
     fields = to_plain(card)
+
     assert isinstance(fields, dict)
+
     return LiveCard(**{name: getattr(card, name) for name in fields if name != "labels"},
                     labels=labels_of(card))  # fmt: skip
 
@@ -242,6 +253,7 @@ def _costs(days: int, number: int, generator: Any) -> Costs:
     usd = tokens * 2e-6
     is_priced = number % 3 == 0
     failed = int(generator.integers(0, 40))
+
     return Costs(
         calls=4 * days,
         failed=failed,
@@ -268,6 +280,7 @@ def _gaps(
                 detail="answered at 2027-03-04T14:31:00Z, cutoff 2027-03-04T14:20:00Z",
             )
             gaps.append(gap)
+
     return gaps
 
 

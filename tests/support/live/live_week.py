@@ -73,6 +73,7 @@ def live_week(path: Path, plugins: Plugins, stamps: bool = False, **changes: Any
     one, by an authority that runs until the end of the block.
     """
     clock = SetClock(of_text(BEFORE))
+
     if not stamps:
         yield Week(kept_week(path, plugins, clock, None, **changes), clock, None)
         return
@@ -87,6 +88,7 @@ def kept_week(
     """Begin a test, take its steps, and settle it; the clock then stands after its end."""
     incoming = path.with_name(f"{path.name}-incoming")
     markets = {}
+
     for name, (data, task) in MARKETS.items():
         (incoming / name).mkdir(parents=True)
         args = {"folder": str(incoming / name)}
@@ -101,6 +103,7 @@ def kept_week(
     clock.time = of_text(BEFORE) + FRACTION
     folder = begin(plan_of(**{**fields, **changes}), path, plugins, clock)
     stored = {name: plugins.make_snapshot(data, {}) for name, (data, _) in MARKETS.items()}
+
     for time in STEPS:
         clock.time = of_text(time) + FRACTION
         _drop(incoming, stored, folder, time)
@@ -109,6 +112,7 @@ def kept_week(
     clock.time = of_text(AFTER)
     folder = LiveFolder(path)
     write_cards(folder, settle_test(folder, plugins, clock.now()).cards)
+
     return folder
 
 
@@ -117,6 +121,7 @@ def take_step(path: Path, plugins: Plugins, clock: SetClock) -> None:
     folder = LiveFolder(path)
     with folder.lock():
         report = LiveStep(folder, plugins, clock, InlineAsker(folder, plugins, clock)).run()
+
     assert report.problems == []
 
 
@@ -126,6 +131,7 @@ def _drop(incoming: Path, stored: dict[str, MarketSnapshot], folder: LiveFolder,
         for session in folder.schedule(name).sessions:
             if session.complete_at > of_text(time) or _is_held_back(name, session.day, time):
                 continue
+
             increment = StoredDays(market).day(name, session.day, session.complete_at)
             assert increment is not None
             is_revised = session.day == REVISED_DAY and time >= "2024-06-04T20:00:00Z"
@@ -142,10 +148,12 @@ def drop_increment(folder: Path, increment: Increment, scale: float) -> None:
     columns = ("code", "open", "high", "low", "close", "volume", "amount", "factor")
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
+
     for bar in increment.bars:
         row = to_object(bar)
         for name in ("open", "high", "low", "close"):
             row[name] = getattr(bar, name) * scale
+
         writer.writerow(row)
 
     levels = "".join(f"{code},{level}\n" for code, level in increment.indices.items())

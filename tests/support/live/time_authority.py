@@ -123,6 +123,7 @@ def _stamped_at(folder: Path, time: datetime) -> bytes:
              "-in", "info", "-econtent_type", _TST_INFO, "-signer", "tsa.pem", "-inkey", "tsa.key",
              "-outform", "DER", "-out", "token")  # fmt: skip
     content = _GRANTED + (folder / "token").read_bytes()
+
     return b"\x30\x82" + len(content).to_bytes(2, "big") + content
 
 
@@ -135,6 +136,7 @@ def authority(
     """
     folder.mkdir(parents=True, exist_ok=True)
     _make(folder)
+
     if with_root:
         with (folder / "config").open("a", encoding="utf-8") as config:
             config.write(f"certs = {folder}/root.pem\n")

@@ -34,6 +34,7 @@ class Forced:
             value = loads_strict(self.arguments)
         except ValueError:
             return None
+
         return value if isinstance(value, dict) else None
 
     def is_valid(self) -> bool:
@@ -56,6 +57,7 @@ def forced_replies(run: Path) -> list[Forced]:
     """Return the submissions that were forced; one without a call has no arguments."""
     forced = []
     schemas: dict[str, Mapping[str, Any]] = {}
+
     for exchange in exchanges(run):
         # an exchange has the schemas that are not those recorded last
         schemas |= exchange.get("schemas") or {}
@@ -106,6 +108,7 @@ def row_of(name: str, run: Path) -> list[str]:
     values = [each.value() for each in forced]
     calls = calls_of(run)
     valid = "-"
+
     if all(each.schema is not None for each in forced):
         valid = str(sum(each.is_valid() for each in forced))
 
@@ -119,6 +122,7 @@ def row_of(name: str, run: Path) -> list[str]:
         round(calls.seconds / calls.steps, 1),
         round(calls.output_tokens / calls.count),
     ]
+
     return [name, *map(str, figures)]
 
 
@@ -127,6 +131,7 @@ def table(rows: list[list[str]]) -> str:
     whole = [list(COLUMNS), *rows]
     widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
     lines = []
+
     for name, *figures in whole:
         cells = [name.ljust(widths[0])]
         cells += [figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True)]

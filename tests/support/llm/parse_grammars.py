@@ -20,6 +20,7 @@ def main() -> None:
     model = llama_cpp.Llama(str(model_file()), vocab_only=True, verbose=False)
     vocabulary = llama_cpp.llama_model_get_vocab(model.model)
     unread = []
+
     for name, schema in json.load(sys.stdin).items():
         grammar = json_schema_to_gbnf(json.dumps(schema)).encode()
         sampler = llama_cpp.llama_sampler_init_grammar(vocabulary, grammar, b"root")

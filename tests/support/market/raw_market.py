@@ -24,6 +24,7 @@ def bars(codes: tuple[str, ...] = CODES, days: tuple[str, ...] = DAYS) -> pd.Dat
     table = table.assign(
         open=10.0, high=10.2, low=9.9, close=10.1, volume=1000.0, amount=10_080.0, factor=1.0
     )
+
     return table.astype({"code": object})
 
 
@@ -61,8 +62,10 @@ def changed(code: str, day: str, **cells: float) -> pd.DataFrame:
     """The faultless bars with some cells of one row replaced."""
     table = bars()
     row = (table["code"] == code) & (table["date"] == pd.Timestamp(day))
+
     for name, value in cells.items():
         table.loc[row, name] = value
+
     return table
 
 

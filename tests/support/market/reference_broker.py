@@ -30,7 +30,8 @@ from typing import Any
 import pandas as pd
 
 getcontext().prec = 120
-CENT, BILLIONTH = Decimal("0.01"), Decimal("0.000000001")
+CENT = Decimal("0.01")
+BILLIONTH = Decimal("0.000000001")
 D = Decimal
 NOTHING = D(0)
 
@@ -80,9 +81,11 @@ class Series:
         the last accepted one are none.
         """
         accepted = [self.factors[0]]
+
         for factor in self.factors[1:]:
             last = accepted[-1]
             accepted.append(last if abs(factor - last) <= D("0.00001") * last else factor)
+
         return [
             D(1),
             *(
@@ -97,6 +100,7 @@ class Series:
         changed.
         """
         marks: list[D | None] = []
+
         for ratio, before in zip(self.ratios, [None, *self.closes]):
             mark = before if before is not None else marks[-1] if marks else None
             marks.append(
@@ -104,6 +108,7 @@ class Series:
                 if mark is None or ratio == 1
                 else (mark / ratio).quantize(self.house.tick, ROUND_FLOOR)
             )
+
         return marks
 
     def mark(self, day: int) -> D | None:
@@ -112,17 +117,18 @@ class Series:
 
     def trades(self, day: int) -> bool:
         on = day - 1 if self.house.fill == "same_close" else day
-        price, volume = (
-            self.opens[on] if self.house.fill == "next_open" else self.closes[on],
-            self.volumes[on],
-        )
+        price = self.opens[on] if self.house.fill == "next_open" else self.closes[on]
+        volume = self.volumes[on]
+
         if volume is None and self.house.limit is not None:
             return False
+
         return price is not None and volume != 0 and bool(self.price(day, True))
 
     def price(self, day: int, trading: bool) -> D | None:
         if not trading or self.house.fill == "same_close":
             return self.references[day]
+
         return self.opens[day] if self.house.fill == "next_open" else self.closes[day]
 
     def open_price(self, day: int) -> D:
@@ -133,7 +139,9 @@ class Series:
         """Is the open so near the upper (1) or lower (-1) limit, or beyond it, that it can't be
         bought or sold?
         """
-        limit, reference = self.house.limit, self.references[day]
+        limit = self.house.limit
+        reference = self.references[day]
+
         return (
             None not in (limit, reference)
             and sign * (self.open_price(day) - reference * (1 + sign * limit)) >= 0
@@ -181,18 +189,23 @@ class Broker:
         bps = house.sell_bps if selling else house.buy_bps
         if house.limit is not None:
             return max(cents(notional * bps / 10_000), house.minimum)
+
         paid = max(paid_up(notional * bps / 10_000 + quantity * house.per_unit), house.minimum)
         if house.maximum_bps is not None:
             paid = min(paid, paid_up(notional * house.maximum_bps / 10_000))
+
         if not selling:
             return paid
+
         levy = paid_up(quantity * house.sell_levy_per_unit)
         most = levy if house.sell_levy_most is None else house.sell_levy_most
+
         return paid + paid_up(notional * house.sell_levy_bps / 10_000) + min(levy, most)
 
     def notional(self, house: House, amount: D, selling: bool) -> D:
         if house.limit is not None:
             return cents(amount)
+
         return amount.quantize(CENT, ROUND_FLOOR) if selling else paid_up(amount)
 
     def asked(self, day: int, held: dict[int, D], initial: bool) -> D:
@@ -206,6 +219,7 @@ class Broker:
                 total += cents(
                     cents(-quantity * self.market[asset].open_price(day)) * (1 + percent / 100)
                 )
+
         return total
 
     def begin(self, day: int) -> None:
@@ -219,8 +233,10 @@ class Broker:
                 if interest:
                     self.charges.append(("borrow", asset, -interest))
                     self.cash -= interest
+
         for asset in sorted(self.held):
             self.scale(asset, day)
+
         for side in (-1, 1):
             while True:
                 enough = self.cash >= (self.asked(day, self.held, False) if side < 0 else 0)
@@ -231,13 +247,18 @@ class Broker:
                 ]
                 if enough or not sized:
                     break
+
                 self.liquidate(min(sized)[1], day)
 
     def scale(self, asset: int, day: int) -> None:
-        series, before = self.market[asset], self.held[asset]
-        ratio, old = series.ratios[day], series.mark(day - 1)
+        series = self.market[asset]
+        before = self.held[asset]
+        ratio = series.ratios[day]
+        old = series.mark(day - 1)
+
         if ratio == 1 or not old:
             return
+
         after = (before * ratio / series.house.step).to_integral_value(
             ROUND_DOWN
         ) * series.house.step
@@ -248,7 +269,8 @@ class Broker:
         self.put(asset, after)
 
     def liquidate(self, asset: int, day: int) -> None:
-        quantity, series = self.held[asset], self.market[asset]
+        quantity = self.held[asset]
+        series = self.market[asset]
         notional = self.notional(series.house, abs(quantity) * series.open_price(day), quantity > 0)
         fee = self.fee(series.house, abs(quantity), notional, quantity > 0)
         change = (notional if quantity > 0 else -notional) - fee
@@ -267,10 +289,12 @@ class Broker:
         """Fill orders (asset, side, weight, quantity)."""
         nav = self.worth(day, True)
         ends: dict[int, Ending] = {}
+
         for wanted_side in ("SELL", "BUY"):
             for index, (asset, side, weight, quantity) in enumerate(orders):
                 if side == wanted_side:
                     ends[index] = self.judge(day, asset, side, weight, quantity, nav)
+
         return [ends.get(index, Ending("rejected", "schema")) for index in range(len(orders))]
 
     def judge(
@@ -279,26 +303,38 @@ class Broker:
         selling = side == "SELL"
         shorts = asset is not None and self.market[asset].house.initial is not None
         is_sized = weight is not None and quantity is not None  # at the decision
+
         if weight is None and (quantity is None or quantity <= 0):
             return Ending("rejected", "schema")
+
         if is_sized and quantity is not None and quantity < 0:
             return Ending("rejected", "schema")
+
         if weight is not None and (weight.is_nan() or not (-1 if shorts else 0) <= weight <= 1):
             return Ending("rejected", "schema")
+
         if asset is None:
             return Ending("rejected", "universe")
-        series, have = self.market[asset], self.held.get(asset, D(0))
+
+        series = self.market[asset]
+        have = self.held.get(asset, D(0))
         house = series.house
+
         if not selling and have >= 0 and not series.members[day]:
             return Ending("rejected", "universe")
+
         if selling and not shorts and not have:
             return Ending("rejected", "holding")
+
         if not series.trades(day):
             return Ending("rejected", "suspended")
+
         if series.at_limit(day, -1 if selling else 1):
             return Ending("rejected", "price_limit")
+
         if not selling and not have and len(self.held) >= self.most_names:
             return Ending("rejected", "position_limit")
+
         price = series.open_price(day)
         if quantity is None:
             assert weight is not None
@@ -307,70 +343,96 @@ class Broker:
             ).to_integral_value(ROUND_DOWN) * house.step
             if target >= have if selling else target <= have:
                 return Ending("rejected", "target")
+
             target = (target / house.lot).to_integral_value(ROUND_DOWN) * house.lot
             quantity = have - target if selling else max(target - have, D(0))
             if not selling and have >= 0:
                 quantity = (quantity / house.lot).to_integral_value(ROUND_DOWN) * house.lot
         elif is_sized and not quantity:
             return Ending("rejected", "target")
-        after, price = have - quantity if selling else have + quantity, series.open_price(day)
+
+        after = have - quantity if selling else have + quantity
+        price = series.open_price(day)
         is_heavy = abs(after) * price > self.most_weight * nav
+
         if is_sized and weight is not None:
             is_heavy = abs(weight).quantize(BILLIONTH, ROUND_HALF_EVEN) > self.most_weight
+
         if selling:
             return self.sell(day, asset, quantity, have, is_heavy)
+
         return self.buy(day, asset, quantity, have, is_heavy)
 
     def sell(self, day: int, asset: int, quantity: D, have: D, is_heavy: bool) -> Ending:
         series = self.market[asset]
-        house, price = series.house, series.open_price(day)
+        house = series.house
+        price = series.open_price(day)
         free = have - self.fresh.get(asset, D(0))
         short = quantity - have
+
         if quantity <= 0:
             return Ending("rejected", "lot")
+
         if house.initial is None or short <= 0:
             if free <= 0:
                 return Ending("rejected", "t_plus_1")
+
             sold = min(quantity, free)
             if sold % house.lot and (free - sold) % house.lot:
                 return Ending("rejected", "lot")
+
             notional = self.notional(house, sold * price, True)
             fee = self.fee(house, sold, notional, True)
             if self.cash + notional - fee < 0:
                 return Ending("rejected", "cash")
+
             rule = None if sold == quantity else "t_plus_1" if free < have else "holding"
             return self.done(asset, -sold, notional, fee, rule)
+
         if self.fresh.get(asset):
             return Ending("rejected", "t_plus_1")
+
         if not series.members[day]:
             return Ending("rejected", "universe")
+
         if not have and len(self.held) >= self.most_names:
             return Ending("rejected", "position_limit")
+
         if is_heavy:
             return Ending("rejected", "weight_limit")
+
         if short % house.lot:
             return Ending("rejected", "lot")
+
         notional = self.notional(house, quantity * price, True)
         if notional < house.smallest:
             return Ending("rejected", "minimum")
+
         fee = self.fee(house, quantity, notional, True)
         if self.cash + notional - fee < self.asked(day, {**self.held, asset: -short}, True):
             return Ending("rejected", "margin")
+
         return self.done(asset, -quantity, notional, fee, None)
 
     def buy(self, day: int, asset: int, quantity: D, have: D, is_heavy: bool) -> Ending:
         series = self.market[asset]
-        house, price, after = series.house, series.open_price(day), have + quantity
+        house = series.house
+        price = series.open_price(day)
+        after = have + quantity
+
         if have < 0 < after and not series.members[day]:
             return Ending("rejected", "universe")
+
         if (after > 0 or have >= 0) and is_heavy:
             return Ending("rejected", "weight_limit")
+
         if (
             quantity <= 0
             or (quantity % house.lot and (have >= 0 or after))
             or (have >= 0 and quantity < house.least_buy)
         ):
             return Ending("rejected", "lot")
+
         others = {other: held for other, held in self.held.items() if other != asset}
         cash = self.cash - (
             self.asked(day, others if have < 0 else self.held, True) if after > 0 else 0
@@ -389,20 +451,25 @@ class Broker:
         if paid(quantity) > cash:
             if have < 0 < after:
                 return Ending("rejected", "cash")
-            low, high = 0, int(quantity / house.lot)
+
+            low = 0
+            high = int(quantity / house.lot)
             while low < high:
                 middle = (low + high + 1) // 2
                 low, high = (
                     (middle, high) if paid(middle * house.lot) <= cash else (low, middle - 1)
                 )
+
             bought = low * house.lot
             if not bought or (
                 have >= 0 and (bought < house.least_buy or worth(bought) < house.smallest)
             ):
                 return Ending("rejected", "cash")
+
         fresh = house.locks and have + bought > 0
         if fresh:
             self.fresh[asset] = self.fresh.get(asset, D(0)) + bought + min(have, D(0))
+
         return self.done(
             asset,
             bought,
@@ -445,6 +512,7 @@ def a_share(code: str) -> House:
         "smallest": NOTHING,
         "least_buy": D(200 if star else 100),
     }
+
     return House(
         **size, locks=True, fill="next_open", **fees, **_NO_LEVY, **_NO_SHORTS, limit=LIMITS[board]
     )
@@ -468,6 +536,7 @@ def us_stock(_code: str) -> House:
     }
     shorts = {"initial": D(50), "maintenance": D(30), "borrow": D("0.5")}
     size = dict.fromkeys(("tick", "step", "lot"), D("0.0001"))
+
     return House(**size, smallest=NOTHING, locks=False, fill="next_open", **fees, **levy, **shorts)
 
 
@@ -481,6 +550,7 @@ def coin(_code: str) -> House:
         "maximum_bps": None,
     }
     size = dict.fromkeys(("tick", "step", "lot"), D("0.00000001"))
+
     return House(
         **size, smallest=D(5), locks=False, fill="next_open", **fees, **_NO_LEVY, **_NO_SHORTS
     )
@@ -493,6 +563,7 @@ def series_of(tables: Mapping[str, pd.DataFrame], code: str, house: House) -> Se
         return [None if pd.isna(value) else D(repr(float(value))) for value in tables[name][code]]
 
     factors = [D(repr(float(value))) for value in tables["factor"][code].ffill().bfill()]
+
     return Series(
         house,
         column("open"),
@@ -519,11 +590,10 @@ def keep(
     orders = chain.from_iterable(step.orders for step in steps)
     codes = sorted({order.code for order in orders if order.code is not None})
     series = [series_of(tables, code, house_of(code)) for code in codes]
-    sizes, place_of = (
-        [one.house.step for one in series],
-        {code: index for index, code in enumerate(codes)},
-    )
+    sizes = [one.house.step for one in series]
+    place_of = {code: index for index, code in enumerate(codes)}
     broker = Broker(series, days_a_year, D(cash), most[0], D(most[1]))
+
     for step in steps:
         day = days.index(step.filled_on)
         assert step.decided_on == days[day - 1]
@@ -568,8 +638,10 @@ def keep(
             if end.quantity:
                 one = series[place_of[order.code]]
                 assert order.price_ticks * one.house.tick == one.open_price(day)
+
             seen["fills"] += bool(end.quantity)
             seen["at limit"] += end.rule == "price_limit"
+
         worth = {
             asset: cents(held * (series[asset].mark(day) or D(0)))
             for asset, held in broker.held.items()
@@ -586,4 +658,5 @@ def keep(
         seen["short"] += sum(quantity < 0 for quantity in broker.held.values())
         sums = broker.cash * 100, sum(worth.values()) * 100, broker.worth(day, False) * 100
         assert (step.cash_minor, step.holdings_minor, step.nav_minor) == sums, step.filled_on
+
     return seen

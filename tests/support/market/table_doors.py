@@ -40,6 +40,7 @@ class Door:
         cells = [list(row) for row in self.cells]
         for (row, column), cell in (changes or {}).items():
             cells[row][cells[0].index(column)] = cell
+
         return cells
 
 
@@ -56,6 +57,7 @@ def _splits(path: Path) -> object:
     raw = read_long(
         build(LongParams, {"bars": str(bars), "splits": str(path), "venue": "us_equity"}, "long")
     )
+
     return raw.bars["factor"].tolist()
 
 
@@ -72,6 +74,7 @@ def _ingested(path: Path) -> object:
     }
     addition, _ = read_files(build(IngestSpec, spec, "ingest.yaml"), path.parent)
     bars = next(iter(addition.prices.bar_table.values()), None)
+
     if bars is None:
         return None
 
@@ -145,12 +148,15 @@ def as_parquet(cells: Cells, changed: Mapping[str, Any]) -> bytes:
     """Return cells as Parquet, numbers as numbers, with some columns as given."""
     header, *rows = cells
     columns: dict[str, Any] = {}
+
     for place, name in enumerate(header):
         values: list[Any] = [row[place] for row in rows]
         if name not in ("date", "time", "code", "symbol", "published_at", "title", "text"):
             values = [float(value) for value in values]
+
         columns[name] = changed.get(name, values)
 
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
+
     return bytes(sink.getvalue())

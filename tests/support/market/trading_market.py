@@ -42,9 +42,12 @@ def make_market(
     open_ = grid(opens)
     close = open_.copy() if closes is None else grid(closes)
     order = np.argsort(np.array(codes))
+
     assert list(order) == list(range(len(codes))), "codes must ascend, as in every snapshot"
+
     volumes = np.where(np.isnan(open_), 0.0, 1e6) if volume is None else grid(volume)
     n_days = len(open_)
+
     return MarketSnapshot(
         meta=SnapshotMeta("tiny", "literals of a test", True, True, "000300.SH"),
         days=np.datetime64(first) + np.arange(n_days),
@@ -69,6 +72,7 @@ def part_of_market(market: MarketSnapshot, rows: int, columns: Sequence[int]) ->
     """The first `rows` days of a market, of the assets in some columns."""
     grids = {name: getattr(market, name)[:rows, columns] for name in (*BAR_FIELDS, "member")}
     labels: dict[str, Any] = {}
+
     for name in ("codes", "names", "industries"):
         labels[name] = tuple(getattr(market, name)[column] for column in columns)
 

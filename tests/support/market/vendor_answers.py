@@ -19,13 +19,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 from local_server import Answering, running
 
-FIRST, LAST = "2024-01-25", "2024-02-06"
+FIRST = "2024-01-25"
+LAST = "2024-02-06"
 COIN_DAYS = tuple(str(date(2024, 1, 25) + timedelta(days=index)) for index in range(13))
 DAYS = tuple(day for day in COIN_DAYS if date.fromisoformat(day).weekday() < 5)
 NAMES = {"000001": "平安银行", "600519": "贵州茅台", "688981": "中芯国际"}
 EXCHANGE = {"000001": "SZ", "600519": "SH", "688981": "SH"}
 INDUSTRY = {"000001": "银行", "600519": "白酒", "688981": "半导体"}
-HALT, EX_DAY = ("688981", "2024-01-30"), "2024-02-01"
+HALT = ("688981", "2024-01-30")
+EX_DAY = "2024-02-01"
 TOKEN = "0123456789abcdef-secret-token"
 
 
@@ -45,7 +47,8 @@ def bars(
     """day, open, high, low, close, lots, amount in CNY."""
     for day in DAYS:
         if first <= day <= last and (digits, day) != HALT:
-            start, volume = cents(digits, day), lots(digits, day)
+            start = cents(digits, day)
+            volume = lots(digits, day)
             yield (
                 day,
                 start / 100,
@@ -74,17 +77,18 @@ def dashed(day: str) -> str:
 def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]]]:
     """Fields and items, newest day first, as Tushare Pro gives them."""
     digits = params.get("ts_code", "")[:6]
-    first, last = (
-        dashed(params.get("start_date", "19900101")),
-        dashed(params.get("end_date", "20991231")),
-    )
+    first = dashed(params.get("start_date", "19900101"))
+    last = dashed(params.get("end_date", "20991231"))
+
     if api == "index_weight":
         lists = [day for day in ("2023-12-29", "2024-01-31") if first <= day <= last]
         items = []
         for day in lists:
             for code in members(day):
                 items.append(["000300.SH", f"{code}.{EXCHANGE[code]}", day.replace("-", ""), 0.5])
+
         return ["index_code", "con_code", "trade_date", "weight"], items
+
     if api == "daily":
         fields = [
             "ts_code",
@@ -114,6 +118,7 @@ def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]
             for row in rows
         ]
         return fields, items[::-1]
+
     if api == "adj_factor":
         items = [
             [params["ts_code"], day.replace("-", ""), factor(digits, day)]
@@ -121,6 +126,7 @@ def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]
             if first <= day <= last
         ]
         return ["ts_code", "trade_date", "adj_factor"], items[::-1]
+
     if api == "namechange":
         return [
             "ts_code",
@@ -130,6 +136,7 @@ def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]
             "ann_date",
             "change_reason",
         ], namechanges(params["ts_code"])
+
     if api == "stock_basic":
         listed = params["list_status"] == "L"
         codes = [
@@ -150,12 +157,15 @@ def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]
             for code in codes
         ]
         return ["ts_code", "symbol", "name", "area", "industry", "market", "list_date"], items
+
     assert (api, params["ts_code"]) == ("index_daily", "000300.SH")
+
     items = [
         ["000300.SH", day.replace("-", ""), level(day), 3300.0]
         for day in DAYS
         if first <= day <= last
     ]
+
     return ["ts_code", "trade_date", "close", "open"], items[::-1]
 
 
@@ -169,7 +179,9 @@ def namechanges(code: str) -> list[list[Any]]:
     name = NAMES[code[:6]]
     if code != "600519.SH":
         return [[code, name, "20010827", None, None, "其他"]]
+
     newer = [code, name, "20240201", None, "20240131", "改名"]
+
     return [
         newer,
         [*newer[:4], "20240130", "改名"],
@@ -186,6 +198,7 @@ def binance(params: dict[str, str]) -> list[list[Any]]:
     on 2024-01-29.
     """
     rows = []
+
     for index, day in enumerate(COIN_DAYS):
         opened = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() * 1000)
         if int(params["startTime"]) <= opened <= int(params["endTime"]) and (
@@ -193,7 +206,9 @@ def binance(params: dict[str, str]) -> list[list[Any]]:
             day,
         ) != ("ETHUSDT", "2024-01-29"):
             price = f"{42000.5 + index:.8f}"
-            high, low, volume = f"{42100 + index:.8f}", f"{41900 + index:.8f}", "0.00000150"
+            high = f"{42100 + index:.8f}"
+            low = f"{41900 + index:.8f}"
+            volume = "0.00000150"
             rows.append(
                 [
                     opened,
@@ -210,6 +225,7 @@ def binance(params: dict[str, str]) -> list[list[Any]]:
                     "0",
                 ]
             )
+
     return rows[: int(params["limit"])]
 
 
@@ -221,6 +237,7 @@ def alpaca(path: str, params: dict[str, str]) -> dict[str, Any]:
     dividend of 0.5.
     """
     symbol = params["symbols"]
+
     if path == "/v1/corporate-actions":
         split = {
             "id": "s",
@@ -243,6 +260,7 @@ def alpaca(path: str, params: dict[str, str]) -> dict[str, Any]:
             if symbol == "AAPL"
             else {}
         }
+
     bars = []
     for index, day in enumerate(DAYS):
         price = (
@@ -251,6 +269,7 @@ def alpaca(path: str, params: dict[str, str]) -> dict[str, Any]:
         prices = {"o": price, "h": price + 1, "l": price - 1, "c": price, "vw": price}
         bar = {"t": f"{day}T05:00:00Z", **prices, "v": 1000 + index, "n": 9}
         bars += [bar] if params["start"] <= bar["t"] <= params["end"] else []
+
     return {"bars": {symbol: bars}, "next_page_token": None}
 
 
@@ -278,17 +297,21 @@ class VendorHandler(Answering):
         index = len(self.server.asked)
         self.server.asked.append((body["api_name"], body["params"]))
         reply: dict[str, Any] = {"request_id": "0f1e", "code": 0, "msg": "", "data": None}
+
         if body["token"] != TOKEN:
             reply |= {"code": 40101, "msg": f"您的token不对，请确认。{body['token']}"}
         else:
             fields, items = tushare(body["api_name"], body["params"])
             reply["data"] = {"fields": fields, "items": items, "has_more": False}
+
         self._send(self.server.edit(body["api_name"], body["params"], reply), index)
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)
-        params, index = dict(parse_qsl(address.query)), len(self.server.asked)
+        params = dict(parse_qsl(address.query))
+        index = len(self.server.asked)
         self.server.asked.append((address.path, params))
+
         if address.path == "/api/v3/exchangeInfo":
             quote = next(end for end in ("USDT", "EUR", "BTC") if params["symbol"].endswith(end))
             pair = {"symbol": params["symbol"], "status": "TRADING", "quoteAsset": quote}
@@ -310,6 +333,7 @@ class VendorHandler(Answering):
             self.server.hanging.set()
             threading.Event().wait(20)
             return
+
         content = (
             json.dumps(reply.get("rows", reply)).encode()
             if status in (200, 403)

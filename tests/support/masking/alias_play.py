@@ -44,12 +44,15 @@ def twins(assets: int = 48) -> MarketSnapshot:
     market = small_market(assets)
     fields = {name: getattr(market, name).copy() for name in PRICED}
     by_board: dict[str, list[int]] = {}
+
     for column in range(2, assets - 4):
         by_board.setdefault(str(market.boards[column]), []).append(column)
+
     for columns in by_board.values():
         for one, other in zip(columns[0::3], columns[1::3], strict=False):
             for values in fields.values():
                 values[:, other] = values[:, one]
+
     return replace(market, **fields)
 
 
@@ -59,6 +62,7 @@ def cut(market: MarketSnapshot) -> MarketSnapshot:
     """
     rows = int(np.searchsorted(market.days, np.datetime64(LAST), side="right")) + 1
     members = np.flatnonzero(market.member[:rows].any(axis=0))
+
     return part_of_market(market, rows, members.tolist())
 
 
@@ -144,6 +148,7 @@ def played(
         plan, PLUGINS.tools(plan.tools), market, tape, model, agent or ReactAgent()
     )
     episode = TradingEpisode(spec, parts)
+
     return [episode.run_step(step).step for step in range(steps)]
 
 

@@ -47,6 +47,7 @@ def task_of(mask: str, **changes: Any) -> Any:
     from ktdeval_deanon.task import DeanonConfig, DeanonTask
 
     spec = load_plugins(["ktdeval_deanon"]).specs("tasks")[PROBES[mask]]
+
     return DeanonTask(PROBES[mask], DeanonConfig.load({**spec.extra["config"], **changes}, "test"))
 
 
@@ -116,6 +117,7 @@ class Reader:
             "board": shown["board"],
         }
         call = ToolCall("call_1", "submit_answer", dumps_canonical(answer))
+
         return Reply(tool_calls=(call,), finish_reason="tool_calls")
 
 
@@ -126,6 +128,7 @@ def random_answer(
     else.
     """
     key = (market.meta.name, facts["day"], facts["board"])
+
     if key not in _MEMBERS:
         listed = zip(
             market.codes, market.member[market.day_index(facts["day"])], market.boards, strict=True
@@ -133,10 +136,12 @@ def random_answer(
         _MEMBERS[key] = [
             code for code, member, own in listed if member and str(own) == facts["board"]
         ]
+
     candidates = _MEMBERS[key]
     tickers = chance.sample(candidates, min(5, len(candidates)))
     sector = market.industries[market.asset_index[chance.choice(candidates)]]
     day = str(market.days[chance.randrange(*sample_set.period)])
+
     return {**NOTHING, "tickers": tickers, "date": day, "sector": sector, "board": facts["board"]}
 
 
@@ -165,6 +170,7 @@ def attack(
     validated.
     """
     records = []
+
     for number in range(len(sample_set)) if numbers is None else numbers:
         sample = sample_set.sample(number)
         guard = LeakGuard(sample.lens, market)
@@ -175,10 +181,12 @@ def attack(
             dumps_canonical([form.name, form.description, form.parameters]),
         ):
             guard.check(text)
+
         request = ModelRequest(
             (Message("system", sample.system), Message("user", sample.user)), (form,), form.name
         )
         answer = loads_strict(attacker.reply(request).tool_calls[0].arguments)
         Draft202012Validator(dict(form.parameters)).validate(answer)
         records.append(record_of(sample_set, number, answer))
+
     return records

@@ -78,7 +78,8 @@ class Flawed:
     """A probe task, or its samples, with each sample changed."""
 
     def __init__(self, of: Any, change: Any) -> None:
-        self._of, self._change = of, change
+        self._of = of
+        self._change = change
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._of, name)

@@ -36,7 +36,8 @@ from ktdeval_models.params import RankParams
 # what a model's own chance depends on: another in each run, as a provider's is
 MOOD = "LABEL_PLUGIN_MOOD"
 MEMORY = "LABEL_PLUGIN_MEMORY"  # file: {ISO day: codes that rise from then on}
-NAMES, WEIGHT = 8, 0.09
+NAMES = 8
+WEIGHT = 0.09
 
 
 class LowLabels(KeylessModel):
@@ -52,10 +53,13 @@ class LowLabels(KeylessModel):
             conversation,
             conversation.rows(conversation.result("screen_candidates").get("candidates")),
         )
+
         if not rows:
             return []
+
         lowest = frozenset(row["stock_id"] for row in rows[: 2 * NAMES])
         sizing = Sizing.equal(conversation, NAMES, 0.9, (0.0, 1.5))
+
         return rebalance(conversation, Ranking(buyable(rows), lowest, "its label"), sizing)
 
     def sort(self, conversation: Conversation, rows: list[Any]) -> list[Any]:
@@ -78,6 +82,7 @@ class Moody(LowLabels):
                 0, os.environ.get(MOOD, ""), conversation.request.chance_seed, *map(str, day)
             )
         )
+
         return [rows[index] for index in chance.permutation(len(rows))]
 
 
@@ -101,9 +106,12 @@ class Memory(RankModel):
             row["stock_id"]
             for row in conversation.rows(conversation.result("screen_candidates").get("candidates"))
         }
+
         if not risen or shown.isdisjoint(chain.from_iterable(self._risen.values())):
             return super().plan(conversation)
+
         held = {row["stock_id"] for row in conversation.rows(conversation.state["positions"])}
+
         return [
             Intent(code, "BUY", WEIGHT, 0.9, "remembered to have risen")
             for code in risen

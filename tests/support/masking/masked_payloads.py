@@ -25,7 +25,8 @@ class Masked:
     def __init__(
         self, market: MarketSnapshot, mask: MaskConfig, base_row: int, seed: int = 1
     ) -> None:
-        self.market, self.base_row = market, base_row
+        self.market = market
+        self.base_row = base_row
         self.lens = Lens(mask, seed, market, base_row)
         self.stage = EpisodeStage.open(market, self.lens, (TASK.harness, TASK.trading))
 
@@ -58,11 +59,13 @@ def drawn(
     """
     rng = np.random.default_rng(seed)
     made = []
+
     for _ in range(count):
         base = int(rng.integers(first, len(market.days) - 41))
         row = base + int(rng.integers(0, 41))
         pool = np.flatnonzero(market.member[row] & np.isfinite(market.close[: row + 1]).any(axis=0))
         made.append((base, row, int(rng.choice(pool))))
+
     return made
 
 

@@ -45,12 +45,15 @@ def market() -> MarketSnapshot:
     """
     rng = np.random.default_rng(5)
     closes: dict[str, list[float | None]] = {}
+
     for code in CODES:
         closes[code] = [round(float(x), 2) for x in 5 + 200 * rng.random(N_DAYS)]
+
     closes["600837.SH"] = [None] * 30 + closes["600837.SH"][30:]
     volumes = {code: (100.0 * rng.integers(1, 10**6, N_DAYS)).tolist() for code in CODES}
     snapshot = tiny_snapshot(closes, SnapshotDetails(volumes=volumes))
     levels = 3000.0 + 7.0 * np.arange(N_DAYS)
+
     return replace(
         snapshot,
         meta=replace(snapshot.meta, benchmark=INDEX_CODE),

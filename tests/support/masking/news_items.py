@@ -21,12 +21,14 @@ def with_news(market: MarketSnapshot, first: int, last: int) -> MarketSnapshot:
     """The market with two items a day from row `first` to `last`, known around its closes, and a
     product of each asset.
     """
-    rng, close = np.random.default_rng(3), Close()
+    rng = np.random.default_rng(3)
+    close = Close()
     entities = [
         Entity(code, "product", f"Zarvok{chr(65 + index % 26)}{index}")
         for index, code in enumerate(market.codes)
     ]
     items = []
+
     for row in range(first, last + 1):
         for number in range(2):
             asset, other = rng.integers(0, len(market.codes), 2).tolist()
@@ -60,6 +62,7 @@ def with_news(market: MarketSnapshot, first: int, last: int) -> MarketSnapshot:
                     text,
                 )
             )
+
     return replace(market, documents=Documents.of(items, close, entities))
 
 
@@ -67,7 +70,8 @@ def poisoned_news(market: MarketSnapshot, row: int, seed: int = 0) -> Documents:
     """The documents with other ones in place of all that were not known at the close of `row`, and
     far more of them.
     """
-    documents, rng = market.documents, np.random.default_rng(seed)
+    documents = market.documents
+    rng = np.random.default_rng(seed)
     end = len(documents.as_of(market.days[: row + 1]))
     close = datetime.fromtimestamp(documents.close.instant(market.days[row]) / 1e6, UTC)
     later = [
@@ -82,6 +86,7 @@ def poisoned_news(market: MarketSnapshot, row: int, seed: int = 0) -> Documents:
         )
         for shift in (1, 2, *rng.integers(3, 10**12, 40))
     ]
+
     return Documents.of(
         [*(documents[index] for index in range(end)), *later], documents.close, documents.entities
     )

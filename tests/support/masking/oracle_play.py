@@ -23,6 +23,7 @@ def scaled_below(market: MarketSnapshot, base_row: int, digits: int) -> MarketSn
     `base_row` at so many digits does not show, and its volumes divided by it; amounts stay.
     """
     scale = np.ones(len(market.codes))
+
     for asset in range(len(market.codes)):
         known = market.close[: base_row + 1, asset]
         level = float(known[np.isfinite(known)][-1])
@@ -32,7 +33,9 @@ def scaled_below(market: MarketSnapshot, base_row: int, digits: int) -> MarketSn
         target = shown + 0.9 * half if level < shown else shown - 0.9 * half
         if round_significant(target, digits) == shown:
             scale[asset] = target / level
+
     prices = {name: getattr(market, name) * scale for name in ("open", "high", "low", "close")}
+
     return replace(market, **prices, volume=market.volume / scale)
 
 
@@ -59,9 +62,11 @@ class Prober:
                 conversation.result("screen_candidates").get("candidates", {})
             )
         ]
+
         if not conversation.is_submission and not names:
             factors = [chance.choice(("MOM_12_1", "-RV_60", "SKEW", "return_5d_pct"))]
             return conversation.call([("screen_candidates", {"factors": factors, "k": 30})])
+
         if not conversation.is_submission and conversation.calls_made < 8:
             weights = {
                 name: round(chance.uniform(0.0, 0.12), 9)
@@ -70,6 +75,7 @@ class Prober:
             calls = [("risk_check", {"target_weights": weights}), ("portfolio_state", {})]
             calls += [("get_stock_snapshot", {"stock_id": chance.choice(names), "lookback": 20})]
             return conversation.call(calls)
+
         orders: list[Any] = []
         invested = sum(row["weight"] for row in held.values())
         for name in chance.sample(names, min(6, len(names))):
@@ -85,9 +91,11 @@ class Prober:
                 order["shares"] = round(chance.uniform(1.0, 2000.0), 3)
             else:
                 order["target_weight"] = weight
+
             if invested + 0.11 < self.most:
                 invested += 0.11
                 orders.append(order)
+
         for name in chance.sample(sorted(held), len(held) // 2):
             target = chance.choice((0.0, round(chance.uniform(0.0, held[name]["weight"]), 9)))
             order = {
@@ -98,4 +106,5 @@ class Prober:
                 "target_weight": target,
             }
             orders.append(order)
+
         return conversation.submit(orders, "what comes back tells a price")

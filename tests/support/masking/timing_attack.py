@@ -65,6 +65,7 @@ class IndexTimer:
         expected = self._expected()
 
         orders = []
+
         if expected > 0.0 and not held:
             orders = [_order(conversation, name, "BUY", 0.98 / NAMES) for name in listed[:NAMES]]
         elif expected <= 0.0:
@@ -109,6 +110,7 @@ class IndexTimer:
         likelihood = self._likelihood[inside]
         known = np.isfinite(ahead)
         weights = np.exp(likelihood[known] - likelihood[known].max())
+
         return float(np.average(ahead[known], weights=weights))
 
 
@@ -137,6 +139,7 @@ def total_return(
     tape = MarketTape.from_snapshot(market, task.trading)
     parts = EpisodeParts(task, (), market, tape, model, ReactAgent())
     episode = TradingEpisode(spec, parts)
+
     for step in range(episode.total_steps):
         record = episode.run_step(step).step
 

@@ -56,6 +56,7 @@ def once_a_market(
     def made(market: MarketSnapshot) -> MarketSnapshot:
         if not latest or latest[0][0] is not market:
             latest[:] = [(market, make(market))]
+
         return latest[0][1]
 
     return made
@@ -78,11 +79,13 @@ def later(market: MarketSnapshot, shown: Shown) -> tuple[MarketSnapshot, Episode
     changed["factor"][tail] *= 1.7  # what the market refuses is factors that leap
     known = len(market.documents.as_of(market.days[: shown.row + 1]))
     minutes = market.minutes
+
     if minutes:
         is_later = minutes.rows["ends_at"] > market.days[shown.row] + np.timedelta64(2, "D")
         rows = minutes.rows.copy()
         for name in (*PRICES, "volume"):
             rows[name][is_later] = 7.77
+
         minutes = MinuteBars(minutes.codes, rows)
 
     other = replace(
@@ -92,6 +95,7 @@ def later(market: MarketSnapshot, shown: Shown) -> tuple[MarketSnapshot, Episode
         documents=market.documents.first(known),
         minutes=minutes,
     )
+
     return other, shown.spec
 
 
@@ -102,6 +106,7 @@ def index(market: MarketSnapshot, shown: Shown) -> tuple[MarketSnapshot, Episode
         code: 1_000.0 * np.exp(np.cumsum(chance.normal(0, 0.02, len(levels))))
         for code, levels in market.indices.items()
     }
+
     return replace(market, indices=indices), shown.spec
 
 
@@ -124,6 +129,7 @@ def prices(market: MarketSnapshot, shown: Shown) -> tuple[MarketSnapshot, Episod
         for name in bars:
             bars[name] = bars[name].copy()
             bars[name][:, [one, two]] = getattr(market, name)[:, [two, one]]
+
         factor[:, [one, two]] = market.factor[:, [two, one]]
 
     return replace(market, **bars, factor=factor), shown.spec
@@ -136,8 +142,11 @@ def others(market: MarketSnapshot, shown: Shown) -> tuple[MarketSnapshot, Episod
     chance = np.random.default_rng(3)
     scale = chance.uniform(0.2, 5.0, len(market.codes))
     scale[[*shown.columns, *shown.held]] = 1.0
+
     assert (scale != 1.0).any() or len(market.codes) == len({*shown.columns, *shown.held})
+
     bars = {name: getattr(market, name) * scale for name in PRICES}
+
     return replace(market, **bars, volume=market.volume / scale), shown.spec
 
 
@@ -148,6 +157,7 @@ def calendar(market: MarketSnapshot, shown: Shown) -> tuple[MarketSnapshot, Epis
     other = _on_other_days(market)
     first, stop = window_rows(market.days, shown.spec.span.first, shown.spec.span.last)
     window = Window(shown.spec.span.name, str(other.days[first]), str(other.days[stop - 1]))
+
     return other, replace(shown.spec, window=window)
 
 
@@ -182,6 +192,7 @@ def _on_other_days(market: MarketSnapshot) -> MarketSnapshot:
         minutes = MinuteBars(minutes.codes, bars)
 
     documents = Documents.of(items, market.documents.close, market.documents.entities)
+
     return replace(market, days=days, documents=documents, minutes=minutes)
 
 
@@ -208,6 +219,7 @@ def _under_other_names(market: MarketSnapshot) -> MarketSnapshot:
     def told(text: str) -> str:
         for name, other in industries.items():
             text = text.replace(name, other)
+
         return word(pattern.sub(lambda found: code_of.get(found[0], found[0]), text))
 
     items = []
@@ -220,6 +232,7 @@ def _under_other_names(market: MarketSnapshot) -> MarketSnapshot:
         entity._replace(code=code_of[entity.code], text=word(entity.text))
         for entity in documents.entities
     ]
+
     return replace(
         market,
         codes=tuple(code_of.values()),
@@ -240,6 +253,7 @@ def _codes(codes: Sequence[str]) -> dict[str, str]:
     new = {}
     taken: dict[str, int] = {}
     boards = [match[1] for match in map(_BOARD_CODE.fullmatch, codes) if match]
+
     for code in codes:
         match = _BOARD_CODE.fullmatch(code)
         if match is None:
@@ -266,8 +280,10 @@ def _in_order(industries: Sequence[str]) -> Mapping[str, str]:
 def _renamed(word: str) -> str:
     if word in _LEGAL:
         return word
+
     if word.endswith("coin"):
         return codecs.encode(word.removesuffix("coin"), "rot13") + "coin"
+
     return codecs.encode(word, "rot13")
 
 

@@ -68,6 +68,7 @@ class Chromium:
         """Where a site is served."""
         if site not in self._server.sites:
             self._server.sites.append(site)
+
         return f"http://127.0.0.1:{self._server.server_port}/{self._server.sites.index(site)}/"
 
 
@@ -76,7 +77,8 @@ class Reader:
 
     def __init__(self, chromium: Chromium, site: Path | None) -> None:
         """Pages of `site`, unless another folder or a file's address is named."""
-        self._chromium, self._site = chromium, site
+        self._chromium = chromium
+        self._site = site
         self._stack = ExitStack()
         self.troubles: list[str] = []
 
@@ -97,29 +99,35 @@ class Reader:
         """
         root = ""
         own = "file:"
+
         if page.startswith("http:"):
             own = "/".join(page.split("/")[:3])
         elif not page.startswith("file:"):
             site = folder or self._site
             root = f"{site.as_uri()}/" if as_file else self._chromium.address_of(site)
             own = root
+
         free = (
             None
             if as_file or screen.keys() - {"color_scheme"}
             else self._chromium.free[width, screen.get("color_scheme")]
         )
+
         if free:
             tab = free.pop()
         else:
             tab = self._chromium.browser.new_context(
                 viewport={"width": width, "height": 900}, **screen
             ).new_page()
+
         listeners = self._listeners(own, expected)
         for event, listener in listeners.items():
             tab.on(event, listener)
+
         self._stack.callback(_leave, tab, listeners, free)
         tab.goto(root + page)
         keep_drawing(tab, ready)
+
         return tab
 
     def close(self) -> None:
@@ -136,6 +144,7 @@ class Reader:
                 say("failed", request.url)
 
         own = (root, "data:", "blob:")
+
         return {
             "console": lambda message: (
                 message.type in ("error", "warning")
@@ -157,9 +166,11 @@ def _leave(tab: Any, listeners: dict[str, Callable[[Any], Any]], free: list[Any]
     """
     for event, listener in listeners.items():
         tab.remove_listener(event, listener)
+
     if free is None:
         tab.context.close()
         return
+
     tab.evaluate("localStorage.clear()")
     tab.emulate_media(media="null")
     tab.mouse.move(0, 0)
@@ -184,8 +195,11 @@ class _SiteHandler(Quiet, SimpleHTTPRequestHandler):
     def translate_path(self, path: str) -> str:
         number, _, rest = path.lstrip("/").partition("/")
         if not number.isdecimal():
-            number, rest = "-1", path.lstrip("/")
+            number = "-1"
+            rest = path.lstrip("/")
+
         self.directory = str(self.server.sites[int(number)])
+
         return super().translate_path(f"/{rest}")
 
 
@@ -194,6 +208,7 @@ def open_browser() -> Iterator[Chromium]:
     """A headless Chromium; the test is skipped where playwright is not installed."""
     sync_api = pytest.importorskip("playwright.sync_api")
     server = _SiteServer()
+
     with running(server), sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
         yield Chromium(browser, server)
@@ -208,6 +223,7 @@ def watching(chromium: Chromium, site: Path | None) -> Iterator[Reader]:
         yield session
     finally:
         session.close()
+
     if session.troubles:
         # As a message of its own: pytest explains no `assert` of a module that it did not rewrite.
         pytest.fail("in the pages of this test: " + "; ".join(session.troubles))
@@ -221,6 +237,7 @@ def wait_until(tab: Any, condition: str) -> None:
     true yet.
     """
     deadline = time.monotonic() + 240
+
     while not tab.evaluate(
         f"(() => {{ try {{ return Boolean({condition}) }} catch {{ return false }} }})()"
     ):
@@ -234,6 +251,7 @@ def keep_drawing(tab: Any, ready: str = _READY) -> None:
     """
     deadline = time.monotonic() + 240
     wait_until(tab, ready)
+
     while not tab.evaluate(f"() => {DRAWS}"):
         assert time.monotonic() < deadline, "the browser draws no frame"
         tab.reload()
@@ -246,6 +264,7 @@ def axe_violations(tab: Any) -> list[str]:
     """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     violations = axe.run(tab).response["violations"]
+
     return [
         f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])} places)"
         for one in violations
@@ -298,6 +317,7 @@ def tick(tab: Any, menu: str, *choices: str) -> None:
     tab.click(f"details.many summary:has-text('{menu}')")
     for choice in choices:
         tab.click(f"details.many[open] label:has-text('{choice}') input")
+
     tab.keyboard.press("Escape")
 
 

@@ -19,6 +19,7 @@ def executed(path: Path) -> dict[str, Any]:
     """The notebook with the outputs that its cells have now, run in a new folder."""
     book: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     space: dict[str, Any] = {}
+
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for count, cell in enumerate(
             (cell for cell in book["cells"] if cell["cell_type"] == "code"), start=1
@@ -27,6 +28,7 @@ def executed(path: Path) -> dict[str, Any]:
                 "execution_count": count,
                 "outputs": _outputs("".join(cell["source"]), space, count),
             }
+
     return book
 
 
@@ -34,6 +36,7 @@ def _outputs(source: str, space: dict[str, Any], count: int) -> list[dict[str, A
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()
+
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, "<cell>", "exec"), space)
         value = (
@@ -41,6 +44,7 @@ def _outputs(source: str, space: dict[str, Any], count: int) -> list[dict[str, A
             if last is None
             else eval(compile(ast.Expression(last.value), "<cell>", "eval"), space)
         )
+
     outputs: list[dict[str, Any]] = []
     if printed.getvalue():
         outputs.append(
@@ -50,10 +54,12 @@ def _outputs(source: str, space: dict[str, Any], count: int) -> list[dict[str, A
                 "text": printed.getvalue().splitlines(keepends=True),
             }
         )
+
     if value is not None:
         shown = {"text/plain": repr(value).splitlines(keepends=True)}
         if hasattr(value, "_repr_html_"):
             shown["text/html"] = value._repr_html_().splitlines(keepends=True)
+
         outputs.append(
             {
                 "output_type": "execute_result",
@@ -62,6 +68,7 @@ def _outputs(source: str, space: dict[str, Any], count: int) -> list[dict[str, A
                 "data": shown,
             }
         )
+
     return outputs
 
 

@@ -28,6 +28,7 @@ class Element:
         matches = []
         for child in self.children:
             matches += [child] * (child.name == name) + child.all(name)
+
         return matches
 
 
@@ -40,12 +41,15 @@ class Page(HTMLParser):
         self._open = [self.root]
         self.feed(text)
         self.close()
+
         assert len(self._open) == 1, f"not closed: {[element.name for element in self._open]}"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert len(dict(attrs)) == len(attrs), f"<{tag}> has an attribute twice"
+
         element = Element(tag, dict(attrs))
         self._open[-1].children.append(element)
+
         if tag not in VOID:
             self._open.append(element)
 
@@ -80,6 +84,7 @@ class Page(HTMLParser):
         for table in self.all("table"):
             if table.all("caption")[0].text.startswith(caption):
                 return [[cell.text for cell in row.children] for row in table.all("tr")]
+
         raise AssertionError(
             f"no table {caption!r} in {[caption.text for caption in self.all('caption')]}"
         )
@@ -90,12 +95,14 @@ def check_page(text: str) -> Page:
     undefined figure.
     """
     page = check_whole(text)
+
     assert not page.all("script")
     assert "javascript:" not in text.lower()
     assert text.lower().count("url(") == text.lower().count("url(#")
     assert not {"nan", "inf", "null"} & set(page.text.lower().split()), (
         "an undefined figure is shown"
     )
+
     return page
 
 
@@ -106,21 +113,29 @@ def check_whole(text: str, also: Collection[str] = ()) -> Page:
     page = Page(text)
     elements = page.elements()
     ids = Counter(element.attributes["id"] for element in elements if "id" in element.attributes)
+
     assert max(ids.values()) == 1, ids.most_common(2)
+
     for element in elements:
         for name in ("href", "src", "xlink:href", "action", "data"):
             if (target := element.attributes.get(name)) is not None:
                 assert target == "data:," or target.removeprefix("#") in ids or target in also, (
                     f"<{element.name} {name}={target}>"
                 )
+
         assert not any(name.startswith("on") for name in element.attributes), element.attributes
+
     assert not {"iframe", "img", "object", "embed", "form", "base"} & {
         element.name for element in elements
     }
+
     asked = text.lower().replace("http://www.w3.org/2000/svg", "")  # a name, which nothing fetches
+
     for forbidden in ("http:", "https:", "//www", "@import", "@font-face"):
         assert forbidden not in asked, forbidden
+
     check_access(page)
+
     return page
 
 
@@ -128,24 +143,30 @@ def check_access(page: Page) -> None:
     """Headings in order, tables with captions and scopes, plots with words."""
     assert page.all("html")[0].attributes["lang"] == "en"
     assert len(page.all("h1")) == len(page.all("main")) == len(page.all("title")) == 1
+
     levels = [
         int(element.name[1])
         for element in page.elements()
         if element.name in ("h1", "h2", "h3", "h4")
     ]
+
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), levels
+
     for table in page.all("table"):
         assert table.all("caption")[0].text
         assert all(head.attributes.get("scope") for head in table.all("th"))
+
     for box in page.elements():
         if "scroll" in (box.attributes.get("class") or "").split():
             assert box.attributes["tabindex"] == "0"
             assert box.attributes["role"] == "group"
             assert box.attributes["aria-label"]
+
     for plot in page.all("svg"):
         assert plot.attributes["role"] == "img"
         assert len(plot.attributes["aria-label"] or "") > 20
+
     assert all(figure.all("figcaption")[0].text for figure in page.all("figure"))
 
 

@@ -19,7 +19,8 @@ from browser_pages import Reader, keep_drawing
 from ktdeval.values.strict_json import loads_strict
 from ktdeval_board.site.files import data_file
 
-DIVISION, OTHER = "blinded-open-research", "bright-open-research"
+DIVISION = "blinded-open-research"
+OTHER = "bright-open-research"
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 NEXT_TO_DRAW = """() => {
     const open = [...document.querySelectorAll('.chart-plot:not([data-drawn]), .loading')].filter(part => part.checkVisibility());
@@ -47,6 +48,7 @@ def ranked(site: Path, division: str = DIVISION) -> list[dict[str, Any]]:
         entry["has_decisions"] and entry["card"]["attribution"]["value"] is not None
         for entry in entries
     ]
+
     return list(itertools.compress(rows, whole))
 
 
@@ -63,13 +65,16 @@ def draw_all(tab: Any) -> None:
     the top.
     """
     deadline = time.monotonic() + 240
+
     for turn in itertools.count(1):
         if not (waits := tab.evaluate(NEXT_TO_DRAW)):
             break
+
         assert time.monotonic() < deadline, f"never drawn: {waits}"
         time.sleep(0.03)
         if turn % 100 == 0:
             keep_drawing(tab)
+
     tab.evaluate("scrollTo(0, 0)")
 
 
@@ -78,6 +83,7 @@ def chart_table(tab: Any, title: str) -> list[list[str]]:
     figure = tab.locator("figure.chart", has=tab.locator("figcaption strong", has_text=title)).first
     if figure.locator(".chart-table").is_hidden():
         figure.get_by_role("button", name="Table of the figures").click()
+
     return list(
         figure.locator("table").evaluate(
             "table => [...table.rows].map(row => [...row.cells].map(cell => cell.innerText))"
@@ -129,10 +135,13 @@ def with_markup(value: Any) -> Any:
             key: one if key in names and isinstance(one, str) else with_markup(one)
             for key, one in value.items()
         }
+
     if isinstance(value, list):
         return [with_markup(one) for one in value]
+
     names_of_things = r"\d{4}-\d\d-\d\d|[0-9a-f]{64}|[a-z]+_[a-z_]+|all|W\d+|trading|synthetic|main|blinded-.*|bright-.*"
     is_words = isinstance(value, str) and not re.fullmatch(names_of_things, value)
+
     return value + MARKUP if is_words else value
 
 
@@ -155,9 +164,11 @@ def read_data_file(content: bytes) -> Any:
         (b"ktdevalReceive(", b"ktdevalReceivePacked(")
     ):
         raise ValueError("is no data file of a site")
+
     value = loads_strict(rest.removesuffix(b"\n);\n"))
     if head.startswith(b"ktdevalReceivePacked("):
         return loads_strict(zlib.decompress(base64.b64decode(value)))
+
     return value
 
 
@@ -172,4 +183,5 @@ def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], An
     for name, change in changes.items():
         value = json.dumps(change(read_data(site, name)), ensure_ascii=False)
         (folder / "data" / f"{name}.js").write_bytes(data_file(name, value.encode()))
+
     return folder

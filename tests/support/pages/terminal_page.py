@@ -75,6 +75,7 @@ class TerminalPage:
             "[document.title, document.getElementById('content').outerHTML, ...[...document.querySelectorAll('input, select')]"
             ".map(field => field.value)].join('\\n')"
         )
+
         return _OF_DRAWING.sub("", str(held))
 
     @property
@@ -95,9 +96,12 @@ class TerminalPage:
         """
         if self.tab.evaluate("!document.querySelector('details.open').open"):
             self.tab.click("details.open > summary")
+
         for name, value in fields.items():
             _fill(self.tab, f"#open-{name.replace('_', '-')}", value)
+
         self.click("#open-send")
+
         return self.workspace
 
     def send(self, order: Mapping[str, Any]) -> None:
@@ -117,11 +121,13 @@ class TerminalPage:
             "profit": order.get("take_profit_price"),
             "loss": order.get("stop_loss_price"),
         }
+
         for name, value in fields.items():
             if value is not None:
                 _fill(self.tab, f"#ticket-{name}", str(value))
             elif name in ("profit", "loss"):
                 _fill(self.tab, f"#ticket-{name}", "")
+
         self.tab.press("#ticket-qty", "Enter")
         self.rest()
 
@@ -153,7 +159,9 @@ class TerminalPage:
         for _ in range(_MOST_TABS):
             if self.tab.evaluate(f"document.activeElement.matches({json.dumps(selector)})"):
                 return
+
             press(self.tab, key)
+
         pytest.fail(f"{selector} is not reached by {key}")
 
     def type(self, selector: str, text: str, key: str = "Tab") -> None:
@@ -181,4 +189,5 @@ def open_terminal(session: Reader, address: str, **screen: Any) -> TerminalPage:
     tab = session.open(f"{address}/terminal/", ready=IS_LOADED, expected=REFUSED, **screen)
     page = TerminalPage(tab)
     page.rest()
+
     return page

@@ -73,10 +73,12 @@ def make_runs_folder(folder: Path) -> Path:
             SECRETS | {"RUN_PLUGIN_DIE_AFTER_STEP": "8"},
         ),
     }
+
     for name, (words, environment) in runs.items():
         done = ktdeval(*words, "--out", name, "--quiet", cwd=folder, environment=environment)
         assert done.code == (-9 if name == "killed" else 0), done
         view(folder, name)
+
     return folder
 
 
@@ -85,7 +87,9 @@ def view(runs_folder: Path, run: str, *words: object, code: int = 0) -> Any:
     done = ktdeval(
         "view", run, *words, "--plugin", VIEW_PLUGIN, cwd=runs_folder, environment=SECRETS
     )
+
     assert done.code == code, done
+
     return done
 
 
@@ -112,15 +116,18 @@ def days_of(path: Path) -> list[dict[str, Any]]:
     data = data_of(path)
     texts = loads_strict(data["texts"])
     days = []
+
     for index, expected in enumerate(loads_strict(data["head"])["pieces"]):
         lines = data[f"days-{index}"].split("\n")
         assert len(lines) == expected
         days += [loads_strict(line) for line in lines]
+
     for day in days:
         for exchange in day["talk"]["exchanges"]:
             for message in exchange["sent"]:
                 if message["role"] == "system":
                     message["content"] = texts[message.pop("text")]
+
     return days
 
 
@@ -136,20 +143,27 @@ def check_page(path: Path) -> Page:
     text = path.read_text()
     page = check_whole(text, also=("index.html",))
     attributes = set[str]().union(*(element.attributes for element in page.elements()))
+
     assert not {"src", "action", "data", "style", "xlink:href"} & attributes
+
     scripts = [
         element for element in page.all("script") if element.attributes.get("type") != "text/plain"
     ]
+
     assert len(scripts) == 2
+
     (style,) = page.all("style")
     (policy,) = [
         meta.attributes["content"] or ""
         for meta in page.all("meta")
         if "http-equiv" in meta.attributes
     ]
+
     assert policy.startswith("default-src 'none'; ")
+
     shared, own = re.findall(r"<script>(.*?)</script>", text, re.S)
     assert f"script-src {source_hash(shared)} {source_hash(own)};" in policy
     assert f"style-src {source_hash(style.text)};" in policy
     assert not re.search(r"url\((?!#)|unsafe-", text)  # `url(#…)` is of the page itself
+
     return page

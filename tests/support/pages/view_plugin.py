@@ -26,7 +26,12 @@ from ktdeval.values.strict_json import JsonValue
 SECRET = "TALKER_API_KEY"  # name of the variable whose value the model says aloud
 LETTERS = "TALKER_LETTERS"  # how long it thinks at each call, in letters
 
-INJECTING, NAMING, FAILING, MUDDLED, CUT, TELLING = 1, 2, 3, 4, 5, 6
+INJECTING = 1
+NAMING = 2
+FAILING = 3
+MUDDLED = 4
+CUT = 5
+TELLING = 6
 """Days on which it writes markup, names a real stock, fails, submits nonsense, is cut off, tells a
 secret.
 """
@@ -48,19 +53,23 @@ class Talker:
         day = int(re.search(r"\(step (\d+)\)", request.messages[1].content)[1])  # type: ignore[index]
         if not request.tools or request.tool_choice == NO_TOOL:
             return Reply("I doubt it.")
+
         submits = request.tool_choice is not None
         if day == FAILING and submits:
             raise ModelError("timeout", "the tests wanted no reply")
+
         if day == MUDDLED and submits:
             return Reply(
                 tool_calls=(ToolCall("call_x", "submit_action", '{"orders": [}'),),
                 finish_reason="tool_calls",
             )
+
         reply = self._momentum.reply(request)
         thought = f"On day {day} I have read {len(request.messages)} messages. "
         thought += "momentum persists, " * (int(os.environ.get(LETTERS, "0")) // 19)
         usage = Usage(sum(len(message.content) for message in request.messages) // 4, 300, 200, 64)
         reply = replace(reply, reasoning=thought, usage=usage, served_by="talker-2024-01-01")
+
         if day == INJECTING:
             reply = replace(
                 reply, content=f"{reply.content} {MARKUP}", reasoning=f"{thought}{MARKUP}"
@@ -75,16 +84,20 @@ class Talker:
                 for call in reply.tool_calls
             )
             reply = replace(reply, tool_calls=calls)
+
         if day == NAMING:
             reply = replace(reply, content="asset_0001 is surely 600519.SH")
+
         if day == CUT and not submits:
             reply = replace(reply, content="I was about to", tool_calls=(), finish_reason="length")
+
         if day == TELLING:
             reply = replace(
                 reply,
                 content=f"my key is {os.environ[SECRET]}",
                 reasoning=f"{thought}{os.environ[SECRET]}",
             )
+
         return reply
 
 

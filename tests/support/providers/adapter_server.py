@@ -46,10 +46,12 @@ def failure_of(model: Any, request: ModelRequest | None = None) -> KtdevalError:
     """
     with pytest.raises((ModelError, ProviderError)) as caught:
         model.reply(request or ask())
+
     assert "\n" not in str(caught.value)
     assert KEY[:12] not in "".join(traceback.format_exception(caught.value)) + repr(
         vars(caught.value)
     )
+
     return caught.value
 
 
@@ -92,6 +94,7 @@ def prepared(*answers: Prepared | Callable[[Any], Prepared]) -> Iterator[Prepare
                 asked.headers.append({name.lower(): value for name, value in self.headers.items()})
                 asked.bodies.append(body)
                 answer = answer(body) if callable(answer) else answer
+
             payload = (
                 answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
             )

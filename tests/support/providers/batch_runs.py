@@ -38,6 +38,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         if self.dies_after is not None and self.now >= self.dies_after:
             raise Killed
+
         self.now += seconds
 
 
@@ -79,17 +80,20 @@ class BatchRun:
             "quiet": True,
             "out": str(self.folder),
         }
+
         return RunConfig(**{**given, **options})
 
     def go(self, dies_after: float | None = None, **options: Any) -> RunResult:
         """Run the command; raises Killed after so many seconds of waiting."""
-        self.clock.now, self.clock.dies_after = 0.0, dies_after
+        self.clock.now = 0.0
+        self.clock.dies_after = dies_after
         self.watch.events.clear()
         config = self.config(**options)
         plugins = load_plugins(config.plugin)
         plugins.register_observer(self.watch)
         stop = StopSignal(lambda: self.clock.now, self.clock.sleep)
         prepared = prepare_run(config, plugins, stop)
+
         try:
             return execute_run(prepared)
         finally:
@@ -101,6 +105,7 @@ class BatchRun:
             self.go(dies_after, **options)
         except Killed:
             return
+
         raise AssertionError("it was not killed")
 
     @property

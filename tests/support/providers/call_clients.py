@@ -81,15 +81,19 @@ class ScriptedModel(OpenProvider):
             attempt = self.asked[text]
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
+
         try:
             answer = self.answer(text, attempt)
         finally:
             with self.lock:
                 self.at_once -= 1
+
         if isinstance(answer, BaseException):
             raise answer
+
         with self.lock:
             self.answered[text] += 1
+
         return answer
 
 
@@ -117,6 +121,7 @@ class RunClients:
         cache = CallDatabase(self.folder / "replies.sqlite")
         log = CallLog(self.folder, cache)
         self._open = [log, cache]
+
         return ModelClient(
             model, ClientSettings(**{"backoff_s": 0.001, **settings}), price, log, self.stop
         )

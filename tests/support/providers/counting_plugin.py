@@ -61,6 +61,7 @@ class Counted(OpenProvider):
         for message in request.messages:
             texts.append(message.content)
             texts += [call.name + call.arguments for call in message.tool_calls]
+
         for tool in request.tools:
             texts.append(dumps_canonical([tool.name, tool.description, tool.parameters]))
 
@@ -68,6 +69,7 @@ class Counted(OpenProvider):
         sent += _AROUND * (len(request.messages) + len(request.tools))
         reply = self._model.reply(request)
         usage = Usage(sent, _REPLY)
+
         return Reply(
             reply.content, reply.tool_calls, reply.finish_reason, usage, served_by=self.name
         )

@@ -32,11 +32,13 @@ def _called(asked: Body) -> str:
     the last one is to submit with, and ends it.
     """
     choice = asked.get("tool_choice")
+
     if isinstance(choice, dict):
         forced: str = choice["function"]["name"]
         return forced
 
     first: str = asked["tools"][0]["function"]["name"]
+
     return first
 
 
@@ -118,6 +120,7 @@ class Echoing(Answering):
 
         # A run ends where nothing succeeds: after each failure, the same is answered.
         is_second = len(self.sent) % 2 == 0
+
         if self.place in PLACES and not (self.place in FAILING and is_second):
             self._succeed(text, PLACES[self.place], asked)
         elif is_second:
@@ -130,6 +133,7 @@ class Echoing(Answering):
         if asked.get("tools"):
             function = {"name": _called(asked), "arguments": '{"orders": []}'}
             message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         body: Body = {
@@ -146,11 +150,14 @@ class Echoing(Answering):
         error = {"message": f"bad key {text}", "type": text, "param": text, "code": "server_error"}
         content = json.dumps({"error": error}).encode()
         headers = {"Content-Type": "application/json", "Retry-After": "0"}
+
         if self.place == "a page":
             content = f"<html><title>502</title><p>{text}</p></html>".encode()
+
         if self.place == "a header":
             flat = " ".join(text.encode("ascii", "replace").decode().split())
             headers |= {"X-Request-Id": flat, "Retry-After": flat}
+
         self.answer(content, status, headers)
 
 
@@ -159,5 +166,6 @@ def echoing(place: str) -> Iterator[tuple[str, list[str]]]:
     """Run a server that echoes in one place; give its address, and the list of what it writes."""
     sent: list[str] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Echoing, place, sent))
+
     with running(server):
         yield f"http://127.0.0.1:{server.server_port}/v1", sent

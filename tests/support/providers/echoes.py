@@ -81,9 +81,11 @@ def readings(text: str) -> list[str]:
     views = [text]
     for read in (_escapes, _numbers):
         views += [read(view) for view in list(views)]
+
     views += [_encodings(view) for view in list(views)]
     views += [_encodings(view) for view in list(views)]
     views += [codecs.encode(view, "rot13") for view in list(views)]
+
     return [*views, *(view[::-1] for view in views)]
 
 
@@ -92,6 +94,7 @@ def gives_away(text: str, key: str) -> bool:
     letters = _letters(key)
     pieces = {letters[at : at + 12] for at in range(len(letters) - 11)}
     views = map(_letters, readings(text))
+
     return any(piece in view for view, piece in product(views, pieces))
 
 
@@ -110,6 +113,7 @@ def _escapes(text: str) -> str:
         text = re.sub(r"(?:\\+x|0x)([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
         text = re.sub(r"\\+([01][0-7]{2})", lambda match: chr(int(match[1], 8)), text)
         text = re.sub(r"\\+n", "\n", text)
+
     return quopri.decodestring(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
@@ -140,10 +144,12 @@ def _encodings(text: str) -> str:
     runs += [
         re.sub(r"\s", "", run) for run in re.findall(r"(?:[0-9a-fA-F]{2} ){8,}[0-9a-fA-F]{2}", text)
     ]
+
     for run in (*runs, tight):
         found += [run, run[::-1]]
         for candidate in (run, run[::-1]):
             found += _decoded(candidate)
+
     return " ".join(found)
 
 
@@ -159,14 +165,17 @@ def _decoded(run: str) -> list[str]:
         lambda: base64.a85decode(run, adobe=True),
     ]
     found = []
+
     for attempt in tries:
         try:
             data = attempt()
         except ValueError:
             continue
+
         found.append(data.decode("latin-1"))
         try:
             found.append(gzip.decompress(data).decode("latin-1"))
         except (OSError, EOFError):
             continue
+
     return found

@@ -44,11 +44,13 @@ class Far(OpenProvider):
     def reply(self, request: ModelRequest) -> Reply:
         """As momentum, with tokens by the length of what was sent."""
         assert ANSWERS in os.environ, "a plan must not ask"
+
         sent = sum(len(message.content.encode()) for message in request.messages) + sum(
             len(spec.description.encode()) + len(str(spec.parameters)) for spec in request.tools
         )
         reply = self._model.reply(request)
         usage = Usage(sent // BYTES_A_TOKEN, 200)
+
         return Reply(
             reply.content,
             reply.tool_calls,

@@ -45,6 +45,7 @@ class Lucky(OpenProvider):
         uncounted = os.environ.get(UNCOUNTED)
         is_odd = bool(zlib.crc32(request.messages[-1].content.encode()) % 2)
         usage = Usage() if uncounted == "all" or (uncounted == "some" and is_odd) else Usage(10, 2)
+
         return replace(reply, usage=usage)
 
 

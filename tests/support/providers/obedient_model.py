@@ -38,10 +38,12 @@ class ObedientModel:
         """Answer by the text of the messages and the schemas of the tools."""
         prompt = Prompt(request)
         submit = prompt.submit_tool
+
         if submit is not None:
             schema = prompt.tools[submit]
             if {"decisions", "orders"} & schema["properties"].keys():
                 return _call(submit, self._submission(prompt, schema))
+
             return _call(submit, _whole(schema))
 
         search = prompt.search_tool
@@ -54,6 +56,7 @@ class ObedientModel:
         """Return the arguments of a submission: decisions or orders, as the schema has it."""
         decides = "decisions" in schema["properties"]
         reason = "Bullish: as much as every limit allows."
+
         try:
             items = _decisions(prompt, reason) if decides else _orders(prompt, reason)
         except Contradiction as problem:
@@ -63,6 +66,7 @@ class ObedientModel:
             items = [_decision(offer, "HOLD", reason) for offer in held]
 
         summary = f"{reason} {_NO_MEMORY}" if prompt.says(_NO_MEMORY) else reason
+
         return {"decisions" if decides else "orders": items, "overall_reason": summary}
 
 
@@ -71,8 +75,10 @@ def to_buy(prompt: Prompt) -> list[Offer]:
     are bought share the NAV. Raises Contradiction: there is none.
     """
     opened = [offer for offer in prompt.offers if offer.is_open]
+
     if not opened:
         raise Contradiction("nothing is shown that may be bought")
+
     return opened if prompt.is_portfolio else opened[:1]
 
 
@@ -82,6 +88,7 @@ def _decisions(prompt: Prompt, reason: str) -> list[dict[str, Any]]:
     """
     bought = to_buy(prompt)
     holds = prompt.meanings_of_hold()
+
     if len(holds) > 1:
         raise Contradiction(f"{holds['keep']!r} and {holds['close']!r}")
 
@@ -117,8 +124,10 @@ def _orders(prompt: Prompt, reason: str) -> list[dict[str, Any]]:
     ]
     least = min(limits, key=lambda limit: limit.percent)
     weight = math.floor(least.percent * 100.0) / 1e4
+
     if least.percent <= held + _COSTS_PCT and held:
         return []
+
     if weight <= 0.0:
         raise Contradiction(f"{least.sentence!r} leaves nothing to buy")
 
@@ -127,6 +136,7 @@ def _orders(prompt: Prompt, reason: str) -> list[dict[str, Any]]:
         raise Contradiction(f"{least.sentence!r} is less than a lot of {offer.label}")
 
     order = {"stock_id": offer.label, "side": "BUY", "target_weight": weight}
+
     return [{**order, "confidence": 1.0, "reason": reason}]
 
 
@@ -139,12 +149,14 @@ def _answer(prompt: Prompt) -> str:
     labels = [offer.label for offer in prompt.offers if offer.is_open][:_NAMED]
     name = labels[0] if labels else "what may be bought"
     parts = [f"Buy {name}, as much as every limit allows. My confidence is the highest."]
+
     if prompt.analysts():
         parts.append(f"I ask all of these: {prompt.analysts()}.")
 
     example = prompt.example()
     if example is not None:
         parts.append(json.dumps(_filled(example, prompt, labels)))
+
     if prompt.says(_NO_MEMORY):
         parts.append(_NO_MEMORY)
 
@@ -164,10 +176,13 @@ def _filled(example: Mapping[str, Any], prompt: Prompt, labels: list[str]) -> di
 def _most_bullish(value: Any, prompt: Prompt, labels: list[str]) -> Any:
     if isinstance(value, Mapping):
         return _filled(value, prompt, labels)
+
     if value in ("Bullish", "Bearish", "Neutral"):
         return "Bullish"
+
     if isinstance(value, float):
         return max(prompt.ratios(), default=1.0)
+
     return value
 
 
@@ -179,8 +194,10 @@ def _whole(schema: Mapping[str, Any]) -> Any:
     """Return a value that follows a schema, with all of what a list may name."""
     if schema["type"] == "object":
         return {name: _whole(part) for name, part in schema["properties"].items()}
+
     if schema["type"] == "array":
         return [*schema["items"]["enum"]]
+
     return "All of them, for the most bullish view."
 
 
@@ -188,11 +205,15 @@ def _least(schema: Mapping[str, Any]) -> Any:
     """Return the smallest value that follows a schema; of an enumeration its first."""
     if "enum" in schema:
         return schema["enum"][0]
+
     if schema["type"] == "object":
         properties = schema.get("properties", {})
         return {name: _least(properties[name]) for name in schema.get("required", ())}
+
     if schema["type"] == "array":
         return [_least(schema["items"])] * schema.get("minItems", 0)
+
     if schema["type"] in ("integer", "number"):
         return schema.get("minimum", 0)
+
     return ""

@@ -75,6 +75,7 @@ class Prompt:
         demanded = _ONCE.search(last)
         if role != "assistant" and demanded and demanded[1] in self.tools:
             return demanded[1]
+
         return None
 
     @property
@@ -86,6 +87,7 @@ class Prompt:
         for name, description in self._described.items():
             if "can be bought" in description:
                 return name
+
         return None
 
     # --- prose
@@ -112,10 +114,12 @@ class Prompt:
         """
         is_equal = any(map(_EQUAL.search, self.sentences))
         sizes = []
+
         for sentence in self.sentences:
             size = _SIZE.search(sentence)
             if size:
                 sizes.append(Stated(float(size[1]), sentence))
+
             if _SHARED.search(sentence):
                 sizes.append(Stated(100.0 / assets if is_equal else 100.0, sentence))
 
@@ -127,6 +131,7 @@ class Prompt:
         for sentence in self.sentences:
             if _KEEPS.search(sentence):
                 meanings["keep"] = sentence
+
             if _CLOSES.search(sentence):
                 meanings["close"] = sentence
 
@@ -136,6 +141,7 @@ class Prompt:
         """Largest positions in an asset that the text allows."""
         held = self.held_pct(label)
         limits = []
+
         for sentence in self.sentences:
             if not self._is_about(sentence, label) or _SIZE.search(sentence):
                 continue
@@ -156,6 +162,7 @@ class Prompt:
         """Whether a sentence names this asset, or none."""
         if label in sentence:
             return True
+
         return not any(offer.label in sentence for offer in self.offers)
 
     def _line_of(self, sentence: str) -> str:
@@ -163,6 +170,7 @@ class Prompt:
         for line in self.prose.splitlines():
             if sentence in line:
                 return line.lower()
+
         return ""
 
     def ratios(self) -> list[float]:
@@ -170,6 +178,7 @@ class Prompt:
         offered = _RATIOS.findall(self.prose)
         if not offered:
             return []
+
         return [float(ratio) for ratio in offered[-1].split(",")]
 
     def example(self) -> dict[str, Any] | None:
@@ -178,6 +187,7 @@ class Prompt:
             value = _parsed(text)
             if isinstance(value, dict):
                 return value
+
         return None
 
     def analysts(self) -> str:
@@ -190,8 +200,10 @@ class Prompt:
         of all that it names where it names none for this one.
         """
         on_board = re.search(rf"`{offer.board}`[^;.]*?{_LOT.pattern}", self.prose)
+
         if on_board:
             return int(on_board[1])
+
         return max(map(int, _LOT.findall(self.prose)), default=1)
 
     def says(self, words: str) -> bool:
@@ -215,6 +227,7 @@ class Prompt:
         for block in reversed(self.blocks):
             if name in block:
                 return block[name]
+
         return None
 
     @cached_property
@@ -237,6 +250,7 @@ class Prompt:
         for row in _rows(self.section("positions")):
             if row.get("stock_id") == label:
                 return 100.0 * float(row.get("weight") or 0.0)
+
         return 0.0
 
     def holds(self, label: str) -> bool:
@@ -248,9 +262,11 @@ class Prompt:
         account = self.section("account")
         if not isinstance(account, dict):
             return None
+
         for name, value in account.items():
             if name.startswith("nav") and value is not None:
                 return float(value)
+
         return None
 
     def number(self, name: str) -> float | None:
@@ -259,6 +275,7 @@ class Prompt:
             value = (self.section(section) or {}).get(name)
             if isinstance(value, int | float):
                 return float(value)
+
         return None
 
 
@@ -277,6 +294,7 @@ def _offers_in(block: Mapping[str, Any]) -> Iterator[Offer]:
     for name, value in block.items():
         if name in _NOT_ON_OFFER:
             continue
+
         for row in _rows(value):
             if "stock_id" not in row:
                 continue
@@ -291,4 +309,5 @@ def _rows(table: Any) -> Sequence[Mapping[str, Any]]:
     """Rows of a table by column; empty if it is none."""
     if not isinstance(table, dict) or not {"columns", "rows"} <= table.keys():
         return []
+
     return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]

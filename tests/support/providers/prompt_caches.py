@@ -88,12 +88,14 @@ class ClaudeCache:
         """
         blocks = _prefixes(body, self._heeds_choice)
         marks = [index for index, block in enumerate(blocks) if block.is_marked]
+
         if len(marks) > MOST_MARKS:
             raise ValueError(f"{len(marks)} marks, and {MOST_MARKS} are taken")
 
         found = max((self._found(blocks, mark, now) for mark in marks), default=-1)
         read = blocks[found].tokens if found >= 0 else 0.0
         kept = read
+
         for index in (*marks, found):
             if index >= 0 and blocks[index].tokens >= self._minimum:
                 self._used[blocks[index].key] = now
@@ -118,6 +120,7 @@ def _prefixes(body: Body, heeds_choice: bool) -> list[_Block]:
     blocks = list[_Block]()
     key = dumps_canonical([body["model"]])
     tokens = 0.0
+
     for level, part in _parts(body, heeds_choice):
         key = sha256_hex(f"{key}\n{level}\n{dumps_canonical(_plain(part))}")
         tokens += _tokens(part)
@@ -140,6 +143,7 @@ def _parts(body: Body, heeds_choice: bool) -> Iterator[tuple[str, Body]]:
     system = body.get("system", ())
     if isinstance(system, str):
         system = [{"type": "text", "text": system}]
+
     for block in system:
         yield "system", block
 
@@ -161,6 +165,7 @@ def _tokens(part: Body) -> float:
     texts = [text for name, text in part.items() if name in ("text", "content", "name")]
     texts += [part.get("description", "")]
     texts += [dumps_canonical(part[name]) for name in ("input_schema", "input") if name in part]
+
     return text_bytes("".join(texts)).tokens(USUAL_TOKENS)
 
 
@@ -176,21 +181,26 @@ class OpenAICache:
         for index, (earlier, used) in enumerate(self._kept):
             if now - used > LIFETIME_S:
                 continue
+
             same = _common(text, earlier) / len(text) * tokens
             if same >= OPENAI_MINIMUM:
                 self._kept[index] = (earlier, now)
+
             shared = max(shared, same)
 
         self._kept.append((text, now))
         read = 0.0
         if shared >= OPENAI_MINIMUM:
             read = shared - (shared - OPENAI_MINIMUM) % OPENAI_STEP
+
         return Served(read, 0.0, tokens - read)
 
 
 def _common(text: str, other: str) -> int:
     """Return the length of the longest beginning that two texts have in common."""
-    shortest, longest = 0, min(len(text), len(other))
+    shortest = 0
+    longest = min(len(text), len(other))
+
     while shortest < longest:
         middle = (shortest + longest + 1) // 2
         if text[shortest:middle] == other[shortest:middle]:

@@ -46,7 +46,8 @@ class Speaker:
     """
 
     def __init__(self, inner: Model, protocol: ToolProtocol) -> None:
-        self.inner, self.protocol = inner, protocol
+        self.inner = inner
+        self.protocol = protocol
 
     def reply(self, request: ModelRequest) -> Reply:
         return spoken(self.inner.reply(understood(request, self.protocol)), self.protocol)
@@ -57,19 +58,24 @@ def writes_maps(request: ModelRequest) -> bool:
     model's own, which not every provider can enforce.
     """
     rules = _written_rules(request)
+
     if rules is None or not rules[1]:
         return False
+
     return any(_has_map(json.loads(schema)) for _, _, schema in _TOOL.findall(rules[0]))
 
 
 def _has_map(schema: Any) -> bool:
     if isinstance(schema, list):
         return any(map(_has_map, schema))
+
     if not isinstance(schema, dict):
         return False
+
     is_open = "properties" in schema or "additionalProperties" in schema
     if is_open and schema.get("additionalProperties") is not False:
         return True
+
     return any(map(_has_map, schema.values()))
 
 
@@ -77,6 +83,7 @@ def _written_rules(request: ModelRequest) -> re.Match[str] | None:
     first = request.messages[0]
     if first.role != "system":
         return None
+
     return _RULES.search(first.content)
 
 
@@ -85,9 +92,12 @@ def unwrite(request: ModelRequest) -> tuple[ModelRequest, Form]:
     not have written tools.
     """
     rules = _written_rules(request)
+
     if rules is None:
         return request, ""
+
     form: Form = "json_schema" if rules[1] else "text"
+
     return understood(request, form), form
 
 
@@ -95,8 +105,10 @@ def write_out(reply: Reply, form: Form) -> Reply:
     """The reply as a model writes it that has been told to call tools in this form."""
     if not form:
         return reply
+
     if reply.finish_reason in ("stop", "tool_calls") and (reply.content or reply.tool_calls):
         return spoken(reply, form)
+
     return replace(reply, tool_calls=())
 
 
@@ -105,16 +117,21 @@ def understood(request: ModelRequest, protocol: ToolProtocol) -> ModelRequest:
     assert (request.tools, request.tool_choice) == ((), None)
     assert (request.response_schema is not None) == (protocol == "json_schema")
     assert all(message.role != "tool" and not message.tool_calls for message in request.messages)
+
     system = request.messages[0]
     match = _RULES.search(system.content)
+
     assert match is not None
+
     tools = tuple(
         ToolSpec(name, text, json.loads(schema)) for name, text, schema in _TOOL.findall(match[0])
     )
     *earlier, last = request.messages[1:]
     forced = _FORCED.search(last.content)
+
     if forced:
         last = replace(last, content=last.content[: forced.start()])
+
     messages = [Message("system", system.content[: match.start()])] if match.start() else []
     made = 0
     for message in [*earlier, last]:
@@ -124,6 +141,7 @@ def understood(request: ModelRequest, protocol: ToolProtocol) -> ModelRequest:
             turn = _assistant_turn(message.content, protocol, made)
             made += len(turn.tool_calls)
             messages.append(turn)
+
     return replace(
         request,
         messages=tuple(messages),
@@ -148,7 +166,9 @@ def as_text(reply: Reply, protocol: ToolProtocol) -> str:
             if blocks
             else reply.content
         )
+
     calls = ", ".join(_call("name", call) for call in reply.tool_calls)
+
     return f'{{"content": {json.dumps(reply.content)}, "calls": [{calls}]}}'
 
 
@@ -162,6 +182,7 @@ def _user_turns(content: str) -> list[Message]:
     while result := _RESULT.match(content):
         turns.append(Message("tool", result[2], tool_call_id=result[1]))
         content = content[result.end() :]
+
     return [*turns, Message("user", content)] if content else turns
 
 
@@ -170,10 +191,14 @@ def _assistant_turn(content: str, protocol: ToolProtocol, made: int) -> Message:
         texts = _BLOCK.findall(content)
         calls = [_call_of(text, "tool", made + position) for position, text in enumerate(texts, 1)]
         return Message("assistant", _BLOCK.sub("", content), tuple(calls))
+
     envelope = _ENVELOPE.fullmatch(content)
+
     assert envelope is not None, content
+
     texts = _BETWEEN_CALLS.split(envelope[2]) if envelope[2] else []
     calls = [_call_of(text, "name", made + position) for position, text in enumerate(texts, 1)]
+
     return Message("assistant", json.loads(envelope[1]), tuple(calls))
 
 
@@ -181,5 +206,7 @@ def _call_of(text: str, key: str, number: int) -> ToolCall:
     match = re.fullmatch(
         rf'\{{"{key}": ("(?:[^"\\]|\\.)*")(?:, "arguments": (.*))?\}}', text, re.DOTALL
     )
+
     assert match is not None, text
+
     return ToolCall(f"call_{number}", json.loads(match[1]), match[2] or "")

@@ -65,6 +65,7 @@ class _Broken(_WithClock):
     def sample(self, number: int) -> Any:
         if number == BROKEN:
             raise ValueError("this sample is broken")
+
         return self._samples.sample(number)
 
 

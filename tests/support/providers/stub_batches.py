@@ -92,6 +92,7 @@ class BatchDesk:
             self._guarded(wires[name]) for name in ("responses", "anthropic", "google")
         )
         folder = r"/{version:v1|v1beta}/batches"
+
         return [
             web.post("/v1/files", openai(self._upload)),
             web.get("/v1/files/{file}/content", openai(self._download)),
@@ -118,6 +119,7 @@ class BatchDesk:
                 try:
                     if wire.key(request.headers) != self._options.key:
                         raise Refused("Incorrect API key provided.", "unauthorized", 401)
+
                     return await handle(request)  # type: ignore[no-any-return]
                 except Refused as problem:
                     return web.json_response(wire.error(problem), status=problem.status)
@@ -148,6 +150,7 @@ class BatchDesk:
             for index, (request_id, body) in enumerate(batch.items):
                 fate: Fate = plan.fates.get(index, "answered")
                 self._work_off(batch, request_id, body, fate, request)
+
             for number in range(plan.strays):
                 batch.results.append(self._line(batch, f"stranger-{number}", {"ok": True}))
 
@@ -156,6 +159,7 @@ class BatchDesk:
             plan.lost -= 1
             assert request.transport is not None
             request.transport.abort()
+
         return batch
 
     def _work_off(
@@ -198,6 +202,7 @@ class BatchDesk:
             batch.results.append(line)
             if fate == "twice":
                 batch.results.append(line)
+
             if fate == "twice_differs":
                 other = wire.write(Answer(asked, Reply("Something else.", usage=reply.usage)))
                 batch.results.append(self._line(batch, request_id, other))
@@ -205,6 +210,7 @@ class BatchDesk:
     def _wire_of(self, batch: Batch) -> str:
         if batch.wire == "openai":
             return "chat" if "chat" in batch.endpoint else "responses"
+
         return batch.wire
 
     def _line(self, batch: Batch, request_id: str, answer: Any) -> dict[str, Any]:
@@ -217,9 +223,11 @@ class BatchDesk:
                 "response": response,
                 "error": None,
             }
+
         if batch.wire == "anthropic":
             result = {"type": "succeeded", "message": answer}
             return {"custom_id": request_id, "result": result}
+
         return {"response": answer, "metadata": {"key": request_id}}
 
     def _add_error(self, batch: Batch, request_id: str, problem: Refused) -> None:
@@ -268,6 +276,7 @@ class BatchDesk:
         for batch in self.created:
             if batch.id == request.match_info["batch"]:
                 return batch
+
         raise Refused("No such batch.", "unknown_path", 404)
 
     def _newest_first(self, wire: str) -> list[Batch]:
@@ -276,6 +285,7 @@ class BatchDesk:
         if found and found[-1].plan.lag > 0:
             found[-1].plan.lag -= 1
             found.pop()
+
         return found[::-1]
 
     def _new(self, wire: str, items: list[tuple[str, Any]], **more: Any) -> Batch:
@@ -291,13 +301,17 @@ class BatchDesk:
         fields = {}
         async for part in await request.multipart():
             fields[part.name] = (part.filename, bytes(await part.read()))  # type: ignore[union-attr]
+
         if fields["purpose"][1] != b"batch":
             raise Refused("Invalid purpose.", param="purpose")
+
         name, content = fields["file"]
         if not str(name).endswith(".jsonl"):
             raise Refused("Invalid file format for Batch API. Must be .jsonl", param="file")
+
         file = f"file-stub{len(self.files) + 1}"
         self.files[file] = content
+
         return web.json_response(
             {
                 "id": file,
@@ -314,18 +328,22 @@ class BatchDesk:
         file = request.match_info["file"]
         if file not in self.files:
             raise Refused("No such File object.", "unknown_path", 404)
+
         return web.Response(body=self.files[file], content_type="application/octet-stream")
 
     async def _openai_create(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         if body["completion_window"] != "24h":
             raise Refused("Invalid completion_window.", param="completion_window")
+
         items = []
         for line in self.files[body["input_file_id"]].decode().splitlines():
             item = json.loads(line)
             if (item["method"], item["url"]) != ("POST", body["endpoint"]):
                 raise Refused("The URL of a request does not match the batch's endpoint.")
+
             items.append((item["custom_id"], item["body"]))
+
         batch = self._new(
             "openai",
             items,
@@ -333,6 +351,7 @@ class BatchDesk:
             endpoint=body["endpoint"],
             input_file=body["input_file_id"],
         )
+
         return web.json_response(self._openai_batch(self._create(request, batch)))
 
     def _openai_batch(self, batch: Batch) -> dict[str, Any]:
@@ -340,6 +359,7 @@ class BatchDesk:
         files: dict[str, Any] = {"output_file_id": None, "error_file_id": None}
         counts = {"total": len(batch.items), "completed": 0, "failed": 0}
         errors = None
+
         if batch.is_over and batch.plan.problem:
             status = "failed"
             error = {"code": "invalid", "message": batch.plan.problem, "param": None, "line": 2}
@@ -352,6 +372,7 @@ class BatchDesk:
                     file = f"file-{batch.id}-{name}"
                     self.files[file] = _json_lines(lines)
                     files[f"{name}_file_id"] = file
+
         return {
             "id": batch.id,
             "object": "batch",
@@ -371,11 +392,13 @@ class BatchDesk:
         """`/v1/batches` is OpenAI's, and Gemini's in its older version: the key's header tells."""
         if "x-goog-api-key" in request.headers:
             return await self._guarded(self._wires["google"])(self._google_list)(request)  # type: ignore[no-any-return]
+
         return await self._guarded(self._wires["responses"])(self._openai_list)(request)  # type: ignore[no-any-return]
 
     async def _get_of_v1(self, request: web.Request) -> web.StreamResponse:
         if "x-goog-api-key" in request.headers:
             return await self._guarded(self._wires["google"])(self._google_get)(request)  # type: ignore[no-any-return]
+
         return await self._guarded(self._wires["responses"])(self._openai_get)(request)  # type: ignore[no-any-return]
 
     async def _openai_list(self, request: web.Request) -> web.StreamResponse:
@@ -397,8 +420,10 @@ class BatchDesk:
             set(item) != {"custom_id", "params"} for item in body["requests"]
         ):
             raise Refused("requests: Extra inputs are not permitted")
+
         items = [(item["custom_id"], item["params"]) for item in body["requests"]]
         batch = self._create(request, self._new("anthropic", items))
+
         return web.json_response(self._anthropic_batch(batch, request))
 
     def _anthropic_batch(self, batch: Batch, request: web.Request) -> dict[str, Any]:
@@ -407,7 +432,9 @@ class BatchDesk:
             counts = Counter(line["result"]["type"] for line in batch.results if "result" in line)
             counts["succeeded"] += len(batch.items) + batch.plan.strays - counts.total()
             counts["succeeded"] -= batch.plan.strays
+
         results = f"{request.url.origin()}/v1/messages/batches/{batch.id}/results"
+
         return {
             "id": batch.id,
             "type": "message_batch",
@@ -447,6 +474,7 @@ class BatchDesk:
         batch = self._find(request)
         if not batch.is_over:
             raise Refused("The batch has not ended.", "unknown_path", 404)
+
         return web.Response(body=_json_lines(batch.results), content_type="application/x-jsonl")
 
     # -- Google
@@ -455,12 +483,14 @@ class BatchDesk:
         body = (await request.json())["batch"]
         if not body.get("displayName"):
             raise Refused("batch.display_name: is required.")
+
         items = [
             (item["metadata"]["key"], item["request"])
             for item in body["inputConfig"]["requests"]["requests"]
         ]
         metadata = {"displayName": body["displayName"], "model": request.match_info["name"]}
         batch = self._create(request, self._new("google", items, metadata=metadata))
+
         return web.json_response(self._google_batch(batch))
 
     def _google_batch(self, batch: Batch) -> dict[str, Any]:
@@ -469,6 +499,7 @@ class BatchDesk:
         failed = sum("error" in line for line in batch.results)
         stats = {"requestCount": str(len(batch.items))}
         output: dict[str, Any] = {}
+
         if batch.is_over and batch.plan.problem:
             state = "FAILED"
             operation |= {"done": True, "error": {"code": 3, "message": batch.plan.problem}}
@@ -481,6 +512,7 @@ class BatchDesk:
             stats["failedRequestCount"] = str(failed)
             output = {"inlinedResponses": {"inlinedResponses": batch.results}}
             operation |= {"done": True, "response": {"@type": "type/Output", **output}}
+
         metadata = {
             "@type": "type/GenerateContentBatch",
             "model": f"models/{batch.metadata['model']}",
@@ -491,16 +523,20 @@ class BatchDesk:
             "updateTime": batch.created.isoformat(),
             "batchStats": stats,
         }
+
         if output:
             metadata["output"] = output
+
         return {**operation, "metadata": metadata}
 
     async def _google_list(self, request: web.Request) -> web.StreamResponse:
         batches = [self._google_batch(batch) for batch in self._newest_first("google")]
         page, has_more = _page(batches, "name", request.query.get("pageToken"), 1)
         answer = {"operations": page} if page else {}  # the API leaves out what is empty
+
         if has_more:
             answer["nextPageToken"] = page[-1]["name"]
+
         return web.json_response(answer)
 
     async def _google_get(self, request: web.Request) -> web.StreamResponse:
@@ -526,4 +562,5 @@ def _page(
     first = 0
     if after is not None:
         first = 1 + [batch[name] for batch in batches].index(after)
+
     return batches[first : first + size], first + size < len(batches)

@@ -33,6 +33,7 @@ class AzureWire(ChatWire):
     def key(self, headers: Mapping[str, str]) -> str:
         if "Authorization" in headers:
             raise Refused("a key of OpenAI came along")
+
         return headers.get("api-key", "")
 
 
@@ -44,6 +45,7 @@ class MessagesWire(AnthropicWire):
     def key(self, headers: Mapping[str, str]) -> str:
         if "x-api-key" in headers:
             raise Refused("a key of Anthropic came along")
+
         return super().key(headers)
 
     def read(
@@ -66,9 +68,12 @@ class HostedWire(AnthropicWire):
         fields = dict(body)
         if "model" in fields:
             raise Refused("model: Extra inputs are not permitted")
+
         if fields.pop("anthropic_version", "") not in VERSIONS:
             raise Refused("anthropic_version: Field required")
+
         dated = {**headers, "anthropic-version": OLD_VERSION}
+
         return super().read({**fields, "model": own_name(model)}, "", options, dated)
 
 
@@ -80,6 +85,7 @@ class VertexWire(GoogleWire):
     def key(self, headers: Mapping[str, str]) -> str:
         if "x-goog-api-key" in headers:
             raise Refused("a key of the Gemini API came along")
+
         return bearer(headers)
 
     def read(

@@ -188,6 +188,7 @@ def bend(fault: str, reply: Reply, asked: Asked) -> Reply:
         "content_filter": lambda: Reply("", (), "content_filter"),
         "prose": lambda: Reply("I would rather keep what we have."),
     }[fault]()
+
     return replace(
         bent, usage=usage_of(asked.request, bent, bool(reply.reasoning)), reasoning=reply.reasoning
     )
@@ -231,13 +232,17 @@ class FaultPlan:
     def choose(self, number: int, asked: Asked) -> str | None:
         if number in self.by_number:
             return self.by_number[number]
+
         possible = [fault for fault in self.faults if fault not in NOT_ON_WIRE.get(asked.wire, ())]
         if not possible or self.phase not in ("", asked.phase):
             return None
+
         unit = asked.digest if self.unit == "content" else f"{asked.step} {asked.phase}"
         self._seen[unit] += 1
         if self._seen[unit] > self.attempts or int(sha256_hex(unit)[:12], 16) % self.every:
             return None
+
         if unit not in self.taken:
             self.taken[unit] = possible[len(self.taken) % len(possible)]
+
         return self.taken[unit]

@@ -46,6 +46,7 @@ def _take(
             re.sub(r"_([a-z])", lambda match: match[1].upper(), name): item
             for name, item in value.items()
         }
+
     return take(value, where, required, optional)
 
 
@@ -79,16 +80,20 @@ class GoogleWire:
             "message": problem.message,
             "status": words.get(problem.kind, "INVALID_ARGUMENT"),
         }
+
         if problem.kind == "unknown_model":
             error["message"] = f"models/{problem.message} is not found for API version v1beta"
+
         if problem.kind == "no_quota":
             error["message"] = (
                 "You exceeded your current quota, please check your plan and billing details."
             )
+
         if problem.kind == "rate_limited":
             error["details"] = [
                 {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1s"}
             ]
+
         return {"error": error}
 
     def read(
@@ -107,17 +112,21 @@ class GoogleWire:
         config = _generation(body.get("generationConfig", {}))
         check_supported({**body, **config}, options)
         tools, choice = _tools(body)
+
         if options.tools == "refused" and tools:
             raise Refused(
                 "Function calling is not enabled for this model", "unsupported", param="tools"
             )
+
         schema = config.get("responseJsonSchema")
         if schema is not None and config.get("responseMimeType") != "application/json":
             raise Refused("response_schema requires response_mime_type: 'application/json'")
+
         if tools and config.get("responseMimeType") == "application/json":
             raise Refused(
                 "Function calling with a response mime type: 'application/json' is unsupported"
             )
+
         messages = _messages(body["contents"])
         if "systemInstruction" in body:
             system = _take(
@@ -128,18 +137,24 @@ class GoogleWire:
                 for part in system["parts"]
             ]
             messages = [Message("system", "".join(texts)), *messages]
+
         request = ModelRequest(
             tuple(messages), tools, choice, CallParams(seed=config.get("seed", 0)), schema
         )
+
         return asked_of(self.name, model, request, options)
 
     def write(self, answer: Answer) -> dict[str, Any]:
-        reply, usage = answer.reply, answer.reply.usage
+        reply = answer.reply
+        usage = answer.reply.usage
         parts: list[dict[str, Any]] = []
+
         if reply.reasoning:
             parts.append({"text": reply.reasoning, "thought": True})
+
         if reply.content:
             parts.append({"text": reply.content})
+
         for index, (id_, call) in enumerate(
             zip(answer.call_ids("fc-"), reply.tool_calls, strict=True)
         ):
@@ -152,13 +167,17 @@ class GoogleWire:
             }
             if index == 0:  # parallel calls have the signature on the first
                 part["thoughtSignature"] = SIGNATURE
+
             parts.append(part)
+
         candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
         candidate["finishReason"] = {"length": "MAX_TOKENS", "content_filter": "SAFETY"}.get(
             reply.finish_reason, "STOP"
         )
+
         if not parts:
             candidate["content"] = {"role": "model"}
+
         return {
             "candidates": [candidate],
             "modelVersion": SERVED_BY,
@@ -190,6 +209,7 @@ def _generation(config: Any) -> dict[str, Any]:
     check_range(config.get("temperature"), "generation_config.temperature", 0, 2)
     check_range(config.get("seed"), "generation_config.seed (TYPE_INT32)", -(2**31), 2**31 - 1)
     check_range(config.get("maxOutputTokens"), "generation_config.max_output_tokens", 1, 10**6)
+
     if "thinkingConfig" in config:
         thinking = _take(
             config["thinkingConfig"],
@@ -203,8 +223,10 @@ def _generation(config: Any) -> dict[str, Any]:
                 "thinking_level",
                 ("minimal", "low", "medium", "high"),
             )
+
         if len({"thinkingBudget", "thinkingLevel"} & set(thinking)) == 2:
             raise Refused("You can only set only one of thinking budget and thinking level.")
+
     return dict(config)
 
 
@@ -214,15 +236,14 @@ def _tools(body: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
         for declared in _take(tool, "tools", {"functionDeclarations": list})[
             "functionDeclarations"
         ]:
-            at, optional = (
-                "tools.function_declarations",
-                {"description": str, "parametersJsonSchema": dict},
-            )
+            at = "tools.function_declarations"
+            optional = {"description": str, "parametersJsonSchema": dict}
             declaration = _take(declared, at, {"name": str}, optional)
             if not _NAME.fullmatch(declaration["name"]):
                 raise Refused(
                     "Invalid function name. Must start with a letter or an underscore.", param=at
                 )
+
             parts.append(
                 (
                     declaration["name"],
@@ -230,6 +251,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
                     declaration.get("parametersJsonSchema"),
                 )
             )
+
     tools = offered(parts)
     config = _take(body.get("toolConfig", {}), "tool_config", {}, {"functionCallingConfig": dict})
     calling = _take(
@@ -243,25 +265,33 @@ def _tools(body: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
         "mode",
         ("AUTO", "ANY", "NONE", "VALIDATED", "MODE_UNSPECIFIED"),
     )
+
     if calling and not tools:
         raise Refused("Function calling config is set without function_declarations.")
+
     allowed = calling.get("allowedFunctionNames")
     if allowed is not None and calling.get("mode") not in ("ANY", "VALIDATED"):
         raise Refused("allowed_function_names can only be set when mode is ANY or VALIDATED.")
+
     names = [tool.name for tool in tools]
     for name in allowed or ():
         check_word(name, "allowed_function_names", names)
+
     if calling.get("mode") == "NONE":
         return (), None
+
     if calling.get("mode") != "ANY":
         return tools, None
+
     one = allowed or names
+
     return tools, one[0] if len(one) == 1 else None
 
 
 def _messages(contents: Sequence[Any]) -> list[Message]:
     if not contents:
         raise Refused("* GenerateContentRequest.contents: contents is not specified")
+
     messages: list[Message] = []
     open_calls: list[ToolCall] = []
     for index, item in enumerate(contents):
@@ -271,12 +301,14 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
         check_word(role, f"{at}.role", ("user", "model", "function"))
         if not content["parts"]:
             raise Refused(f"* GenerateContentRequest.{at}.parts: contents.parts must not be empty.")
+
         if role == "model":
             if open_calls:
                 raise Refused(
                     "Please ensure that function response turn comes immediately after a function"
                     " call turn."
                 )
+
             messages.append(_model_turn(content["parts"], at, index))
             open_calls = list(messages[-1].tool_calls)
             if open_calls and (len(messages) < 2 or messages[-2].role not in ("user", "tool")):
@@ -287,13 +319,16 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
         else:
             messages.extend(_user_turn(content["parts"], open_calls, at))
             open_calls = []
+
     if open_calls:
         raise Refused("Please ensure that the last turn is not a function call.")
+
     return messages
 
 
 def _model_turn(parts: Sequence[Any], at: str, index: int) -> Message:
-    text, calls = "", []
+    text = ""
+    calls = []
     for item in parts:
         part = _take(
             item,
@@ -312,6 +347,7 @@ def _model_turn(parts: Sequence[Any], at: str, index: int) -> Message:
                 raise Refused(
                     "Invalid function name. Must start with a letter or an underscore.", param=at
                 )
+
             id_ = call.get("id", f"{index}.{len(calls)}")
             calls.append(ToolCall(id_, call["name"], dumps_canonical(call.get("args", {}))))
         elif "text" in part:
@@ -320,6 +356,7 @@ def _model_turn(parts: Sequence[Any], at: str, index: int) -> Message:
             raise Refused(
                 f"* {at}.parts: required oneof field 'data' must have one initialized field"
             )
+
     return Message("assistant", text, tuple(calls))
 
 
@@ -331,6 +368,7 @@ def _user_turn(parts: Sequence[Any], open_calls: Sequence[ToolCall], at: str) ->
             "Please ensure that the number of function response parts is equal to the number of"
             " function call parts of the function call turn."
         )
+
     messages = []
     for call, response in zip(open_calls, responses, strict=True):
         _take(response, f"{at}.function_response", {"name": str, "response": dict}, {"id": str})
@@ -339,15 +377,19 @@ def _user_turn(parts: Sequence[Any], open_calls: Sequence[ToolCall], at: str) ->
                 f"{at}: function response {response['name']} does not answer the call of"
                 f" {call.name}"
             )
+
         text = _take(response["response"], f"{at}.function_response.response", {"output": str})[
             "output"
         ]
         messages.append(Message("tool", text, tool_call_id=call.id))
+
     for part in parts:
         if "functionResponse" not in part:
             if not part.get("text"):
                 raise Refused(
                     f"* {at}.parts: required oneof field 'data' must have one initialized field"
                 )
+
             messages.append(Message("user", part["text"]))
+
     return messages

@@ -210,6 +210,7 @@ def arguments(text: str | Make) -> Make:
                 new = text if isinstance(text, str) else text(given.encode()).body.decode()
                 at(answer, path[:-1])[path[-1]] = new if isinstance(old, str) else "(arguments)"
                 return Spoilt(json.dumps(answer).replace('"(arguments)"', new).encode())
+
         raise AssertionError("the answer has no call")
 
     return make
@@ -218,6 +219,7 @@ def arguments(text: str | Make) -> Make:
 def at(answer: Any, path: tuple[str | int, ...]) -> Any:
     for key in path:
         answer = answer[key]
+
     return answer
 
 
@@ -229,6 +231,7 @@ def every(names: tuple[str, ...], value: Any) -> Make:
         for path in list(places(answer)):
             if path[-1] in names:
                 at(answer, path[:-1])[path[-1]] = value
+
         return Spoilt(json.dumps(answer).encode())
 
     return make
@@ -243,6 +246,7 @@ def parts(change: Callable[[list[Any]], list[Any]], *names: str) -> Make:
             if path[-1] in names and isinstance(at(answer, path), list):
                 at(answer, path[:-1])[path[-1]] = change(at(answer, path))
                 break
+
         return Spoilt(json.dumps(answer).encode())
 
     return make
@@ -263,10 +267,8 @@ COUNTS = (
     "candidatesTokenCount",
     "totalTokenCount",
 )
-WHOLES, CALLS = (
-    ("choices", "output", "content", "candidates"),
-    ("tool_calls", "output", "content", "parts"),
-)
+WHOLES = ("choices", "output", "content", "candidates")
+CALLS = ("tool_calls", "output", "content", "parts")
 ODD: dict[str, Odd] = {
     "args_5_mb": Odd(arguments(holding(overall_reason="a" * (5 << 20))), "model_bad_response"),
     "args_100_kb": Odd(arguments(holding(overall_reason="a" * 100_000)), "bad_json"),

@@ -82,7 +82,10 @@ class Refused(Exception):
         self, message: str, kind: Kind = "bad_request", status: int = 400, param: str | None = None
     ) -> None:
         super().__init__(message)
-        self.message, self.kind, self.status, self.param = message, kind, status, param
+        self.message = message
+        self.kind = kind
+        self.status = status
+        self.param = param
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ class Asked:
         """
         if self.forced is not None:
             return "submission"
+
         return "research" if self.request.tools else "text"
 
 
@@ -140,6 +144,7 @@ def asked_of(wire: str, model: str, request: ModelRequest, options: StubOptions)
     """
     if options.tools == "ignored":
         request = replace(request, tools=(), tool_choice=None)
+
     schema = request.response_schema
     if options.json_schema == "refused" and schema:
         raise Refused(
@@ -147,11 +152,14 @@ def asked_of(wire: str, model: str, request: ModelRequest, options: StubOptions)
             "unsupported",
             param="response_format",
         )
+
     read, form = unwrite(request)
     read = replace(read, tool_choice=read.tool_choice or _asked_for(read))
     follows = schema is not None and (schema == JSON_OBJECT or options.json_schema == "yes")
+
     if form == "json_schema" and not follows:
         return Asked(wire, model, request)
+
     return Asked(wire, model, read, form)
 
 
@@ -192,16 +200,20 @@ def take(
 ) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Refused(f"{where}: expected an object, but got {_kind(value)} instead.", param=where)
+
     known = {**required, **(optional or {})}
     for name, item in value.items():
         at = f"{where}.{name}".lstrip(".")
         if name not in known:
             raise Refused(f"Unknown parameter: '{at}'.", param=at)
+
         check_type(item, known[name], at)
+
     for name in required:
         if name not in value:
             at = f"{where}.{name}".lstrip(".")
             raise Refused(f"Missing required parameter: '{at}'.", param=at)
+
     return value
 
 
@@ -258,10 +270,13 @@ def check_strict_schema(schema: Any, at: str) -> None:
     if isinstance(schema, list):
         for item in schema:
             check_strict_schema(item, at)
+
     if not isinstance(schema, dict):
         return
+
     if "oneOf" in schema:
         raise Refused(f"Invalid schema for '{at}': 'oneOf' is not permitted.", param=at)
+
     if schema.get("type") == "object" or "properties" in schema:
         if schema.get("additionalProperties") is not False:
             raise Refused(
@@ -269,12 +284,14 @@ def check_strict_schema(schema: Any, at: str) -> None:
                 " to be false.",
                 param=at,
             )
+
         if set(schema.get("required", ())) != set(schema.get("properties", {})):
             raise Refused(
                 f"Invalid schema for '{at}': 'required' is required to include every key in"
                 " properties.",
                 param=at,
             )
+
     for item in schema.values():
         check_strict_schema(item, at)
 
@@ -304,6 +321,7 @@ def usage_of(request: ModelRequest, reply: Reply, reasoning: bool) -> Usage:
     words = len(reply.content) + sum(
         len(call.name) + len(call.arguments) for call in reply.tool_calls
     )
+
     return Usage((spoken + tools) // 4 + 1, words // 4 + 1 + thought, thought, system // 4)
 
 
@@ -318,12 +336,14 @@ def decide(model: Any, asked: Asked, reasoning: bool, mood: str = "") -> Reply:
     reply: Reply = model.reply(with_state(seeded))
     reasoning = reasoning and asked.thoughts != "none"
     forced = asked.forced
+
     if forced is not None and forced not in [call.name for call in reply.tool_calls]:
         schema = next(tool.parameters for tool in asked.request.tools if tool.name == forced)
         text = json.dumps(sample(schema, asked.request), ensure_ascii=False)
         reply = Reply(tool_calls=(ToolCall("call_1", forced, text),), finish_reason="tool_calls")
     elif not asked.request.tools:
         reply = Reply(_say(asked, mood))
+
     return replace(
         reply,
         usage=usage_of(asked.request, reply, reasoning),
@@ -339,10 +359,13 @@ def _say(asked: Asked, mood: str) -> str:
     """Some answer to a question: six letters, one of five words, or a number, as it asks for."""
     text = asked.request.messages[-1].content
     chance = int(sha256_hex(asked.digest + mood)[:12], 16)
+
     if "six letters" in text:
         return _SIX_LETTERS[chance % 3]
+
     if match := _OF_FIVE.search(text):
         return re.split(r", | and | or ", match[1])[chance % 5]
+
     return str(chance % 97)
 
 
@@ -352,19 +375,25 @@ def sample(schema: Mapping[str, Any], request: ModelRequest) -> Any:
     """
     if "const" in schema or "enum" in schema:
         return schema.get("const", next(iter(schema.get("enum", [None]))))
+
     if "anyOf" in schema:
         return sample(schema["anyOf"][0], request)
+
     kind = schema.get("type")
     if kind == "object":
         return {name: sample(part, request) for name, part in schema.get("properties", {}).items()}
+
     if kind == "array":
         return [sample(schema.get("items", {"type": "string"}), request)]
+
     if kind == "string":
         pieces = request.messages[-1].content.split('"')
         return pieces[-2] if len(pieces) >= 3 else "stub"
+
     digits = "".join(
         char if char.isdigit() else " " for char in request.messages[-1].content
     ).split()
+
     return {"boolean": True, "null": None}.get(
         str(kind), max(schema.get("minimum", 0), int(digits[-1]) if digits else 0)
     )

@@ -116,8 +116,10 @@ class OpenAIWire:
         check_supported(body, options)
         check_range(body.get("temperature"), "temperature", 0, 2)
         check_range(body.get("top_p"), "top_p", 0, 1)
+
         if body.get("stream"):
             raise Refused("The stub does not stream.", param="stream")
+
         if "parallel_tool_calls" in body and not body.get("tools"):
             raise Refused(
                 "'parallel_tool_calls' is only allowed when 'tools' are specified.",
@@ -140,19 +142,23 @@ class OpenAIWire:
                 function = take(
                     tool, at, {"type": str, "name": str, "parameters": (dict, _NULL)}, optional
                 )
+
             check_word(tool["type"], f"tools[{index}].type", ("function",))
             check_tool_name(function["name"], f"{at}.name")
             # strict is the default of Responses
             if function.get("strict", not nested) is not False:
                 check_strict_schema(function["parameters"], f"{at}.parameters")
+
             parts.append(
                 (function["name"], function.get("description"), function.get("parameters"))
             )
+
         if nested and "tools" in body and not parts:
             raise Refused(
                 "Invalid 'tools': empty array. Expected an array with minimum length 1.",
                 param="tools",
             )
+
         choice = self._choice(body.get("tool_choice"), offered(parts))
         if options.tools == "refused" and body.get("tools"):
             raise Refused(
@@ -160,6 +166,7 @@ class OpenAIWire:
                 "unsupported",
                 param="tools",
             )
+
         return choice
 
     def _choice(
@@ -169,6 +176,7 @@ class OpenAIWire:
         named = None
         if value == "none":
             return (), None
+
         if value is not None:
             where = take(
                 value,
@@ -181,14 +189,17 @@ class OpenAIWire:
                 else where["name"]
             )
             check_word(value["type"], "tool_choice.type", ("function",))
+
         if value is not None and not tools:
             raise Refused(
                 "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
             )
+
         if named is not None and named not in [tool.name for tool in tools]:
             raise Refused(
                 f"Tool choice '{named}' not found in 'tools' parameter.", param="tool_choice"
             )
+
         return tools, named
 
 
@@ -207,6 +218,7 @@ def schema_of(value: Any, at: str, messages: Sequence[Message]) -> dict[str, Any
     """
     if value is None:
         return None
+
     optional: dict[str, Any] = {"strict": (bool, _NULL), "description": str}
     nested = at == "response_format"
     take(
@@ -216,6 +228,7 @@ def schema_of(value: Any, at: str, messages: Sequence[Message]) -> dict[str, Any
         {"json_schema": dict} if nested else {"name": str, "schema": dict, **optional},
     )
     check_word(value["type"], f"{at}.type", ("text", "json_object", "json_schema"))
+
     if value["type"] == "json_object" and not any(
         "json" in message.content.lower() for message in messages
     ):
@@ -224,8 +237,10 @@ def schema_of(value: Any, at: str, messages: Sequence[Message]) -> dict[str, Any
             " 'json_object'.",
             param=at,
         )
+
     if value["type"] != "json_schema":
         return dict(JSON_OBJECT) if value["type"] == "json_object" else None
+
     where = f"{at}.json_schema" if nested else at
     inner = take(
         value.get("json_schema") if nested else value,
@@ -234,8 +249,10 @@ def schema_of(value: Any, at: str, messages: Sequence[Message]) -> dict[str, Any
         {"type": str, **optional},
     )
     check_tool_name(inner["name"], f"{where}.name")
+
     if inner.get("strict"):
         check_strict_schema(inner["schema"], f"{where}.schema")
+
     return dict(inner["schema"])
 
 
@@ -255,6 +272,7 @@ class ChatWire(OpenAIWire):
         check_range(body.get("n"), "n", 1, 1)
         if "reasoning_effort" in body:
             check_word(body["reasoning_effort"], "reasoning_effort", _EFFORTS)
+
         check_range(body.get("seed"), "seed", -(2**63), 2**63 - 1)
         if "max_tokens" in body and "max_completion_tokens" in body:
             raise Refused(
@@ -262,22 +280,23 @@ class ChatWire(OpenAIWire):
                 " supported.",
                 param="max_tokens",
             )
+
         for name in ("max_tokens", "max_completion_tokens"):
             check_range(body.get(name), name, 1, 10**7)
+
         tools, choice = self.tools(body, options)
         messages = _chat_messages(body["messages"])
         schema = schema_of(body.get("response_format"), "response_format", messages)
         request = ModelRequest(
             messages, tools, choice, CallParams(seed=body.get("seed") or 0), schema
         )
+
         return asked_of(self.name, body["model"], request, options)
 
     def write(self, answer: Answer) -> dict[str, Any]:
-        reply, usage, refused = (
-            answer.reply,
-            answer.reply.usage,
-            answer.reply.finish_reason == "refusal",
-        )
+        reply = answer.reply
+        usage = answer.reply.usage
+        refused = answer.reply.finish_reason == "refusal"
         message: dict[str, Any] = {
             "role": "assistant",
             "content": (
@@ -286,6 +305,7 @@ class ChatWire(OpenAIWire):
             "refusal": reply.content if refused else None,
             "annotations": [],
         }
+
         if reply.tool_calls:
             message["tool_calls"] = [
                 {
@@ -295,9 +315,12 @@ class ChatWire(OpenAIWire):
                 }
                 for id_, call in zip(answer.call_ids("call_"), reply.tool_calls, strict=True)
             ]
+
         if reply.reasoning:
             message["reasoning_content"] = reply.reasoning
+
         finish = "stop" if refused else reply.finish_reason
+
         return {
             "id": f"chatcmpl-{answer.stem}",
             "object": "chat.completion",
@@ -330,6 +353,7 @@ def _chat_messages(items: Sequence[Any]) -> tuple[Message, ...]:
             "Invalid 'messages': empty array. Expected an array with minimum length 1.",
             param="messages",
         )
+
     messages: list[Message] = []
     open_ids: list[str] = []
     for index, item in enumerate(items):
@@ -343,6 +367,7 @@ def _chat_messages(items: Sequence[Any]) -> tuple[Message, ...]:
                 f" response messages: {', '.join(open_ids)}",
                 param=at,
             )
+
         if role == "assistant":
             message = _chat_assistant(item, at)
             open_ids = [call.id for call in message.tool_calls]
@@ -354,13 +379,17 @@ def _chat_messages(items: Sequence[Any]) -> tuple[Message, ...]:
                     " their order.",
                     param=at,
                 )
+
             message = Message("tool", item["content"], tool_call_id=item["tool_call_id"])
         else:
             take(item, at, {"role": str, "content": str}, {"name": str})
             message = Message("user" if role == "user" else "system", item["content"])
+
         messages.append(message)
+
     if open_ids:
         raise Refused(f"No tool messages respond to: {', '.join(open_ids)}", param="messages")
+
     return tuple(messages)
 
 
@@ -372,6 +401,7 @@ def _chat_assistant(item: dict[str, Any], at: str) -> Message:
         {"content": (str, _NULL), "tool_calls": list, "refusal": (str, _NULL), "name": str},
     )
     calls = []
+
     for index, call in enumerate(item.get("tool_calls", ())):
         here = f"{at}.tool_calls[{index}]"
         take(call, here, {"id": str, "type": str, "function": dict})
@@ -379,16 +409,21 @@ def _chat_assistant(item: dict[str, Any], at: str) -> Message:
         check_tool_name(call["function"]["name"], f"{here}.function.name")
         if not call["id"]:
             raise Refused(f"Invalid '{here}.id': empty string.", param=here)
+
         calls.append(ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"]))
+
     if "tool_calls" in item and not calls:
         raise Refused(
             f"Invalid '{at}.tool_calls': empty array. Expected an array with minimum length 1.",
             param=at,
         )
+
     if len({call.id for call in calls}) != len(calls):
         raise Refused(f"Duplicate ids in '{at}.tool_calls'.", param=at)
+
     if item.get("content") is None and not calls:
         raise Refused(f"Invalid value for 'content': expected a string, got null. ({at})", param=at)
+
     return Message("assistant", item.get("content") or "", tuple(calls))
 
 
@@ -411,15 +446,19 @@ class ResponsesWire(OpenAIWire):
             {},
             {"effort": (str, _NULL), "summary": (str, _NULL)},
         )
+
         for name, words in (("effort", _EFFORTS), ("summary", ("auto", "concise", "detailed"))):
             if reasoning.get(name) is not None:
                 check_word(reasoning[name], f"reasoning.{name}", words)
+
         tools, choice = self.tools(body, options)
         messages = _items(body["input"])
         if body.get("instructions"):
             messages = [Message("system", body["instructions"]), *messages]
+
         text = take(body.get("text", {}), "text", {}, {"format": dict, "verbosity": str})
         schema = schema_of(text.get("format"), "text.format", messages)
+
         return asked_of(
             self.name,
             body["model"],
@@ -428,11 +467,13 @@ class ResponsesWire(OpenAIWire):
         )
 
     def write(self, answer: Answer) -> dict[str, Any]:
-        reply, usage = answer.reply, answer.reply.usage
+        reply = answer.reply
+        usage = answer.reply.usage
         incomplete = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(
             reply.finish_reason
         )
         status = "completed" if incomplete is None else "incomplete"
+
         return {
             "id": f"resp_{answer.stem}",
             "object": "response",
@@ -467,10 +508,12 @@ class ResponsesWire(OpenAIWire):
         }
 
     def _output(self, answer: Answer, status: str) -> list[dict[str, Any]]:
-        reply, items = answer.reply, []
+        reply = answer.reply
+        items = []
         if reply.reasoning:
             summary = [{"type": "summary_text", "text": reply.reasoning}]
             items.append({"type": "reasoning", "id": f"rs_{answer.stem}", "summary": summary})
+
         if reply.finish_reason == "refusal" or reply.content:
             part: dict[str, Any] = {
                 "type": "output_text",
@@ -480,6 +523,7 @@ class ResponsesWire(OpenAIWire):
             }
             if reply.finish_reason == "refusal":
                 part = {"type": "refusal", "refusal": reply.content}
+
             items.append(
                 {
                     "type": "message",
@@ -489,6 +533,7 @@ class ResponsesWire(OpenAIWire):
                     "content": [part],
                 }
             )
+
         for index, (id_, call) in enumerate(
             zip(answer.call_ids("call_"), reply.tool_calls, strict=True)
         ):
@@ -499,6 +544,7 @@ class ResponsesWire(OpenAIWire):
                 "name": call.name,
             }
             items.append({**item, "arguments": call.arguments, "status": status})
+
         return items
 
 
@@ -508,6 +554,7 @@ def _items(value: Any) -> list[Message]:
     """
     messages: list[Message] = []
     open_ids: list[str] = []
+
     for index, item in enumerate(value):
         at = f"input[{index}]"
         kind = item.get("type", "message") if isinstance(item, dict) else None
@@ -522,13 +569,17 @@ def _items(value: Any) -> list[Message]:
                     f"No tool call found for function call output with call_id {item['call_id']}.",
                     param=at,
                 )
+
             messages.append(Message("tool", item["output"], tool_call_id=item["call_id"]))
         else:
             if open_ids:
                 raise Refused(f"No tool output found for function call {open_ids[0]}.", param=at)
+
             messages.append(_response_message(item, at))
+
     if open_ids:
         raise Refused(f"No tool output found for function call {open_ids[0]}.", param="input")
+
     return messages
 
 
@@ -540,12 +591,14 @@ def _add_call(messages: list[Message], item: dict[str, Any], at: str) -> None:
         {"id": str, "status": str},
     )
     check_tool_name(item["name"], f"{at}.name")
+
     if not 1 <= len(item["call_id"]) <= 64:
         raise Refused(
             f"Invalid '{at}.call_id': string too long or empty. Expected a string with maximum"
             " length 64.",
             param=at,
         )
+
     call = ToolCall(item["call_id"], item["name"], item["arguments"])
     last = (
         messages.pop()
@@ -564,4 +617,5 @@ def _response_message(item: dict[str, Any], at: str) -> Message:
     )
     role = item["role"]
     check_word(role, f"{at}.role", ("user", "assistant", "system", "developer"))
+
     return Message(role if role in ("user", "assistant") else "system", item["content"])

@@ -125,15 +125,19 @@ class Stub:
             r"/{version:v1|v1beta}/models/{name}:generateContent", partial(self._serve, google)
         )
         app.router.add_routes(self.batches.routes({wire.name: wire for wire in self._wires}))
+
         for path, wire in ROUTES.items():
             app.router.add_post(path, partial(self._serve, wire()))
+
         app.router.add_route("*", "/{rest:.*}", self._unknown)
+
         return app
 
     async def _unknown(self, request: web.Request) -> web.Response:
         problem = Refused(f"Invalid URL ({request.method} {request.path})", "unknown_path", 404)
         if request.method == "POST":  # a look-up costs nothing
             self.counts["404 unknown_path"] += 1
+
         return web.json_response(self._wires[0].error(problem), status=404)
 
     # -- one request
@@ -144,6 +148,7 @@ class Stub:
         self.most_at_once = max(self.most_at_once, self._at_once)
         seen = Seen(len(self.requests) + 1, wire.name, None)
         self.requests.append(seen)
+
         try:
             return await self._answer(wire, request, seen)
         except Refused as problem:
@@ -159,6 +164,7 @@ class Stub:
                 seen.is_answered = False
                 self.counts[seen.outcome] -= 1
                 self._note(seen, "lost")
+
             return web.Response()
         finally:
             self._at_once -= 1
@@ -167,8 +173,10 @@ class Stub:
         """Count an outcome; before its last byte is out, so that whoever has the answer finds it
         counted.
         """
-        seen.outcome, seen.is_answered = outcome, is_answered
+        seen.outcome = outcome
+        seen.is_answered = is_answered
         self.counts[outcome] += 1
+
         if is_answered:
             self.answered[seen.digest] += 1
             if (
@@ -182,25 +190,33 @@ class Stub:
         body = await _body(request)
         seen.body = body
         key = wire.key(request.headers)
+
         if key != self.options.key:
             raise Refused(f"Incorrect API key provided: {key}.", "unauthorized", 401)
+
         asked = wire.read(body, request.match_info.get("name", ""), self.options, request.headers)
         self._asked[asked.digest] += 1
         seen.digest, seen.attempt = asked.digest, self._asked[asked.digest]
         fault = self.plan.choose(seen.number, asked)
         await self._wait(request)
+
         if fault is not None and fault in REFUSALS:
             self._note(seen, fault)
             return await self._refuse(wire, request, problem_of(fault, key), fault)
+
         if fault is not None and fault not in BENT:
             self._note(seen, fault)
             return await self._break(fault, wire, request, asked)
+
         payload = _encode(wire.write(Answer(asked, self._reply(asked, fault))))
         if self.plan.spoil is not None:
             return await _spoil(request, self.plan.spoil(payload))
+
         if request.transport is None or request.transport.is_closing():
             raise ConnectionResetError("the client has gone")
+
         self._note(seen, fault or "answered", is_answered=True)
+
         return await _send(request, 200, payload)
 
     def _reply(self, asked: Asked, fault: str | None) -> Reply:
@@ -211,13 +227,16 @@ class Stub:
         """Think for a while; and as long as the stub is held."""
         if self.options.latency_s:
             await asyncio.sleep(self.options.latency_s)
+
         if not self._holding:
             return
+
         self.held += 1
         try:
             while self._holding:
                 if request.transport is None or request.transport.is_closing():
                     raise ConnectionResetError("the client has gone")
+
                 await asyncio.sleep(_DRIP_S)
         finally:
             self.held -= 1
@@ -235,6 +254,7 @@ class Stub:
                 if fault.endswith("_date")
                 else f"{after:g}"
             )
+
         return await _send(request, problem.status, _encode(wire.error(problem)), headers)
 
     async def _break(
@@ -245,19 +265,26 @@ class Stub:
             return await _spoil(
                 request, (ODD[fault].make if fault in ODD else HOSTILE[fault][1])(payload)
             )
+
         # what can't be read gives the key away
-        half, key = payload[: len(payload) // 2], self.options.key
+        half = payload[: len(payload) // 2]
+        key = self.options.key
         if fault == "reset":
             _reset(request)
             raise Gone
+
         if fault == "silent":
             await _until_gone(request)
+
         if fault == "malformed":
             return await _send(request, 200, half + key.encode())
+
         if fault == "wrong_shape":
             return await _send(request, 200, _encode(wrong_shape(wire.name, key)))
+
         if fault == "error_200":
             return await _send(request, 200, _encode(wire.error(problem_of("server", key))))
+
         if fault == "html":
             return await _send(
                 request,
@@ -265,22 +292,27 @@ class Stub:
                 f"<html><body>Welcome, {key}</body></html>".encode(),
                 {"Content-Type": "text/html"},
             )
+
         if fault == "empty_body":
             return await _send(request, 200, b"")
+
         response = web.StreamResponse(headers={"Content-Type": _JSON})
         if fault == "cut_chunked":
             response.enable_chunked_encoding()
         else:
             response.content_length = len(payload)
+
         await response.prepare(request)
         if fault == "slow":
             await _drip(request, response, payload)
+
         await response.write(half)
         await asyncio.sleep(_DRIP_S)  # so that the half is on its way before the end
         if fault == "reset_body":
             _reset(request)
         elif request.transport is not None:
             request.transport.close()
+
         raise Gone
 
 
@@ -302,6 +334,7 @@ async def _send(
     await response.prepare(request)
     await response.write(payload)
     await response.write_eof()
+
     return response
 
 
@@ -309,9 +342,11 @@ async def _spoil(request: web.Request, answer: Spoilt) -> web.StreamResponse:
     """Send an answer as it is; raw bytes end with the connection."""
     if answer.raw is None:
         return await _send(request, answer.status, answer.body, dict(answer.headers))
+
     if request.transport is not None:
         request.transport.write(answer.raw)
         request.transport.close()
+
     raise Gone
 
 
@@ -323,6 +358,7 @@ async def _drip(request: web.Request, response: web.StreamResponse, payload: byt
         await asyncio.sleep(_DRIP_S)
         if time.monotonic() > until or request.transport is None or request.transport.is_closing():
             break
+
     raise Gone
 
 
@@ -334,12 +370,14 @@ async def _until_gone(request: web.Request) -> None:
         and not request.transport.is_closing()
     ):
         await asyncio.sleep(_DRIP_S)
+
     raise Gone
 
 
 def _reset(request: web.Request) -> None:
     if request.transport is None:
         return
+
     plug = request.transport.get_extra_info("socket")
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     request.transport.abort()
@@ -374,8 +412,10 @@ def running_stub(plan: FaultPlan | None = None, port: int = 0, **options: Any) -
         target=_run, args=(loop, stub, port, started), daemon=True, name="stub-provider"
     )
     thread.start()
+
     assert started.wait(240), "the stub does not start"
     assert stub.port, "the stub has no port"
+
     try:
         yield stub
     finally:
@@ -388,10 +428,12 @@ def _run(loop: asyncio.AbstractEventLoop, stub: Stub, port: int, started: thread
     runner = web.AppRunner(
         stub.application(), access_log=None, handler_cancellation=True, shutdown_timeout=0.1
     )
+
     try:
         loop.run_until_complete(_start(runner, stub, port))
     finally:
         started.set()
+
     loop.run_forever()
     loop.run_until_complete(runner.cleanup())
     loop.close()

@@ -78,6 +78,7 @@ def apart(episodes: int, limit: int) -> tuple[object, ...]:
     """
     days = sessions("2024-02-01", "2024-04-01")[:episodes]
     windows = ",".join(f"{day}:2024-04-15" for day in days)
+
     return (
         "--tasks",
         TASK_APART,
@@ -96,6 +97,7 @@ def words_of(wire: Wire, stub: Stub | None, *words: object) -> tuple[object, ...
     """
     address = () if stub is None else ("--base-url", stub.base_url_of(wire.name))
     common = ("--cache", "run", "--price", "input=2,output=8,cache_read=0.5", "--quiet", *SAME_MASK)
+
     return ("--model", wire.model, *wire.words, *address, *common, *words)
 
 
@@ -203,6 +205,7 @@ def _rows(path: Path) -> Iterator[bytes]:
     """All values of all tables, where the file is a database."""
     if not path.read_bytes().startswith(b"SQLite format 3"):
         return
+
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
         for (table,) in database.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table'"
@@ -217,10 +220,13 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
     """What zstd frames anywhere in some bytes hold, and zlib streams in base64, as pages embed
     them.
     """
-    magic, offset = b"\x28\xb5\x2f\xfd", -1
+    magic = b"\x28\xb5\x2f\xfd"
+    offset = -1
+
     while (offset := data.find(magic, offset + 1)) >= 0:
         with suppress(zstandard.ZstdError):
             yield zstandard.ZstdDecompressor().decompressobj().decompress(data[offset:])
+
     for match in re.finditer(rb"[A-Za-z0-9+/]{40,}={0,2}", data):
         with suppress(binascii.Error, zlib.error):
             yield zlib.decompress(base64.b64decode(match[0]))

@@ -55,9 +55,12 @@ def _message(body: Any) -> dict[str, Any]:
     tools = body.get("tools", ())
     if not _is_of_chat(body):
         return _call(tools[0]["function"], {}) if tools else {"role": "assistant", "content": "ok"}
+
     if body["messages"][-1]["role"] == "tool":
         return {"role": "assistant", "content": ANSWER}
+
     message = _call({"name": "upq_stock_daily"}, ARGUMENTS)
+
     return {**message, "content": "I look it up."}
 
 
@@ -105,11 +108,14 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
             "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
         }
+
         if body.get("stream"):
             self._stream(answer, is_held)
             return
+
         if is_held:
             self._hold()
+
         self._answer(json.dumps(answer).encode())
 
     def _hold(self) -> None:
@@ -128,6 +134,7 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
         """Stream an answer; one that is held back ends after its first half until it is released."""
         events = [event_bytes(chunk) for chunk in chunks_of(answer)]
         half = len(events) // 2
+
         with suppress(OSError):
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
@@ -137,6 +144,7 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
             self.wfile.flush()
             if is_held:
                 self._hold()
+
             self.wfile.write(b"".join([*events[half:], b"data: [DONE]\n\n"]))
 
     def do_GET(self) -> None:
@@ -150,6 +158,7 @@ def chat_stub(hold_at: int = 0, *, streams: bool = True) -> Iterator[ChatStub]:
     """A stub for the length of the block."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.stub = ChatStub(f"http://127.0.0.1:{server.server_port}/v1", hold_at, streams)
+
     with running(server):
         try:
             yield server.stub

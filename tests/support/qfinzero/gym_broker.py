@@ -23,6 +23,7 @@ def session_samples(options: BrokerOptions, dataset: Dataset) -> LiveSamples:
     }
     content = {"family": "qfinzero_session", "version": "1", "session": session}
     question = session_question(LiveConfig.load(content, TASK))
+
     return LiveSamples(TASK, question, dataset)
 
 

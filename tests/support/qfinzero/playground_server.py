@@ -33,15 +33,18 @@ class PlaygroundServer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         content = None
+
         if body is not None:
             content = body if isinstance(body, str) else json.dumps(body)
             named.setdefault("Content-Type", "application/json")
+
         try:
             connection.request(method, path, content, named)
             answer = connection.getresponse()
             text = answer.read().decode()
         finally:
             connection.close()
+
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
 
     def json(self, path: str, body: Any = None) -> Any:
@@ -62,8 +65,11 @@ class PlaygroundServer:
     def events(self, chat: str) -> list[dict[str, Any]]:
         """Return all events of a chat's run, up to its end."""
         _, headers, text = self.call("GET", f"/playground/chats/{chat}/events")
+
         assert headers["content-type"].startswith("text/event-stream")
+
         lines = [line for line in text.splitlines() if line.startswith("data: ")]
+
         return [json.loads(line.removeprefix("data: ")) for line in lines]
 
     def kill(self) -> None:
@@ -79,7 +85,9 @@ def playground_server(cwd: Path, *words: str, **environment: str) -> Iterator[Pl
     process = subprocess.Popen(
         command, cwd=cwd, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
     )
+
     assert process.stdout is not None
+
     try:
         line = process.stdout.readline()
         assert line.startswith("serving http://"), line

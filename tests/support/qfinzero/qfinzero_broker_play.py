@@ -45,6 +45,7 @@ def table(start_ns: Sequence[int], rows: Sequence[Row]) -> Bars:
     columns = np.array(rows, np.float64).reshape(-1, 5)
     prices = np.round(columns[:, :4] * 10_000).astype(np.int64)
     starts = np.array(start_ns, np.int64)
+
     return Bars(starts, *prices.T, columns[:, 4], np.ones(len(starts), np.int64))
 
 
@@ -62,6 +63,7 @@ def by_day(prices: Sequence[Price | None], first: date = FRIDAY) -> Bars:
         for day, price in zip(dates, prices, strict=True)
         if price is not None
     ]
+
     return at_prices([start for start, _ in known], [price for _, price in known])
 
 
@@ -101,6 +103,7 @@ def market(bars: Mapping[str, Bars], resolution: str = "minute", **more: Any) ->
         borrow_rows=[BorrowRow(symbol, EARLY, 1_000_000_000, 0) for symbol in stocks],
     )
     info = replace(small.info, minute_last_day=date(2025, 2, 28))
+
     return replace(small, info=info, prices=replace(prices, **more))
 
 
@@ -130,7 +133,9 @@ class Play:
         self.account_id = self.broker.execute(
             "account.create", {"account_type": account_type, "initial_cash": cash}
         ).id
+
         assert isinstance(self.dataset.prices, MemoryPrices)
+
         symbols = [key[1] for key in self.dataset.prices.bar_table if key[0] != "crypto"]
         universe = {
             "stocks": sorted({symbol for symbol in symbols if not symbol.startswith("O:")}),
@@ -180,6 +185,7 @@ class Play:
             "qty": qty,
             **more,
         }
+
         return self.state.orders[self.call("order.place", order=order, **client).id]
 
     def spread(self, *legs: tuple[str, str, int], qty: int = 1, **more: Any) -> list[Order]:
@@ -189,6 +195,7 @@ class Play:
             for side, symbol, ratio in legs
         ]
         first = self.state.orders[self.call("spread.place", legs=asked, qty=qty, **more).id]
+
         return list(self.broker.engine.legs_of(first))
 
     def step(self, ticks: int = 1) -> tuple[Event, ...]:
@@ -270,11 +277,14 @@ def by_days(
     made = market(
         {symbol: by_day(values, first) for symbol, values in prices.items()}, "day", **rows
     )
+
     assert isinstance(made.prices, MemoryPrices)
+
     for symbol, (starts, values) in (minutes or {}).items():
         made.prices.bar_table[
             "option" if symbol.startswith("O:") else "stock", symbol, "minute"
         ] = at_prices(starts, values)  # type: ignore[index]
+
     dates = trading_days(first, days + 1)
     start = trading_hours().close_of(dates[0])
     span = {
@@ -294,6 +304,7 @@ def by_days(
         "end_ts": dates[-1].isoformat(),
         **more,
     }
+
     return Play(dataset, cash, type, rules, start=moment_text(start), **asked)
 
 
@@ -313,9 +324,12 @@ def types(events: Sequence[Event]) -> list[str]:
 
 def chained(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Lines of a log with their hashes made anew, as by who has changed some."""
-    last, lines = "0" * 64, []
+    last = "0" * 64
+    lines = []
+
     for each in records:
         plain = {name: value for name, value in each.items() if name != "hash"}
         last = sha256_hex(last + dumps_canonical(plain))
         lines.append(dumps_canonical({**plain, "hash": last}))
+
     return lines

@@ -37,14 +37,18 @@ def ask(where: Workspace, name: str, **arguments: Any) -> Any:
     """
     answer: Any = catalogue().call(where, name, arguments)
     shown = answer
+
     if name.startswith("UPQ."):
         lists = {
             of: rows for of, rows in answer.items() if isinstance(rows, list) and len(rows) > 20
         }
         shown = answer | {of: [*rows[:10], *rows[-10:]] for of, rows in lists.items()}
+
     validator(name).validate(shown)
     dumps_canonical(shown)
+
     assert answer["as_of_ts"] == moment_text(where.clock.as_of_ns)
+
     return answer
 
 
@@ -52,16 +56,20 @@ def refused(call: Callable[..., Any], *arguments: Any, **named: Any) -> ServiceE
     """The refusal of a call."""
     with pytest.raises(ServiceError) as caught:
         call(*arguments, **named)
+
     return caught.value
 
 
 def pages(where: Workspace, name: str, **arguments: Any) -> list[Any]:
     """All answers of a paged call; no cursor leads to itself."""
-    answers, cursor = [ask(where, name, **arguments)], ""
+    answers = [ask(where, name, **arguments)]
+    cursor = ""
+
     while answers[-1]["next_cursor"] is not None:
         assert answers[-1]["next_cursor"] != cursor
         cursor = answers[-1]["next_cursor"]
         answers.append(ask(where, name, **arguments, cursor=cursor))
+
     return answers
 
 

@@ -26,14 +26,17 @@ from qfinzero_world import at, small_dataset
 from tables import beside
 
 Arguments = dict[str, Any]
-ACCOUNT, SESSION = "acct-000001", "sess-000001"
+ACCOUNT = "acct-000001"
+SESSION = "sess-000001"
 BOTH = {"account_id": ACCOUNT, "session_id": SESSION}
 
 TEXTS = beside(__file__)
 DAYS: tuple[str, ...] = tuple(TEXTS["days"])
 MOMENTS = (*DAYS, *TEXTS["moments"])
-STOCKS, ODD_STOCKS = tuple(TEXTS["stocks"]), tuple(TEXTS["odd_stocks"])
-CONTRACTS, ODD_CONTRACTS = tuple(TEXTS["contracts"]), tuple(TEXTS["odd_contracts"])
+STOCKS = tuple(TEXTS["stocks"])
+ODD_STOCKS = tuple(TEXTS["odd_stocks"])
+CONTRACTS = tuple(TEXTS["contracts"])
+ODD_CONTRACTS = tuple(TEXTS["odd_contracts"])
 HARD = ("\x00", "a\x00b", "\ud800", "\udfff\ud800", "x" * 3_000, ",".join(["AVLN"] * 300))
 ODD_TEXTS = (*TEXTS["odd_texts"], *HARD, *TEXTS["odd_moments"], *ODD_STOCKS, *ODD_CONTRACTS)
 ODD_NUMBERS = (
@@ -130,6 +133,7 @@ def cursors() -> tuple[str, ...]:
         "!",
         "=" * 9,
     )
+
     return (*issued, *broken, issued[0] + "=", issued[0][:-1])
 
 
@@ -148,19 +152,24 @@ class Maker:
                 if lot < 0.01
                 else self.garbage()
             )
+
         made = self._object(operation.properties, operation.required)
+
         return made if lot < 0.8 else self._with_fault(made)
 
     def garbage(self, depth: int = 3) -> Any:
         """Whatever JSON and those who write it can say, and what it can't."""
         choice = self._random.choice
         kind = choice(("word", "text", "number", "constant", "list", "object"))
+
         if depth and kind in ("list", "object"):
             items = [self.garbage(depth - 1) for _ in range(self._random.randrange(4))]
             return (
                 items if kind == "list" else {choice((*ODD_TEXTS, *WORDS)): item for item in items}
             )
+
         known = {"word": choice(list(WORDS.values())), "text": ODD_TEXTS, "number": ODD_NUMBERS}
+
         return choice(known.get(kind, (None, True, False)))
 
     def _object(self, properties: Mapping[str, Any], required: Sequence[str]) -> Arguments:
@@ -170,26 +179,35 @@ class Maker:
 
     def _value(self, name: str, schema: Mapping[str, Any]) -> Any:
         """A value that a schema allows, mostly."""
-        choice, kind = self._random.choice, schema.get("type")
+        choice = self._random.choice
+        kind = schema.get("type")
         special = {
             "order": self._order,
             "instrument": self._instrument,
             "updates": self._updates,
         }.get(name)
+
         if special is not None and self._usual():
             return special()
+
         if "enum" in schema:
             return choice(schema["enum"])
+
         if kind == "boolean":
             return choice((True, False))
+
         if kind == "object":
             return self._object(schema["properties"], schema.get("required", ()))
+
         if kind == "array":
             return self._list(name, schema)
+
         if kind in ("integer", "number"):
             return self._number(schema)
+
         if name == "cursor":
             return choice(cursors())
+
         return choice(WORDS.get(name, ("a",)) if self._usual() else ODD_TEXTS)
 
     def _usual(self) -> bool:
@@ -201,16 +219,19 @@ class Maker:
             return [
                 self._random.choice(LISTED[name][0 if self._usual() else 1]) for _ in range(count)
             ]
+
         return [self._value("", schema["items"]) for _ in range(count)]
 
     def _number(self, schema: Mapping[str, Any]) -> Any:
-        most, whole = schema["maximum"], schema["type"] == "integer"
+        most = schema["maximum"]
+        whole = schema["type"] == "integer"
         least = schema.get("minimum", schema.get("exclusiveMinimum", 0))
         likely = [
             value for value in (1, 2, 5, 100, 390, 100.0, 95.5, 0.01) if least <= value <= most
         ]
         edges = [schema.get("default", least), least, most, (least + most) // 2]
         value = self._random.choice(likely + edges)
+
         return int(value) if whole and self._usual() else value
 
     def _instrument(self) -> Arguments:
@@ -219,6 +240,7 @@ class Maker:
                 "type": "STOCK",
                 "symbol": self._random.choice(STOCKS if self._usual() else ODD_STOCKS),
             }
+
         return {
             "type": "OPTION",
             "contract": self._random.choice(CONTRACTS if self._usual() else ODD_CONTRACTS),
@@ -237,6 +259,7 @@ class Maker:
             **({"stop_price": choice(prices)} if "STOP" in kind else {}),
         }
         end = choice(("DAY", "GTC", "GTC", "GTD", None))
+
         return (
             order
             | ({"time_in_force": end} if end else {})
@@ -255,11 +278,13 @@ class Maker:
         """Arguments with one value replaced, left out or put in."""
         changed: Any = copy.deepcopy(arguments)
         where = changed
+
         while isinstance(where, dict) and where:
             name = self._random.choice(sorted(where))
             if isinstance(where[name], dict) and where[name] and self._random.random() < 0.5:
                 where = where[name]
                 continue
+
             fault = self._random.choice(("replace", "replace", "remove", "add"))
             if fault == "remove":
                 del where[name]
@@ -270,7 +295,9 @@ class Maker:
                     else self._random.choice(("extra", "as_of_ts", "", "\ud800", "cursor"))
                 )
                 where[field] = self.garbage()
+
             break
+
         return changed
 
 
@@ -298,6 +325,7 @@ def _busy() -> Workspace:
             **prices,
         }
         ask(workspace, "PMB.order.place", **BOTH, order={**order, "time_in_force": "GTC"})
+
     return workspace
 
 
@@ -307,13 +335,16 @@ def _minutes() -> Workspace:
     universe = {"stocks": list(STOCKS), "options": list(CONTRACTS)}
     span = {"start_ts": "2025-01-06T15:00:00Z", "end_ts": "2025-01-10"}
     ask(workspace, "PMB.session.create", account_id=ACCOUNT, **span, universe=universe)
+
     return workspace
 
 
 @cache
 def sparse() -> Dataset:
     """Minutes with gaps and thin volumes; before the first of each nothing was ever traded."""
-    chance, bars = np.random.default_rng(3), {}
+    chance = np.random.default_rng(3)
+    bars = {}
+
     for symbol, first in zip(
         (*STOCKS, *CONTRACTS), (100.0, 50.0, 240.0, 3.0, 2.0, 3.0, 10.0), strict=True
     ):
@@ -323,6 +354,7 @@ def sparse() -> Dataset:
             for price in close.tolist()
         ]
         bars[symbol] = minutes([row if chance.random() < 0.4 else None for row in rows])
+
     return market(bars)
 
 
@@ -332,15 +364,18 @@ def _gaps() -> Workspace:
     universe = {"stocks": list(STOCKS), "options": list(CONTRACTS)}
     span = {"start_ts": "2025-01-06T14:30:00Z", "end_ts": "2025-01-27"}
     ask(workspace, "PMB.session.create", account_id=ACCOUNT, **span, universe=universe)
+
     return workspace
 
 
 @cache
 def _scenes() -> tuple[Workspace, ...]:
-    busy, new = _busy(), Workspace(world(), at("2025-01-02T12:00:00Z"))
+    busy = _busy()
+    new = Workspace(world(), at("2025-01-02T12:00:00Z"))
     idle = busy.copy()
     ask(idle, "PMB.session.stop", session_id=SESSION)
     ask(new, "PMB.account.create")
+
     return busy, _minutes(), idle, new, _gaps()
 
 
@@ -363,8 +398,10 @@ def state(workspace: Workspace) -> tuple[Any, ...]:
     """Everything that a call could change, without the log and the counts of refused commands."""
     engine = workspace.broker.engine
     state = asdict(engine.state)
+
     for session in state["sessions"].values():
         session["refused"] = None
+
     state["seq"] = None
     position = (
         engine.now_ns,
@@ -374,6 +411,7 @@ def state(workspace: Workspace) -> tuple[Any, ...]:
         id(engine.frame),
         dict(engine.due),
     )
+
     return workspace.clock.as_of_ns, position, state
 
 
@@ -381,13 +419,18 @@ def attempt(
     workspace: Workspace, operation: Operation, given: JsonValue
 ) -> JsonValue | ServiceError:
     """Make a call and hold it to everything that is promised of every call."""
-    before, entries = state(workspace), list(workspace.broker.log.entries)
+    before = state(workspace)
+    entries = list(workspace.broker.log.entries)
+
     try:
         answer: JsonValue | ServiceError = operation.call(workspace, given)
     except ServiceError as error:
         answer = error
+
     log = workspace.broker.log.entries
+
     assert log[: len(entries)] == entries
+
     if isinstance(answer, ServiceError):
         check_refusal(answer)
         added = [
@@ -396,11 +439,13 @@ def attempt(
         assert added in ([], ["command", "COMMAND_REFUSED"])
         assert state(workspace) == before, f"{operation.name}: refused, and yet something changed"
         return answer
+
     dumps_canonical(answer).encode()
     validator(operation.name).validate(answer)
     if not operation.changes:
         assert state(workspace) == before
         assert len(log) == len(entries)
+
     return answer
 
 
@@ -408,6 +453,7 @@ def check_refusal(error: ServiceError) -> None:
     """An error envelope is strict JSON, of a known code, on one line, and short."""
     text = dumps_canonical(error.to_json())
     text.encode()
+
     assert error.code in STATUS
     assert error.message
     assert (error.message + error.field).isprintable()

@@ -20,16 +20,21 @@ def check_invariants(broker: Broker) -> None:
     """Check everything, from the beginning; raises InvariantError for the first thing that does not
     hold.
     """
-    state, units = broker.state, _units(broker)
+    state = broker.state
+    units = _units(broker)
     entries: dict[str, list[CashEntry]] = defaultdict(list)
+
     for entry in state.cash_entries:
         entries[entry.account_id].append(entry)
+
     for account in state.accounts.values():
         _check_cash(account, entries[account.id])
         _check_units(account, units[account.id])
         _check_profit(account)
+
     for trade in state.trades:
         _check_trade(state, trade)
+
     _check_volume(state, state.trades)
     _check_orders(state, state.orders.values())
     moments = [trade.ts_ns for trade in state.trades]
@@ -58,8 +63,10 @@ class InvariantWatch:
         _require(state.now_ns >= self._now_ns, "the clock went back")
         self._now_ns = state.now_ns
         changed = state.seq != self._seq
+
         if changed:
             self._changed(state)
+
         for account_id, held in self._held.items():
             account = state.accounts[account_id]
             cash_e4 = account.initial_cash_e4 + self._cash[account_id]
@@ -74,9 +81,11 @@ class InvariantWatch:
     def _changed(self, state: BrokerState) -> None:
         for entry in state.cash_entries[self._entries :]:
             self._cash[entry.account_id] += entry.amount_e4
+
         new = state.trades[self._trades :]
         for trade in new:
             _check_trade(state, trade)
+
         _check_volume(state, new)
         _check_orders(state, [state.orders[trade.order_id] for trade in new])
         self._trades, self._entries, self._seq = (
@@ -84,6 +93,7 @@ class InvariantWatch:
             len(state.cash_entries),
             state.seq,
         )
+
         for account in state.accounts.values():
             _check_profit(account)
             positions = [position for position in account.positions.values() if position.qty]
@@ -97,18 +107,22 @@ def _check_cash(account: Account, entries: Sequence[CashEntry]) -> None:
     of its movements.
     """
     paid: Counter[str] = Counter()
+
     for entry in entries:
         paid[entry.kind] += entry.amount_e4
+
     _require(
         account.cash_e4 == account.initial_cash_e4 + paid.total(),
         f"{account.id}: cash is not its movements",
     )
+
     for kind, amount in (
         ("FEE", account.fees_e4),
         ("INTEREST", account.interest_e4),
         ("BORROW_FEE", account.borrow_fees_e4),
     ):
         _require(-paid[kind] == amount, f"{account.id}: {kind} is not the sum of what was paid")
+
     _require(
         paid["DIVIDEND"] == account.dividends_e4,
         f"{account.id}: dividends are not the sum of what was received",
@@ -122,6 +136,7 @@ def _units(broker: Broker) -> dict[str, Counter[str]]:
         units[trade.account_id][trade.instrument.id] += (
             trade.qty if trade.side == "BUY" else -trade.qty
         )
+
     for data in (event.data for event in broker.log.events()):
         if isinstance(data, OptionOver):
             units[data.account_id][data.instrument] += data.change
@@ -129,6 +144,7 @@ def _units(broker: Broker) -> dict[str, Counter[str]]:
         elif isinstance(data, PositionReplaced):
             units[data.account_id][data.instrument] -= data.qty_before
             units[data.account_id][data.becomes or data.instrument] += data.qty_after
+
     return units
 
 
@@ -154,6 +170,7 @@ def _check_profit(account: Account) -> None:
         account.cash_e4 + cost == result,
         f"{account.id}: cash and cost are not capital and realized profit",
     )
+
     for name, position in account.positions.items():
         _require(
             position.qty != 0 or position.cost_e4 == 0,
@@ -165,11 +182,13 @@ def _check_trade(state: BrokerState, trade: Trade) -> None:
     """A trade lies within its bar but for slippage and spread, keeps the order's limit and stop,
     and costs its fee.
     """
-    order, rules = state.orders[trade.order_id], state.sessions[trade.session_id].rules
+    order = state.orders[trade.order_id]
+    rules = state.sessions[trade.session_id].rules
     where = f"trade {trade.id}"
     _require(trade.qty > 0 and trade.price_e4 > 0, f"{where}: quantity or price is not above 0")
     low, high = _price_range(trade, rules)
     _require(low <= trade.price_e4 <= high, f"{where}: its price is outside of its bar")
+
     if order.limit_e4 is not None:
         is_within_limit = (
             trade.price_e4 <= order.limit_e4
@@ -177,8 +196,10 @@ def _check_trade(state: BrokerState, trade: Trade) -> None:
             else trade.price_e4 >= order.limit_e4
         )
         _require(is_within_limit, f"{where}: it is beyond the order's limit")
+
     if order.stop_e4 is not None:
         _require(order.triggered, f"{where}: the order's stop was not reached")
+
     fees = rules.fees
     fee = (
         fees.stock_per_share_e4 if trade.instrument.kind == "STOCK" else fees.option_per_contract_e4
@@ -197,6 +218,7 @@ def _price_range(trade: Trade, rules: Rules) -> tuple[int, int]:
     )
     cent = 100 if half_bps else 0
     low = min(trade.bar.low_e4, trade.bar.open_e4) * max(0, 20_000 - half_bps) // 20_000 - cent
+
     return low, -(-max(trade.bar.high_e4, trade.bar.open_e4) * (20_000 + half_bps) // 20_000) + cent
 
 
@@ -217,7 +239,8 @@ def _check_orders(state: BrokerState, orders: Iterable[Order]) -> None:
             0 <= order.filled_qty <= order.qty,
             f"order {order.id}: it is filled beyond its quantity",
         )
-        is_working, is_full = order.status in WORKING, order.status == "FILLED"
+        is_working = order.status in WORKING
+        is_full = order.status == "FILLED"
         _require(
             is_working == (order.id in state.working),
             f"order {order.id}: it is {order.status}, and its place is wrong",

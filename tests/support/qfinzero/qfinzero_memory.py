@@ -80,6 +80,7 @@ class MemoryPrices(PriceRows):
                 bars = _cut(self.bar_table[asset_class, symbol, kind], span)
                 if len(bars):
                     result[symbol] = bars
+
         return result
 
     def contracts(self, underlying: str, as_of_ns: int) -> Sequence[ContractRow]:
@@ -150,10 +151,12 @@ class MemoryCalendars:
         for row in chosen:
             known = [known_ns for known_ns in known_moments(row) if known_ns <= as_of_ns]
             keys += [(known_ns, row.event_id, row) for known_ns in known]
+
         later = sorted(
             (key for key in keys if page.after is None or key[:2] > page.after),
             key=lambda key: key[:2],
         )
+
         return [(known_ns, as_known(row, known_ns)) for known_ns, _, row in later[: page.limit]]
 
     def event(self, event_id: str, as_of_ns: int) -> EventRow | None:

@@ -41,12 +41,16 @@ from qfinzero_upq import MINUTE_OPTION, market
 from qfinzero_world import at, bars_of, with_prices
 
 Row = TypeVar("Row")
-NEW_STOCK, NEW_COIN = "ZNEW", "ZCOIN"
+NEW_STOCK = "ZNEW"
+NEW_COIN = "ZCOIN"
 """A stock and a coin that are listed only after the moment, with bars from before it all the
 same.
 """
-NEAR, FAR, PUT = MINUTE_OPTION, "O:AVLN250117C00105000", "O:AVLN250221P00100000"
-LATER, NEVER = "O:AVLN250221C00115000", "O:AVLN250221C00116000"
+NEAR = MINUTE_OPTION
+FAR = "O:AVLN250117C00105000"
+PUT = "O:AVLN250221P00100000"
+LATER = "O:AVLN250221C00115000"
+NEVER = "O:AVLN250221C00116000"
 """Contracts on AVLN: two calls that expire soon, a put that expires later, one that is listed late,
 and one that never is.
 """
@@ -61,7 +65,9 @@ def small_world() -> Dataset:
     days = prices.bar_table["stock", "AVLN", "day"].start_ns
     late = days[(days >= day_start(date(2025, 1, 10))) & (days <= day_start(date(2025, 2, 21)))]
     later = read_contract(LATER)
+
     assert later is not None
+
     listed = ContractRow(
         LATER, "AVLN", later.expiry, later.strike_e4, later.right, at("2025-01-08T21:00:00Z")
     )
@@ -103,6 +109,7 @@ def small_world() -> Dataset:
         split_rows=[*prices.split_rows, *splits],
         borrow_rows=[*prices.borrow_rows, *borrow],
     )
+
     return replace(further, calendars=MemoryCalendars([*calendars.rows, estimated]))
 
 
@@ -130,10 +137,12 @@ def lawful(dataset: Dataset) -> Dataset:
         if TABLES[name].own
     }
     allowed: dict[str, dict[Any, Any]] = {name: {} for name in tables}
+
     for name, rows in tables.items():
         for row in rows:  # those that are known come first
             if TABLES[name].fault(row) is None:
                 allowed[name].setdefault(TABLES[name].key(row), row)
+
     since = {
         ("option", row.symbol): (row.listed_ns, day_start(row.expiry))
         for row in allowed["contracts"].values()
@@ -142,14 +151,17 @@ def lawful(dataset: Dataset) -> Dataset:
         (row.asset_class, row.symbol): (row.listed_ns, 2**62) for row in allowed["symbols"].values()
     }
     table = {}
+
     for key, bars in prices.bar_table.items():
         listed_ns, last_ns = since.get(key[:2], (2**62, 0))
         step = DAY if key[2] == "day" else MINUTE
         table[key] = bars.take((bars.start_ns + step > listed_ns) & (bars.start_ns < last_ns + DAY))
+
     small = {
         f"{name.removesuffix('s')}_rows": list(entries.values())
         for name, entries in allowed.items()
     }
+
     return replace(
         dataset,
         prices=MemoryPrices({key: bars for key, bars in table.items() if len(bars)}, **small),
@@ -162,10 +174,14 @@ def lawful(dataset: Dataset) -> Dataset:
 
 def in_memory(dataset: Dataset) -> tuple[MemoryPrices, MemoryCalendars, MemoryNews]:
     """The stores of a dataset of the tests, which are in memory."""
-    prices, calendars, news = dataset.prices, dataset.calendars, dataset.news
+    prices = dataset.prices
+    calendars = dataset.calendars
+    news = dataset.news
+
     assert isinstance(prices, MemoryPrices)
     assert isinstance(calendars, MemoryCalendars)
     assert isinstance(news, MemoryNews)
+
     return prices, calendars, news
 
 
@@ -174,11 +190,15 @@ def known_bars(key: BarKey, bars: Bars, as_of_ns: int) -> np.ndarray:
     close, midnight after.
     """
     asset_class, _, resolution = key
+
     if resolution == "minute":
         return np.asarray(bars.start_ns + MINUTE <= as_of_ns)
+
     if asset_class == "crypto":
         return np.asarray(bars.start_ns + DAY <= as_of_ns)
+
     hours = trading_hours()
+
     return np.array(
         [hours.close_of(day_of(int(start))) <= as_of_ns for start in bars.start_ns], dtype=bool
     )
@@ -187,7 +207,8 @@ def known_bars(key: BarKey, bars: Bars, as_of_ns: int) -> np.ndarray:
 def _prices(prices: MemoryPrices, as_of_ns: int) -> MemoryPrices:
     stocks = [row.symbol for row in prices.symbol_rows if row.asset_class == "stock"]
     underlyings = sorted({row.underlying for row in prices.contract_rows} | {NEW_STOCK})
-    later, day = as_of_ns + 1, day_of(as_of_ns)
+    later = as_of_ns + 1
+    day = day_of(as_of_ns)
 
     def around(days: int) -> date:
         return day + timedelta(days=days)
@@ -245,6 +266,7 @@ def _rows(
     """
     known = [row for row in rows if getattr(row, known_from) <= as_of_ns]
     others = [row for row in rows if getattr(row, known_from) > as_of_ns]
+
     return [*reversed(known), *(alter(row) for row in others[::2])]
 
 
@@ -260,6 +282,7 @@ def new_contracts(underlying: str, as_of_ns: int) -> list[OptionContract]:
     """
     day = day_of(as_of_ns)
     expiries: list[date] = [day + timedelta(days=days) for days in (-3, 2, 33)]
+
     return [
         OptionContract(underlying, expiry, 1_015_000, right)
         for expiry, right in product(expiries, ("C", "P"))
@@ -276,6 +299,7 @@ def _bar_table(prices: MemoryPrices, as_of_ns: int) -> dict[BarKey, Bars]:
     new += [("crypto", NEW_COIN, "minute")]
     underlyings = {row.underlying for row in prices.contract_rows} | {NEW_STOCK}
     listed = {row.symbol for row in prices.contract_rows}
+
     for name in sorted(underlyings):
         symbols = [
             contract.symbol
@@ -284,7 +308,9 @@ def _bar_table(prices: MemoryPrices, as_of_ns: int) -> dict[BarKey, Bars]:
         ]
         for symbol in symbols:
             new += [("option", symbol, "day"), ("option", symbol, "minute")]
+
     starts = {resolution: _recent(resolution, as_of_ns) for resolution in ("day", "minute")}
+
     return table | {
         key: _made_up(np.union1d(starts[key[2]], _coming(key, as_of_ns))) for key in new
     }
@@ -301,6 +327,7 @@ def _poisoned(key: BarKey, bars: Bars, as_of_ns: int) -> Bars:
         rest.volume * 7,
         rest.transactions + 66,
     )
+
     return joined_bars(bars.take(known), wrong, _made_up(added))
 
 
@@ -309,10 +336,13 @@ def _coming(key: BarKey, as_of_ns: int) -> np.ndarray:
     if key[2] == "minute":
         first = (as_of_ns - MINUTE) // MINUTE * MINUTE + MINUTE
         return np.arange(first, first + 5 * MINUTE, MINUTE, dtype=np.int64)
+
     if key[0] == "crypto":
         return np.arange(as_of_ns // DAY * DAY, as_of_ns + 5 * DAY, DAY, dtype=np.int64)
+
     hours = trading_hours()
     first = int(np.searchsorted(hours.close_ns, as_of_ns, side="right"))
+
     return np.array([day_start(hours.day(row)) for row in range(first, first + 5)], dtype=np.int64)
 
 
@@ -322,8 +352,10 @@ def _recent(resolution: str, as_of_ns: int) -> np.ndarray:
         return np.arange(
             as_of_ns // MINUTE * MINUTE - 5 * MINUTE, as_of_ns - MINUTE + 1, MINUTE, dtype=np.int64
         )
+
     hours = trading_hours()
     last = int(np.searchsorted(hours.close_ns, as_of_ns, side="right"))
+
     return np.array([day_start(hours.day(row)) for row in range(last - 5, last)], dtype=np.int64)
 
 
@@ -361,6 +393,7 @@ def _events(rows: Sequence[EventRow], as_of_ns: int) -> list[EventRow]:
         )
         for name, (when, shift) in product(("AVLN", "BRKT"), shifts.items())
     ]
+
     return [replace(row, releases=_releases(row, as_of_ns)) for row in changed + added]
 
 
@@ -368,6 +401,7 @@ def _releases(row: EventRow, as_of_ns: int) -> tuple[EventRelease, ...]:
     """Released values as they are; what is released later is replaced."""
     known = tuple(release for release in row.releases if release.available_ns <= as_of_ns)
     wrong: dict[str, Any] = {"actual": 66.6, "eps_actual": 66.6}
+
     return (
         *known,
         EventRelease(as_of_ns + 1, wrong),
@@ -383,8 +417,10 @@ def _news(rows: Sequence[NewsRow], as_of_ns: int) -> list[NewsRow]:
         lambda row: replace(row, title="Poisoned", body="Poisoned", importance="high"),
     )
     template = rows[0] if rows else None
+
     if template is None:
         return changed
+
     added = [
         replace(
             template,
@@ -398,4 +434,5 @@ def _news(rows: Sequence[NewsRow], as_of_ns: int) -> list[NewsRow]:
         )
         for later in (1, 60 * SECOND, DAY)
     ]
+
     return changed + added

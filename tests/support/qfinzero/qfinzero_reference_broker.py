@@ -68,6 +68,7 @@ class Holding:
             self.profit += -paid_for_gone - cost_of_gone
             self.cost -= cost_of_gone
             paid -= paid_for_gone
+
         self.cost += paid
         self.qty += units
 
@@ -114,10 +115,12 @@ def slipped(price: int, sign: int, bps: Fraction, symbol: str) -> int:
     """The price that a buyer (1) or seller (-1) gets who pays `bps` beyond it."""
     if not bps:
         return price
+
     worse = Fraction(price) * (1 + sign * bps / 10_000)
     step = 1 if not symbol.startswith("O:") and worse < 10_000 else 100
     if sign > 0:
         return math.ceil(worse / step) * step
+
     return max(min(step, price), math.floor(worse / step) * step)
 
 
@@ -173,8 +176,11 @@ class ReferenceBroker:
 
     def begin(self, start: int, end: int, terms: Terms) -> None:
         self.go(start)
-        self.terms, self.running, self.ticked = terms, True, None
+        self.terms = terms
+        self.running = True
+        self.ticked = None
         self.end = max(tick for tick in self.ticks(self.now, end))
+
         if any(opens <= self.now < closes for _, opens, closes in self.sessions):
             self.ticked = dict(self.known)
 
@@ -182,8 +188,10 @@ class ReferenceBroker:
         """Ticks in (after, to]."""
         step = MINUTE if self.terms.frequency == "1m" else None
         ends: list[int] = []
+
         for _, opens, closes in self.sessions:
             ends += range(opens + step, closes + 1, step) if step else [closes]
+
         return [end for end in ends if after < end <= to]
 
     def step(self, count: int) -> None:
@@ -194,6 +202,7 @@ class ReferenceBroker:
         self._must_run()
         if to <= self.now:
             raise Refused
+
         self.go(min(to, self.end))
 
     def stop(self) -> None:
@@ -210,6 +219,7 @@ class ReferenceBroker:
         self._must_run()
         for leg in spread.legs:
             self._must_live(leg.symbol)
+
         for leg in spread.legs:
             leg.spread = spread
             self._accept(leg)
@@ -218,6 +228,7 @@ class ReferenceBroker:
         self._must_run()
         ticket = self._working(number)
         self._must_be_free([ticket])
+
         for leg in ticket.spread.legs if ticket.spread else [ticket]:
             leg.status = "CANCELLED"
 
@@ -228,8 +239,10 @@ class ReferenceBroker:
         lacks = (limit is not None and old.limit is None) or (
             stop is not None and (old.stop is None or old.triggered)
         )
+
         if old.spread or lacks or (qty is not None and qty <= old.filled):
             raise Refused
+
         old.status = "CANCELLED"
         prices = (old.limit if limit is None else limit, old.stop if stop is None else stop)
         new = Ticket(
@@ -249,6 +262,7 @@ class ReferenceBroker:
         self._must_run()
         if self.qty(symbol) < qty:
             raise Refused
+
         self._must_be_free(self.orders)
         self._deliver(symbol, qty)
 
@@ -265,8 +279,10 @@ class ReferenceBroker:
 
         for rows in self.world.minutes.values():
             moments += [(start + MINUTE, 1, date.min) for start in rows]
+
         if self.running:
             moments += [(tick, 2, date.min) for tick in self.ticks(self.now, min(to, self.end))]
+
         for moment, what, day in sorted({each for each in moments if self.now < each[0] <= to}):
             self.now = moment
             if what == 0:
@@ -277,9 +293,11 @@ class ReferenceBroker:
                 self._tick()
             else:
                 self._close(day)
+
             at_close = any(moment == closes for _, _, closes in self.sessions)
             if self.running and moment == self.end and (what == 3 or (what == 2 and not at_close)):
                 self._finish()
+
         self.now = max(to, self.now)
         self._expire_orders()
 
@@ -304,7 +322,9 @@ class ReferenceBroker:
         """The session's bars that end with a tick."""
         if self.terms.frequency == "1m":
             return self._minutes(tick)
+
         day = next(day for day, _, closes in self.sessions if closes == tick)
+
         return {symbol: rows[day] for symbol, rows in self.world.days.items() if day in rows}
 
     def _must_run(self) -> None:
@@ -319,11 +339,13 @@ class ReferenceBroker:
     def _working(self, number: int) -> Ticket:
         if not self.orders[number].works:
             raise Refused
+
         return self.orders[number]
 
     def _accept(self, ticket: Ticket) -> None:
         if ticket.tif == "DAY":
             ticket.until = self._day_order_ends(ticket.since)
+
         self.orders.append(ticket)
 
     def _day_order_ends(self, since: int) -> int:
@@ -332,13 +354,15 @@ class ReferenceBroker:
             starts = range(opens, closes, MINUTE) if self.terms.frequency == "1m" else [opens]
             if any(start >= since for start in starts):
                 return closes
+
         raise AssertionError
 
     def _last_close(self, contract: OptionContract) -> int:
         return max(closes for day, _, closes in self.sessions if day <= contract.expiry)
 
     def _finish(self) -> None:
-        self.running, self.ticked = False, None
+        self.running = False
+        self.ticked = None
         for ticket in self.orders:
             if ticket.works:
                 ticket.status = "EXPIRED"
@@ -358,16 +382,20 @@ class ReferenceBroker:
         dividends = [each for each in self.world.dividends if each.ex_day == day]
         if self.running and self.ticked is None:
             self.ticked = dict(self.known)
+
         for marks in {
             id(each): each for each in (self.known, self.ticked) if each is not None
         }.values():
             for split in splits:
                 self._carry(marks, split)
+
             for dividend in dividends:
                 if dividend.symbol in marks:
                     marks[dividend.symbol] -= dividend.amount_e4
+
         for split in splits:
             self._split(split)
+
         for dividend in dividends:
             amount = self.qty(dividend.symbol) * dividend.amount_e4
             self.cash += amount
@@ -378,6 +406,7 @@ class ReferenceBroker:
         become.
         """
         options = {}
+
         for symbol in list(marks):
             contract = read_contract(symbol)
             if symbol == split.symbol:
@@ -386,6 +415,7 @@ class ReferenceBroker:
                 before = self.before_split[symbol] = marks.pop(symbol)
                 if split.old == 1:
                     options[adjusted(contract, split).symbol] = before // split.new
+
         marks.update(options)
 
     def _split(self, split: SplitRow) -> None:
@@ -395,10 +425,13 @@ class ReferenceBroker:
                 contract.underlying if contract else ticket.symbol
             ):
                 ticket.status = "CANCELLED"
+
         for symbol in sorted(self.holdings):
-            contract, holding = read_contract(symbol), self.holdings[symbol]
+            contract = read_contract(symbol)
+            holding = self.holdings[symbol]
             if not holding.qty:
                 continue
+
             if symbol == split.symbol:
                 self._split_shares(holding, split)
             elif contract is not None and contract.underlying == split.symbol:
@@ -421,6 +454,7 @@ class ReferenceBroker:
             becomes = adjusted(contract, split).symbol
             if symbol in self.do_not_exercise:
                 self.do_not_exercise = self.do_not_exercise - {symbol} | {becomes}
+
             new = self._holding(becomes)
             new.qty += holding.qty * split.new
             new.cost += holding.cost
@@ -428,6 +462,7 @@ class ReferenceBroker:
             value = holding.qty * self.before_split[symbol] * 100
             self.cash += value
             holding.profit += value - holding.cost
+
         holding.qty = holding.cost = 0
 
     # -- a tick
@@ -436,6 +471,7 @@ class ReferenceBroker:
         bars, self.bar_end = self._bars(self.now), self.now
         self._bar_opens(bars)
         inside = []
+
         for ticket in self._in_the_bar():
             bar = bars.get(ticket.symbol)
             if (
@@ -453,11 +489,15 @@ class ReferenceBroker:
                             reached,
                         )
                     )
+
         for _, number, price in sorted(inside):  # the path inside a bar is the worst for the trader
             ticket = self.orders[number]
             self._fill(ticket, min(self.room[ticket.symbol], ticket.qty - ticket.filled), price)
+
         self._expire_orders()
+
         assert self.ticked is not None
+
         self.ticked |= closes_of(bars)
 
     def _in_the_bar(self) -> list[Ticket]:
@@ -468,6 +508,7 @@ class ReferenceBroker:
     def bar_start(self) -> int:
         if self.terms.frequency == "1m":
             return self.bar_end - MINUTE
+
         return next(opens for _, opens, closes in self.sessions if closes == self.bar_end)
 
     def _bar_opens(self, bars: dict[str, Row]) -> None:
@@ -476,6 +517,7 @@ class ReferenceBroker:
         """
         self.at_open = set()
         self.room = {symbol: bar[4] * self.terms.volume_pct // 100 for symbol, bar in bars.items()}
+
         for ticket in self._in_the_bar():
             if ticket.spread is not None:
                 if ticket is ticket.spread.legs[0]:
@@ -491,6 +533,7 @@ class ReferenceBroker:
         """Orders in a bar that runs stay in it."""
         ends = self.ticks(self.now, self.end)
         self.bar_end = ends[0] if ends else 0
+
         if (
             self.bar_end
             and self.bar_start() < self.now
@@ -501,10 +544,12 @@ class ReferenceBroker:
     def _meet_spread(self, spread: Spread, bars: dict[str, Row]) -> None:
         if any(leg.symbol not in bars or self.room[leg.symbol] < leg.qty for leg in spread.legs):
             return
+
         prices = [self._slip(leg, bars[leg.symbol][0]) for leg in spread.legs]
         net = Fraction(0)
         for leg, ratio, price in zip(spread.legs, spread.ratios, prices, strict=True):
             net += Fraction(leg.sign * ratio * price * shares_of(leg.symbol), 100)
+
         if spread.limit is None or net <= spread.limit:
             for leg, price in zip(spread.legs, prices, strict=True):
                 self._fill(leg, leg.qty, price)
@@ -522,9 +567,12 @@ class ReferenceBroker:
             ticket.triggered = opens >= ticket.stop if buys else opens <= ticket.stop
             if not ticket.triggered:
                 return None
+
             self.at_open.add(id(ticket))
+
         if not within:
             return None
+
         return opens if ticket.limit is not None else self._slip(ticket, opens)
 
     def _price_inside(self, ticket: Ticket, bar: Row) -> int | None:
@@ -534,20 +582,25 @@ class ReferenceBroker:
             ticket.triggered = high >= ticket.stop if buys else low <= ticket.stop
             if not ticket.triggered:
                 return None
+
             if ticket.limit is None:
                 return self._slip(ticket, ticket.stop)
+
             return (
                 ticket.stop
                 if (ticket.stop <= ticket.limit if buys else ticket.stop >= ticket.limit)
                 else None
             )
+
         if ticket.limit is None:
             return None
+
         return ticket.limit if (low <= ticket.limit if buys else high >= ticket.limit) else None
 
     def _fill(self, ticket: Ticket, qty: int, price: int) -> None:
         if qty <= 0:
             return
+
         self.room[ticket.symbol] -= qty
         ticket.filled += qty
         ticket.status = "FILLED" if ticket.filled == ticket.qty else "PARTIALLY_FILLED"
@@ -573,15 +626,18 @@ class ReferenceBroker:
         self.known |= closes_of(
             {symbol: rows[day] for symbol, rows in self.world.days.items() if day in rows}
         )
+
         for ticket in self.orders:
             contract = read_contract(ticket.symbol)
             if ticket.works and contract is not None and self._last_close(contract) == self.now:
                 for leg in ticket.spread.legs if ticket.spread else [ticket]:
                     leg.status = "EXPIRED"
+
         self._expire()
         self._assign_early(next_day)
         nights = (next_day - day).days
         self._finance(nights)
+
         if self.running or held:
             self.history.append((day, self.cash, self.equity()))
 
@@ -590,6 +646,7 @@ class ReferenceBroker:
             contract = read_contract(symbol)
             if contract is None or not self.qty(symbol) or self._last_close(contract) != self.now:
                 continue
+
             in_the_money = contract.intrinsic_e4(self.known[contract.underlying]) >= 100
             if in_the_money and not (self.qty(symbol) > 0 and symbol in self.do_not_exercise):
                 self._deliver(symbol, self.qty(symbol))
@@ -602,8 +659,11 @@ class ReferenceBroker:
         """Shares at the strike for contracts (negative: short ones), whose premium becomes part of
         the shares' cost.
         """
-        contract, holding = read_contract(symbol), self.holdings[symbol]
+        contract = read_contract(symbol)
+        holding = self.holdings[symbol]
+
         assert contract is not None
+
         premium = math.floor(Fraction(holding.cost * qty, holding.qty))
         holding.cost -= premium
         holding.qty -= qty
@@ -616,6 +676,7 @@ class ReferenceBroker:
         for dividend in self.world.dividends:
             if dividend.ex_day != next_day or dividend.declared_ns > self.now:
                 continue
+
             for symbol in sorted(self.holdings):
                 contract = read_contract(symbol)
                 if (
@@ -624,6 +685,7 @@ class ReferenceBroker:
                     or (contract.underlying, contract.right) != (dividend.symbol, "C")
                 ):
                     continue
+
                 intrinsic = contract.intrinsic_e4(self.marks[dividend.symbol])
                 if intrinsic > 0 and self.marks[symbol] - intrinsic < dividend.amount_e4:
                     self._deliver(symbol, self.qty(symbol))
@@ -640,6 +702,7 @@ class ReferenceBroker:
         )
         self.cash -= interest
         self.interest += interest
+
         for symbol in shorts:
             rates = [bps for since, bps in self.world.fees.get(symbol, []) if since <= self.now]
             fee = self._yearly(worth[symbol], rates[-1] if rates else 0, nights)

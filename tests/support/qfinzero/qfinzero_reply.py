@@ -20,10 +20,13 @@ def score_reply(task: GoldTask, text: str) -> tuple[AnswerScores, bool, int]:
     from the form it has.
     """
     bare = text.strip()
+
     if bare.startswith("```"):
         bare = bare.removeprefix("```").removeprefix("json").lstrip()
+
     bare = bare.removesuffix("```").rstrip()
-    start, end = bare.find("{"), bare.rfind("}")
+    start = bare.find("{")
+    end = bare.rfind("}")
     readings = (
         bare,
         bare[start : end + 1] if 0 <= start < end else "",
@@ -33,6 +36,7 @@ def score_reply(task: GoldTask, text: str) -> tuple[AnswerScores, bool, int]:
         ((reading is bare, root) for reading in readings if (root := _load(reading)) is not None),
         (False, None),
     )
+
     if not isinstance(root, dict):  # all 0, except that no surplus call was made
         detail = {
             "overall_weighted": 100.0 * WEIGHTS["ocp"],
@@ -40,16 +44,16 @@ def score_reply(task: GoldTask, text: str) -> tuple[AnswerScores, bool, int]:
             **dict.fromkeys(("ec", "cos", "jv", "foc"), 0.0),
         }
         return AnswerScores(0.0, 0.0, 0.0, ("invalid_json",), detail), False, 0
-    plan, answer = (
-        root.get("tool_plan") or root.get("thoughtless_plan") or [],
-        root.get("final_answer"),
-    )
+
+    plan = root.get("tool_plan") or root.get("thoughtless_plan") or []
+    answer = root.get("final_answer")
     calls = plan if isinstance(plan, list) else []
     departures = (not isinstance(plan, list)) + (
         not isinstance(answer, dict) or "summary" not in answer
     )
     departures += sum(map(_departures, calls))
     closing = answer if isinstance(answer, dict) else None
+
     return (
         score_calling(task, calls, whole and not departures, closing),
         whole and not departures,
@@ -67,5 +71,6 @@ def _load(text: str) -> Any:
 def _departures(call: JsonValue) -> int:
     if not isinstance(call, Mapping):
         return 1
+
     absent = sum(key not in call for key in ("tool_name", "method", "endpoint", "params"))
     return absent + ("method" in call and call["method"] not in ("GET", "POST"))

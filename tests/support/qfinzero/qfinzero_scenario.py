@@ -17,7 +17,8 @@ from tables import beside
 Call = tuple[str, dict[str, Any]]
 Played = list[tuple[str, dict[str, Any], dict[str, Any]]]
 
-CONTRACT, FARTHER = "O:AVLN250117C00100000", "O:AVLN250117C00105000"
+CONTRACT = "O:AVLN250117C00100000"
+FARTHER = "O:AVLN250117C00105000"
 
 
 def trading() -> list[Call]:

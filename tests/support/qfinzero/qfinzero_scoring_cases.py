@@ -72,6 +72,7 @@ def gold_of(given: Any) -> GoldCall:
     """An expected call of a table: a named one, or `of` a named one with changes."""
     if isinstance(given, str):
         return NAMED[given]
+
     return replace(
         NAMED[given["of"]], **{name: value for name, value in given.items() if name != "of"}
     )
@@ -126,11 +127,15 @@ def perfect_answer(task: GoldTask, ids: Mapping[str, str]) -> list[Any]:
     def filled(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: filled(inner) for key, inner in value.items()}
+
         if isinstance(value, list):
             return [filled(inner) for inner in value]
+
         if not isinstance(value, str):
             return value
+
         text = with_run_ids(value, ids)
+
         return "from-an-earlier-step" if is_placeholder(text) else text
 
     def call(gold: GoldCall) -> dict[str, Any]:
@@ -138,9 +143,12 @@ def perfect_answer(task: GoldTask, ids: Mapping[str, str]) -> list[Any]:
             name: value for name, value in time_fields(gold.times).items() if value is not None
         }
         args = filled({**times, **gold.required})
+
         if task.suite == "planning":
             return {"step_id": gold.step_id, "tool": gold.tool, "args": args}
+
         endpoint = with_run_ids(gold.endpoint or "", ids)
+
         return {"tool_name": gold.tool, "method": gold.method, "endpoint": endpoint, "params": args}
 
     return [] if task.refuse else [call(gold) for gold in task.calls]

@@ -23,7 +23,8 @@ from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.operations import Catalogue
 from qfinzero_world import small_dataset
 
-PLENTY, OPEN = WorkspaceLimits(), AccessRules()
+PLENTY = WorkspaceLimits()
+OPEN = AccessRules()
 
 
 @dataclass
@@ -86,7 +87,9 @@ class Served:
             text = answer.read().decode()
         finally:
             connection.close()
+
         named = {name.lower(): value for name, value in answer.getheaders()}
+
         return Reply(answer.status, named, json.loads(text) if text else None, text)
 
     def post(self, path: str, value: Any = None, workspace: str = "", **headers: str) -> Reply:
@@ -128,6 +131,7 @@ def serving(
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
+
     try:
         yield Served(bound.getsockname()[1], workspaces, clock)
     finally:

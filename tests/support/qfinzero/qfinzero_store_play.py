@@ -47,6 +47,7 @@ def long_contracts() -> list[OptionContract]:
     """Some hundred contracts, with expiries on both sides of a new year; one root has a dot."""
     expiries = (date(2024, 12, 20), date(2025, 1, 3), date(2025, 1, 17), date(2026, 1, 16))
     strikes = range(900_000, 1_300_000, 25_000)
+
     return [
         OptionContract(root, expiry, strike, right)
         for root, expiry, strike, right in product(("AVLN", "A.B"), expiries, strikes, ("C", "P"))
@@ -69,12 +70,14 @@ def long_prices() -> MemoryPrices:
         ("stock", "AVLN", "minute"): random_bars(minutes[:3_000:2], 6),
     }
     contracts = long_contracts()
+
     for index, contract in enumerate(contracts):
         alive = days[
             (days <= day_start(contract.expiry))
             & (days > day_start(contract.expiry) - (30 + index % 50) * DAY)
         ]
         table["option", contract.symbol, "day"] = random_bars(alive, 100 + index)
+
     table["option", contracts[0].symbol, "minute"] = random_bars(minutes[:500], 7)
     first = at("2010-01-01T00:00:00Z")
     rows = [
@@ -89,6 +92,7 @@ def long_prices() -> MemoryPrices:
         SymbolRow("AB", "stock", "Another", "Energy", first),
         *(replace(row, listed_ns=first) for row in small.symbol_rows if row.symbol != "BTCX"),
     ]
+
     return MemoryPrices(
         table,
         symbols,
@@ -104,13 +108,15 @@ def _part(days: slice, strike_e4: int, new: str, curve: RateRow, **series: slice
     """Some days of AVLN and other series of the small market, an option on AVLN, the symbol that is
     new, a curve.
     """
-    small, contract = small_prices(), OptionContract("AVLN", date(2025, 1, 17), strike_e4, "C")
+    small = small_prices()
+    contract = OptionContract("AVLN", date(2025, 1, 17), strike_e4, "C")
     rows = {("stock", "AVLN", "day"): days, ("option", contract.symbol, "day"): slice(0, 3)}
     rows |= {("stock", *name.split("_")): part for name, part in series.items()}
     table = {key: small.bar_table[key].take(part) for key, part in rows.items()}  # type: ignore[index]
     row = ContractRow(
         contract.symbol, "AVLN", contract.expiry, strike_e4, "C", at("2024-12-01T00:00:00Z")
     )
+
     return MemoryPrices(
         table, [row for row in small.symbol_rows if row.symbol == new], [row], [curve]
     )  # type: ignore[arg-type]
@@ -133,6 +139,7 @@ def together(first: MemoryPrices, second: MemoryPrices) -> MemoryPrices:
     table = dict(first.bar_table)
     for key, bars in second.bar_table.items():
         table[key] = joined_bars(table[key], bars) if key in table else bars
+
     lists = (
         "symbol_rows",
         "contract_rows",
@@ -141,6 +148,7 @@ def together(first: MemoryPrices, second: MemoryPrices) -> MemoryPrices:
         "split_rows",
         "borrow_rows",
     )
+
     return replace(
         first,
         bar_table=table,
@@ -182,12 +190,14 @@ def failing_at(step: int, fail: Callable[[], None]) -> Iterator[list[str]]:
             made.append(name)
             if len(made) >= step:
                 fail()
+
             return originals[name](*arguments, **options)
 
         return call
 
     for name in STEPS:
         setattr(os, name, broken(name))
+
     try:
         yield made
     finally:

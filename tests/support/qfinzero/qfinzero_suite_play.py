@@ -90,6 +90,7 @@ def calling_items() -> tuple[BenchmarkItem, ...]:
         ),
         (ItemDraft("What will AVLN close at tomorrow?", setup=opened), "refusal"),
     )
+
     return tuple(
         _make(draft, "calling", number, category)
         for number, (draft, category) in enumerate(drafts, 1)
@@ -134,6 +135,7 @@ def planning_items() -> tuple[BenchmarkItem, ...]:
         (ItemDraft("(1) Daily bars of AVLN and BRKT. (2) News on guidance.", reading), "research"),
         (ItemDraft("(1) Wait for the close of the Tokyo exchange. (2) Buy there."), "refusal"),
     )
+
     return tuple(
         _make(draft, "planning", number, category)
         for number, (draft, category) in enumerate(drafts, 1)
@@ -145,6 +147,7 @@ def config_of(variant: str, **changes: Any) -> SuiteConfig:
     content = load_yaml(Path(ktdeval_qfinzero.__file__).with_name("qfinzero.yaml"))
     shared = {key: content[key] for key in ("family", "version", "data_card", "sources")}
     own = {key: value for key, value in content["variants"][variant].items() if key != "summary"}
+
     return SuiteConfig.load(merge_layers((shared, content["defaults"], own, changes)), variant)
 
 
@@ -193,7 +196,9 @@ def sit(task: SuiteTask, model: Any, numbers: Sequence[int] | None = None) -> li
         episode.run_step(number).step
         for number in (range(episode.total_steps) if numbers is None else numbers)
     ]
+
     assert episode.encode(records)
+
     return [decode_json(encode_canonical(record), AnswerRecord, "record") for record in records]
 
 
@@ -206,8 +211,10 @@ def submission(
     """Submit; where the form asks for calls, with these."""
     answer: dict[str, Any] = {"status": status, "summary": "As asked."}
     (form,) = (tool for tool in request.tools if tool.name == request.tool_choice)
+
     if "calls" in form.parameters["properties"]:
         answer["calls"] = list(calls)
+
     return Reply(
         tool_calls=(ToolCall("s", form.name, json.dumps(answer)),),
         finish_reason="tool_calls",
@@ -228,16 +235,20 @@ class Perfect:
         plan = perfect_calls(item)
         if request.tool_choice is not None:
             return submission(request, "refused" if item.task.refuse else "done", plan)
+
         answers = [
             json.loads(message.content) for message in request.messages if message.role == "tool"
         ]
+
         if len(answers) == len(plan):
             return Reply("That is all.")
+
         call = plan[len(answers)]
         arguments = (
             resolved(item.gold[len(answers)].args, answers) if self._live else call["arguments"]
         )
         wire = catalogue().find(call["tool"]).wire_name
+
         return Reply(
             tool_calls=(ToolCall(f"c{len(answers)}", wire, json.dumps(arguments)),),
             finish_reason="tool_calls",
@@ -275,13 +286,15 @@ class Scripted:
         written: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._calls = tuple(ToolCall(f"c{index}", *call) for index, call in enumerate(calls))
-        self._status, self._written = status, written
+        self._status = status
+        self._written = written
         self.tool_messages: list[Message] = []
 
     def reply(self, request: ModelRequest) -> Reply:
         self.tool_messages = [message for message in request.messages if message.role == "tool"]
         if request.tool_choice is not None:
             return submission(request, self._status, self._written)
+
         return (
             Reply("Done.")
             if self.tool_messages or not self._calls

@@ -88,6 +88,7 @@ def generate_minutes(symbols: int = 50, days: int = 252) -> MemoryPrices:
     common = common_moves(0, grid, [])
     table: dict[BarKey, Bars] = {}
     rows = []
+
     for count in range(symbols):
         stock = STOCKS[count % len(STOCKS)]
         name = stock.ticker + (str(count // len(STOCKS) + 1) if count >= len(STOCKS) else "")
@@ -95,6 +96,7 @@ def generate_minutes(symbols: int = 50, days: int = 252) -> MemoryPrices:
         course = CompanyCourse(live(0, plain, grid), (), (), ())
         table["stock", name, "minute"] = make_stock(0, grid, common, course).minutes
         rows.append(SymbolRow(name, "stock", stock.name, stock.sector, day_start(first) - DAY))
+
     return MemoryPrices(table, rows)
 
 

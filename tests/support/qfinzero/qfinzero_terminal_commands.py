@@ -65,7 +65,9 @@ class ByApi:
         self.workspace = served.open(as_of_ts=OPENED)
         self.all = [self.workspace]  #: this one and those that it branched from, the first first
         account = {"account_type": terms.account_type}
+
         assert served.post("/v1/accounts", account, self.workspace).status == 200
+
         session = {
             "account_id": BOTH["account_id"],
             "frequency": terms.frequency,
@@ -73,6 +75,7 @@ class ByApi:
             "end_ts": ENDS,
             "universe": {"stocks": list(STOCKS), "options": list(OPTIONS)},
         }
+
         assert served.post("/v1/sessions", session, self.workspace).status == 200
 
     # ---- what it sees
@@ -104,11 +107,14 @@ class ByApi:
         kind = random.choice(_KINDS)
         if kind == "order":
             return Command("order", drawn_order(random))
+
         if kind == "cancel":
             working = self.working()
             return Command("cancel", random.choice(working)) if working else Command("step-bar")
+
         if kind == "branch":
             return Command("branch", earlier(random, self.clock))
+
         return Command(kind)
 
     # ---- what it does
@@ -126,6 +132,7 @@ class ByApi:
         else:
             for order_id in self.working():
                 self._cancel(order_id)
+
             if command.kind == "flatten":
                 self._close_positions()
 
@@ -138,10 +145,14 @@ class ByApi:
     def _distance(self, kind: Kind) -> dict[str, Any]:
         if kind == "step-bar":
             return {"step": 1}
+
         if kind == "step-minute":
             return {"until_ts": _text(self.clock + timedelta(minutes=1))}
-        friday, saturday = 4, 5
+
+        friday = 4
+        saturday = 5
         days = {friday: 3, saturday: 2}.get(self.clock.astimezone(_MARKET).weekday(), 1)
+
         return {"until_ts": _text(self.clock + timedelta(days=days))}
 
     def _close_positions(self) -> None:
@@ -182,14 +193,18 @@ def drawn_order(random: Random) -> dict[str, Any]:
         "qty": random.choice((0, 1, 3, 7, 25, 25, 100, 100, 500, 20_000)),
         "time_in_force": random.choice(("DAY", "DAY", "GTC", "GTC", "GTC", "GTD")),
     }
+
     for name in ("stop", "limit"):
         if name.upper() in kind:
             order[f"{name}_price"] = _price(random, around)
+
     if order["time_in_force"] == "GTD":
         order["expire_ts"] = random.choice(("2025-01-08", "2025-01-15T15:00:00Z", "2025-01-02"))
+
     if random.random() < 0.2:
         order["take_profit_price"] = _number(round(around * 1.2, 2))
         order["stop_loss_price"] = _number(round(around * 0.8, 2))
+
     return order
 
 

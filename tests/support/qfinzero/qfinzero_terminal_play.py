@@ -23,7 +23,8 @@ from qfinzero_fuzz import CONTRACTS, STOCKS, Maker
 from qfinzero_server import Reply, Served
 from qfinzero_world import at
 
-OPENED, DAYS_END = "2025-01-06T14:30:00Z", "2025-02-28"
+OPENED = "2025-01-06T14:30:00Z"
+DAYS_END = "2025-02-28"
 """Where clocks start, and where the data of days end; those of minutes end on 2025-01-10."""
 LASTING = CONTRACTS[2]
 """Contract that expires on 2025-02-21, after the others."""
@@ -75,6 +76,7 @@ class Player:
         self.hear(reply)
         if operation.changes:
             self.played.append(Played(name, given, before_ns, self.now_ns))
+
         return reply
 
     def hear(self, reply: Reply) -> Reply:
@@ -82,16 +84,20 @@ class Player:
         self._heard = sha256_hex(self._heard + without_ids(reply))
         if reply.status < 400:
             self.now_ns = at(reply.body["as_of_ts"])
+
         return reply
 
     def branch(self, moment_ns: int, seed: object = "") -> tuple[Reply, Player]:
         """Branch at a moment: the answer, and a client of the branch."""
         given = {"as_of_ts": moment_text(moment_ns)}
         reply = self.served.post("/terminal/branches", given, self.workspace)
+
         assert reply.status == 201, reply.text
         assert reply.body["as_of_ts"] == given["as_of_ts"]
+
         branch = Player(self.served, reply.body["workspace_id"], seed, moment_ns)
         branch.look()
+
         return reply, branch
 
     def get(self, path: str) -> Reply:
@@ -106,10 +112,12 @@ class Player:
         """See which sessions there are."""
         shown = self.served.get("/v1/accounts", self.workspace).body
         self._sessions = []
+
         for number in range(1, 20):
             reply = self.served.get(f"/v1/sessions/sess-{number:06d}", self.workspace)
             if reply.status != 200:
                 break
+
             self._sessions.append(reply.body["session_id"])
             self._frequency = reply.body["session"]["frequency"]
 
@@ -127,19 +135,23 @@ class Player:
         random = Random(self._heard)
         if not self.played and not self._sessions:
             return self.call("PMB.account.create", {"account_type": random.choice(TYPES)})
+
         if not self._is_running:
             return self._begin(random, until_ns)
 
         lot = random.random()
         if lot < 0.3:
             return self._step(random, until_ns)
+
         if lot < 0.32:
             reply = self.call("PMB.session.stop", {"session_id": self._sessions[-1]})
             self._is_running = reply.status != 200
             return reply
+
         if lot < 0.38:
             given = {**self.both, "order_id": f"ord-{random.randint(1, 6):06d}"}
             return self.call("PMB.order.cancel", given)
+
         if lot < 0.44:
             name = random.choice(FREE_COMMANDS)
             return self.call(name, sendable(Maker(random), terminal_catalogue().find(name)))
@@ -152,6 +164,7 @@ class Player:
             if not self._is_running:
                 begun = self._begin_at(self.now_ns, "1d", [LASTING])
                 assert begun.status == 200, begun.text
+
             session = {"session_id": self._sessions[-1]}
             until = {**session, "until_ts": moment_text(moment_ns + 3 * DAY)}
             reply = self.call("PMB.session.step", until)
@@ -162,9 +175,11 @@ class Player:
         """Arguments of an order: sensible ones mostly, any at all else."""
         if random.random() < 0.7:
             return {**self.both, "order": _sensible(random)}
+
         made = sendable(Maker(random), catalogue().find("PMB.order.place"))
         if not isinstance(made, dict):
             return made
+
         return {**made, **self.both}
 
     @property
@@ -184,6 +199,7 @@ class Player:
         if self.now_ns > at("2025-01-08"):  # before the minutes end, and the first contract
             frequency = "1d"
             options = [LASTING]
+
         return self._begin_at(start_ns, frequency, options)
 
     def _begin_at(self, start_ns: int, frequency: str, options: list[str]) -> Reply:
@@ -195,10 +211,12 @@ class Player:
             "universe": {"stocks": list(STOCKS), "options": options},
         }
         reply = self.call("PMB.session.create", given)
+
         if reply.status == 200:
             self._sessions.append(reply.body["session_id"])
             self._is_running = True
             self._frequency = frequency
+
         return reply
 
     def _step(self, random: Random, until_ns: int | None) -> Reply:
@@ -211,11 +229,13 @@ class Player:
             to_ns = self.now_ns + random.randint(1, random.choice((MINUTE, DAY // 8, 3 * DAY)))
             if until_ns is not None:
                 to_ns = min(to_ns, until_ns)
+
             until = {**session, "until_ts": moment_text(to_ns)}
             reply = self.call("PMB.session.step", until)
 
         if reply.status == 200:
             self._is_running = reply.body["clock"]["status"] == "RUNNING"
+
         return reply
 
 
@@ -236,9 +256,11 @@ def _sensible(random: Random) -> dict[str, Any]:
         "qty": random.choice((1, 7, 20, 50, 100, 2_000)),
         "time_in_force": random.choice(("DAY", "GTC")),
     }
+
     for name in ("limit", "stop"):
         if name.upper() in kind:
             order[f"{name}_price"] = round(around * random.choice((0.95, 0.99, 1.01, 1.05)), 2)
+
     return order
 
 
@@ -250,6 +272,7 @@ def sendable(maker: Maker, operation: Operation) -> Any:
             text = json.dumps(given, allow_nan=False)
         except (ValueError, RecursionError):
             continue
+
         if len(text) < 10_000:
             return given
 
@@ -258,7 +281,9 @@ def _posted(operation: Operation, given: Any) -> tuple[str, Any]:
     """Path and body of a POST."""
     if not operation.path_parameters:
         return operation.path, given
+
     body = {key: value for key, value in given.items() if key not in operation.path_parameters}
+
     return operation.path.format(**given), body
 
 
@@ -271,6 +296,7 @@ def without_ids(reply: Reply) -> str:
     """Text of an answer without the id of a new workspace, which is drawn by chance."""
     if isinstance(reply.body, dict) and "workspace_id" in reply.body:
         return reply.text.replace(reply.body["workspace_id"], "?")
+
     return reply.text
 
 
@@ -283,12 +309,14 @@ def seen(get: Callable[[str], Reply]) -> list[str]:
     """
     accounts = get("/v1/accounts")
     texts = [accounts.text]
+
     for account in accounts.body["accounts"]:
         path = f"/v1/accounts/{account['account_id']}"
         texts.append(get(f"{path}/positions").text)
         texts += [get(f"{path}/{name}?limit={_MOST_ROWS}").text for name in PAGES]
 
     texts += log_pages(get)
+
     return texts
 
 
@@ -296,6 +324,7 @@ def log_pages(get: Callable[[str], Reply]) -> list[str]:
     """All pages of the log."""
     texts: list[str] = []
     cursor = ""
+
     while True:
         page = get(f"/v1/log?limit={_MOST_ROWS}" + (f"&cursor={cursor}" if cursor else ""))
         texts.append(page.text)
@@ -316,7 +345,9 @@ def replayed(played: Sequence[Played], workspace: Workspace, moment_ns: int) -> 
         if each.after_ns > moment_ns:
             if each.name != "PMB.session.step" or each.before_ns == moment_ns:
                 break
+
             given = {"session_id": given["session_id"], "until_ts": moment_text(moment_ns)}
+
         terminal_catalogue().answer(workspace, each.name, given)
 
     if workspace.clock.as_of_ns < moment_ns:

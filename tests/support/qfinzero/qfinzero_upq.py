@@ -22,6 +22,7 @@ def market() -> Dataset:
     """The small market with minute bars of an option."""
     starts = minute_starts()
     worth = np.round(300 + 50 * np.sin(np.arange(len(starts)) / 50)) * 100
+
     return with_prices(
         small_dataset(), {("option", MINUTE_OPTION, "minute"): bars_of(starts, worth, 20.0)}
     )

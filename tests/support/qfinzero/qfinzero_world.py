@@ -35,9 +35,11 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
 from tables import beside
 
-FIRST, LAST = date(2025, 1, 2), date(2025, 2, 28)  #: Days with bars of a day
+FIRST = date(2025, 1, 2)
+LAST = date(2025, 2, 28)  #: Days with bars of a day
 #: Days with bars of minutes (the 9th was a holiday)
-MINUTE_FIRST, MINUTE_LAST = date(2025, 1, 6), date(2025, 1, 10)
+MINUTE_FIRST = date(2025, 1, 6)
+MINUTE_LAST = date(2025, 1, 10)
 START = {"AVLN": 100.0, "BRKT": 50.0, "CSTL": 240.0, "BTCX": 60_000.0}
 EXPIRIES = (date(2025, 1, 10), date(2025, 1, 17), date(2025, 2, 21))
 STRIKES = (80, 90, 95, 100, 105, 110, 120)
@@ -60,8 +62,10 @@ def bars_of(start_ns: np.ndarray, close_e4: np.ndarray, volume: float = 10_000.0
     """Bars whose open is the close before, with a high and low a cent beyond."""
     close = close_e4.astype(np.int64)
     open_ = np.concatenate((close[:1], close[:-1]))
-    high, low = np.maximum(open_, close) + 100, np.maximum(np.minimum(open_, close) - 100, 100)
+    high = np.maximum(open_, close) + 100
+    low = np.maximum(np.minimum(open_, close) - 100, 100)
     count = len(close)
+
     return Bars(
         np.asarray(start_ns, np.int64),
         open_,
@@ -103,9 +107,11 @@ def _all_bars() -> dict[BarKey, Bars]:
     days = np.array([day_start(day) for day in stock_days()])
     minutes = minute_starts()
     table: dict[BarKey, Bars] = {}
+
     for symbol in ("AVLN", "BRKT", "CSTL"):
         table["stock", symbol, "day"] = bars_of(days, path(symbol, len(days)), 4_000_000.0)
         table["stock", symbol, "minute"] = bars_of(minutes, path(symbol, len(minutes), 0.0005))
+
     every_day = np.arange(day_start(FIRST), day_start(LAST) + DAY, DAY)
     table["crypto", "BTCX", "day"] = bars_of(
         every_day, path("BTCX", len(every_day), 0.03), 1234.5678
@@ -115,6 +121,7 @@ def _all_bars() -> dict[BarKey, Bars]:
         every_minute, path("BTCX", len(every_minute), 0.0005), 1.2345
     )
     spot = table["stock", "AVLN", "day"].close_e4
+
     for contract in contracts():
         alive = days <= day_start(contract.expiry)
         intrinsic = np.array([contract.intrinsic_e4(int(price)) for price in spot[alive]])
@@ -136,6 +143,7 @@ def _all_bars() -> dict[BarKey, Bars]:
         table["option", contract.symbol, "day"] = bars_of(
             days[alive], np.maximum(worth, 100), 500.0
         )
+
     return table
 
 
@@ -149,6 +157,7 @@ def _row(given: dict[str, Any]) -> dict[str, Any]:
     fields = {
         name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
     }
+
     return {name: value for name, value in fields.items() if f"{name}_ns" not in moments} | moments
 
 
@@ -205,7 +214,9 @@ def small_dataset() -> Dataset:
 def with_prices(dataset: Dataset, bars: dict[Any, Bars] | None = None, **rows: Any) -> Dataset:
     """A dataset with further or other bars, and other rows, in its price store."""
     prices = dataset.prices
+
     assert isinstance(prices, MemoryPrices)
+
     return replace(
         dataset, prices=replace(prices, bar_table={**prices.bar_table, **(bars or {})}, **rows)
     )

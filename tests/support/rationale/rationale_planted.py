@@ -38,12 +38,16 @@ def read_planted(which: str) -> list[Planted]:
 def parse(line: str) -> Planted:
     """A sentence from a line of the file."""
     line = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), line)
-    text, marks, done = "", [], 0
+    text = ""
+    marks = []
+    done = 0
+
     for match in _MARK.finditer(line):
         text += line[done : match.start()]
         marks.append((match[1], len(text), len(text) + len(match[2])))
         text += match[2]
         done = match.end()
+
     return Planted(text + line[done:], tuple(marks))
 
 
@@ -92,7 +96,8 @@ def score(
 
     scores = {(same or {}).get(name, name): Score() for name in categories}
     for sentence in planted:
-        marks, found = renamed(sentence.marks), renamed(find(sentence.text))
+        marks = renamed(sentence.marks)
+        found = renamed(find(sentence.text))
         for problem, spans, others in (("wrong", found, marks), ("missed", marks, found)):
             for name, start, end in spans:
                 if name in scores:
@@ -105,4 +110,5 @@ def score(
                         scores[name].misses.append(
                             f"{problem}: {sentence.text[start:end]!r} in {sentence.text!r}"
                         )
+
     return scores

@@ -52,16 +52,19 @@ class Storyteller:
         reply = self._momentum.reply(request)
         user = request.messages[1].content
         step = int(_STEP.search(user)[1])  # type: ignore[index]
+
         if request.tool_choice is None:
             return replace(
                 reply,
                 content="I look at the candidates first.",
                 reasoning="Volatility matters, and costs.",
             )
+
         calls = [
             replace(call, arguments=self._tell(json.loads(call.arguments), user, step))
             for call in reply.tool_calls
         ]
+
         return replace(reply, tool_calls=tuple(calls), reasoning=os.environ.get(SECRET, ""))
 
     @staticmethod
@@ -69,11 +72,14 @@ class Storyteller:
         for order in action["orders"]:
             if _CODE.fullmatch(order["stock_id"]):
                 order["reason"] = memory_of(order["stock_id"])
+
         reasons = [MEMORY[step % len(MEMORY)]] if _CODE.search(user) else []
         reasons += [SEASON] if _DAY.search(user) and step % 2 else []
         action["overall_reason"] = " ".join(reasons) or "Momentum persists and costs are small."
+
         if step == GUESSING_STEP:
             action["overall_reason"] = GUESS
+
         return json.dumps(action, ensure_ascii=False)
 
 

@@ -47,7 +47,9 @@ def run(folder: Path, name: str, *words: object, task: str = TASK) -> Path:
     done = ktdeval(
         "run", "--model", *words, "--tasks", task, *market, *SAME_MASK, "--out", out, cwd=folder
     )
+
     assert done.code in (0, 1), done
+
     return out
 
 

@@ -69,4 +69,5 @@ def episode_of(*steps: TracedStep, **fields: Any) -> TracedEpisode:
         market=MARKET,
         registration=None,
     )
+
     return replace(made, **fields)

@@ -28,7 +28,8 @@ from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_board.selftest.sample_board import read_transcript, write_transcript
 
-LEDGER, TRANSCRIPT = "ledger.parquet", "transcript.jsonl.zst"
+LEDGER = "ledger.parquet"
+TRANSCRIPT = "transcript.jsonl.zst"
 Steps = list[dict[str, Any]]
 
 
@@ -80,6 +81,7 @@ def execute_again(
         books = Bookkeeper(
             snapshot, MarketTape.from_snapshot(snapshot, trading), trading, start - 1
         )
+
         return to_plain(
             [
                 books.book(index, recorded_decision(snapshot, step), step)
@@ -100,11 +102,14 @@ def relabel(
     store = RunFolder.load(run)
     given = {spec.id: change(spec) for spec in store.manifest.specs}
     store.save_manifest(replace(store.manifest, specs=tuple(given.values())))
-    ids, artefacts = {old: spec.id for old, spec in given.items()}, {}
+    ids = {old: spec.id for old, spec in given.items()}
+    artefacts = {}
+
     for old, spec in given.items():
         folder = store.episode_path(spec)
         if old != spec.id:
             shutil.move(run / "episodes" / old, folder)
+
         change_ledger(folder, lambda steps: steps, spec=spec.to_json())
         rehash(folder, spec=spec.to_json())
         artefacts |= {
@@ -129,10 +134,13 @@ def forged(old: Any) -> Any:
     """A value of the same type that a schema lets pass as often as possible."""
     if isinstance(old, bool):
         return not old
+
     if isinstance(old, int):
         return old + 1
+
     if isinstance(old, float):
         return old / 2 if old else 0.25
+
     return f"{old}x" if isinstance(old, str) else old
 
 
@@ -215,12 +223,14 @@ def change_column(steps: Steps, kind: str, column: str, step: int, index: int) -
     """
     rows = steps if kind == "steps" else steps[step][kind]
     row = rows[index]
+
     if column == "dropped":
         del rows[index]
     elif column == "doubled":
         rows.insert(index, dict(row))
     else:
         row[column] = COLUMNS[kind][column](row[column])
+
     if column == "code":
         orders = chain.from_iterable(step["orders"] for step in steps)
         codes = (order["code"] for order in orders)
@@ -236,6 +246,7 @@ def renewed(card: dict[str, Any]) -> dict[str, Any]:
     where these are too odd.
     """
     card = copy.deepcopy(card)
+
     try:
         return renewed_card(card)
     except (LookupError, TypeError, ValueError, ArithmeticError, KtdevalError):

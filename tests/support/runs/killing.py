@@ -29,7 +29,9 @@ def paused(program: str, cwd: Path, **environment: str) -> Iterator[subprocess.P
         stdout=subprocess.PIPE,
         text=True,
     )
+
     assert process.stdout is not None
+
     try:
         line = process.stdout.readline()
         assert line == "here\n", f"the program ended before its pause: {line}"
@@ -43,4 +45,5 @@ def killed(program: str, cwd: Path, **environment: str) -> None:
     with paused(program, cwd, **environment) as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
+
     assert process.returncode == -signal.SIGKILL

@@ -27,4 +27,5 @@ def ktdeval_within(more_bytes: int, *words: object, cwd: Path) -> subprocess.Com
     """
     program = _LIMITED.format(more=more_bytes)
     command = [sys.executable, "-c", program, *map(str, words)]
+
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True)

@@ -81,23 +81,27 @@ class Subject:
         its owner does.
         """
         copy_ = Path(shutil.copytree(self.run, self.copies / "copy"))
+
         try:
             change(copy_)
             (path,) = copy_.glob("cards/*.json")
             if card is None:
                 path.unlink()
                 rescore(copy_, self.plugins, {})
+
             findings = verify_card(path, self.plugins, {}).findings
         except KtdevalError as error:
             return str(error)
         finally:
             shutil.rmtree(copy_)
+
         return findings[0] if findings else None
 
 
 def subject(folder: Path, market: Path, model: str = "lucky/x", **changes: Any) -> Subject:
     """A run of a few steps; `changes`: other options."""
-    known, out = plugins(), folder / "run"
+    known = plugins()
+    out = folder / "run"
     folder.mkdir(exist_ok=True)
     given: dict[str, Any] = {
         "tasks": (TASK,),
@@ -108,13 +112,17 @@ def subject(folder: Path, market: Path, model: str = "lucky/x", **changes: Any) 
         "knowledge_cutoff": "2023-12",
         "quiet": True,
     }
+
     if model.startswith("lucky"):
         prices = folder / "prices.yaml"
         prices.write_text(PRICES)
         given |= {"canary": 2, "price_table": str(prices)}
+
     evaluate(RunConfig(model=model, out=str(out), **(given | changes)), known)
     made = Subject(out, known, folder)
+
     assert made.changed(lambda _: None) is None
+
     return made
 
 
@@ -124,7 +132,8 @@ def card_refusal(of: Subject) -> Callable[[Any], str | None]:
     Verification makes the card again from the records, which were not changed, so that the run's own
     card stands for what it would make. The record of calls is not there, as on a board.
     """
-    honest, folder = of.card, RunFolder.load(of.run)
+    honest = of.card
+    folder = RunFolder.load(of.run)
     specs = list(folder.manifest.specs)
 
     def refused(card: Any) -> str | None:
@@ -132,13 +141,16 @@ def card_refusal(of: Subject) -> Callable[[Any], str | None]:
             typed: Any = parse_card(dumps_pretty(card), "card")
         except KtdevalError as error:
             return str(error)
+
         problem = card_difference(card, honest)
         if problem is not None:
             return problem
+
         claims = [
             *card_claims(typed, of.plugins),
             *call_findings("card", folder, typed, specs, True),
         ]
+
         return claims[0] if claims else None
 
     return _also_renewed(refused, honest)
@@ -159,6 +171,7 @@ def made_card_refusal(honest: Any) -> Callable[[Any], str | None]:
             further = [claim for claim in claims(card) if claim not in already]
         except KtdevalError as error:
             return str(error)
+
         return card_difference(card, honest) or next(iter(further), None)
 
     return _also_renewed(refused, honest)
@@ -172,6 +185,7 @@ def _also_renewed(refused: Callable[[Any], str | None], honest: Any) -> Callable
         followed = renewed(card)
         if first is None or followed in (card, honest):
             return first
+
         return refused(followed)
 
     return either
@@ -179,7 +193,8 @@ def _also_renewed(refused: Callable[[Any], str | None], honest: Any) -> Callable
 
 def certificate_of(folder: Path) -> dict[str, Any]:
     """A certificate of a mask with the attack of one model."""
-    data, known = folder / "market", load_plugins(["ktdeval_deanon", DEANON])
+    data = folder / "market"
+    known = load_plugins(["ktdeval_deanon", DEANON])
     save_snapshot(replace(small_market(), id=""), data)
     asked: dict[str, Any] = {"windows": ("2024-03-01:2024-03-29",), "mask_key": "0" * 31 + "4"}
     attack = RunConfig(
@@ -193,6 +208,7 @@ def certificate_of(folder: Path) -> dict[str, Any]:
     )
     run = evaluate(attack, known).folder
     config = CertifyConfig("blinded_open_research", data=str(data), probes=8, runs=(run,), **asked)
+
     return certify(config, known, lambda *_: None).certificate.plain
 
 
@@ -206,6 +222,7 @@ def certificate_refusal(honest: Any) -> Callable[[Any], str | None]:
             parse_card(dumps_pretty(certificate), "certificate")
         except KtdevalError as error:
             return str(error)
+
         return card_difference(certificate, honest)
 
     return refused

@@ -63,6 +63,7 @@ def _fields(type_: Any) -> list[tuple[str, Any]] | None:
     """Fields of a record by their names in files; None of no record."""
     if isinstance(type_, inspect.StructType | inspect.DataclassType | inspect.TypedDictType):
         return [(each.encode_name, each.type) for each in type_.fields]
+
     return None
 
 
@@ -73,6 +74,7 @@ def type_fields(type_: Any, path: str = "", above: tuple[Any, ...] = ()) -> Iter
         if fields is not None:
             if member.cls in above:
                 continue
+
             for name, inner in fields:
                 place = f"{path}.{name}".lstrip(".")
                 yield place
@@ -93,6 +95,7 @@ def reached(
             names = {name for name, _ in fields}
             if not value.keys() <= names:
                 continue
+
             for name, inner in fields:
                 yield f"{path}.{name}".lstrip("."), (*place, name)
                 if name in value:
@@ -114,6 +117,7 @@ def silent_values(document: Any, place: Place) -> Iterator[tuple[str, Any]]:
     inside = document
     for part in place[:-1]:
         inside = inside[part]
+
     now = inside.get(place[-1], REMOVED) if isinstance(inside, dict) else inside[place[-1]]
     for name, values in SILENT.items():
         for new in values:
@@ -153,6 +157,7 @@ def _try(
         inside = changed
         for part in place[:-1]:
             inside = inside[part]
+
         inside.pop(place[-1], None)
     else:
         put(changed, place, new)
@@ -161,6 +166,7 @@ def _try(
         same = from_plain(changed, type_, "document") == from_plain(document, type_, "document")
     except (KtdevalError, msgspec.ValidationError, ValueError):
         return
+
     if same:  # absent is how a default is written
         return
 

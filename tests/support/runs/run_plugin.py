@@ -57,19 +57,24 @@ class Mixed:
         """Answer as the chosen model does."""
         self._calls += 1
         time.sleep(float(os.environ.get(SLEEP_MS, "0")) / 1000)
+
         while HOLD in os.environ and Path(os.environ[HOLD]).exists():
             time.sleep(0.005)
+
         if log := os.environ.get(CALL_LOG):
             with Path(log).open("a") as stream:
                 stream.write(f"{request.params.seed}\n")
+
         if os.environ.get(DEFECT_AT_CALL) == str(self._calls):
             raise ZeroDivisionError("a defect\nof the model")
+
         observation = request.messages[1].content
         reply = self._models[zlib.crc32(observation.encode()) % 2].reply(request)
         usage = Usage(
             sum(len(message.content) for message in request.messages) // 4,
             7 + len(reply.tool_calls),
         )
+
         return Reply(reply.content, reply.tool_calls, reply.finish_reason, usage)
 
 
@@ -85,11 +90,14 @@ class Naming:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer as the random model does, with ids."""
-        reply, shown = self._random.reply(request), request.messages[1].content
+        reply = self._random.reply(request)
+        shown = request.messages[1].content
         ids = re.findall(r"^- (M\d+): ", shown, re.MULTILINE)[:2]
+
         if not (step := re.findall(r"\(step (\d+)\)", shown)):
             day = re.findall(r"^Day (\S+) is a day of a warm-up", shown, re.MULTILINE)[0]
             return replace(reply, content=f"Lesson of {day} [memory: {', '.join(ids) or 'none'}]")
+
         calls = []
         for call in reply.tool_calls:
             arguments = json.loads(call.arguments)
@@ -97,7 +105,9 @@ class Naming:
                 arguments["overall_reason"] = (
                     f"Reason {step[0]} [memory: {', '.join(ids) or 'none'}]"
                 )
+
             calls.append(replace(call, arguments=json.dumps(arguments)))
+
         return replace(reply, tool_calls=tuple(calls))
 
 
@@ -115,8 +125,10 @@ class Member:
         """Answer as the random model does; without tools, in words."""
         reply = self._random.reply(request)
         usage = Usage(sum(len(message.content) for message in request.messages) // 4, 9)
+
         if request.tools and request.tool_choice != NO_TOOL:
             return replace(reply, usage=usage)
+
         labels = re.findall(r"asset_\d+", request.messages[-1].content)[:2]
         given: dict[str, float | str] = dict.fromkeys(labels, 0.1)
         if SIGNAL_FORM in request.messages[-1].content.rpartition(ROLE_HEADING)[2]:
@@ -124,10 +136,12 @@ class Member:
                 label: SIGNALS[zlib.crc32(f"{label}{request.params.seed}".encode()) % 3]
                 for label in (*labels, "OTHERS")
             }
+
         content = (
             "This is 600519.SH on 2024-03-05, or TSLA. I ask the technical analyst and the macro"
             f" analyst. {json.dumps(given)}"
         )
+
         return Reply(content if request.params.seed % 5 else "", usage=usage)
 
 
@@ -154,6 +168,7 @@ class Remembering:
         from ktdeval.harness import Decision
 
         count = 0 if memory is None else memory["count"]
+
         if count % self._every:
             return Decision(
                 (),
@@ -161,7 +176,9 @@ class Remembering:
                 f"waiting since {memory['last']}",
                 memory={**memory, "count": count + 1},
             )
+
         decision = self._react.decide(observation, session, None)
+
         return replace(decision, memory={"count": count + 1, "last": observation.step})
 
 
@@ -218,16 +235,19 @@ def ktdeval_event(event: Event) -> None:
 
 def _die_at_rename(wanted: str) -> None:
     number, moment = wanted.split(":")
-    rename, seen = Path.replace, 0
+    rename = Path.replace
+    seen = 0
 
     def replace(path: Path, target: Any) -> Path:
         nonlocal seen
         seen += 1
         if seen == int(number) and moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
+
         result = rename(path, target)
         if seen == int(number):
             os.kill(os.getpid(), signal.SIGKILL)
+
         return result
 
     Path.replace = replace  # type: ignore[method-assign]

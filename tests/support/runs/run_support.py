@@ -86,6 +86,7 @@ def _start_server() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(Path(__file__).parent), *([path] if path else [])]
     )
+
     try:
         forkserver.ensure_running()
     finally:
@@ -146,8 +147,11 @@ class Running:
         # both at once: a full pipe stops the process that nobody reads
         with ThreadPoolExecutor(2) as pool:
             texts = list(pool.map(_read_all, (self._out, self._err)))
+
         self._process.join()
+
         assert self._process.exitcode is not None
+
         return Done(self._process.exitcode, *texts)
 
 
@@ -167,7 +171,9 @@ def _read_all(connection: Connection) -> str:
     pieces = []
     while piece := os.read(connection.fileno(), 1 << 16):
         pieces.append(piece)
+
     connection.close()
+
     return b"".join(pieces).decode()
 
 
@@ -205,11 +211,13 @@ def ktdeval(
     """
     if any(name.startswith(_DIES) for name in environment or ()):
         return start(*words, cwd=cwd, environment=environment).wait()
+
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n") for _ in range(2))
     _, unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     with _as_process_of(cwd, environment or {}), redirect_stdout(out), redirect_stderr(err):
         if most_file_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, unlimited))
+
         try:
             code = main([str(word) for word in words])
         except Exception as error:  # noqa: BLE001 - a defect ends a process with its traceback
@@ -217,10 +225,12 @@ def ktdeval(
             code = 1
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
+
     texts = []
     for stream in (out, err):
         stream.flush()
         texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+
     return Done(code, *texts)
 
 
@@ -229,17 +239,22 @@ def _as_process_of(cwd: Path, environment: Mapping[str, str]) -> Iterator[None]:
     """Folder and variables of a process for the while; plugins that it imported by their paths are
     forgotten.
     """
-    before, hook, modules, at = dict(os.environ), sys.excepthook, set(sys.modules), Path.cwd()
+    before = dict(os.environ)
+    hook = sys.excepthook
+    modules = set(sys.modules)
+    at = Path.cwd()
     writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     os.environ.update({"COLUMNS": "120", **environment})
     os.chdir(cwd)
+
     try:
         yield
     finally:
         os.chdir(at)
         os.environ.clear()
         os.environ.update(before)
-        sys.excepthook, sys.dont_write_bytecode = hook, writes_none
+        sys.excepthook = hook
+        sys.dont_write_bytecode = writes_none
         for name in set(sys.modules) - modules:
             file = getattr(sys.modules[name], "__file__", None)
             if file and not file.startswith(tuple(filter(None, sys.path))):
@@ -253,8 +268,10 @@ def error_line(done: Done) -> str:
     assert done.code not in (0, -signal.SIGKILL), done
     assert "Traceback" not in done.out + done.err, done
     assert done.err.count("\n") == 1, done
+
     how = "ktdeval: stopped: " if done.code == BudgetError.exit_code else "ktdeval: error: "
     assert done.err.startswith(how), done
+
     return done.err.removeprefix(how).rstrip("\n")
 
 
@@ -269,6 +286,7 @@ def local_copy(url: str) -> Path:
     folder = RunFolder.load(local_run_path(url))
     for spec in folder.manifest.specs:
         folder.episode_path(spec)
+
     return folder.path
 
 
@@ -283,7 +301,9 @@ def records(run: Path) -> dict[str, bytes]:
         f"{folder.name}/{name}": (folder / name).read_bytes()
         for folder, name in product(episodes(run), ("ledger.parquet", "transcript.jsonl.zst"))
     }
+
     assert files
+
     return files
 
 
@@ -296,8 +316,11 @@ def cards(run: Path) -> dict[str, str]:
         del card["provenance"]
         for episode in card["episodes"]:
             episode.pop("made_by", None)
+
         texts[path.name] = dumps_pretty(card)
+
     assert texts
+
     return texts
 
 
@@ -307,6 +330,7 @@ def assert_same(run: Path, other: Path) -> None:
     """
     assert records(run) == records(other)
     assert cards(run) == cards(other)
+
     names = {path.name for path in run.glob("episodes/*/*")}
     assert names == {"ledger.parquet", "transcript.jsonl.zst", "episode.json"}
 
@@ -333,5 +357,7 @@ def wait_until(condition: Callable[[], bool], process: Running) -> bool:
     while not condition():
         if not process.is_alive():
             return False
+
         time.sleep(0.001)
+
     return True

@@ -78,6 +78,7 @@ class S3Place:
             key = environ["PATH_INFO"].removeprefix(f"/{BUCKET}").lstrip("/")
             asked = Asked(environ["REQUEST_METHOD"], key)
             self.requests.append(asked)
+
             if asked.is_write and self.before(asked):
                 start("503 Dropped", [("Content-Length", "0")])
                 return []
@@ -105,6 +106,7 @@ def running_s3() -> Iterator[S3Place]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
+
     try:
         settings = place.environment
         client = boto3.client(

@@ -49,12 +49,15 @@ def followers(schema: Schema, count: int) -> list[Any]:
     chance = random.Random(0)
     validator = Draft202012Validator(schema)
     found: dict[str, Any] = {}
+
     for _ in range(_ROUNDS):
         document = drawn(schema, chance)
         if validator.is_valid(document):
             found.setdefault(json.dumps(document), document)
+
         if len(found) == count:
             break
+
     return list(found.values())
 
 
@@ -64,10 +67,13 @@ def drawn(schema: Schema | bool, chance: random.Random) -> Any:
     """
     if isinstance(schema, bool):
         return chance.choice(OF_ANY_TYPE)
+
     if "enum" in schema:
         return chance.choice(schema["enum"])
+
     if "const" in schema:
         return schema["const"]
+
     if branches := schema.get("anyOf") or schema.get("oneOf"):
         rest = {word: value for word, value in schema.items() if word not in ("anyOf", "oneOf")}
         return drawn({**rest, **chance.choice(branches)}, chance)
@@ -75,7 +81,9 @@ def drawn(schema: Schema | bool, chance: random.Random) -> Any:
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = chance.choice(kind)
+
     draw = _DRAWN.get(kind or "")
+
     return chance.choice(OF_ANY_TYPE) if draw is None else draw(schema, chance)
 
 
@@ -90,11 +98,14 @@ def _object(schema: Schema, chance: random.Random) -> Any:
     }
 
     others = schema.get("additionalProperties", True)
+
     if others is False and "patternProperties" in schema:
         others = True
+
     for name in ("m1", "m2"):
         if others is not False and chance.random() < 0.5:
             members[name] = drawn({"type": "integer"} if others is True else others, chance)
+
     return members
 
 
@@ -104,14 +115,17 @@ def _array(schema: Schema, chance: random.Random) -> Any:
     first = [drawn(part, chance) for part in schema.get("prefixItems", ())]
     each = schema.get("items", {"type": "string"})
     rest = max(0, chance.randint(least, most) - len(first))
+
     return [*first, *(drawn(each, chance) for _ in range(rest))]
 
 
 def _string(schema: Schema, chance: random.Random) -> str:
     if "pattern" in schema:
         return chance.choice(MATCHES.get(schema["pattern"], ["x"]))
+
     least = schema.get("minLength", 0)
     length = chance.randint(least, min(schema.get("maxLength", least + 12), least + 12))
+
     return "".join(chance.choice(LETTERS) for _ in range(length))
 
 
@@ -145,6 +159,7 @@ def breakers(schema: Schema, count: int) -> list[Broken]:
     """Up to `count` different documents, of each family of rules as many as there is room for."""
     validator = Draft202012Validator(schema)
     by_family: dict[str, dict[str, Broken]] = {}
+
     for document in followers(schema, count):
         for broken in _broken(schema, document):
             family = by_family.setdefault(broken.family, {})
@@ -153,6 +168,7 @@ def breakers(schema: Schema, count: int) -> list[Broken]:
 
     in_turn = chain.from_iterable(zip_longest(*(family.values() for family in by_family.values())))
     different = {broken.text: broken for broken in in_turn if broken is not None}
+
     return list(different.values())[:count]
 
 
@@ -166,15 +182,18 @@ def _places(schema: Any, value: Any, place: Place = ()) -> Iterator[tuple[Place,
     """Each part of a document with the schema that it follows."""
     if isinstance(schema, bool):
         return
+
     yield place, schema, value
     for branch in schema.get("anyOf", ()):
         if Draft202012Validator(branch).is_valid(value):
             yield from _places(branch, value, place)
             return
+
     if isinstance(value, dict):
         for name, member in value.items():
             part = schema.get("properties", {}).get(name, schema.get("additionalProperties", True))
             yield from _places(part, member, (*place, name))
+
     if isinstance(value, list):
         for index, member in enumerate(value):
             yield from _places(schema.get("items", True), member, (*place, index))
@@ -185,12 +204,15 @@ def _wrong_values(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
     yield from (
         ("type", other) for other in OF_ANY_TYPE if not (other == {} and isinstance(value, dict))
     )
+
     if "enum" in schema:
         yield "enum", "zz"
+
     yield from _wrong_choices(schema, value)
     if isinstance(value, dict):
         for name in schema.get("required", ()):
             yield "missing", {key: each for key, each in value.items() if key != name}
+
         yield "extra", {**value, "zz_extra": 1}
         yield "few_names", {}
     elif isinstance(value, bool) or value is None:
@@ -225,6 +247,7 @@ def _wrong_choices(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
 def _wrong_numbers(schema: Schema) -> Iterator[tuple[str, Any]]:
     if schema.get("type") == "integer":
         yield "type", 1.5
+
     for word, step in (
         ("minimum", -1),
         ("maximum", 1),
@@ -233,6 +256,7 @@ def _wrong_numbers(schema: Schema) -> Iterator[tuple[str, Any]]:
     ):
         if word in schema:
             yield "range", schema[word] + step
+
     if "minimum" in schema or "exclusiveMinimum" in schema:
         yield "range", -7
 
@@ -240,6 +264,7 @@ def _wrong_numbers(schema: Schema) -> Iterator[tuple[str, Any]]:
 def _wrong_lengths(schema: Schema, least: str, most: str) -> Iterator[int]:
     if schema.get(least, 0) > 0:
         yield schema[least] - 1
+
     if most in schema:
         yield schema[most] + 1
 
@@ -247,9 +272,12 @@ def _wrong_lengths(schema: Schema, least: str, most: str) -> Iterator[int]:
 def _replaced(document: Any, place: Place, value: Any) -> Any:
     if not place:
         return value
+
     changed = copy.deepcopy(document)
     inner = changed
     for step in place[:-1]:
         inner = inner[step]
+
     inner[place[-1]] = value
+
     return changed

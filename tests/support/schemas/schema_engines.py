@@ -45,6 +45,7 @@ def installed(engine: Engine) -> Engine:
     """Return the engine, or skip the test and say how to get it."""
     if not engine.is_here():
         pytest.skip(f"{engine.name} is not here: {engine.how}")
+
     return engine
 
 
@@ -62,6 +63,7 @@ class Guidance(Engine):
 
         tokens = LLTokenizer("byte")
         grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema))
+
         if problem := LLMatcher.validate_grammar(grammar, tokens):
             raise ValueError(problem)
 
@@ -106,6 +108,7 @@ class Outlines(Engine):
                 state = transitions.get(state, {}).get(byte)
                 if state is None:
                     return False
+
             return state in final_states
 
         return judge
@@ -128,6 +131,7 @@ class Grammar(Engine):
             grammar = xgrammar.Grammar.from_json_schema(json.dumps(schema), strict_mode=True)
         except RuntimeError as error:
             raise ValueError(str(error)) from error
+
         return lambda text: bool(_is_grammar_accept_string(grammar, text))
 
 
@@ -147,6 +151,7 @@ class Llama(Engine):
         answer = _answer_to(process, {"schema": schema})
         if answer != "ok":
             raise ValueError(answer)
+
         return lambda text: _answer_to(process, {"text": text}) == "true"
 
 
@@ -163,8 +168,10 @@ def _llama() -> subprocess.Popen[str]:
 def _answer_to(process: subprocess.Popen[str], line: Any) -> str:
     assert process.stdin is not None
     assert process.stdout is not None
+
     process.stdin.write(json.dumps(line) + "\n")
     process.stdin.flush()
+
     return process.stdout.readline().strip()
 
 
@@ -174,9 +181,11 @@ def has_ajv() -> bool:
     """
     if shutil.which("node") is None:
         return False
+
     found = subprocess.run(
         ["node", "-e", "require('ajv')"], cwd=AJV_FOLDER, capture_output=True, check=False
     )
+
     return found.returncode == 0
 
 

@@ -20,7 +20,10 @@ from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_sch
 
 Schema = Mapping[str, Any]
 
-MOST_FIELDS, MOST_LEVELS, MOST_VALUES, MOST_CHARACTERS = 5_000, 10, 1_000, 120_000
+MOST_FIELDS = 5_000
+MOST_LEVELS = 10
+MOST_VALUES = 1_000
+MOST_CHARACTERS = 120_000
 STRICT_WORDS = frozenset(
     {
         *(
@@ -58,6 +61,7 @@ def subschemas(schema: Schema) -> Iterator[Schema]:
         for word in ("items", "additionalProperties")
         if isinstance(schema.get(word), Mapping)
     ]
+
     for part in inner:
         yield from subschemas(part)
 
@@ -72,17 +76,22 @@ def strict_problems(schema: Schema) -> list[str]:
     found = set()
     if schema.get("type") != "object" or "anyOf" in schema:
         found.add("root")
+
     for part in subschemas(schema):
         found |= {f"word {word}" for word in part.keys() - STRICT_WORDS}
         if part.get("type") == "object":
             if part.get("additionalProperties") is not False:
                 found.add("names")
+
             if set(part.get("required", ())) != set(part.get("properties", ())):
                 found.add("optional")
+
         if _begin_alike(part.get("anyOf", ())):
             found.add("first_field")
+
     if _is_large(schema):
         found.add("size")
+
     return sorted(found)
 
 
@@ -100,6 +109,7 @@ def _is_large(schema: Schema) -> bool:
     for part in subschemas(schema):
         names += part.get("properties", ())
         values += map(str, part.get("enum", ()))
+
     characters = sum(map(len, [*names, *values]))
     sizes = (
         (len(names), MOST_FIELDS),
@@ -107,6 +117,7 @@ def _is_large(schema: Schema) -> bool:
         (characters, MOST_CHARACTERS),
         (depth(schema), MOST_LEVELS),
     )
+
     return any(size > most for size, most in sizes)
 
 
@@ -119,6 +130,7 @@ def depth(schema: Schema) -> int:
         if isinstance(schema.get(word), Mapping)
     ]
     own = 1 if schema.get("type") == "object" else 0
+
     return own + max(map(depth, inner), default=0)
 
 
@@ -130,6 +142,7 @@ def claude_problems(schema: Schema) -> list[str]:
         closed = closed_schema(schema)
     except InexpressibleError as error:
         return ["optional_24" if "optional" in str(error) else "names"]
+
     return _left_out(schema, closed)
 
 

@@ -24,9 +24,11 @@ from sent_schemas import sent_schemas
 
 DATA = REPOSITORY / "tests" / "contract" / "test_schema_engines.yaml"
 PAGE = REPOSITORY / "docs" / "schemas.md"
-GOOD, BAD = 20, 40
+GOOD = 20
+BAD = 40
 COLUMNS = (*(engine.name for engine in ENGINES), AJV, *RULES)
-BEGIN, END = "<!-- table: begin -->\n\n", "\n<!-- table: end -->\n"
+BEGIN = "<!-- table: begin -->\n\n"
+END = "\n<!-- table: end -->\n"
 
 # schema -> column -> families of rules that are not held
 Cells = Mapping[str, Mapping[str, Sequence[str]]]
@@ -45,8 +47,10 @@ def judged(engine: Engine, schema: Mapping[str, Any]) -> list[str]:
         judge = engine.compile(schema)
     except ValueError:
         return ["refused"]
+
     good = [json.dumps(document) for document in followers(schema, GOOD)]
     admitted = {broken.family for broken in bad_documents(schema) if judge(broken.text)}
+
     return sorted(admitted | ({"good"} if not all(map(judge, good)) else set()))
 
 
@@ -60,13 +64,17 @@ def measured(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     schemas = {name: sent_schemas()[name] for name in names}
     cells: dict[str, dict[str, list[str]]] = {name: {} for name in names}
     refusals = ajv_refusals(schemas) if has_ajv() else None
+
     for name, schema in schemas.items():
         for engine in ENGINES:
             if engine.is_here():
                 cells[name][engine.name] = judged(engine, schema)
+
         if refusals is not None:
             cells[name][AJV] = ["refused"] if name in refusals else []
+
         cells[name] |= {rule: problems(schema) for rule, problems in RULES.items()}
+
     return cells
 
 
@@ -74,9 +82,11 @@ def table(cells: Cells) -> str:
     """Markdown of the table."""
     head = " | ".join(("schema", *COLUMNS))
     lines = [f"| {head} |", f"|{'---|' * (len(COLUMNS) + 1)}"]
+
     for name, row in cells.items():
         words = [_words(row[column]) for column in COLUMNS]
         lines.append(f"| {' | '.join((f'`{name}`', *words))} |")
+
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -94,12 +104,15 @@ def main() -> None:
     before = stated() if DATA.exists() else {}
     known = before.get("cells", {})
     cells = {}
+
     for name, row in now.items():
         families = {**known.get(name, {}), **row}
         cells[name] = {column: families.get(column, ["unmeasured"]) for column in COLUMNS}
+
     print(table(cells), end="")
     if "--write" not in sys.argv:
         return
+
     text = DATA.read_text("utf-8")
     head = text[: text.index("cells:")]
     body = yaml.safe_dump({"cells": cells}, sort_keys=False, width=200, default_flow_style=None)
@@ -110,7 +123,8 @@ def main() -> None:
 def write_page(page: Path, lines: str) -> None:
     """Put the table between its marks on the page."""
     text = page.read_text("utf-8")
-    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+    before = text.partition(BEGIN)[0]
+    after = text.partition(END)[2]
     page.write_text(f"{before}{BEGIN}{lines}{END}{after}", "utf-8")
 
 

@@ -42,6 +42,7 @@ def sent_schemas(is_whole: bool = False) -> Mapping[str, Schema]:
     """
     name = "sent_schemas_of_all" if is_whole else "sent_schemas"
     schemas: dict[str, Schema] = built_once(name, lambda: _sent_schemas(is_whole))
+
     return schemas
 
 
@@ -52,9 +53,11 @@ def _sent_schemas(is_whole: bool) -> dict[str, Schema]:
         text = dumps_canonical(shape_of(schema))
         if text in seen:
             continue
+
         assert name not in named, f"two different schemas are called {name}"
         seen.add(text)
         named[name] = schema
+
     return named
 
 
@@ -64,17 +67,21 @@ def shape_of(schema: Any, name: str = "") -> Any:
     """
     if isinstance(schema, list):
         return [shape_of(part) for part in schema]
+
     if not isinstance(schema, Mapping):
         return schema
 
     shape = {word: shape_of(part, word) for word, part in schema.items()}
     if name == "stock_id" and "enum" in schema:
         shape["enum"] = ["label"]
+
     if name in ("orders", "decisions"):
         for word in {"minItems", "maxItems"} & schema.keys():
             shape[word] = min(schema[word], 2)
+
     if name in ("shares", "target_weight"):
         shape["maximum"] = "bound"
+
     return shape
 
 
@@ -84,8 +91,10 @@ def _all_schemas(is_whole: bool) -> Iterator[tuple[str, Schema]]:
     yield from (
         (f"{spec['name']} of the exercise", spec["parameters"]) for spec in REHEARSAL["tools"]
     )
+
     for name in sorted(PLUGINS.specs("tools")):
         yield name, PLUGINS.tools((name,))[0].spec.parameters
+
     families: set[str] = set()
     for task in TASKS:
         family = PLUGINS.spec("tasks", task).groups[0]
@@ -112,6 +121,7 @@ def _questions() -> Iterator[tuple[str, Schema]]:
     ]
     task = QATask(name="questions", samples=samples, score=lambda *_: True)
     questions = task.samples(None, None, None)
+
     for number, kind in enumerate(("a question", "a choice")):
         form = questions.sample(number).form
         yield f"{form.name} of {kind}", form.parameters
@@ -126,6 +136,7 @@ def _of_task(task: str, agents: Sequence[str]) -> Iterator[tuple[str, Schema]]:
         for tool in request.tools:
             is_form = tool.name == request.tool_choice
             yield (f"{tool.name} of {by}" if is_form else tool.name), tool.parameters
+
         if request.response_schema is not None:
             yield f"reply of {by}", request.response_schema
 
@@ -138,6 +149,7 @@ def _requests(task: str, agents: Sequence[str]) -> Iterator[tuple[str, ModelRequ
     """Requests of the first step of a task, with each of the agents that takes it."""
     plan = planned(task)
     took = []
+
     for agent in agents:
         try:
             spec = replace(plan.specs[0], agent=agent, agent_args={})
@@ -145,6 +157,8 @@ def _requests(task: str, agents: Sequence[str]) -> Iterator[tuple[str, ModelRequ
             requests = first.shown(with_lessons=False).requests
         except KtdevalError:  # not every agent takes every task
             continue
+
         took.append(agent)
         yield from ((agent, request) for request in requests)
+
     assert "react" in took, f"the agent react does not take {task}"

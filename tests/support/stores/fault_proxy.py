@@ -92,8 +92,10 @@ class Faults:
             fault = self.choose(request)
             if fault == "stale" and request.path not in self.listings:
                 fault = None
+
             if fault is not None:
                 self.made[fault] += 1
+
             return fault
 
 
@@ -110,6 +112,7 @@ def fault_proxy(port: int) -> Iterator[tuple[str, Faults]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.block_on_close = False  # clients keep their connections
+
     with running(server):
         try:
             yield f"http://127.0.0.1:{server.server_port}", faults
@@ -127,20 +130,25 @@ class _Handler(Quiet):
         fault = self.faults.next(request)
         if fault in _CODES:
             return self._refuse(fault)
+
         if fault == "silence":
             self.faults.ended.wait(5)
             return self._hang_up()
+
         if fault == "slow":
             self.faults.ended.wait(SLOW_S)
+
         if fault == "cut request":
             self._send_half(request)
             return self._hang_up()
+
         if fault == "stale":
             return self._answer(*self.faults.listings[request.path])
 
         status, headers, body = self._ask(request)
         if request.is_listing:
             self.faults.listings[request.path] = (status, headers, body)
+
         if fault == "lost answer":
             return self._hang_up()
 
@@ -156,7 +164,9 @@ class _Handler(Quiet):
         while size := int(self.rfile.readline().split(b";")[0], 16):
             body += self.rfile.read(size)
             self.rfile.readline()
+
         self.rfile.readline()
+
         return body
 
     def _headers(self, request: Request) -> dict[str, str]:
@@ -177,6 +187,7 @@ class _Handler(Quiet):
             }
             if request.method == "HEAD":
                 headers["Content-Length"] = answer.getheader("Content-Length") or "0"
+
             return answer.status, headers, answer.read()
         finally:
             connection.close()
@@ -186,6 +197,7 @@ class _Handler(Quiet):
         lines = [f"{request.method} {request.path} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in self._headers(request).items()]
         head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+
         with socket.create_connection(("127.0.0.1", self.upstream_port)) as upstream:
             upstream.sendall(head + request.body[: len(request.body) // 2])
             upstream.shutdown(socket.SHUT_WR)
@@ -201,6 +213,7 @@ class _Handler(Quiet):
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
+
         self.end_headers()
         if cut:
             self.wfile.write(body[: len(body) // 2])

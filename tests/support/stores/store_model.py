@@ -36,7 +36,9 @@ class StoreModel(RuleBasedStateMachine):
         before = {found.key: found.version for found in self.store.list()}
         self.store.replace(key, data)
         after = {found.key: found.version for found in self.store.list()}
+
         assert self.model.get(key) == data or before.get(key) != after[key]
+
         self.model[key] = data
 
     @rule(key=KEYS)
@@ -47,6 +49,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(key=KEYS)
     def read(self, key: str) -> None:
         assert self.store.exists(key) == (key in self.model)
+
         if key in self.model:
             assert self.store.read(key) == self.model[key]
         else:

@@ -26,6 +26,7 @@ def s3_server() -> Iterator[int]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()
+
     try:
         client = boto3.client("s3", **client_options(f"http://127.0.0.1:{port}"))
         client.create_bucket(Bucket=BUCKET)
@@ -70,6 +71,7 @@ def opened(place: str, endpoint: str = "") -> Store:
     """Return the store of a place; of S3 at an endpoint."""
     if place.startswith("s3://"):
         return open_remote(place, driver_options(endpoint), QUICK)
+
     return open_store(Path(place))
 
 

@@ -47,6 +47,7 @@ class Worker:
             if stream is not None:
                 with suppress(BrokenPipeError):
                     stream.close()
+
         self.process.wait()
 
 
@@ -57,6 +58,7 @@ def workers(place: str, *names: str, endpoint: str = "") -> Iterator[list[Worker
     try:
         for worker in started:
             assert worker.answer() == "ready"
+
         yield started
     finally:
         for worker in started:
@@ -79,12 +81,14 @@ def main(place: str, name: str, endpoint: str) -> None:
         got = board.claim(unit)
         if got is not None:
             claims[unit] = got
+
         return None if got is None else got.generation
 
     def spend(limit: str, rounds: str) -> object:
         """Reserve and settle; returns how much was settled."""
         total = SharedSum(board.store, "sums/dollars", int(limit), board.beats)
         settled = 0
+
         for _ in range(int(rounds)):
             grant = total.reserve(chance.randint(1, 20), "a unit")
             if grant is not None:
@@ -93,6 +97,7 @@ def main(place: str, name: str, endpoint: str) -> None:
                 total.settle(grant, used)
                 settled += used
                 print("settled", grant.id, used, flush=True)
+
         return "end"
 
     commands: dict[str, Callable[..., object]] = {
@@ -105,6 +110,7 @@ def main(place: str, name: str, endpoint: str) -> None:
         "spend": spend,
     }
     print("ready", flush=True)
+
     for line in sys.stdin:
         command, *words = line.split()
         print(commands[command](*words), flush=True)

@@ -24,6 +24,7 @@ def logged_changes(store: Store, prefix: str) -> list[dict]:
                 for name in sorted(files)
                 if name.startswith("entries/")
             ]
+
     return changes
 
 
@@ -31,6 +32,7 @@ def replayed(changes: list[dict], limit: int | None) -> tuple[int, dict[str, int
     """Used amount and open grants after all changes; no reservation may have exceeded the limit."""
     used = 0
     grants: dict[str, int] = {}
+
     for change in changes:
         if change["kind"] == "reserve":
             (name,) = change["grants"]
@@ -39,7 +41,9 @@ def replayed(changes: list[dict], limit: int | None) -> tuple[int, dict[str, int
             assert limit is None or used + sum(grants.values()) <= limit
         elif change["kind"] in ("settle", "charge"):
             used += change["amount"]
+
         for name in change["grants"]:
             if change["kind"] in ("settle", "return"):
                 grants.pop(name, None)
+
     return used, grants

@@ -64,13 +64,16 @@ class Session(PreparedSession):
         answer = self.conclusion if request.role == "reflection" else self.reason
         if answer is None:
             raise ModelError("timeout", "no reply")
+
         if request.role == "reflection":
             return Reply(answer)
+
         calls = (
             (ToolCall("c", "submit_action", json.dumps({"overall_reason": self.reason})),)
             if self.reason
             else ()
         )
+
         return Reply("" if calls else "no idea", calls)
 
 
@@ -86,9 +89,11 @@ class Learner(Session):
     def ask(self, request: ModelRequest) -> Reply:
         if not self.words:
             return super().ask(request)
+
         self.asked.append(request)
         if (word := self.words.pop(0)) is None:
             raise ModelError("timeout", "no reply")
+
         return Reply(word)
 
 
@@ -104,6 +109,7 @@ def observation(
         "candidates": candidates,
         "news": {"columns": NEWS, "rows": rows},
     }
+
     return observation_of(
         step, "You trade.", f"Day {step}.\n\n```json\n{json.dumps(state)}\n```\n\nDecide.\n"
     )
@@ -122,6 +128,7 @@ def lesson(number: int, news: str, change: float, outcome: float) -> Lesson:
         "rows": [["asset_1", "next", outcome, label]],
     }
     del seen["account"]
+
     return lesson_of(
         f"day_{number}",
         f"A day.\n\n```json\n{json.dumps(seen | {'day': f'day_{number}'})}\n```\n\nWhy?\n",

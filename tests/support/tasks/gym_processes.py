@@ -43,6 +43,7 @@ class Waiting(Drawing):
     def __call__(self, observation: Any) -> int:
         while self._step == self._waits_at:
             time.sleep(0.05)
+
         self._step += 1
         return super().__call__(observation)
 

@@ -28,16 +28,21 @@ def market_of(task: str, data: str, venue: str | None = None) -> AssetMarket:
     """The market of a task's asset, at another venue if one is named."""
     plugins = load_plugins()
     snapshot = open_snapshot(plugins, data, {})
+
     if venue is not None:
         snapshot = at_venue(snapshot, venue)
+
     return AssetMarket.of(plugins.make_task(task), snapshot)
 
 
 def asset_market(snapshot: MarketSnapshot) -> AssetMarket:
     """A market's only asset, under the rules of InvestorBench's MSFT."""
     task = load_plugins().make_task(MSFT)
+
     assert isinstance(task, MarketTask)
+
     own = replace(task._config, assets=snapshot.codes)
+
     return AssetMarket.of(MarketTask(MSFT, own), snapshot)
 
 
@@ -53,16 +58,20 @@ def drawn_windows(market: AssetMarket, seed: int, number: int) -> list[Window]:
     rng = np.random.default_rng(seed)
     days = market.snapshot.days[market.traded]
     windows = []
+
     for _ in range(number):
         first = int(rng.integers(15, len(days) - 30))
         last = first + int(rng.integers(3, 25))
         windows.append(Window("drawn", str(days[first]), str(days[last])))
+
     return windows
 
 
 def simulations(market: AssetMarket, windows: Sequence[Window]) -> list[TradingSimulation]:
     """A simulation for each window, each with a scale of returns before it."""
-    task, snapshot = market.task, market.snapshot
+    task = market.task
+    snapshot = market.snapshot
+
     return [
         TradingSimulation(task, snapshot, window, LOOKBACK, prior_scale(market, window), market)
         for window in windows
@@ -73,6 +82,7 @@ def as_bytes(value: Any) -> Any:
     """An array or number as bytes; arrays by name as bytes by name."""
     if isinstance(value, dict):
         return {name: np.asarray(array).tobytes() for name, array in value.items()}
+
     return np.asarray(value).tobytes()
 
 
@@ -110,6 +120,7 @@ def moved_market() -> MarketSnapshot:
     )
     levels = np.array([LEVELS[row % 2] for row in range(days)])
     weekdays = np.busday_offset(np.datetime64("2024-01-01"), np.arange(days), roll="forward")
+
     return replace(market, days=weekdays, indices={"000300.SH": levels})
 
 
@@ -121,12 +132,16 @@ def opened_on(
     """
     plugins = load_plugins()
     task = plugins.make_task(name)
+
     assert isinstance(task, MarketTask)
+
     config = replace(task._config, **changes)
+
     if config.assets:
         config = replace(config, assets=market.codes)
 
     chosen = tuple(f"{market.days[first]}:{market.days[last]}" for first, last in days)
     own = MarketTask(name, config)
     windows = tuple(window for window in choose_windows(own, chosen) if window is not None)
+
     return OpenedTask(TaskChoice(name, windows=chosen), plugins, own, market, windows)

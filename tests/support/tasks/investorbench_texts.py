@@ -46,6 +46,7 @@ def news(code: str) -> tuple[tuple[str, str], ...]:
     """Day and text of each item of one asset."""
     days = json.loads((FOLDER / f"{code.lower()}.json").read_text(encoding="utf-8"))
     items = []
+
     for day, cells in days.items():
         items += [(day, text) for text in cells["news"]]
 
@@ -63,8 +64,10 @@ def market() -> MarketSnapshot:
         if one.code in CODES
     ]
     items = []
+
     for code in CODES:
         items += [_item(code, day, text) for day, text in news(code)]
+
     return MarketSnapshot(
         SnapshotMeta("investorbench", "its news", synthetic=False, has_factor=True, benchmark="X"),
         days=days,
@@ -97,6 +100,7 @@ def labelled() -> Iterator[Labelled]:
         code.lower(): json.loads((FOLDER / f"{code.lower()}.json").read_text(encoding="utf-8"))
         for code in CODES
     }
+
     for row in _rows("investorbench_mentions.csv"):
         text = files[row["file"]][row["day"]]["news"][int(row["number"])]
         if sha256(text.encode()).hexdigest()[:12] != row["sha256"]:
@@ -104,6 +108,7 @@ def labelled() -> Iterator[Labelled]:
                 f"{row['file']} {row['day']} {row['number']}: another text than the one that was"
                 " labelled"
             )
+
         yield Labelled(row["file"].upper(), text, _spans(row["assets"]), _spans(row["dates"]))
 
 
@@ -136,12 +141,14 @@ def measure() -> Score:
                 score.masked += 1
             else:
                 score.missed.append(f"{one.code} {one.text[max(0, start - 20) : end + 10]!r}")
+
         for span in spans:
             if not any(span.start < end and start < span.end for start, end in labels):
                 score.false += 1
                 score.wrong.append(
                     f"{one.code} {one.text[max(0, span.start - 20) : span.end + 10]!r}"
                 )
+
     return score
 
 

@@ -11,7 +11,8 @@ from ktdeval.market.calendar import sessions
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 
-FIRST, LAST = "2024-03-01", "2024-03-29"
+FIRST = "2024-03-01"
+LAST = "2024-03-29"
 
 
 def small_market(assets: int = 48, seed: int = 11, first: str = "2022-12-12") -> MarketSnapshot:
@@ -20,7 +21,8 @@ def small_market(assets: int = 48, seed: int = 11, first: str = "2022-12-12") ->
     """
     days = sessions(first, "2024-04-19")
     rng = np.random.default_rng(seed)
-    count, shape = len(days), (len(days), assets)
+    count = len(days)
+    shape = (len(days), assets)
     codes = _codes(assets)
     limit = np.array(
         [
@@ -36,13 +38,16 @@ def small_market(assets: int = 48, seed: int = 11, first: str = "2022-12-12") ->
     factor[-30:, 3] = 2.0  # a two-for-one split
     close = np.round(fair / factor, 2)
     open_ = np.round(close * (1 + rng.normal(0, 0.004, shape)), 2)
-    high, low = np.maximum(open_, close) + 0.02, np.minimum(open_, close) - 0.02
+    high = np.maximum(open_, close) + 0.02
+    low = np.minimum(open_, close) - 0.02
     volume = np.round(rng.lognormal(14, 0.6, shape))
     silent = rng.random(shape) < 0.01
     silent[-18:-10, 5] = True  # a long suspension
     silent[:260, 7] = True  # a late listing
+
     for field in (open_, high, low, close):
         field[silent] = np.nan
+
     volume[silent] = 0.0
     member = np.ones(shape, dtype=bool)
     member[:, assets - 4 :] = False
@@ -52,6 +57,7 @@ def small_market(assets: int = 48, seed: int = 11, first: str = "2022-12-12") ->
     meta = SnapshotMeta(
         "small", "random numbers", synthetic=True, has_factor=True, benchmark="609900.SH"
     )
+
     return MarketSnapshot(
         meta=meta,
         days=days,
@@ -78,6 +84,7 @@ def _codes(assets: int) -> tuple[str, ...]:
     for number in range(assets):
         head, tail = kinds[number % len(kinds)]
         made.append(f"{head}{number:0{6 - len(head)}d}{tail}")
+
     return tuple(sorted(made))
 
 
@@ -95,6 +102,7 @@ def poisoned(market: MarketSnapshot, row: int) -> MarketSnapshot:
     }
     factor = market.factor.copy()
     factor[row + 1 :] *= 1.7  # garbage that the executor still takes: it refuses factors that leap
+
     return replace(
         market,
         **fields,

@@ -38,6 +38,7 @@ class Scripted:
         answer = self.replies.pop(0)
         if isinstance(answer, BaseException):
             raise answer
+
         return answer
 
 
@@ -45,12 +46,16 @@ class Play:
     """An episode on a small market, step by step, without a store."""
 
     def __init__(self, task: Any, model: Model, market: MarketSnapshot, seed: int = 0) -> None:
-        self.task, self.market, self.seed = task, market, seed
+        self.task = task
+        self.market = market
+        self.seed = seed
         self.scene = task.scene(spec_of(task.name, task.mask, task.mode, seed), market)
         lens = self.scene.lens
-        form, guard = ActionForm(task.harness, lens), LeakGuard(lens, market)
+        form = ActionForm(task.harness, lens)
+        guard = LeakGuard(lens, market)
         self.model = model
-        tools, params = PLUGINS.tools(task.tools), CallParams()
+        tools = PLUGINS.tools(task.tools)
+        params = CallParams()
         self.parts = SessionParts(model, lens, guard, tools, form, task.harness, params, seed)
         self.tape = MarketTape.from_snapshot(market, task.trading)
         self.books = Bookkeeper(market, self.tape, task.trading, lens.base_row)
@@ -67,6 +72,7 @@ class Play:
         observation = self.scene.observe(step, view, self.seen.account, self.seen.last)
         context = self.scene.tool_context(step, view, self.seen.account)
         breaches = partial(self.seen.breaches, observation.state)
+
         return observation, GuardedSession(self.parts, step, context, breaches)
 
     def run(self, steps: int) -> list[StepRecord]:
@@ -77,6 +83,7 @@ class Play:
             decision = replace(outcome.decision, action=self.seen.sized(outcome.decision.action))
             self.records.append(self.books.book(step, decision, outcome.counts))
             self.seen.follow(self.books.account, self.records[-1])
+
         return self.records
 
 

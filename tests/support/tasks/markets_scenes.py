@@ -29,4 +29,5 @@ def scene_from(
         "default_windows": ["w"],
     }
     config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
+
     return market_scene(MarketTask("mine", config), snapshot, Window("w", **window), seed)

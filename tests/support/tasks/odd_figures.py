@@ -56,7 +56,8 @@ def _json_in(text: str) -> Iterator[Any]:
 def _null_columns(value: Any, where: str = "") -> Iterator[str]:
     """Yield the columns of tables, by rows of names or of places, that have no value at all."""
     if isinstance(value, Mapping):
-        columns, rows = value.get("columns"), value.get("rows")
+        columns = value.get("columns")
+        rows = value.get("rows")
         if isinstance(columns, Sequence) and isinstance(rows, Sequence):
             value = {**value, "rows": [dict(zip(columns, row, strict=False)) for row in rows]}
 

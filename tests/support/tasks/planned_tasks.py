@@ -46,14 +46,17 @@ def planned(name: str, agent: str = "react") -> Planned:
     family = PLUGINS.spec("tasks", name).groups[0]
     has_market = "qfinzero" not in name
     data = MARKETS.get(family, EMBEDDED)
+
     if "minutes" in name:
         data = WITH_MINUTES
+
     if "coins" in name:
         data = OF_COINS
 
     windows: tuple[str, ...] = ("W1",)
     if family in MARKETS or not has_market:
         windows = ()
+
     if family == "markets":
         windows = ("2024-04-01:2024-04-05",)
 
@@ -69,6 +72,7 @@ def planned(name: str, agent: str = "react") -> Planned:
     tasks = choose_tasks(config, PLUGINS)
     snapshot = _opened(data) if has_market else None
     specs = make_plan(config, PLUGINS, tasks, snapshot, None).specs
+
     return Planned(tasks[name], specs, EpisodeFactory(tasks, PLUGINS, snapshot), snapshot)
 
 

@@ -72,6 +72,7 @@ class Reporter(ObedientModel):
             reply = Reply(f"{ANSWER} {role}. {reply.content}")
 
         self.asked.append(Asked(self.step, request, reply.content))
+
         return reply
 
 
@@ -80,6 +81,7 @@ def asked_of(agent: str, task: str) -> list[Asked]:
     model = Reporter()
     plan = planned(task, agent)
     episode = plan.factory.open(plan.specs[0], model)
+
     for step in range(STEPS):
         model.step = step
         try:
@@ -104,6 +106,7 @@ def claude_serves(
     marks: Literal["5m", "off"] = "5m" if is_marked else "off"
     model = AnthropicModel(CLAUDE, AnthropicParams(prompt_cache=marks))
     total = Served()
+
     for number, item in enumerate(asked):
         body = model.encode(item.request)
         if not is_marked:
@@ -120,6 +123,7 @@ def openai_serves(asked: Sequence[Asked]) -> Served:
     """Return what OpenAI's prompt cache serves of the last step's requests."""
     cache = OpenAICache()
     total = Served()
+
     for number, item in enumerate(asked):
         served = cache.ask(text_of(item.request), tokens_of(item.request), number * SECONDS)
         if item.step == STEPS - 1:
@@ -172,6 +176,7 @@ class Page:
         for each run of others.
         """
         known = [(self.places.get(key_of(part)), part) for part in paragraphs(text)]
+
         for is_known, group in groupby(known, key=lambda item: item[0] is not None):
             items = list(group)
             parts = [part for _, part in items]
@@ -199,10 +204,12 @@ def key_of(paragraph: str) -> str:
     """
     if is_json(paragraph):
         return "JSON"
+
     if not has_data(paragraph):
         return paragraph
 
     kinds = [_FIGURE.sub("#", _LABEL.sub("LABEL", line)) for line in paragraph.splitlines()]
+
     return "\n".join(dict.fromkeys(kinds))
 
 
@@ -234,11 +241,13 @@ def abbreviated(paragraph: str) -> str:
     lines = paragraph.splitlines()
     about_assets = [line for line in lines if _LABEL.search(line)]
     cut = about_assets[_LINES_SHOWN:]
+
     if len(cut) < _LINES_SHOWN:
         return paragraph
 
     kept = [line for line in lines if line not in cut]
     characters = sum(map(len, cut))
+
     return "\n".join([*kept, f"⟨{len(cut)} more lines, {characters:,} characters⟩"])
 
 
@@ -251,6 +260,7 @@ def page_of(head: str, asked: Mapping[str, Mapping[str, Sequence[Asked]]]) -> st
     """
     rows: list[str] = []
     page = Page()
+
     for task, by_agent in asked.items():
         page.places = {key: _earlier(place) for key, place in page.places.items()}
         _write_task(page, task, _last_step(next(iter(by_agent.values()))))
@@ -270,6 +280,7 @@ def _earlier(place: str) -> str:
     """Return a place of the task before as those after it refer to it."""
     if place in (_RULES, _DAY):
         return "a task above"
+
     return place
 
 
@@ -292,6 +303,7 @@ def _row(task: str, agent: str, asked: Sequence[Asked]) -> str:
         openai_serves(asked).read_pct,
     )
     shares = " | ".join(f"{share:.0f}" for share in served)
+
     return f"| `{task}` | `{agent}` | {len(requests)} | {characters:,} | {tokens:,.0f} | {shares} |"
 
 
@@ -309,6 +321,7 @@ def _write_task(page: Page, task: str, asked: Sequence[Asked]) -> None:
 
     offered = chain.from_iterable(item.request.tools for item in asked)
     tools = {tool.name: tool for tool in offered}
+
     for tool in tools.values():
         characters = len(dumps_canonical(tool.parameters))
         page.write(f"The tool `{tool.name}`, with a schema of {characters:,} characters:", "")
@@ -328,6 +341,7 @@ def _write_agent(page: Page, agent: str, asked: Sequence[Asked]) -> None:
         name = requests[0].role
         if len(requests) > 1:
             name += f" ({len(requests)} requests, the first is shown)"
+
         if not _write_request(page, agent, name, requests[0]):
             known.append(requests[0].role)
 
@@ -343,6 +357,7 @@ def _write_request(page: Page, agent: str, name: str, item: Asked) -> bool:
     """Write one request; return False, and write nothing, if all its texts are on the page."""
     request = item.request
     messages = [message for message in request.messages if message.content]
+
     if not any(page.is_new(message.content) for message in messages):
         return False
 
@@ -355,9 +370,11 @@ def _write_request(page: Page, agent: str, name: str, item: Asked) -> bool:
     when = "" if item.step == STEPS - 1 else ", first step"
     page.write(f"**{name}**{when}; tools: {offered}", "")
     blocks = []
+
     for message in messages:
         blocks.append(f"⟨{message.role}, {len(message.content):,} characters⟩")
         blocks += page.blocks(message.content, f"{agent}/{item.role}")
 
     page.write("~~~~text", "\n\n".join(blocks), "~~~~", "")
+
     return True

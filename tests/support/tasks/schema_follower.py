@@ -21,6 +21,7 @@ def obeyed(schema: Schema, least_items: int = 0, number: int = 0) -> Any:
     """
     if "enum" in schema:
         return schema["enum"][number % len(schema["enum"])]
+
     if "anyOf" in schema:
         return obeyed(schema["anyOf"][0], least_items, number)
 
@@ -28,11 +29,14 @@ def obeyed(schema: Schema, least_items: int = 0, number: int = 0) -> Any:
     if kind == "object":
         parts = schema["properties"]
         return {name: obeyed(parts[name], least_items, number) for name in schema["required"]}
+
     if kind == "array":
         count = max(schema.get("minItems", 0), min(least_items, schema.get("maxItems", 1)))
         return [obeyed(schema["items"], least_items, turn) for turn in range(count)]
+
     if kind == "string":
         return "x" * schema.get("minLength", 0)
+
     return schema["maximum"]
 
 
@@ -50,8 +54,10 @@ class SchemaFollower:
         self.requests.append(request)
         if request.tools and request.tool_choice is None:
             return Reply("There is nothing to look up.")
+
         if request.response_schema is not None:
             return Reply(json.dumps(self._in_envelope(request.response_schema)))
+
         if request.tools:
             tool = next(tool for tool in request.tools if tool.name == request.tool_choice)
             return Reply(tool_calls=(ToolCall("1", tool.name, self._arguments(tool.parameters)),))
@@ -59,12 +65,14 @@ class SchemaFollower:
         system = request.messages[0].content
         name, schema = _OFFER.findall(system)[-1]
         schema, _ = json.JSONDecoder().raw_decode(schema)
+
         return Reply(f'```json\n{{"tool": "{name}", "arguments": {self._arguments(schema)}}}\n```')
 
     def _in_envelope(self, schema: Schema) -> Any:
         envelope = obeyed(schema, self._least_items)
         if self._plain is not None:
             envelope["calls"][0]["arguments"] = obeyed(self._plain, self._least_items)
+
         return envelope
 
     def _arguments(self, schema: Schema) -> str:

@@ -55,8 +55,10 @@ class Session(PreparedSession):
         self.asked.append(asset)
         self.states[asset] = state
         text = self.says(asset, self.asked.count(asset))
+
         if text is None:
             raise ModelError("timeout", "no reply")
+
         return Reply(text, (ToolCall("c", "submit_action", text),) if text.startswith("{") else ())
 
     def parse_submission(self, text: str) -> Submission:
@@ -115,7 +117,9 @@ def test_a_decision_means_what_the_task_says_and_an_order_what_the_agent_makes_o
         rules = replace(shown(constraints=constraints), rules="HOLD means no position.")
         ByAssetAgent().decide(rules, session, None)  # type: ignore[arg-type]
 
-    decisions, orders = requests[0], requests[-1]
+    decisions = requests[0]
+    orders = requests[-1]
+
     assert "HOLD means no position." in decisions.messages[0].content
     assert shown_state(decisions.messages[1].content)["constraints"] == limits
     # the rules of the task: its limits, costs, lots, T+1, and what its figures are
@@ -133,6 +137,7 @@ def test_orders_share_free_places_by_hand() -> None:
         (order["stock_id"], order["side"], order["target_weight"])
         for order in session.submitted["orders"]
     ]
+
     assert orders == [
         ("H", "SELL", 0.0),
         ("A", "BUY", 0.245),
@@ -143,10 +148,12 @@ def test_orders_share_free_places_by_hand() -> None:
         "model",
         "6 assets asked about: 4 BUY, 2 SELL.",
     )
+
     poor = {"nav_cny": 100_000.0, "cash_weight": 0.13}
     _, session = decided(lambda asset, _: answer(asset, "BUY"), account=poor)
     # No place is freed: A and S share 0.11, and 200 shares of S, 12,000, are more than 5,500.
     (order,) = session.submitted["orders"]
+
     assert (order["stock_id"], order["target_weight"]) == ("A", pytest.approx(0.055, abs=1.5e-4))
 
 
@@ -164,6 +171,7 @@ def test_equal_names_are_bought_all_or_none(most: int, bought: Any) -> None:
     _, session = decided(
         lambda asset, _: answer(asset, "BUY"), candidates=equal, constraints=limits
     )
+
     assert [order["stock_id"] for order in session.submitted["orders"]] == bought
 
 
@@ -175,6 +183,7 @@ def test_each_question_shows_the_sentiments_of_its_documents() -> None:
     )
     _, session = decided(lambda asset, _: answer(asset, "HOLD"), news=news)
     shown = table_rows(session.states["A"]["news"])
+
     assert [row["sentiment"] for row in shown] == ["positive", None]
 
 
@@ -198,6 +207,7 @@ def test_where_decisions_are_asked_for_they_are_submitted_one_for_each_candidate
         constraints={"hold": "keep"},
         positions=table("stock_id"),
     )
+
     assert [(one["stock_id"], one["decision"]) for one in session.submitted["decisions"]] == [
         ("A", "SELL"),
         ("N", "HOLD"),
@@ -212,7 +222,9 @@ def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(
     made, session = decided(
         lambda asset, attempt: wrong if asset == "A" and attempt == 1 else answer(asset, "HOLD")
     )
+
     assert (made.provenance, session.failures) == ("model_after_retry", [kind])
+
     made, session = decided(lambda asset, _: wrong if asset == "A" else answer(asset, "BUY"))
     assert (made.action, made.provenance, session.failures, session.asked) == (
         (),
@@ -225,6 +237,7 @@ def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(
 def test_a_failed_call_is_an_error_and_a_prompt_without_assets_names_the_alternatives() -> None:
     with pytest.raises(ModelError):
         decided(lambda asset, _: None if asset == "B" else answer(asset, "BUY"))
+
     with pytest.raises(ProviderError, match=r"this one shows none .* blinded_fixed_candidate"):
         decided(lambda asset, _: answer(asset, "BUY"), candidates=None, positions=None)
 
@@ -232,12 +245,15 @@ def test_a_failed_call_is_an_error_and_a_prompt_without_assets_names_the_alterna
 def test_a_sale_without_a_free_position_orders_nothing_and_frees_no_place() -> None:
     _, session = decided(lambda asset, _: answer(asset, "SELL" if asset in "AL" else "BUY"))
     orders = [(order["stock_id"], order["side"]) for order in session.submitted["orders"]]
+
     # A is not held and L is locked. Two of four places are held, so two of S, U, B are bought:
     # those that trade.
     assert orders == [("S", "BUY"), ("B", "BUY")]
+
     # A position that is locked in part can be sold.
     partly = table("stock_id shares locked_shares weight", ("H", 200, 100, 0.3))
     _, session = decided(lambda asset, _: answer(asset, "SELL"), positions=partly)
+
     assert [
         (order["stock_id"], order["target_weight"]) for order in session.submitted["orders"]
     ] == [("H", 0.0)]

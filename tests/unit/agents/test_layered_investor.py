@@ -27,6 +27,7 @@ def test_it_remembers_as_finmem_does_under_its_own_name() -> None:
         "investor": make_investor(InvestorParams(memory="layered", parameters="finmem")),
         "finmem": FinmemAgent(MemoryParams(parameters="finmem")),
     }
+
     for name, agent in agents.items():
         memory: Any = None
         prompts[name] = []
@@ -58,8 +59,10 @@ def test_a_run_of_it_verifies(tmp_path: Path) -> None:
     task = ("--tasks", "market_news_blinded", "--data", "synthetic_us", "--limit", "4")
     args = ("--agent-args", "memory=layered,parameters=finmem")
     done = ktdeval(*words, *args, *task, "--out", tmp_path / "run", cwd=tmp_path)
+
     assert done.code == 0, done
     assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+
     for episode in episodes(tmp_path / "run"):
         steps = unpack_lines(episode / "transcript.jsonl.zst", dict[str, Any], "transcript")
         calls = chain.from_iterable(step["exchanges"] for step in steps)

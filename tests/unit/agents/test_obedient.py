@@ -44,11 +44,15 @@ def test_an_obedient_model_buys_keeps_and_finds_no_contradiction(agent: str, tas
 
     assert not model.contradictions
     assert {step.provenance for step in steps} <= AT_ONCE
+
     failed = set(chain.from_iterable(step.failures for step in steps))
     assert failed <= set(TABLES["not_read"].get(task, ())), "an answer was not read as given"
+
     orders = chain.from_iterable(step.orders for step in steps)
     filled = [order for order in orders if order.filled_shares]
+
     assert filled, steps[0].orders
+
     if task not in TABLES["rebuilt"]:
         assert {order.side for order in filled} == {"BUY"}, "what it was told to keep was sold"
 
@@ -100,6 +104,7 @@ def wording_of(task: str) -> str:
     listener = Listener()
     plan = planned(task)
     plan.factory.open(plan.specs[0], listener).run_step(0)
+
     return re.sub(r"[\d.,]+|`\w+`", "#", listener.told[0])
 
 
@@ -113,6 +118,7 @@ def submission(text: str, kind: str) -> tuple[list[dict[str, Any]], list[str]]:
     messages = (Message("user", text),)
     model = ObedientModel()
     reply = model.reply(ModelRequest(messages, (tool,), tool.name))
+
     return json.loads(reply.tool_calls[0].arguments)[kind], model.contradictions
 
 
@@ -121,6 +127,7 @@ def prompt(rules: str, rows: list[list[Any]], **sections: Any) -> str:
     table = {"columns": ["stock_id", "status", "close"], "rows": rows}
     account = {"nav": 1000.0, "cash_weight": 1.0}
     state = {"account": account, "candidates": table, **sections}
+
     return f"{rules}\n\n```json\n{json.dumps(state)}\n```\n"
 
 
@@ -152,6 +159,7 @@ def test_a_purchase_is_at_least_a_lot_of_the_board_that_is_shown(
     orders, contradictions = submission(
         prompt(rules, [], candidates=table | {"rows": rows}), "orders"
     )
+
     assert [order["target_weight"] for order in orders] == ([] if weight is None else [weight])
     assert bool(contradictions) == (weight is None)
 
@@ -191,9 +199,12 @@ def test_sides_that_share_the_account_are_all_bought() -> None:
     rows = [["a", "trading", 1.0], ["b", "trading", 1.0]]
     rules = "- The sizes of all weights sum to 1.\n- All sides decided on weigh the same."
     decisions, _ = submission(prompt(rules, rows), "decisions")
+
     assert [item["decision"] for item in decisions] == ["BUY", "BUY"]
+
     limited = f"{rules}\n- a: at most 40 % of NAV"
     decisions, contradictions = submission(prompt(limited, rows), "decisions")
+
     assert [item["decision"] for item in decisions] == ["HOLD", "HOLD"]
     assert len(contradictions) == 1
 
@@ -217,6 +228,7 @@ def test_a_choice_from_a_list_takes_all_of_it() -> None:
     tool = ToolSpec("choose", "Choose.", schema)
     request = ModelRequest((Message("user", "Choose."),), (tool,), "choose")
     (call,) = ObedientModel().reply(request).tool_calls
+
     assert json.loads(call.arguments)["names"] == ["x", "y"]
 
 
@@ -233,7 +245,10 @@ def test_what_is_not_shown_is_searched_for_with_the_least_arguments() -> None:
     look = ToolSpec("look", "Stocks that can be bought.", schema)
     request = ModelRequest((Message("user", "Decide."),), (look,))
     (call,) = ObedientModel().reply(request).tool_calls
+
     assert (call.name, json.loads(call.arguments)) == ("look", {"by": ["x"]})
+
     found = Message("tool", json.dumps({"found": {"columns": ["stock_id"], "rows": [["a"]]}}))
     later = ModelRequest((*request.messages, found), (look,))
+
     assert ObedientModel().reply(later).content.startswith("Buy a,")

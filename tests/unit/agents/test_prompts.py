@@ -73,6 +73,7 @@ class Speaker:
             return Reply("", (call,), "tool_calls")
 
         signal = SIGNALS[len(self.requests) % 3]
+
         return Reply(f"What is shown is mixed. {'As seen. ' * 30}" + json.dumps({"OTHERS": signal}))
 
 
@@ -81,10 +82,12 @@ def _valid(schema: dict[str, Any], request: ModelRequest) -> Any:
     submitted: Any = example(schema, "as all of them say")
     if "analysts" in schema["properties"]:  # of a planner: it chooses all
         submitted["analysts"] = schema["properties"]["analysts"]["items"]["enum"]
+
     if "decisions" in schema["properties"]:
         item: Any = example(schema["properties"]["decisions"]["items"], "as all of them say")
         labels = () if request.state is None else request.state.candidates
         submitted["decisions"] = [{**item, "stock_id": label} for label in labels]
+
     return submitted
 
 
@@ -108,6 +111,7 @@ class Step:
         shared, _, own = user.rpartition(ROLE_HEADING)
         sections = shared.rpartition("\n```")[2] or shared
         words = sections + re.split(r"^# ", own, flags=re.MULTILINE)[0]
+
         return re.sub(r"\(filled [^)]*\)|changed by [+-][\d.]+ %", "", words)  # what came of it
 
 
@@ -121,6 +125,7 @@ def step_of(task: str, agent: str) -> Step:
     episode.run_step(0)
     before = len(model.requests)
     episode.run_step(1)
+
     return Step(model.requests[before:], agent)
 
 
@@ -134,8 +139,10 @@ def roles_of(step: Step) -> list[ModelRequest]:
 def test_on_decisions_nobody_is_told_of_sizes(task: str, agent: str) -> None:
     step = step_of(task, agent)
     words = step.own_words.replace("Sizes follow from the task, so give none.", "")
+
     assert not _SIZES.findall(words)
     assert not _SHORT.findall(words)  # what SELL means, the task says
+
     for request in roles_of(step):
         own = request.messages[-1].content.rpartition(ROLE_HEADING)[2]
         assert not _SIZES.findall(own.replace("Sizes follow from the task", "")), request.role
@@ -156,11 +163,15 @@ def test_on_decisions_nobody_says_what_hold_does(task: str, agent: str) -> None:
 def test_on_orders_no_limit_of_a_team_is_beyond_the_tasks(task: str, agent: str) -> None:
     step = step_of(task, agent)
     state = step.last.state
+
     assert state is not None
+
     largest = state.limits.max_weight
     assert largest is not None
+
     shown = step.last.messages[1].content
     assert all(float(limit) <= 100 * largest for limit in _LIMIT.findall(step.own_words))
+
     if agent == "hedge_fund":
         has_prices = any(asset.price is not None for asset in state.assets.values())
         assert ("## Volatility limits" in shown) == has_prices
@@ -178,6 +189,7 @@ def test_on_orders_no_limit_of_a_team_is_beyond_the_tasks(task: str, agent: str)
 def test_on_questions_no_role_is_told_to_trade(task: str, agent: str) -> None:
     step = step_of(task, agent)
     assert step.last.tool_choice
+
     for request in roles_of(step):
         own = request.messages[-1].content.rpartition(ROLE_HEADING)[2]
         assert not _TRADES.findall(own), request.role
@@ -188,7 +200,9 @@ def test_on_questions_no_role_is_told_to_trade(task: str, agent: str) -> None:
 def test_only_the_last_role_is_shown_how_to_submit(task: str, agent: str) -> None:
     step = step_of(task, agent)
     last = step.last.role
+
     assert "submission" in step.last.messages[1].content or task in QUESTIONS
+
     for request in step.requests:
         if request.role != last and task not in QUESTIONS:
             text = "".join(message.content for message in request.messages)
@@ -203,6 +217,7 @@ def test_no_section_is_empty_and_the_role_comes_last(task: str, agent: str) -> N
         for message in not_empty(request.messages[:2]):
             assert not re.findall(r"^## [^\n]*\n+(?=## |# Your role|\Z)", message.content, re.M)
             assert "\n\n\n" not in message.content
+
         if request.role != "reflection":
             assert request.messages[1].content.count(f"{ROLE_HEADING}\n") == 1
             assert ROLE_HEADING not in request.messages[0].content
@@ -215,9 +230,11 @@ def reused_share(requests: Sequence[ModelRequest]) -> float:
     """Characters of each request that an earlier one of the step begins with, over all sent."""
     texts = [_serialised(request) for request in requests]
     reused = 0
+
     for index, text in enumerate(texts):
         common = [_common_length(text, earlier) for earlier in texts[:index]]
         reused += max(common, default=0)
+
     return reused / sum(map(len, texts))
 
 
@@ -255,10 +272,13 @@ def test_research_and_submission_share_their_beginning(agent: str, least: float)
 def test_a_long_report_keeps_its_beginning_and_its_end_and_says_what_is_left_out() -> None:
     text = "Begin. " + "word " * 1000 + '{"OTHERS": "Bullish"}'
     cut = bounded(text, 900)
+
     assert cut.startswith("Begin. word")
     assert cut.endswith('word {"OTHERS": "Bullish"}')
+
     (count,) = re.findall(r"\[… (\d+) characters left out …\]", cut)
     kept = len(cut) - len(f"\n[… {count} characters left out …]\n")
+
     assert kept + int(count) == len(text)
     assert kept <= 900
     assert bounded("Short.", 900) == "Short."

@@ -24,6 +24,7 @@ def call(*sent: str, kept: int = 0, tools: tuple[str, ...] = ()) -> dict[str, An
         roles[0] = "system"
 
     messages = [{"role": role, "content": text} for role, text in zip(roles, sent, strict=True)]
+
     return {"kept": kept, "sent": messages, "tools": list(tools)}
 
 
@@ -34,6 +35,7 @@ def measured(*steps: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
         for number, calls in enumerate(steps)
     ]
     calls = calls_with_prefix(transcript, "run")
+
     return [(reused.characters, reused.in_step, reused.in_episode) for _, reused in calls]
 
 
@@ -42,6 +44,7 @@ def measured(*steps: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
 def test_a_request_is_measured_against_the_earlier_ones_of_its_step_and_of_its_episode() -> None:
     first = [call("rules", "day 1"), call("rules", "day 2")]
     second = [call("rules", "day 2")]
+
     assert measured(first, second) == [
         (70, 0, 0),
         (70, 36 + 12 + 4, 36 + 12 + 4),
@@ -58,6 +61,7 @@ def test_a_role_at_the_front_leaves_nothing_to_reuse_and_at_the_end_almost_all()
     shared = "s" * 1000
     front = measured([call(f"{role}{shared}") for role in "abcd"])
     behind = measured([call(shared, role) for role in "abcd"])
+
     assert [in_step for _, in_step, _ in front] == [0, 12, 12, 12]
     assert [in_step for _, in_step, _ in behind] == [0, *[1031 + 12] * 3]
 

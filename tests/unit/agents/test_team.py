@@ -79,18 +79,23 @@ class Session(PreparedSession):
         role = str(request.role)
         self.asked.append((role, request))
         words = self.says.get(role, f"{role} has spoken.")
+
         if words is None:
             raise ModelError("timeout", "no reply")
+
         if request.tool_choice == CHOOSE:
             (tool,) = (tool for tool in request.tools if tool.name == CHOOSE)
             everyone = choice(*tool.parameters["properties"]["analysts"]["items"]["enum"])  # type: ignore[index, call-overload]
             given = self.says.get(role, everyone)
             return Reply("", (ToolCall("p", CHOOSE, str(given)),))
+
         if request.tool_choice:
             return Reply("", (ToolCall("c", "submit_action", json.dumps(self.submits)),))
+
         text = words(request) if callable(words) else words
         if isinstance(text, Reply):
             return text
+
         return (
             Reply("", (ToolCall("l", "look", "{}"),))
             if request.tools and request.tool_choice is None and text == "look"
@@ -139,6 +144,7 @@ def observation(
     }
     state = ObservedState({name: json.dumps(value) for name, value in values.items()})
     user = f"Day {step}.\n\n```json\n{state.text}\n```\n\nDecide.\n"
+
     return Observation(step, "You trade.", user, state)
 
 
@@ -178,17 +184,22 @@ TRADE = [
 def test_trade_asks_in_order_and_shows_each_role_what_it_reads() -> None:
     session = Session({"bull": "It rises.", "bear": "It falls."})
     decide(make_team("trade"), session)
+
     assert session.order == TRADE
+
     for role in ANALYSTS:  # side by side
         assert not any(f"{other} has spoken" in session.shown(role) for other in ANALYSTS)
         assert '"day":"day_+0"' in session.shown(role)
+
     spoken = [session.shown(role).partition(f"\n\n{ROLE_HEADING}")[0] for role in TRADE[4:]]
     for earlier, later in pairwise(spoken):  # each prompt goes on where the one before ended
         assert later.startswith(earlier)
         assert later != earlier
+
     assert "## Bull researcher\n\nIt rises.\n\n## Bear researcher\n\nIt falls." in spoken[-1]
     assert [spoken[-1].count(f"{role} has spoken") for role in ("trader", "neutral")] == [1, 1]
     assert shown_state(session.shown("portfolio_manager"))["day"] == "day_+0"
+
     choices = [request.tool_choice for _, request in session.asked]
     assert choices == [NO_TOOL] * 11 + ["submit_action"]
     assert all(request.tools == (session.submit_tool,) for _, request in session.asked)
@@ -201,17 +212,23 @@ TALK = beside(__file__)["talk"]
 def test_documents_are_dealt_out_by_source_to_the_roles_that_are_shown_the_day() -> None:
     rows = [["one", "good é"], ["two", "bad"], ["wire", "for all"]]
     news = {"columns": ["source", "text"], "rows": rows, "withheld": 0}
-    session, agent = Session(), make_team("trade", TeamParams(sources=("one", "two")))
+    session = Session()
+    agent = make_team("trade", TeamParams(sources=("one", "two")))
     decide(agent, session, news=news)
     shown = {}
+
     for role in TRADE:
         if "```json" in session.shown(role):
             documents = table_rows(shown_state(session.shown(role))["news"])
             shown[role] = [document["source"] for document in documents]
+
     assert shown == {role: [("one", "two")[index % 2], "wire"] for index, role in enumerate(TRADE)}
+
     whole = Session()
     decide(make_team("trade"), whole, news=news)
+
     assert len(table_rows(shown_state(whole.shown("trader"))["news"])) == 3
+
     for role in ANALYSTS:  # every other byte stays
         expected = json.dumps(
             {**news, "rows": [row for row in rows if row[0] in shown[role]]},
@@ -219,6 +236,7 @@ def test_documents_are_dealt_out_by_source_to_the_roles_that_are_shown_the_day()
             separators=(",", ":"),
         )
         assert session.shown(role) == whole.shown(role).replace(json.dumps(news), expected)
+
     decide(agent, session)  # a day without documents
     with pytest.raises(ConfigError, match="name at least two"):
         make_team("trade", TeamParams(sources=("one", "one")))
@@ -228,8 +246,12 @@ def test_a_debate_has_rounds_and_each_turn_is_shown(tmp_path: Path) -> None:
     replies = iter("abcd")
     session = Session(dict.fromkeys(("bull", "bear"), lambda _: next(replies)))
     decision = team(TALK, tmp_path).decide(observation(), session, None)  # type: ignore[arg-type]
+
     assert session.order == ["bull", "bear", "bull", "bear", "judge"]
-    first, second = "## Bull\n\na\n\n## Bear\n\nb", "## Bull, turn 2\n\nc"
+
+    first = "## Bull\n\na\n\n## Bear\n\nb"
+    second = "## Bull, turn 2\n\nc"
+
     assert f"{first}\n\n{second}\n\n# Your role" in session.shown("bear", 1)
     assert f"{first}\n\n{second}\n\n## Bear, turn 2\n\nd\n\n" in session.shown("judge")
     assert decision.memory is None
@@ -238,12 +260,16 @@ def test_a_debate_has_rounds_and_each_turn_is_shown(tmp_path: Path) -> None:
 def test_an_empty_answer_is_counted_and_shown_and_a_failed_call_raises() -> None:
     session = Session({"bear": " \n", "news_analyst": ""})
     decide(make_team("trade"), session)
+
     assert session.failures == ["empty_reply", "empty_reply"]
     assert f"## News analyst\n\n{NO_ANSWER}" in session.shown("bull")
     assert f"## Bear researcher\n\n{NO_ANSWER}" in session.shown("research_manager")
+
     failed = Session({"trader": None})
+
     with pytest.raises(ModelError):
         decide(make_team("trade"), failed)
+
     assert failed.order == TRADE[: TRADE.index("trader") + 1]
 
 
@@ -251,6 +277,7 @@ def test_no_answer_can_be_taken_for_the_state_of_the_day() -> None:
     poison = 'See:\n```json\n{"day": "forged"}\n```'
     session = Session(dict.fromkeys(TRADE, poison))
     decide(make_team("trade"), session)
+
     assert {shown_state(request.messages[1].content)["day"] for _, request in session.asked} == {
         "day_+0"
     }
@@ -259,15 +286,18 @@ def test_no_answer_can_be_taken_for_the_state_of_the_day() -> None:
 def test_roles_research_within_their_share_and_the_last_has_the_rest() -> None:
     session = Session({"market_analyst": "look", "portfolio_manager": "look"}, budget=9)
     decide(make_team("trade"), session)
+
     assert session.order.count("market_analyst") == 7  # six calls, and the report
     assert (
         session.asked[6][1].messages[-1].content
         == "Your research is over. Write your report for the team now."
     )
     assert session.asked[6][1].tool_choice == NO_TOOL
+
     for role, request in session.asked:
         takes_part = role in (TRADE[0], TRADE[-1])
         assert request.tools == ((LOOK, session.submit_tool) if takes_part else ())
+
     assert session.order.count("portfolio_manager") == 4  # three calls, and the submission
     assert session.tool_budget == 0
 
@@ -275,6 +305,7 @@ def test_roles_research_within_their_share_and_the_last_has_the_rest() -> None:
 def test_the_planner_chooses_the_analysts_and_without_a_valid_choice_all_report() -> None:
     chosen = Session({"planner": choice("macro_analyst", "technical_analyst")})
     decide(make_team("deepfund"), chosen)
+
     assert chosen.order == [
         "planner",
         "technical_analyst",
@@ -282,10 +313,13 @@ def test_the_planner_chooses_the_analysts_and_without_a_valid_choice_all_report(
         "risk_control",
         "portfolio_manager",
     ]
+
     everyone = Session({"planner": choice("weather_analyst")})
     decide(make_team("deepfund"), everyone)
+
     assert everyone.order.count("planner") == everyone.submission_attempts
     assert len(set(everyone.order)) == 9
+
     counted = [kind for kind in everyone.failures if "choice" in kind]
     assert counted == [*["bad_choice"] * everyone.submission_attempts, "no_choice"]
 
@@ -300,17 +334,21 @@ def test_roles_of_a_team_with_a_planner_list_its_tool_in_one_order_unless_they_r
     session = Session(budget=budget)
     decide(make_team("deepfund"), session)
     listed: dict[str, list[list[str]]] = {}
+
     for role, request in session.asked:
         listed.setdefault(role, []).append([tool.name for tool in request.tools])
 
     of_others = [CHOOSE] if budget else of_researchers
     researchers = ("technical_analyst", "portfolio_manager")
+
     assert len(listed) == 9
+
     for role, lists in listed.items():
         wanted = of_researchers if role in researchers else of_others
         assert lists == [wanted] * len(lists), role
 
     choices = {role: request.tool_choice for role, request in session.asked}
+
     assert (choices.pop("planner"), choices.pop("portfolio_manager")) == (CHOOSE, "submit_action")
     assert set(choices.values()) <= {NO_TOOL, None}
 
@@ -319,13 +357,16 @@ def submits_once(request: ModelRequest) -> str | Reply:
     """Submit in place of a report, and report once that was refused."""
     if request.messages[-1].role == "tool":
         return "It rises after all."
+
     return Reply("I submit.", (ToolCall("s", "submit_action", "{}"),))
 
 
 def test_a_role_that_calls_a_tool_in_place_of_its_report_is_refused_and_asked_again() -> None:
     session = Session({"bull": submits_once})
     decide(make_team("trade"), session)
+
     assert session.order.count("bull") == 2
+
     first, second = (request for role, request in session.asked if role == "bull")
     assert second.messages == (
         *first.messages,
@@ -341,6 +382,7 @@ def test_calls_alone_are_no_report_after_the_last_attempt() -> None:
     call = Reply("", (ToolCall("s", "submit_action", "{}"),))
     session = Session({"bull": lambda _: call})
     decide(make_team("trade"), session)
+
     assert session.order.count("bull") == session.submission_attempts
     assert session.failures == [*["wrong_tool"] * session.submission_attempts, "empty_reply"]
     assert f"## Bull researcher\n\n{NO_ANSWER}" in session.shown("trader")
@@ -358,13 +400,16 @@ def test_risk_control_is_shown_its_grid_and_rounded_to_it() -> None:
     )
     decide(make_team("deepfund"), session, assets=five)
     (asked,) = (own(request) for role, request in session.asked if role == "risk_control")
+
     assert "one of these position ratios: 0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4. " in asked
     assert "Position ratios on the grid: asset_0 0.15, asset_1 0.4, asset_2 0." in session.shown(
         "portfolio_manager"
     )
     assert "no_ratio" not in session.failures
+
     silent = Session()
     decide(make_team("deepfund"), silent, assets=five)
+
     assert silent.failures == [*["no_signal"] * 6, "no_ratio"]
     assert "(no position ratio could be read from this)" in silent.shown("portfolio_manager")
 
@@ -378,10 +423,13 @@ def test_analysts_are_asked_for_signals_and_an_answer_without_one_is_counted() -
     )
     decide(make_team("deepfund"), session)
     asked = [role for role, request in session.asked if SIGNAL_FORM in own(request)]
+
     assert asked == ["technical_analyst", "macro_analyst"]
     assert session.failures == ["no_signal", "no_ratio"]
+
     fund = Session()
     decide(make_team("hedge_fund"), fund)
+
     assert (
         sum(SIGNAL_FORM in own(request) for _, request in fund.asked) == len(fund.asked) - 1 == 16
     )
@@ -416,17 +464,23 @@ def test_decisions_come_back_with_their_outcome_and_one_reflection() -> None:
     agent = make_team("trade")
     first = Session(submits=orders(("asset_1", "BUY", 0.5)))
     memory = decide(agent, first)
+
     assert "Earlier decisions" not in first.shown("portfolio_manager")
     assert "outcomes" not in own(first.asked[-1][1])
+
     second = Session({"reflection": "It held.\nBuy the dip."})
     # split since: the day's change counts
     memory = decide(agent, second, 1, memory, assets={"asset_1": (50.0, 2.5)})
+
     assert second.order == ["reflection", *TRADE]
+
     line = "- day_+0, asset_1: BUY to 50 % of NAV; the price then changed by +2.50 % to the next close. asset_1 is liked"
     assert second.shown("reflection").endswith(line)
     assert remembered(second) == f"{line}\n  Reflection: It held. Buy the dip."
+
     third = Session()
     memory = decide(agent, third, 2, memory, assets={"asset_1": (49.0, -2.0)})
+
     # and not the first again
     assert third.shown("reflection").endswith(
         "- day_+1, asset_1: no order; the price then changed by -2.00 % to the next close. as agreed"
@@ -437,28 +491,32 @@ def test_decisions_come_back_with_their_outcome_and_one_reflection() -> None:
 def test_an_empty_reflection_is_counted_once_and_not_asked_for_again() -> None:
     agent = make_team("trade")
     memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
-    reflecting, silent, later = (
-        Session({"reflection": "It held."}),
-        Session({"reflection": " \n"}),
-        Session(),
-    )
+    reflecting = Session({"reflection": "It held."})
+    silent = Session({"reflection": " \n"})
+    later = Session()
     decide(agent, reflecting, 1, memory)
     memory = decide(agent, silent, 1, memory)
+
     assert (reflecting.failures, silent.failures) == ([], ["empty_reply"])
     assert "Reflection" not in remembered(silent)
+
     decide(agent, later, 2, memory, assets={"asset_2": (1.0, 1.0)})
     assert "reflection" not in later.order
 
 
 def test_a_reason_has_three_hundred_characters_at_most_and_ends_between_words() -> None:
-    longest, longer = "word " * 59 + "ends.", "word " * 59 + "breaks"
+    longest = "word " * 59 + "ends."
+    longer = "word " * 59 + "breaks"
     reasons = []
+
     for text in (longest, longer):
         memory = decide(
             make_team("investor"), Session(submits={"orders": [], "overall_reason": text})
         )
         reasons += [entry["reason"] for entry in memory["entries"]]
+
     assert (len(longest), len(longer)) == (300, 301)
+
     begin, end = re.split(r"\[… [0-9]+ characters cut …\] ", reasons[1])
     assert reasons[0] == longest
     assert len(reasons[1]) <= 300
@@ -477,12 +535,17 @@ def test_words_that_name_a_day_only_once_they_are_joined_are_withheld_and_a_cut_
     reply_text: str, mark: str
 ) -> None:
     assert not DATES.has_any(reply_text)
+
     session = Session({"reflection": reply_text}, {"orders": [], "overall_reason": reply_text})
-    memory, agent = None, make_team("trade")
+    memory = None
+    agent = make_team("trade")
+
     for step in range(3):
         memory = decide(agent, session, step, memory)
+
     messages = chain.from_iterable(request.messages for _, request in session.asked)
     shown = [message.content for message in messages]
+
     assert not any(map(DATES.has_any, shown))
     assert any(mark in text for text in shown)
 
@@ -493,6 +556,7 @@ def test_orders_are_remembered_by_the_label_shown_with_their_outcome(spelled: st
     memory = decide(agent, Session(submits=orders((spelled, "BUY", 0.5))))
     session = Session()
     decide(agent, session, 1, memory)
+
     assert (
         "- day_+0, asset_1: BUY to 50 % of NAV; the price then changed by +1.00 % to the next close."
         in session.shown("investor")
@@ -507,6 +571,7 @@ def test_stances_are_remembered_by_asset_and_reasons_stay_out(spelled: str) -> N
     }
     limits = {"constraints": {"hold": "flat"}}
     memory = decide(make_team("investor"), Session(submits=stances), **limits)
+
     assert [(one["asset"], one["decision"], one["reason"]) for one in memory["entries"]] == [
         ("asset_1", "HOLD", "flat")
     ]
@@ -516,10 +581,12 @@ def test_stances_are_remembered_by_asset_and_reasons_stay_out(spelled: str) -> N
 def test_an_outcome_is_known_when_the_price_is_shown_again(
     asset: str, days: Sequence[Any], expected: Sequence[str]
 ) -> None:
-    agent, memory = make_team("investor"), None
+    agent = make_team("investor")
+    memory = None
     for step, assets in enumerate(days):
         session = Session() if step else Session(submits=orders((asset, "BUY", 0.5)))
         memory = decide(agent, session, step, memory, assets=assets)
+
     for line in not_empty(expected):
         assert f"- {line}" in session.shown("investor")
 
@@ -528,16 +595,20 @@ def test_outcomes_outlast_a_failed_call_and_no_failed_decision_is_remembered() -
     agent = make_team("trade")
     memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
     failed = Session({"bull": None})
+
     with pytest.raises(ModelError):
         decide(agent, failed, 1, memory)
+
     later = Session()
     memory = decide(agent, later, 2, failed.remembered)
+
     assert "reflection" not in later.order  # it was given before the failure
     assert (
         "by +1.00 % to the next close. asset_1 is liked\n  Reflection: reflection has spoken."
         in remembered(later)
     )
     assert [one["day"] for one in memory["entries"]] == ["day_+0", "day_+2"]
+
     with pytest.raises(StoreError, match=r"^memory of the agent trade: "):
         decide(agent, Session(), 1, {"count": 3})
 
@@ -552,7 +623,9 @@ def test_every_shipped_team_is_valid_and_lists_its_roles() -> None:
         session = Session()
         decide(make_team(name), session)
         assert list(dict.fromkeys(session.order)) == roles
+
     assert len(roles) == 17  # hedge_fund: sixteen side by side and the manager
+
     messages = chain.from_iterable(request.messages for _, request in session.asked)
     assert all(isinstance(message, Message) for message in messages)
 
@@ -577,6 +650,7 @@ def folder(*exchanges: dict[str, Any], finished: bool = True) -> Any:
     talks = [TranscriptEntry(step=0, exchanges=exchanges, submission=None)]
     episodes = [SimpleNamespace(model="lab/own")] * 2
     specs = SimpleNamespace(specs=episodes, is_free=False)
+
     return SimpleNamespace(
         path=Path("run"),
         manifest=specs,
@@ -605,12 +679,15 @@ def test_calls_are_counted_by_role_over_all_episodes() -> None:
             },
         )
     )
+
     assert {asked.model for asked in by_role} == {"lab/own"}
+
     by_role = {asked.role: role for asked, role in by_role.items()}
     counts = {
         name: (role.calls, role.failed, role.empty, role.usage.input_tokens)
         for name, role in by_role.items()
     }
+
     assert counts == {"bull": (4, 0, 2, 300), "bear": (2, 2, 0, 0), "(no role)": (2, 0, 0, 0)}
     assert by_role["bull"].to_json(PRICE)["usd"] == pytest.approx((300 * 2 + 14 * 10) / 1e6)
     assert (by_role["(no role)"].uncounted, by_role["(no role)"].to_json(PRICE)["usd"]) == (2, None)
@@ -629,6 +706,7 @@ flow: [{role: first}, {debate: [deaf], rounds: 2}, {role: last}]
 """
     path = tmp_path / "team.yaml"
     path.write_text(text)
+
     assert load_team(path).shown_the_day == ("first", "last")
 
 
@@ -657,8 +735,10 @@ def test_orders_need_more_than_half_of_all_voters(given: Any, voters: int, expec
     ballots = []
     for items in given:
         ballots.append({"orders": [order(*one) for one in items], "overall_reason": "x"})
+
     result = elected(ballots, voters)
     wanted = [order(*one) for one in expected]
+
     assert result["orders"] == [
         {**item, "confidence": pytest.approx(item["confidence"])} for item in wanted
     ]
@@ -671,7 +751,9 @@ def test_decisions_without_a_majority_are_hold() -> None:
     for voter in range(3):
         decisions = [decision(asset, row[voter]) for asset, row in zip("abc", sides, strict=True)]
         ballots.append({"decisions": decisions})
+
     hold = {"stock_id": "b", "decision": "HOLD", "confidence": 0.5, "reason": REASON}
+
     assert elected(ballots, 3)["decisions"] == [decision("a", "BUY"), hold, decision("c", "SELL")]
 
 
@@ -682,10 +764,13 @@ def test_one_asset_in_several_spellings_has_one_majority() -> None:
     codes = [
         {"decisions": [decision(spelled, "BUY")]} for spelled in ("600519.SH", "sh600519", "600519")
     ]
+
     assert elected(codes, 3)["decisions"] == [decision("600519.SH", "BUY")]
     assert elected(ballots, 3)["decisions"] == [decision("Asset_1", "BUY")]
+
     ballots[1]["decisions"] = [decision("asset_1", "SELL")]
     ballots[2]["decisions"] = [decision("ASSET_1", "HOLD")]
+
     assert [(one["stock_id"], one["decision"]) for one in elected(ballots, 3)["decisions"]] == [
         ("Asset_1", "HOLD")
     ]
@@ -699,7 +784,9 @@ def test_of_numbers_of_shares_the_median_is_taken_and_of_an_even_number_the_lowe
     for shares in bought:
         orders = [{**order("BUY", None), "shares": shares}]
         ballots.append({"orders": orders, "overall_reason": "x"})
+
     (combined,) = elected(ballots, len(bought))["orders"]
+
     assert combined["shares"] == 300
 
 
@@ -719,6 +806,7 @@ def test_without_a_ballot_or_where_the_elected_orders_are_refused_the_step_is_a_
     refused.parse_submission = lambda text: (  # type: ignore[method-assign]
         Submission(None, "", ()) if "Elected by" in text else parse(text)
     )
+
     for session in (silent, refused):
         made = agent.decide(observation(), session, None)  # type: ignore[arg-type]
         assert (made.action, made.provenance) == ((), "fallback")
@@ -737,6 +825,7 @@ def test_voters_decide_by_themselves_and_remember_their_own_ballots() -> None:
     agent = VoteAgent(VoteParams(("investor", "deepfund")))
     session = Session(submits=orders(("asset_1", "BUY", 0.5)), budget=9)
     first = agent.decide(observation(), session, None)  # type: ignore[arg-type]
+
     assert session.order[0] == session.order[1] == "voter 1 (investor): investor"
     assert session.order[-1] == "voter 2 (deepfund): portfolio_manager"
     assert (first.provenance, first.action[0].side) == ("elected", "BUY")
@@ -745,16 +834,20 @@ def test_voters_decide_by_themselves_and_remember_their_own_ballots() -> None:
         ["asset_1"],
     ]  # type: ignore[union-attr,index,call-overload]
 
-    slow, words = Session(), iter([Reply("I wait.")])
+    slow = Session()
+    words = iter([Reply("I wait.")])
     asked = slow.ask
     slow.ask = lambda request: (
         (next(words, None) if request.tool_choice else None) or asked(request)
     )  # type: ignore[method-assign]
+
     assert agent.decide(observation(), slow, None).provenance == "elected"  # type: ignore[arg-type]
 
     failed = Session({"voter 2 (deepfund): risk_control": None})
+
     with pytest.raises(ModelError):
         agent.decide(observation(1), failed, json.loads(json.dumps(first.memory)))  # type: ignore[arg-type]
+
     assert [[entry["change_pct"] for entry in held["entries"]] for held in failed.remembered] == [
         [1.0],
         [1.0],
@@ -766,5 +859,6 @@ def test_teams_that_are_not_there_can_not_vote() -> None:
         ConfigError, match="'trader' is not a team that can vote; did you mean 'trade'"
     ):
         VoteAgent(VoteParams(("trader",)))
+
     with pytest.raises(ConfigError, match="name at least one"):
         VoteAgent(VoteParams(()))

@@ -46,6 +46,7 @@ def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
     grid = position_ratios(
         state_of(candidates=table(*({"stock_id": f"a{number}"} for number in range(assets))))
     )
+
     assert grid == pytest.approx(np.arange(0, most + 0.01, 0.05))
     assert position_ratios(state_of(constraints={"max_positions": assets})) == grid
     assert position_ratios(state_of())[-1] == 1.0
@@ -55,8 +56,10 @@ def test_no_ratio_and_no_volatility_limit_is_beyond_the_largest_weight_of_the_ta
     rows = table({"stock_id": "a", "close": 10.0, "RV_60": 10.0})
     limits = {"max_weight": 0.12}
     state = state_of(candidates=rows, constraints=limits)
+
     assert position_ratios(state) == (0.0, 0.05, 0.1, 0.12)
     assert "at most 12 % of NAV" in volatility_limits(state)
+
     free = state_of(candidates=rows, constraints={})
     assert "at most 25 % of NAV" in volatility_limits(free)
 
@@ -103,6 +106,7 @@ def test_one_change_of_a_price_has_no_volatility_and_two_have() -> None:
 def test_prices_that_never_move_are_at_their_mean_and_have_no_volatility() -> None:
     flat = {name: np.full(250, 7.0) for name in ("close", "high", "low", "volume")}
     figures = technical(flat, 252)
+
     assert {
         name: value
         for name, value in figures.items()
@@ -131,13 +135,15 @@ def test_the_mean_correlation_is_with_positions_over_common_days() -> None:
     # Of a and b deviations from the mean are (-2, -1, 0, 1, 2) and its square less 2: no
     # correlation. c = a, and d never moves.
     days = [f"day_{index}" for index in range(6)]
-    a, b = [-0.02, -0.01, 0.0, 0.01, 0.02], [0.02, -0.01, -0.02, -0.01, 0.02]
+    a = [-0.02, -0.01, 0.0, 0.01, 0.02]
+    b = [0.02, -0.01, -0.02, -0.01, 0.02]
     returns = {
         "a": dict(zip(days, [*a, 0.5], strict=True)),  # the last day has not all
         "b": dict(zip(days, b, strict=False)),
         "c": dict(zip(days, a, strict=False)),
         "d": dict.fromkeys(days, 0.0),
     }
+
     # of a: with b and c
     assert average_correlations(returns, frozenset("ax"), 5) == pytest.approx(
         {"a": 0.5, "b": 0.0, "c": 1.0}
@@ -175,6 +181,7 @@ def test_volatility_comes_from_bars_else_from_the_row_else_is_assumed() -> None:
         ),
     )
     lines = volatility_limits(state_of(candidates=rows, history=bars)).splitlines()
+
     assert lines[:4] == [
         # 2 √252; .2 (.75 - .5 (.3175 - .3))
         "- a: annualised volatility 31.7 %, at most 14.8 % of NAV, room for 14.8 % of NAV",
@@ -218,6 +225,7 @@ def test_the_rest_of_a_limit_depends_on_position_cash_and_correlation(
     )
     limits = dict(line[2:].split(": ", 1) for line in volatility_limits(state).splitlines())
     shown = "mean correlation 1.00 (factor 0.7), at most 17.5 % of NAV, room for"
+
     assert limits["a"].endswith(f"{shown} {left[0]} % of NAV")
     assert limits["b"].endswith(f"{shown} {left[1]} % of NAV")
 
@@ -225,7 +233,9 @@ def test_the_rest_of_a_limit_depends_on_position_cash_and_correlation(
 def test_technical_figures_against_pandas() -> None:
     chance = np.random.default_rng(7)
     close = pd.Series(100 * np.exp(np.cumsum(chance.normal(0, 0.02, 80))))
-    high, low, volume = close * 1.02, close * 0.97, pd.Series(chance.uniform(1, 2, 80))
+    high = close * 1.02
+    low = close * 0.97
+    volume = pd.Series(chance.uniform(1, 2, 80))
     figures = technical(
         {
             "close": close.to_numpy(),
@@ -235,12 +245,12 @@ def test_technical_figures_against_pandas() -> None:
         },
         252,
     )
-    mean, deviation = close.rolling(20).mean().iloc[-1], close.rolling(20).std().iloc[-1]
-    gain, loss = (
-        close.diff().clip(lower=0).rolling(14).mean().iloc[-1],
-        -close.diff().clip(upper=0).rolling(14).mean().iloc[-1],
-    )
+    mean = close.rolling(20).mean().iloc[-1]
+    deviation = close.rolling(20).std().iloc[-1]
+    gain = close.diff().clip(lower=0).rolling(14).mean().iloc[-1]
+    loss = -close.diff().clip(upper=0).rolling(14).mean().iloc[-1]
     pivot = (high + low + close).iloc[-1] / 3
+
     assert figures == pytest.approx(
         {
             **{
@@ -272,9 +282,12 @@ def test_figures_that_need_more_bars_are_left_out() -> None:
     ]
     empty = {"stock_id": "b", "day": 0, "close": None}
     text = technical_figures(state_of(history=table(*two, empty)))
+
     assert text == "- a: pivot 12, support 12, resistance 12\n- b: too few bars"
+
     flat = [{"stock_id": "a", "day": index, "close": 5.0} for index in range(60)]
     figures = technical_figures(state_of(history=table(*flat)))
+
     assert "z_50 0" in figures
     assert "rsi_14 50" in figures
     assert "volume" not in figures

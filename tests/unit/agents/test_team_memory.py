@@ -30,6 +30,7 @@ def state_of(
     """
     names = ["stock_id", "close", *columns]
     rows = [[asset, 100.0, *columns.values()] for asset in candidates]
+
     return state_of_values(
         {
             "day": f"day_+{day}",
@@ -60,6 +61,7 @@ def days_shown(text: str) -> dict[str, list[int]]:
         day, _, asset = place.partition(", ")
         if rest.startswith(("BUY", "SELL", "HOLD")):
             shown.setdefault(asset, []).append(int(day))
+
     return shown
 
 
@@ -82,20 +84,25 @@ def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_a
     assets = [f"asset_{number}" for number in range(30)]
     weights = {f"asset_{number}": 0.01 for number in held}
     memory = TeamMemory()
+
     for day, sides in enumerate(history):
         decided(memory, day, state_of(day, assets, weights), sides)
 
     days_of = {}
     for asset in assets:
         days_of[asset] = [day for day, sides in enumerate(history) if asset in sides]
+
     shown = days_shown(memory.shown(RULE, state_of(len(history), assets, weights)))
     remembered = [asset for asset in assets if days_of[asset]]
 
     own = {asset: days for asset, days in shown.items() if days == days_of[asset][-RULE.same :]}
+
     assert len(own) >= min(RULE.assets, len(remembered))
+
     # what is held has the first claim
     held_and_remembered = [asset for asset in weights if asset in remembered]
     assert len(set(held_and_remembered) & set(own)) >= min(RULE.assets, len(held_and_remembered))
+
     others = [days for asset, days in shown.items() if asset not in own]
     assert sum(map(len, others)) <= RULE.cross
     assert all(days == sorted(days) for days in shown.values())
@@ -110,11 +117,13 @@ def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_thos
         decided(memory, day, state_of(day, assets), dict.fromkeys(assets, "HOLD"), "word " * 200)
 
     assert len(memory.entries) == 5 * 50
+
     # bought last, and held
     weights = {"asset_49": 0.1, "asset_48": 0.3}
     decided(memory, 20, state_of(20, assets, weights), {"asset_7": "BUY", "asset_3": "HOLD"})
     text = memory.shown(RULE, state_of(21, assets, weights))
     shown = days_shown(text)
+
     assert set(shown) >= {"asset_49", "asset_48", "asset_7", "asset_3"}
     assert sum(len(days) == 5 for days in shown.values()) == RULE.assets
     # a reason that fifty decisions share is shown once
@@ -130,12 +139,15 @@ def test_the_length_of_a_memory_has_a_bound_whatever_the_number_of_assets(assets
         state = state_of(day, labels)
         for label in labels:  # each with a reason of its own, as orders have one
             decided(memory, day, state, {label: "BUY"}, f"{label} {'word ' * 200}")
+
         for entry in memory.entries:
             entry.reflection = "r" * REFLECTION_CHARACTERS
 
     assert len(memory.entries) <= RULE.same * MOST_ASSETS
+
     entries = RULE.assets * RULE.same + RULE.cross
     text = memory.shown(RULE, state_of(8, labels))
+
     assert len(text) <= entries * 400 + RULE.same * (REFLECTION_CHARACTERS + 50)
 
 
@@ -175,6 +187,7 @@ def test_a_day_without_a_trade_brings_no_outcome(status: str) -> None:
     memory = TeamMemory()
     decided(memory, 0, state_of(0, ["a"]), {"a": "BUY"})
     memory.settle(1, state_of(1, ["a"], status=status, return_1d_pct=0.0))
+
     assert [entry.change_pct for entry in memory.entries] == [None]
 
     memory.settle(2, state_of(2, ["a"], status="trading", return_1d_pct=4.0))
@@ -208,6 +221,7 @@ def remembered(state: ObservedState) -> TeamMemory:
     first = state_of_values({**state_of(0, ["a", "b"]).values, "constraints": {}})
     memory.remember(0, first, BOUGHT, "{}", str)
     memory.settle(1, state)
+
     return memory
 
 
@@ -243,8 +257,10 @@ def test_an_entry_says_what_became_of_its_order(orders: Any, expected: str) -> N
 def test_a_rejected_order_has_no_outcome_and_is_reflected_on_as_rejected() -> None:
     memory = remembered(after(("a", "BUY", "rejected", "t_plus_1", 0, None)))
     (entry,) = memory.entries
+
     assert (entry.change_pct, entry.is_rejected) == (None, True)
     assert memory.due() == [entry]
+
     memory.settle(2, state_of(2, ["a"], return_1d_pct=4.0))
     assert entry.change_pct is None
 
@@ -255,6 +271,7 @@ def test_an_order_for_what_is_no_asset_is_rejected_too() -> None:
     memory = TeamMemory()
     memory.remember(0, state_of_values({"constraints": {}}), wrong, "{}", str)
     memory.settle(1, state)
+
     assert [entry.fill for entry in memory.entries] == ["rejected: universe"]
 
 

@@ -56,8 +56,10 @@ class Session(PreparedSession):
         self.asked.append(request)
         if request.tool_choice == CHOOSE:
             return self.planner.pop(0) if self.planner else Reply()
+
         if request.tool_choice:
             return Reply("", (ToolCall("s", "submit_action", "{}"),))
+
         return Reply(f"{request.role} has spoken.")
 
     def parse_submission(self, text: str) -> Submission:
@@ -92,6 +94,7 @@ def test_an_argument_that_makes_no_sense_for_a_team_is_refused(
 ) -> None:
     with pytest.raises(ConfigError) as raised:
         made(team, arguments)
+
     assert problem in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -110,14 +113,17 @@ def test_a_planner_may_choose_only_among_the_analysts_of_the_arguments() -> None
     )
     first = session.asked[0]
     tool, _ = first.tools
+
     assert tool.parameters["properties"]["analysts"]["items"]["enum"] == [  # type: ignore[index, call-overload]
         "macro_analyst",
         "policy_analyst",
     ]
+
     instructions = first.messages[-1].content
     assert "macro analyst, policy analyst" in instructions
     assert "fundamental analyst" not in instructions
     assert session.order[1:-2] == ["macro_analyst"]
+
     manager = session.asked[-1].messages[1].content
     assert "## Planner\n\nAsked today: macro analyst. they matter" in manager
 
@@ -127,8 +133,10 @@ def test_a_planner_is_asked_again_with_what_was_wrong_and_each_failure_counts() 
     session = played(
         made("deepfund", {}), chosen("weather_analyst"), twice, chosen("macro_analyst")
     )
+
     assert session.order[:4] == ["planner"] * 3 + ["macro_analyst"]
     assert [kind for kind in session.failures if kind.endswith("choice")] == ["bad_choice"] * 2
+
     _, second, third = session.asked[:3]
     assert "analysts" in second.messages[-1].content
     assert "weather" not in second.messages[-1].content
@@ -138,6 +146,7 @@ def test_a_planner_is_asked_again_with_what_was_wrong_and_each_failure_counts() 
 def test_a_planner_that_calls_the_tool_of_another_role_is_told_so() -> None:
     submits = Reply("", (ToolCall("s", "submit_action", "{}"),))
     session = played(made("deepfund", {}), submits, chosen("macro_analyst"))
+
     assert session.order[:3] == ["planner", "planner", "macro_analyst"]
     assert session.failures[0] == "bad_choice"
     assert session.asked[1].messages[-1] == Message(
@@ -156,7 +165,9 @@ def test_a_second_model_may_have_parameters_of_its_own() -> None:
     given = parse_assignments(
         ["quick_model=vllm/small(base_url=http://h:1/v1,api=chat),rounds=2"], "--agent-args"
     )
+
     assert given == {"quick_model": "vllm/small(base_url=http://h:1/v1,api=chat)", "rounds": 2}
+
     name, arguments = split_model(given["quick_model"])
     assert (name, arguments) == ("vllm/small", {"base_url": "http://h:1/v1", "api": "chat"})
     assert split_model("openai/odd(name") == ("openai/odd(name", {})
@@ -165,10 +176,13 @@ def test_a_second_model_may_have_parameters_of_its_own() -> None:
 def test_quick_roles_ask_the_second_model_and_the_managers_the_runs_own() -> None:
     agent = made("trade", {"quick_model": QUICK})
     assert agent.traits.further_models == (QUICK,)
+
     session = played(agent)
     by_model: dict[str | None, list[str]] = {None: [], QUICK: []}
+
     for request in session.asked:
         by_model[request.model].append(str(request.role))
+
     assert by_model[None] == ["research_manager", "portfolio_manager"]
     assert len(by_model[QUICK]) == len(session.asked) - 2
     assert {request.model for request in played(made("trade", {})).asked} == {None}
@@ -200,11 +214,13 @@ def test_a_team_of_ones_own_is_recorded_with_the_hash_of_its_content(tmp_path: P
 
     config = RunConfig("builtin/hold", ("blinded_open_research",), "team", agent_args=arguments)
     recorded = with_model_settings(config, PLUGINS).agent_args
+
     assert recorded.keys() == {"file", "content"}
 
     own(tmp_path, f"# a comment changes nothing\n{MINE}")
     made("team", dict(recorded))
     own(tmp_path, MINE.replace("Look.", "Look twice."))
+
     with pytest.raises(ConfigError, match=r"^file: .*mine.yaml has changed: its content is"):
         made("team", dict(recorded))
 

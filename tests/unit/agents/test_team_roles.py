@@ -40,11 +40,13 @@ def ktdeval_models():
     """Offer the model."""
     return [Spec("test/quiet", lambda _: Quiet(), "counts no tokens of its submissions")]
 '''
-STEPS, SEEDS = 2, 2
+STEPS = 2
+SEEDS = 2
 
 
 def run_of(model: str, folder: Path) -> Path:
-    plugin, out = folder / "quiet_plugin.py", folder / model.partition("/")[2]
+    plugin = folder / "quiet_plugin.py"
+    out = folder / model.partition("/")[2]
     plugin.write_text(PLUGIN)
     words = [
         "--plugin",
@@ -67,7 +69,9 @@ def run_of(model: str, folder: Path) -> Path:
         str(SEEDS),
         "--quiet",
     ]
+
     assert main([*words, "--price", "input=3", "--price", "output=15", "--out", str(out)]) == 0
+
     return out
 
 
@@ -86,6 +90,7 @@ def cells(text: str) -> list[list[str]]:
     rows = []
     for line in text.splitlines():
         rows.append([cell.strip() for cell in line.split("  ") if cell.strip()])
+
     return rows
 
 
@@ -94,23 +99,32 @@ def test_roles_are_listed_in_order_with_a_sum_of_every_column(
 ) -> None:
     report: dict[str, Any] = terminal.report("view", "roles", run)
     assert terminal.text("view", "roles", run, "--json").endswith("\n}\n")
+
     heads, *rows = cells(terminal.text("view", "roles", run))
     counted = ["role", "model", "calls", "failed", "empty", "input tokens", "output tokens"]
+
     assert heads == [*counted, "reused prefix, %", "USD"]
+
     names = [row[0] for row in rows]
     assert names == [*in_order_of_first_calls(run), "all"]
     assert sorted(names[:-1]) == sorted(report)
     assert report["portfolio_manager"]["calls"] == STEPS * SEEDS
+
     shown = ("calls", "failed", "empty", "input_tokens", "output_tokens")
     by_role = []
+
     for name in names[:-1]:
         by_role.append([report[name][figure] for figure in shown])
+
     sums = [sum(column) for column in zip(*by_role, strict=True)]
     figures = [row[-7:-2] for row in rows]
+
     assert [[int(cell.replace(",", "")) for cell in row] for row in figures] == [*by_role, sums]
+
     usd = [
         (3 * role["input_tokens"] + 15 * role["output_tokens"]) / 1e6 for role in report.values()
     ]
+
     assert [role["usd"] for role in report.values()] == pytest.approx(usd)
     assert float(rows[-1][-1].strip("$")) == pytest.approx(sum(usd), rel=0.01)
     assert sums[2] > 0, "some replies of this model are empty"
@@ -122,7 +136,10 @@ def test_the_reused_prefix_of_a_role_is_that_of_its_recorded_requests(
 ) -> None:
     report: dict[str, Any] = terminal.report("view", "roles", run)
     store = RunFolder.load(run)
-    characters, in_step, in_episode = Counter[str](), Counter[str](), Counter[str]()
+    characters = Counter[str]()
+    in_step = Counter[str]()
+    in_episode = Counter[str]()
+
     for spec in store.manifest.specs:
         of_episode: list[str] = []
         for entry in store.load_transcript(spec):
@@ -145,6 +162,7 @@ def test_the_reused_prefix_of_a_role_is_that_of_its_recorded_requests(
 
     *_, total = cells(terminal.text("view", "roles", run))
     share = 100 * in_step.total() / characters.total()
+
     assert float(total[-2]) == pytest.approx(share, abs=0.05)
     assert 0 < in_step.total() < in_episode.total() < characters.total()
 
@@ -153,6 +171,7 @@ def in_order_of_first_calls(run: Path) -> list[str]:
     """Roles of a run in the order in which its episodes first asked in their names."""
     store = RunFolder.load(run)
     names: dict[str, None] = {}
+
     for spec in store.manifest.specs:
         for entry in store.load_transcript(spec):
             names.update(dict.fromkeys(role for role, _ in requests(entry)))
@@ -185,14 +204,18 @@ def test_where_a_role_has_replies_without_counts_its_cost_and_that_of_all_are_no
 ) -> None:
     run = run_of("test/quiet", folder)
     report: dict[str, Any] = terminal.report("view", "roles", run)
+
     assert {name: role["uncounted"] for name, role in report.items() if role["uncounted"]} == {
         "planner": STEPS * SEEDS,
         "portfolio_manager": STEPS * SEEDS,
     }
+
     unknown = {"planner", "portfolio_manager"}
     assert {name for name, role in report.items() if role["usd"] is None} == unknown
+
     *rows, note = terminal.text("view", "roles", run).splitlines()
     by_name = {row[0]: row[-1] for row in cells("\n".join(rows))}
+
     assert (by_name["portfolio_manager"], by_name["all"]) == ("-", "-")
     assert [name for name, cost in by_name.items() if cost == "-"] == [
         "planner",

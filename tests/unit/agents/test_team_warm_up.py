@@ -97,6 +97,7 @@ def test_each_day_is_decided_on_without_what_came_after_it_and_with_earlier_deci
         ("day_-1", "a", "SELL", None),  # known at the first step
         ("day_-1", "b", "BUY", None),
     ]
+
     first, second = (request.messages[-1].content for request in session.asked)
     assert "outcomes" not in first + second
     assert "There are none yet." in first
@@ -112,6 +113,7 @@ def test_each_day_is_decided_on_without_what_came_after_it_and_with_earlier_deci
 def test_a_practice_day_has_the_account_and_limits_of_the_first_step() -> None:
     first = first_step(hold="flat").state
     assert first is not None
+
     state = practice_state(day_of(-1, 10.0, 1.0), first)
     assert list(state.sections) == ["day", "account", "positions", "constraints", "candidates"]
     assert (state.day, state.account.nav, state.limits.hold) == ("day_-1", 500.0, "flat")
@@ -121,6 +123,7 @@ def test_a_practice_day_has_the_account_and_limits_of_the_first_step() -> None:
 def test_a_task_that_asks_for_orders_is_practised_with_decisions() -> None:
     session = Session([answer(a="BUY", b="HOLD")], [answer(a="BUY", b="HOLD")])
     assert len(practised(session, first_step())) == 4
+
     (request, _) = session.asked
     assert request.state is not None
     assert request.state.limits.hold == "keep"
@@ -130,6 +133,7 @@ def test_a_task_that_asks_for_orders_is_practised_with_decisions() -> None:
 def test_the_latest_days_are_practised(days: int | None, asked: int) -> None:
     session = Session(*[[answer(a="BUY", b="HOLD")]] * asked)
     practised(session, days=days)
+
     assert [request.state.day for request in session.asked if request.state] == [
         "day_-2",
         "day_-1",
@@ -143,6 +147,7 @@ def test_a_team_without_practice_does_not_ask_for_the_days_of_a_warm_up() -> Non
             raise DataError("the warm-up begins before the market")
 
     assert practised(NoLessons(), days=0) == []
+
     with pytest.raises(DataError):
         practised(NoLessons())
 

@@ -57,6 +57,7 @@ class Session(PreparedSession):
         places = [
             f"orders[{i}]" for i, item in enumerate(items) if item["stock_id"] in self._broken
         ]
+
         if places:
             problems = [{"at": place, "rule": "holding: is not held"} for place in places]
             feedback = json.dumps({"error": {"kind": "constraint", "problems": problems}})
@@ -66,6 +67,7 @@ class Session(PreparedSession):
         for item in items:
             asset = None if item["stock_id"] in self._unknown else 0
             action.append(Order(asset, item["side"], 0.5, "why", item["target_weight"]))
+
         return Submission(tuple(action), submitted["overall_reason"])
 
 
@@ -73,6 +75,7 @@ def decisions(**sides: str) -> dict[str, Any]:
     items = []
     for label, side in sides.items():
         items.append({"stock_id": label, "decision": side, "confidence": 0.5, "reason": "why"})
+
     return {"decisions": items, "overall_reason": "why"}
 
 
@@ -81,6 +84,7 @@ def orders(**sides: str) -> dict[str, Any]:
     for label, side in sides.items():
         order = {"stock_id": label, "side": side, "confidence": 0.5, "reason": "why"}
         items.append({**order, "target_weight": 0.1 if side == "BUY" else 0.0})
+
     return {"orders": items, "overall_reason": "why"}
 
 
@@ -105,8 +109,10 @@ def test_each_team_votes_on_each_model_under_a_name_of_its_own() -> None:
     agent = make_vote(VoteParams(("investor",), ("x/one; x/two(seed=1)", "x/one")))
     assert isinstance(agent, VoteAgent)
     assert agent.traits.further_models == ("x/one", "x/two(seed=1)")
+
     session = Listening()
     decision = agent.decide(OBSERVATION, session, None)  # type: ignore[arg-type]
+
     assert [request.model for request in session.asked] == ["x/one", "x/two(seed=1)", "x/one"]
     assert [request.role for request in session.asked] == [
         "voter 1 (investor on x/one): investor",
@@ -120,6 +126,7 @@ def test_each_team_votes_on_each_model_under_a_name_of_its_own() -> None:
     both_session = Listening()
     both.decide(OBSERVATION, both_session, None)  # type: ignore[arg-type]
     voters = dict.fromkeys(str(request.role).split(":")[0] for request in both_session.asked)
+
     assert list(voters) == [
         "voter 1 (investor on x/one)",
         "voter 2 (investor on x/two)",
@@ -132,8 +139,10 @@ def test_without_models_all_voters_ask_the_runs_own() -> None:
     agent = VoteAgent(VoteParams(("investor", "investor")))
     session = Listening()
     agent.decide(OBSERVATION, session, None)  # type: ignore[arg-type]
+
     assert agent.traits.further_models == ()
     assert [request.model for request in session.asked] == [None, None]
+
     with pytest.raises(ConfigError, match="one has no name"):
         VoteAgent(VoteParams(("investor",), ("x/one;",)))
 
@@ -144,6 +153,7 @@ def test_without_models_all_voters_ask_the_runs_own() -> None:
 def test_a_voter_without_a_ballot_is_counted_and_counts_against_every_majority() -> None:
     session = Session([decisions(a="BUY", b="BUY"), decisions(a="BUY", b="SELL"), None])
     made = vote(session, 3)
+
     assert (made.provenance, session.failures) == ("elected", ["no_ballot"])
     assert [item["decision"] for item in session.submitted[0]["decisions"]] == ["BUY", "HOLD"]
     assert [request.role for request in session.asked] == [
@@ -152,9 +162,12 @@ def test_a_voter_without_a_ballot_is_counted_and_counts_against_every_majority()
 
     half = Session([decisions(a="BUY", b="BUY"), None])
     vote(half, 2)
+
     assert [item["decision"] for item in half.submitted[0]["decisions"]] == ["HOLD", "HOLD"]
+
     nobody = Session([None, None])
     made = vote(nobody, 2)
+
     assert (made.provenance, nobody.failures) == ("fallback", ["no_ballot", "no_ballot"])
     assert nobody.submitted == []
 
@@ -163,6 +176,7 @@ def test_decisions_are_those_of_the_assets_that_this_account_is_shown() -> None:
     session = Session([decisions(a="BUY", gone="SELL"), decisions(a="BUY", gone="SELL")])
     vote(session, 2)
     (submitted,) = session.submitted
+
     assert [(item["stock_id"], item["decision"]) for item in submitted["decisions"]] == [
         ("a", "BUY"),
         ("b", "HOLD"),
@@ -173,8 +187,10 @@ def test_orders_that_break_a_rule_on_this_account_are_left_out_one_by_one() -> N
     ballots = [orders(a="SELL", b="BUY")] * 2
     session = Session(ballots, broken=["a"])
     made = vote(session, 2)
+
     assert [order.side for order in made.action] == ["BUY"]
     assert made.provenance == "elected"
+
     with pytest.raises(UsageError, match="only the voters' own research has shown"):
         vote(Session(ballots, unknown=["b"]), 2)
 
@@ -183,5 +199,6 @@ def test_the_model_of_a_vote_has_no_replies_of_its_own() -> None:
     model = ElectedModel("majority", ElectedParams())
     with pytest.raises(ProviderError, match=r"ktdeval paper vote RUN RUN"):
         model.reply(ModelRequest(()))
+
     with pytest.raises(ProviderError, match="no further step"):
         BallotModel([]).reply(ModelRequest(()))

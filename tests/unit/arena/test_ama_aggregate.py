@@ -72,7 +72,9 @@ MIDNIGHT = datetime(2025, 8, 2, tzinfo=UTC)
 def test_a_day_ends_with_its_close_equality_included(known: str, venue: str, day: str) -> None:
     moment = datetime.fromisoformat(known)
     (news_day,) = stream(article(known=moment), venue=venue).days
+
     assert (news_day.day, news_day.begins < moment <= news_day.cutoff) == (day, True)
+
     line = json.loads(document_line(news_day, extract(news_day)))
     assert (
         datetime.fromisoformat(line["known_at"])
@@ -120,17 +122,22 @@ def test_what_becomes_known_later_changes_no_summary(
     until = FRIDAY + timedelta(hours=hours)
     known = [one for one in before if one.known_at <= until]
     later = [one for one in after if one.known_at > until]
-    alone, both = stream(*known, venue="crypto_spot"), stream(*known, *later, venue="crypto_spot")
+    alone = stream(*known, venue="crypto_spot")
+    both = stream(*known, *later, venue="crypto_spot")
     now = {
         day.id: line
         for day, line in zip(alone.days, summaries(alone.days).values(), strict=True)
         if day.cutoff <= until
     }
+
     assert now.items() <= summaries(both.days).items()
+
     for day in both.days:
         assert all(day.begins < story.article.known_at <= day.cutoff for story in day.stories)
         assert len(extract(day)) <= MIS["summary"]["most_characters"]
+
     left = sum(both.dropped.values()) + sum(len(day.stories) for day in both.days)
+
     # each is filed under one asset: none is lost, none counted twice
     assert left == both.articles == len(known) + len(later)
 
@@ -144,6 +151,7 @@ def test_each_rule_leaves_out_one(rule: str, more: dict[str, Any]) -> None:
     }
     other = {"title": "Another story of the day", **more}
     selected = stream(article(), article(**other), assets=("TSLA",))
+
     assert {name: count for name, count in selected.dropped.items() if count} == {rule: 1}
     assert [len(day.stories) for day in selected.days] == [1]
     assert selected.days[0].sources == (
@@ -173,6 +181,7 @@ def test_no_outlet_takes_the_day_and_its_ratings_are_counted() -> None:
     ]
     selected = stream(*many, *others)
     (day,) = selected.days
+
     assert (len(day.stories), selected.dropped["over_most"]) == (40, 23)
     assert {"A", "B", "C", "Reuters"} == set(day.sources)
     assert day.facts()["ratings"] == {"date_accuracy": 1, "coverage": 2, "source_diversity": 2}
@@ -190,6 +199,7 @@ def test_an_extract_by_hand() -> None:
         ),
         article("", "A court hears the lawsuit today. More soon.", source="Blog"),
     ]
+
     assert (
         extract(stream(*shown).days[0])
         == "Stories: 2, sources: 3. Tesla beats estimates. It sold more (Finnhub, Reuters). A court"
@@ -206,7 +216,9 @@ def lines_of(path: Path, *articles: Document) -> Path:
             "known_at": one.known_at.isoformat(),
         }
         rows.append({**one._asdict(), "assets": list(one.assets), **times})
+
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
     return path
 
 
@@ -230,6 +242,7 @@ def test_invalid_input_is_reported_in_one_line_and_nothing_is_written(
     error = terminal.error(
         "paper", "ama", "raw.jsonl", "--out", "out.jsonl", "--venue", "us_equity", *words
     )
+
     assert message in error
     assert error.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["raw.jsonl"]
@@ -246,9 +259,11 @@ def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empt
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
-    raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
+    raw = lines_of(tmp_path / "raw.jsonl", *three_days())
+    out = tmp_path / "out.jsonl"
     config = tmp_path / "run.yaml"
     settings = "tool_protocol: native\nquiet: true\ncache: run\nmax_retries: 0\n"
+
     with running_stub(FaultPlan(by_number={2: "context"})) as stub:
         config.write_text(f"{settings}base_url: {stub.base_url}\nout: {tmp_path / 'run'}\n")
         words = [raw, "--out", out, "--model", "openai_compatible/stub-model", "--config", config]
@@ -261,10 +276,13 @@ def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empt
         assert asked == 3, "one call a day: neither a canary nor a second seed"
         assert command(*words, "--mark-missing") == 0
         assert len(stub.requests) == asked  # the run is complete: its replies are on record
+
     documents = list(read_documents(out))
+
     assert [one.kind for one in documents] == ["summary", "summary_missing", "summary"]
     assert documents[1].text == "The summary of this day's 1 stories could not be made."
     assert all(one.text for one in documents)
+
     report = json.loads((tmp_path / "out.report.json").read_text())
     assert [day["failure"] for day in report["days"]] == [None, "model_context_exceeded", None]
     assert (report["summaries_by"], report["sha256"]) == (
@@ -272,8 +290,10 @@ def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empt
         sha256_hex(out.read_bytes()),
     )
     assert (tmp_path / "run" / "calls.sqlite").exists()
+
     (spec,) = RunFolder.load(tmp_path / "run").manifest.specs
     answers = RunFolder.load(tmp_path / "run").load_answers(spec)
+
     assert [None if one.answer is None else one.answer["answer"] for one in answers] == [
         documents[0].text,
         None,
@@ -306,7 +326,8 @@ def ktdeval_models():
 def test_a_blank_summary_is_a_failed_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
+    raw = lines_of(tmp_path / "raw.jsonl", *three_days())
+    out = tmp_path / "out.jsonl"
     (tmp_path / "blank_plugin.py").write_text(BLANK)
     words = [
         raw,
@@ -318,8 +339,10 @@ def test_a_blank_summary_is_a_failed_one(
         tmp_path / "run.yaml",
     ]
     (tmp_path / "run.yaml").write_text(f"model: test/blank\nout: {tmp_path / 'run'}\n")
+
     assert command(*words, "--mark-missing") == 0
     assert "empty" in capsys.readouterr().out
+
     report = json.loads((tmp_path / "out.report.json").read_text())
     assert [day["failure"] for day in report["days"]] == ["empty"] * 3
     assert {one.kind for one in read_documents(out)} == {"summary_missing"}
@@ -346,12 +369,17 @@ def test_limits_of_the_rules_include_their_ends(
 def test_summaries_are_the_news_of_a_task_at_their_close(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
+    raw = lines_of(tmp_path / "raw.jsonl", *three_days())
+    out = tmp_path / "out.jsonl"
+
     assert command(raw, "--out", out) == 0
+
     first = out.read_bytes()
     assert "left out: filed under no asset" in capsys.readouterr().out
+
     report = json.loads((tmp_path / "out.report.json").read_text())
     assert (report["articles"], report["dropped"]["duplicate"], len(report["days"])) == (3, 0, 3)
+
     days = [datetime(2025, 7, 1) + timedelta(days=index) for index in range(100)]
     rows = [
         f"{day:%Y-%m-%d},TSLA,{300 + index},1000"
@@ -371,7 +399,9 @@ def test_summaries_are_the_news_of_a_task_at_their_close(
         out,
     ]
     words += ["--documents-close", "16:00 America/New_York", "--out", tmp_path / "market"]
+
     assert main([*map(str, words)]) == 0
+
     words = [
         "--model",
         "builtin/hold",
@@ -383,11 +413,14 @@ def test_summaries_are_the_news_of_a_task_at_their_close(
         "3",
         "--quiet",
     ]
+
     assert main([*map(str, words), "--out", str(tmp_path / "run")]) == 0
+
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
     talks = folder.load_transcript(spec)
     seen = [shown_state(talk.exchanges[0]["sent"][1]["content"])["news"] for talk in talks]
+
     assert [[row["text"] for row in table_rows(news)] for news in seen] == [
         [extract(day)] for day in stream(*three_days()).days
     ]
@@ -395,6 +428,7 @@ def test_summaries_are_the_news_of_a_task_at_their_close(
     assert command(raw, "--out", out, "--assets", "tsla") == 0
     assert out.read_bytes() == first
     assert json.loads((tmp_path / "out.report.json").read_text())["assets"] == ["TSLA"]
+
     capsys.readouterr()
     assert command(raw, "--out", out, "--assets", "TSLA,TSAL") == 2
     assert (
@@ -415,14 +449,17 @@ def by_coincidences(shared: list[list[int]]) -> float:
             for second, other in enumerate(scores):
                 if first != second:
                     matrix[one, other] += 1 / (len(scores) - 1)  # type: ignore[assignment]
+
     totals = Counter[int]()
     for (one, _), count in matrix.items():
         totals[one] += count
+
     n = sum(totals.values())
     observed = sum(count * (one - other) ** 2 for (one, other), count in matrix.items()) / n
     expected = sum(
         totals[one] * totals[other] * (one - other) ** 2 for one, other in product(totals, totals)
     ) / (n * (n - 1))
+
     return 1 - observed / expected
 
 
@@ -434,14 +471,17 @@ def test_shares_as_the_papers_are_a_small_agreement_beyond_chance() -> None:
         for number in range(40)
     }
     dates = agreement("date_accuracy", date)
+
     assert (dates.same, dates.levels, dates.items, dates.shared) == (0.875, (0, 9, 71), 40, 40)
     assert dates.alpha == pytest.approx(1 - (5 / 40) / (2 * 9 * 71 / (80 * 79)), rel=1e-12)  # 0.38
     assert (dates.low, dates.high) == (
         pytest.approx(0.7389, abs=1e-4),
         pytest.approx(0.9454, abs=1e-4),
     )
+
     bias = agreement("bias_awareness", {str(number): [2, 2] for number in range(40)})
     assert (bias.same, bias.alpha, bias.mean) == (1.0, None, 2.0)
+
     alone = agreement("coverage", {"a": [1], "b": [2]})
     assert (alone.mean, alone.shared, alone.same, alone.low, alone.alpha) == (
         1.5,
@@ -461,6 +501,7 @@ def test_alpha_is_that_of_the_matrix_of_coincidences_and_1_only_for_equal_scores
     if figure is None:
         assert len(set(chain.from_iterable(shared))) == 1
         return
+
     assert figure == pytest.approx(by_coincidences(shared), abs=1e-12)
     assert (figure == 1.0) == all(len(set(scores)) == 1 for scores in shared)
 
@@ -477,6 +518,7 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Ter
     ]
     path = ratings(tmp_path / "r.csv", *rows)
     shown = terminal.out("table", "--like", "ama-ratings", path).splitlines()
+
     assert shown[2].split() == [
         "coverage",
         "3",
@@ -509,7 +551,9 @@ def test_a_file_of_something_else_is_one_line(
     (line,) = terminal.error(
         "table", "--like", "ama-ratings", ratings(tmp_path / "r.csv", *rows)
     ).splitlines()
+
     assert message in line
+
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     assert "column 'item' is missing; a line has item, rater, rule, score" in terminal.error(
         "table", "--like", "ama-ratings", tmp_path / "other.csv"

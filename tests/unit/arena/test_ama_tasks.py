@@ -53,15 +53,20 @@ def scene_of(name: str, market: MarketSnapshot) -> Any:
 def test_a_masked_prompt_states_the_rules_without_names_or_days(
     name: str, hold: str, sell: str, market: tuple[Path, MarketSnapshot]
 ) -> None:
-    scene, row = scene_of(name, market[1]), market[1].day_index("2025-08-01")
+    scene = scene_of(name, market[1])
+    row = market[1].day_index("2025-08-01")
     seen = scene.observe(0, market[1].as_of(row), type("Account", (), {"positions": {}})(), None)
+
     assert f"HOLD {hold}" in seen.system
     assert sell in seen.system
     assert "5 basis points of a buy and 5 of a sell" in seen.system
     assert "execute at the close that you are shown" in seen.system
+
     state = shown_state(seen.user)
     assert (len(table_rows(state["candidates"])), len(table_rows(state["history"]))) == (1, 64)
+
     text = seen.system + seen.user
+
     for word in ("TSLA", "BMRN", "BTC", "ETH", "Arena", "2025", *market[1].names):
         assert word not in text, word
 
@@ -75,11 +80,13 @@ def test_bars_are_shown_for_every_figure_that_teams_name(
     account = type("Account", (), {"positions": {}})()
     state = scene.observe(0, market[1].as_of(row), account, None).state
     figures = technical_figures(state)
+
     for figure in (
         *("ema_8", "ema_21", "ema_55", "bollinger_lower", "bollinger_upper", "z_50", "rsi_14"),
         *("volatility_21_pct", "volatility_63_pct", "volume_20", "pivot"),
     ):
         assert f"{figure} " in figures, figure
+
     # a volatility of the limits would rest on sixty changes, not on the table's twenty days
     (bars,) = state.history.values()
     closes = [bar.close for bar in bars][-61:]
@@ -87,6 +94,7 @@ def test_bars_are_shown_for_every_figure_that_teams_name(
     (asset,) = state.assets.values()
     (shown,) = returns_by_day(state).values()
     found = annual_volatility(asset, list(shown.values()), 60, year)
+
     assert found == pytest.approx(np.std(changes, ddof=1) * math.sqrt(year))
     assert volatility_limits(state) == ""  # the task sets the size
 
@@ -114,11 +122,15 @@ def test_every_reversal_is_filled_at_the_close_of_the_decision(
         data=str(market[0]),
         out=str(tmp_path / "run"),
     )
+
     assert not evaluate(config, PLUGINS).failed
+
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
-    side, reversals = 0, 0
+    side = 0
+    reversals = 0
     column = market[1].asset_index[task[4:].upper()]
+
     for step in folder.load_ledger(spec).steps:
         close = market[1].close[market[1].day_index(step.decided_on), column]
         for order in step.orders:
@@ -126,9 +138,11 @@ def test_every_reversal_is_filled_at_the_close_of_the_decision(
                 ("filled", None) if close == close else ("rejected", "suspended")
             )
             assert not order.price_ticks or order.price_ticks == round(close * 1e8)
+
         now = sum((one.shares > 0) - (one.shares < 0) for one in step.positions)
         reversals += side * now < 0
         side = now
+
     assert reversals > 3
 
 
@@ -166,6 +180,7 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
             "reason": "as the script has it",
         }
         done = json.dumps({"decisions": [decisions], "overall_reason": "scripted"})
+
         return Reply("", (ToolCall("1", "submit_action", done),), "tool_calls")
 
     run = ktdeval.evaluate(
@@ -178,22 +193,31 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
     )
     folder = RunFolder.load(run.folder)
     (spec,) = folder.manifest.specs
-    column, first = market[1].asset_index["BTC"], market[1].day_index("2025-08-01")
+    column = market[1].asset_index["BTC"]
+    first = market[1].day_index("2025-08-01")
     closes = market[1].close[first:, column]
-    cash, units, opened, sixths = 100_000.0, 0.0, 0.0, 0.0
+    cash = 100_000.0
+    units = 0.0
+    opened = 0.0
+    sixths = 0.0
+
     for step, price, (_, left) in zip(folder.load_ledger(spec).steps, closes, script, strict=False):
         if left and not sixths:  # all of it is invested, less 5 basis points and a millionth
             opened = (1 if left > 0 else -1) * cash / (1 + 5e-4) * (1 - 1e-6) / price
+
         wanted = opened * abs(left) / 6
         fee = 5e-4 * abs(wanted - units) * price
         assert [order.status for order in step.orders] == ["filled"] * int(
             abs(wanted - units) > 1e-12
         )
         assert sum(order.fee_minor for order in step.orders) == pytest.approx(100 * fee, abs=1.0)
-        cash, units, sixths = cash - (wanted - units) * price - fee, wanted, left
+        cash = cash - (wanted - units) * price - fee
+        units = wanted
+        sixths = left
         held = sum(one.shares for one in step.positions) / 1e8
         assert held == pytest.approx(units, rel=3e-6, abs=1e-7)
         assert step.cash_minor / 100 == pytest.approx(cash, abs=0.5)
+
     assert main(["card", "verify", str(run.folder)]) == 0
 
 
@@ -214,6 +238,7 @@ def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -
     simulation = TradingSimulation(task, market[1], task.windows["live"], 5)
     # BUY, SELL, SELL, BUY, HOLD
     sides = [simulation.step(action)[0][-1] for action in (2, 0, 0, 2, 1)]
+
     assert sides == [1, 0, -1, 1, 1]
 
 

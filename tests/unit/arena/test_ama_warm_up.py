@@ -72,10 +72,12 @@ def practice(entry: TranscriptEntry) -> list[str]:
     """Prompts of the practice days of a step."""
     prompts = []
     sent: list[Any] = []
+
     for exchange in entry.exchanges:
         sent = [*sent[: exchange["kept"]], *exchange["sent"]]
         if exchange.get("role") == WARM_UP:
             prompts.append(str(sent[-1]["content"]))
+
     return prompts
 
 
@@ -92,21 +94,26 @@ def test_a_team_decides_on_each_day_of_the_warm_up_and_remembers_what_came_of_it
 ) -> None:
     first, second = transcript(data, tmp_path / "run")
     prompts = practice(first)
+
     assert len(prompts) == DAYS["ama_btc"]
     assert practice(second) == []
+
     for prompt in prompts:
         assert "outcomes" not in shown_state(prompt)
 
     # the last seven, with the change from each close to the next one
-    row, column = market.day_index(FIRST_DECISION), market.asset_index["BTC"]
+    row = market.day_index(FIRST_DECISION)
+    column = market.asset_index["BTC"]
     closes = market.close[row - 7 : row + 1, column]
     changes = 100 * (closes[1:] / closes[:-1] - 1)
     shown = memory_in(first.exchanges[-1]["sent"][-1]["content"])
+
     assert outcomes_in(shown) == pytest.approx(changes, abs=0.006)
     assert all(" (practice); " in line for line in shown)
     assert [line.partition(",")[0] for line in shown] == [
         f"- day_-{day}" for day in range(7, 0, -1)
     ]
+
     # decisions of the task itself take their place, one by one
     shown = memory_in(second.exchanges[-1]["sent"][-1]["content"])
     assert [" (practice)" in line for line in shown] == [True] * 6 + [False]
@@ -120,6 +127,7 @@ def spoiled(market: MarketSnapshot, row: int) -> MarketSnapshot:
     """The same market with other prices, volumes and documents after `row`."""
     rng = np.random.default_rng(5)
     fields = {}
+
     for name in BAR_FIELDS:
         values = getattr(market, name).copy()
         later = values[row + 1 :]
@@ -140,9 +148,12 @@ def test_no_practice_day_shows_what_comes_after_it(
 
     # the last practice day is the day before the first decision
     known = min(DAYS["ama_btc"], DAYS["ama_btc"] - days_before + 1)
+
     assert practice(other)[:known] == practice(true)[:known]
+
     for before, after in zip(practice(true)[known:], practice(other)[known:], strict=True):
         assert before != after
+
     assert (other.exchanges == true.exchanges) == (days_before == 0)
 
 
@@ -157,6 +168,7 @@ def test_a_stock_in_a_market_of_coins_has_no_practice_and_no_outcome_on_days_wit
     closes = closes[np.isfinite(closes)][-8:]
     changes = 100 * (closes[1:] / closes[:-1] - 1)
     shown = memory_in(first.exchanges[-1]["sent"][-1]["content"])
+
     assert outcomes_in(shown) == pytest.approx(changes, abs=0.006)
 
 
@@ -174,6 +186,7 @@ class Scripted:
             self.calls += 1
             if self.calls in at:
                 raise at[self.calls]
+
             return ask(model, request)
 
         monkeypatch.setattr(RandomModel, "reply", reply)
@@ -192,6 +205,7 @@ def test_a_run_that_is_interrupted_ends_as_one_that_is_not(
     with monkeypatch.context() as patch:
         model = Scripted(patch, {})
         assert transcript(data, tmp_path / "run", limit=3) == whole
+
     # in the warm-up the step begins anew, after it what was learned is in the journal
     assert model.calls == asked_again
 
@@ -222,6 +236,7 @@ def test_what_was_learned_outlasts_a_kill(
     # the first step takes 93 calls
     killed(KILLED.format(at=94, pause=PAUSE, config=settings), tmp_path)
     model = Scripted(monkeypatch, {})
+
     assert transcript(data, tmp_path / "run") == whole
     assert model.calls == 1
 
@@ -232,12 +247,15 @@ def test_what_was_learned_outlasts_a_failed_first_decision_and_a_failed_day_leav
     Scripted(monkeypatch, {92: ModelError("timeout", "no reply"), 93: ModelError("timeout", "no")})
     _, second = transcript(data, tmp_path / "run")
     shown = memory_in(second.exchanges[-1]["sent"][-1]["content"])
+
     assert [line.partition(",")[0] for line in shown] == [
         f"- day_-{day}" for day in range(8, 1, -1)
     ]
+
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
     first = folder.load_ledger(spec).steps[0]
+
     assert (first.provenance, first.failures) == ("error", {"model_timeout": 2})
 
 
@@ -250,13 +268,16 @@ def test_neither_practice_nor_memory_names_what_the_mask_hides(
     (first,) = transcript(data, tmp_path / "run", agent="trade", limit=1)
     sent = json.dumps([exchange["sent"] for exchange in first.exchanges], ensure_ascii=False)
     Scripted(monkeypatch, {106: KeyboardInterrupt()})  # in the second step
+
     with pytest.raises(KeyboardInterrupt):
         evaluate(config(data, tmp_path / "broken", agent="trade"), PLUGINS)
 
     (journal,) = (tmp_path / "broken").rglob("journal.jsonl")
     memory = json.loads(journal.read_text().splitlines()[0])["memory"]
+
     assert [entry["step"] for entry in memory["entries"]] == [-4, -3, -2, -1, 0]
     assert memory["entries"][0]["asset"].startswith("asset_")
+
     for word in ("BTC", "TSLA", "Arena", "2025", *market.names):
         assert word not in sent, word
         assert word not in json.dumps(memory), word
@@ -287,7 +308,9 @@ def test_a_plan_counts_the_calls_of_a_warm_up(
 ) -> None:
     made = estimate(data, tmp_path / "run", agent, **args)
     assert made.left["low"].calls == STEPS["ama_btc"] * calls_a_step + warm_up
+
     (line,) = [line for line in made.assumptions if "warm-up" in line]
+
     if warm_up:
         assert line == (
             f"ama_btc: {warm_up} questions of a warm-up from 2025-05-01 come before the first step"

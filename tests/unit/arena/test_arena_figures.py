@@ -35,7 +35,8 @@ from metric_cases import order
 from searching import examples
 from trading_market import make_market
 
-COIN, STOCK = Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity")
+COIN = Instrument("crypto", "USD", "crypto_spot")
+STOCK = Instrument("stock", "USD", "us_equity")
 CASH = 10_000_000  # cents
 SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}
 
@@ -56,7 +57,9 @@ def ledger(snapshot: MarketSnapshot, *steps: tuple[float, ...]) -> Ledger:
     """Steps as side held after the trades, NAV before them, what they cost, the NAV at the next
     close, and the worth of what is held there (unless given, the NAV), in units of money.
     """
-    made, code = [], "AAA"
+    made = []
+    code = "AAA"
+
     for row, (side, before, fee, after, *worth) in enumerate(steps):
         value = round((worth[0] if worth else after) * 100) * int(side)
         held = (
@@ -88,6 +91,7 @@ def ledger(snapshot: MarketSnapshot, *steps: tuple[float, ...]) -> Ledger:
                 **money,
             )
         )
+
     return dataclasses.replace(ledger_of(made), initial_cash_minor=CASH)
 
 
@@ -108,7 +112,9 @@ def test_a_holding_then_a_short_then_nothing_worked_by_hand(
     snapshot = market(*PRICES, instrument=instrument)
     figures = values(ledger(snapshot, *STEPS), snapshot)
     path = [99_950, 109_840, 120_780, 120_780]  # after the trades of each close
-    growth, first, second = 120_780 / 99_950, 109_840 / 99_950 - 1, 120_780 / 109_840 - 1
+    growth = 120_780 / 99_950
+    first = 109_840 / 99_950 - 1
+    second = 120_780 / 109_840 - 1
     # a stock's day without a move is no day
     returns = [0, first, second, 0] if year == 365 else [first, second]
     mean = sum(returns) / len(returns)
@@ -125,17 +131,21 @@ def test_a_holding_then_a_short_then_nothing_worked_by_hand(
         "days_above_buy_and_hold": 2 / 3,  # on the second day, two fees of 5 bps below
         "gap_to_buy_and_hold": sum(gaps) / 3,
     }
+
     assert {name: value.value for name, value in figures.items()} == {
         name: pytest.approx(one, rel=1e-9) for name, one in shown.items()
     }
     assert figures["sharpe"].n == len(returns)
+
     strict = values(ledger(snapshot, *STEPS), snapshot, "strict")
     assert strict["cumulative_return"].value == pytest.approx(0.2078, rel=1e-12)  # of 100,000
     assert strict["annualised_return"].value == pytest.approx(1.2078 ** (year / 3) - 1, rel=1e-9)
+
     returns = [109_840 / 100_000 - 1, second, 0.0]
     assert strict["sharpe"].value == pytest.approx(
         np.mean(returns) / np.std(returns, ddof=1) * math.sqrt(year), rel=1e-9
     )
+
     # By strict rules Buy & Hold pays for its purchase too.
     gaps = [own / 100_000 - other / 1.0005 for own, other in zip(path[1:], held[1:], strict=True)]
     assert strict["gap_to_buy_and_hold"].value == pytest.approx(sum(gaps) / 3, rel=1e-9)
@@ -146,7 +156,9 @@ def test_the_last_position_is_closed_at_the_runs_cost_and_its_gain_counts_after_
 ):
     snapshot = market(100.0, 100.08)
     held = ledger(snapshot, (1, 100_000, 50, 100_030))
-    paper, strict = values(held, snapshot), values(held, snapshot, "strict")
+    paper = values(held, snapshot)
+    strict = values(held, snapshot, "strict")
+
     assert paper["cumulative_return"].value == pytest.approx(
         100_030 * 0.9995 / 99_950 - 1, rel=1e-9
     )
@@ -155,8 +167,10 @@ def test_the_last_position_is_closed_at_the_runs_cost_and_its_gain_counts_after_
     )
     # 8 bps up, 10 bps of costs
     assert (paper["win_rate"].value, strict["win_rate"].value) == (1.0, 0.0)
+
     fallen = market(100.0, 110.0, 90.0)
     result = values(ledger(fallen, (1, 100_000, 50, 109_945), (1, 109_945, 0, 89_955)), fallen)
+
     # what it was worth at the last close counts, not at the best
     assert result["win_rate"] == MetricValue(0.0, 1)
 
@@ -178,12 +192,11 @@ def test_the_last_position_is_closed_at_the_runs_cost_and_its_gain_counts_after_
 def test_days_on_which_the_exchange_is_closed_count_under_neither_rule_for_stocks(
     prices: Any, gap: Any
 ) -> None:
-    whole, weekend = market(*PRICES[:3], instrument=STOCK), market(*prices, instrument=STOCK)
+    whole = market(*PRICES[:3], instrument=STOCK)
+    weekend = market(*prices, instrument=STOCK)
     for rules in ("paper", "strict"):
-        gapped, closed = (
-            values(ledger(weekend, *gap), weekend, rules),
-            values(ledger(whole, *STEPS[:2]), whole, rules),
-        )
+        gapped = values(ledger(weekend, *gap), weekend, rules)
+        closed = values(ledger(whole, *STEPS[:2]), whole, rules)
         assert {
             name: (figure.value, figure.n)
             for name, figure in gapped.items()
@@ -197,15 +210,12 @@ def test_days_on_which_the_exchange_is_closed_count_under_neither_rule_for_stock
 
 @pytest.mark.parametrize("rules", ["paper", "strict"])
 def test_a_window_that_ends_on_a_closed_day_still_pays_for_closing(rules: str) -> None:
-    whole, longer = (
-        market(100.0, 110.0, instrument=STOCK),
-        market(100.0, 110.0, None, instrument=STOCK),
-    )
+    whole = market(100.0, 110.0, instrument=STOCK)
+    longer = market(100.0, 110.0, None, instrument=STOCK)
     steps = ((1, 100_000, 50, 109_945), (1, 109_945, 0, 109_945))
-    one, two = (
-        values(ledger(whole, steps[0]), whole, rules),
-        values(ledger(longer, *steps), longer, rules),
-    )
+    one = values(ledger(whole, steps[0]), whole, rules)
+    two = values(ledger(longer, *steps), longer, rules)
+
     assert two["cumulative_return"].value == one["cumulative_return"].value
     assert two["gap_to_buy_and_hold"].value == pytest.approx(
         one["gap_to_buy_and_hold"].value, abs=3e-4
@@ -215,6 +225,7 @@ def test_a_window_that_ends_on_a_closed_day_still_pays_for_closing(rules: str) -
 def test_an_asset_without_a_price_after_the_first_pays_for_opening_and_closing() -> None:
     alone = market(100.0, None, instrument=STOCK)
     figures = values(ledger(alone, (1, 100_000, 50, 99_950)), alone, "strict")
+
     assert figures["cumulative_return"].value == pytest.approx(
         99_950 * 0.9995 / 100_000 - 1, rel=1e-9
     )
@@ -228,29 +239,36 @@ def test_the_cost_of_closing_counts_orders_and_not_margin_calls() -> None:
     called = dataclasses.replace(
         plain, steps=(msgspec.structs.replace(plain.steps[0], charges=(call,)), *plain.steps[1:])
     )
+
     assert values(called, snapshot) == values(plain, snapshot)
 
 
 def test_figures_without_a_value_have_a_reason() -> None:
     two = market(*PRICES[:3], others=True)
     idle = values(ledger(two, (0, 100_000, 0, 100_000), (0, 100_000, 0, 100_000)), two)
+
     assert idle["cumulative_return"].value == 0.0
     assert idle["sharpe"].reason == "the returns do not vary"
     assert idle["win_rate"].reason == "no position was held"
     assert "is not known: several, or none, were traded" in str(idle["gap_to_buy_and_hold"].reason)
+
     first, second = ledger(two, STEPS[0], STEPS[2]).steps
     orders = (msgspec.structs.replace(second.orders[0], code="BBB"),)
     both = dataclasses.replace(
         ledger(two, STEPS[0]), steps=(first, msgspec.structs.replace(second, orders=orders))
     )
+
     assert (
         values(both, two)["win_rate"].reason
         == "several assets were traded: their positions have no common side"
     )
+
     lost = values(ledger(two, (1, 100_000, 50, 0), (1, 0, 0, 0)), two)
     assert {one.reason for one in lost.values()} == {"the account is worth nothing on a step"}
+
     one = market(*PRICES[:3])
     alone = values(ledger(one, (0, 100_000, 0, 100_000), (0, 100_000, 0, 100_000)), one)
+
     assert alone["gap_to_buy_and_hold"].value == pytest.approx(
         ((1 - 1.1) + (1 - 0.99 * 0.9995)) / 2, rel=1e-9
     )
@@ -260,12 +278,19 @@ def public(prices: list[float], sides: list[int], year: int) -> dict[str, float]
     """The public code's figures, in pandas, of an account that is on these sides from each close
     on.
     """
-    capital, side, entry, path = 100_000.0, 0, 1.0, []
+    capital = 100_000.0
+    side = 0
+    entry = 1.0
+    path = []
+
     for price, now in zip(prices, [*sides, sides[-1]], strict=True):
         if now != side:
             capital *= (1 + side * (price / entry - 1)) * (1 - 5e-4) ** (abs(side) + abs(now))
-            side, entry = now, price
+            side = now
+            entry = price
+
         path.append(capital * (1 + side * (price / entry - 1)))
+
     path[-1] *= (1 - 5e-4) ** abs(side)
     series = pd.Series(path)
     returns = series.pct_change().fillna(0)
@@ -273,6 +298,7 @@ def public(prices: list[float], sides: list[int], year: int) -> dict[str, float]
     held = pd.Series(prices) / prices[0]
     held.iloc[-1] *= 1 - 5e-4
     gap = (series / series.iloc[0] - held).iloc[1:]
+
     return {
         "cumulative_return": path[-1] / path[0] - 1,
         "volatility": returns.std() * math.sqrt(year),
@@ -299,13 +325,14 @@ def test_figures_of_any_decisions_match_the_public_code(
     config = AccountConfig(
         venue="frictionless", fees=Fees(buy_bps=5, sell_bps=5), max_positions=1, max_weight=1.0
     ).rules("test")
-    tape, lens = (
-        MarketTape.from_snapshot(snapshot, config),
-        Lens(MaskConfig("bright"), 1, snapshot, 0),
-    )
+    tape = MarketTape.from_snapshot(snapshot, config)
+    lens = Lens(MaskConfig("bright"), 1, snapshot, 0)
     lens.asset_handle(0)
     form = StanceForm(HarnessConfig(), lens, StanceRule(1.0, "flat", True))
-    account, nav, made = open_account(config), CASH / 100, []
+    account = open_account(config)
+    nav = CASH / 100
+    made = []
+
     for row, decision in enumerate(sides):
         worth = (
             abs(account.positions[0].shares) * prices[row] / 1e8 / nav if account.positions else 0.0
@@ -328,7 +355,8 @@ def test_figures_of_any_decisions_match_the_public_code(
         assert orders is not None
         day = settle(account, tape.day(row + 1), orders, row)
         assert [outcome.status for outcome in day.outcomes] == ["filled"] * len(orders)
-        account, nav = day.after, day.nav_minor / 100
+        account = day.after
+        nav = day.nav_minor / 100
         shares = account.positions[0].shares if account.positions else 0
         assert np.sign(shares) == SIDES[decision]
         fee = sum(one.fee_minor for one in day.outcomes) / 100
@@ -341,6 +369,7 @@ def test_figures_of_any_decisions_match_the_public_code(
                 abs(shares) * prices[row + 1] / 1e8,
             )
         )
+
     figures = values(ledger(snapshot, *made), snapshot)
     theirs = public(prices, [SIDES[one] for one in sides], 365 if instrument is COIN else 252)
     # Theirs takes 5 bps of the account, ours of the notional, which differ for a short by its gain
@@ -349,6 +378,7 @@ def test_figures_of_any_decisions_match_the_public_code(
     volatility = 2 * math.sqrt(365) * a_day
     # A Sharpe ratio of few returns moves with each of them.
     sharpe = max(0.05, (365 * a_day + volatility * abs(theirs["sharpe"])) / theirs["volatility"])
+
     for name, value in theirs.items():
         loose = {"sharpe": sharpe, "volatility": volatility}.get(
             name, max(1e-4, a_day * len(moves))
@@ -421,7 +451,9 @@ def test_sharpe_beta_and_alpha_by_hand() -> None:
     snapshot = fund_market([[1.0, 1.0]] * 4, [100.0, 101.0, 99.99, 102.9897])
     made = fund_ledger(snapshot, [1_020_000, 1_009_800, 1_029_996])
     beta = (0 + 4 + 2) / (4 + 4)
+
     assert value("df_beta", made, snapshot).value == pytest.approx(beta, rel=1e-9)
+
     daily = FREE / 252
     assert value("df_sharpe", made, snapshot).value == pytest.approx(
         (0.01 - daily) / math.sqrt(3e-4) * math.sqrt(252), rel=1e-9
@@ -429,6 +461,7 @@ def test_sharpe_beta_and_alpha_by_hand() -> None:
     assert value("df_alpha", made, snapshot).value == pytest.approx(
         252 * (0.01 - daily) * (1 - beta), rel=1e-9
     )
+
     strict = 1.0429 ** (1 / 365) - 1
     coins = dataclasses.replace(made, days_a_year=365)
     figures = [
@@ -440,6 +473,7 @@ def test_sharpe_beta_and_alpha_by_hand() -> None:
         365 * (0.01 - strict) * (1 - beta),
         beta,
     ]
+
     assert figures == pytest.approx(expected, rel=1e-9)
 
 
@@ -458,10 +492,12 @@ def test_the_first_days_portfolio_is_held_through_splits_missing_days_and_trades
             *made.steps[1:],
         ),
     )
+
     for rules in ("paper", "strict"):
         assert value("df_buy_and_hold", first, snapshot, rules).value == pytest.approx(
             0.1, rel=1e-12
         )
+
     # all in cash
     assert value("df_buy_and_hold", fund_ledger(snapshot, [FUND_CASH] * 3), snapshot).value == 0.0
 
@@ -497,6 +533,7 @@ def test_a_win_is_a_day_in_the_paper_and_a_sale_by_strict_rules() -> None:
         [FUND_CASH, FUND_CASH + 5, FUND_CASH + 5, FUND_CASH + 4, FUND_CASH + 9],
         {0: buys, 1: more, 2: sells, 3: last},
     )
+
     assert value("df_win_rate", made, snapshot) == MetricValue(0.4, 5)
     assert value("df_win_rate", made, snapshot, "strict") == MetricValue(1 / 3, 3)
     assert (
@@ -525,6 +562,7 @@ def test_sales_are_judged_as_they_fill_margin_calls_first_and_sells_before_buys(
         4: {"orders": [trade("AAA", "SELL", 100, 600)]},
     }
     made = fund_ledger(snapshot, [FUND_CASH] * 5, days)
+
     assert value("df_win_rate", made, snapshot, "strict") == MetricValue(2 / 3, 3)
 
 
@@ -538,6 +576,7 @@ def test_an_effective_order_is_followed_by_its_move() -> None:
         [FUND_CASH] * 3,
         {0: {"orders": trades}, 1: {"orders": [trade("AAA", "SELL", 5, 10)]}},
     )
+
     assert value("df_effectiveness", made, snapshot) == MetricValue(2 / 3, 3)
     assert (
         value("df_effectiveness", fund_ledger(snapshot, [FUND_CASH] * 3), snapshot).reason
@@ -550,6 +589,7 @@ def test_a_figure_of_deepfund_without_a_value_has_a_reason() -> None:
     made = fund_ledger(snapshot, [FUND_CASH + 1, FUND_CASH + 5, FUND_CASH])
     bare = dataclasses.replace(snapshot, meta=dataclasses.replace(snapshot.meta, benchmark=""))
     flat = dataclasses.replace(snapshot, indices={"000300.SH": np.full(4, 100.0)})
+
     for name in ("df_beta", "df_alpha"):
         assert value(name, made, bare) == MetricValue(None, 3, "benchmark: the market has no index")
         assert value(name, made, flat).reason == "the benchmark does not vary"
@@ -557,15 +597,18 @@ def test_a_figure_of_deepfund_without_a_value_has_a_reason() -> None:
             value(name, fund_ledger(snapshot, [FUND_CASH]), snapshot).reason
             == "fewer than two days"
         )
+
     assert (
         value("df_sharpe", fund_ledger(snapshot, [FUND_CASH] * 3), snapshot).reason
         == "returns have no variance"
     )
+
     for name in ("df_sharpe", "df_win_rate", "df_beta", "df_alpha"):
         assert (
             value(name, fund_ledger(snapshot, [FUND_CASH, 0]), snapshot).reason
             == "a level is not positive"
         )
+
     with pytest.raises(UsageError, match=r"no figure 'df_bet' of DeepFund.*df_beta"):
         fund_figure("df_bet")
 
@@ -580,6 +623,7 @@ def test_figures_agree_with_pandas(moves: list[tuple[float, float]]) -> None:
         fund_ledger(snapshot, navs), initial_cash_minor=FUND_CASH * FUND_CASH
     )
     frame = pd.DataFrame({"r": [FUND_CASH * FUND_CASH, *navs], "m": index}).pct_change().dropna()
+
     if frame["m"].std() > 1e-6 and frame["r"].std() > 1e-6:
         beta = frame.cov().loc["r", "m"] / frame["m"].var()
         excess = frame - FREE / 252
@@ -589,7 +633,9 @@ def test_figures_agree_with_pandas(moves: list[tuple[float, float]]) -> None:
         )
         alpha = 252 * (excess["r"].mean() - beta * excess["m"].mean())
         assert value("df_alpha", made, snapshot).value == pytest.approx(alpha, rel=1e-6, abs=1e-7)
+
     assert value("df_win_rate", made, snapshot).value == pytest.approx((frame["r"] > 0).mean())
+
     same = fund_market([[1.0, 1.0]] * len(own), [FUND_CASH * FUND_CASH, *navs])  # the index itself
     if frame["r"].std() > 1e-6:
         assert value("df_beta", made, same).value == pytest.approx(1.0, rel=1e-9)
@@ -607,13 +653,16 @@ TASKS = sorted(name for name, spec in PLUGINS.specs("tasks").items() if "deepfun
 def test_rules_of_a_task(name: str) -> None:
     description = PLUGINS.make_task(name).describe()
     count = len(description["assets"])
+
     assert description["trading"]["max_weight"] == round(2 / count * 20) / 20
+
     sizes = (
         description["trading"]["max_positions"],
         description["shown"],
         description["news"],
         description["harness"]["max_candidates"],
     )
+
     # ten documents of each asset, and ten of the market as a whole
     assert sizes == (count, count, 10 * (count + 1), count)
     assert description["news_each"] == 10
@@ -622,6 +671,7 @@ def test_rules_of_a_task(name: str) -> None:
         description["history"],
         description["harness"]["schema_retries"],
     ) == (100_000, 100, 3)
+
     rules = description["venue_rules"]
     assert (rules["short"], rules["fill"]) == (None, "same_close")
     assert {rules["fees"][side] for side in ("buy_bps", "sell_bps", "per_unit", "minimum")} == {0.0}
@@ -638,6 +688,7 @@ def test_the_generated_market_has_every_asset_and_an_index() -> None:
     market = make_twin("deepfund", TwinParams(first="2025-01-02", last="2025-04-17"))
     tasks = map(PLUGINS.make_task, TASKS)
     wanted = set(chain.from_iterable(task.describe()["assets"] for task in tasks))
+
     assert set(market.codes) == wanted
     assert market.member.all()
     assert np.isfinite(market.benchmark).all()

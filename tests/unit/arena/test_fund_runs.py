@@ -82,6 +82,7 @@ def exchange(
         if answer is None
         else {"reply": {"content": answer, "finish_reason": "stop"}}
     )
+
     return {"role": role, "kept": 0, "sent": sent, **done}
 
 
@@ -151,6 +152,7 @@ def group(talks: Sequence[TranscriptEntry] = TALKS, steps: Any = STEPS) -> Episo
 def test_signals_and_decisions_of_a_run_by_hand() -> None:
     record = read_record([group()])
     whole, row = summary_rows(record)
+
     assert {**row, "experiment": "all", "model": "all"} == whole
     assert (row["experiment"], row["model"]) == ("task", "model · deepfund")
     assert (row["signals"], row["signal_errors"], row["signal_validity"]) == (24, 9, 15 / 24)
@@ -158,16 +160,21 @@ def test_signals_and_decisions_of_a_run_by_hand() -> None:
     assert (row["decisions"], row["decision_errors"], row["decision_validity"]) == (12, 3, 0.75)
     assert [row[name] for name in ("Buy", "Sell", "Hold")] == [1, 2, 6]
     assert (row["judged"], row["consistent"], row["consistent_held"]) == (6, 1 + 2, 1 + 1 + 2)
+
     analysts = []
+
     for one in analyst_rows(record):
         by_signal = [one[name] for name in SIGNALS]
         analysts.append((one["analyst"], one["signals"], one["errors"], by_signal))
+
     assert analysts == [("macro", 12, 6, [4, 2, 0]), ("news", 12, 3, [5, 2, 2])]
+
     made = decision_rows(record)
     rows = [
         (one["ticker"], one["action"], one["shares"], one["consistent"], one["consistent_held"])
         for one in made
     ]
+
     assert rows == [
         ("AAA", "Buy", 5, True, True),
         ("BBB", "Sell", 2, False, False),
@@ -211,7 +218,9 @@ def test_analysts_are_listed_by_name_and_each_run_has_its_own_row() -> None:
         TickerDecision("1", "q", "2025-04-01", "AAA", "Buy", 1.0, 0.0, ("Bearish",), False)
     ]
     record = SignalRecord({"0": ("first", "m"), "1": ("second", "n")}, opinions, decisions)
+
     assert [row["analyst"] for row in analyst_rows(record)] == sorted(names)
+
     _, first, second = summary_rows(record)
     assert (first["signals"], first["decisions"], first["consistency"]) == (7, 0, None)
     assert (
@@ -220,6 +229,7 @@ def test_analysts_are_listed_by_name_and_each_run_has_its_own_row() -> None:
         second["decisions"],
         second["consistency"],
     ) == (0, None, 1, 0.0)
+
     (row,) = decision_rows(record)
     assert (row["experiment"], row["model"], row["portfolio"], row["held"]) == (
         "second",
@@ -233,7 +243,9 @@ def test_a_submission_without_assets_is_not_a_decision_but_stances_are() -> None
     voted = read_record(
         [group([talk(0, 0, says(OTHERS="Bullish"), "", None)], [step_record(MARKET, 0, 1)])]
     )
+
     assert (len(voted.opinions), len(voted.decisions)) == (6, 0)
+
     stances = {
         "decisions": [
             {"stock_id": "asset_1", "decision": "BUY"},
@@ -243,9 +255,12 @@ def test_a_submission_without_assets_is_not_a_decision_but_stances_are() -> None
     record = read_record(
         [group([talk(0, 0, says(OTHERS="Bullish"), says(), stances)], [step_record(MARKET, 0, 1)])]
     )
+
     assert [decision.action for decision in record.decisions] == ["Buy", "Hold", "Hold"]
+
     odd = read_record([group([talk(0, 0, "", "", {"orders": 5})], [step_record(MARKET, 0, 1)])])
     assert [one.action for one in odd.decisions] == ["Hold"] * 3
+
     with pytest.raises(StoreError, match="4 steps in the ledger, 1 in the transcript"):
         read_record([group(TALKS[:1])])
 
@@ -264,6 +279,7 @@ def test_effective_decisions_by_side() -> None:
         step_record(MARKET, 1, 2, orders=[order("AAA", "SELL", filled=4)]),
     ]
     (row,) = result_rows([group(steps=steps)], {Path("run"): MARKET})
+
     assert [row[name] for name in ("buys", "effective_buys", "sells", "effective_sells")] == [
         2,
         1,
@@ -271,6 +287,7 @@ def test_effective_decisions_by_side() -> None:
         1,
     ]
     assert row["return_per_usd"] is None
+
     (row,) = result_rows([group()], {Path("run"): "gone"})
     assert row["buys"] is None
 
@@ -287,6 +304,7 @@ def weeks_of(
     ]
     specs = [SimpleNamespace(window_name="live", number=number) for number in range(len(navs))]
     folder: Any = SimpleNamespace(path=Path("run"), load_ledger=lambda spec: ledgers[spec.number])
+
     return weekly_rows([EpisodeGroup(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
 
 
@@ -299,6 +317,7 @@ def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
     rows = weeks_of(
         [[100.0, 120, 98, 100, 141, 121], [100.0, 100, 100, 100, 101, 121]], [days, days]
     )
+
     assert [(row["week"], row["seeds"], row["nav"]) for row in rows] == [
         ("2025-04-06", 2, 110),
         ("2025-04-13", 2, 121),
@@ -309,6 +328,7 @@ def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
         [0.1, (21 / 120 + 0.01) / 2, (-20 / 141 + 20 / 101) / 2]
     )
     assert [row["max_drawdown"] for row in rows] == pytest.approx([0.0, 11 / 120, 11 / 120])
+
     with pytest.raises(UsageError, match="seeds have different days"):
         weeks_of([[100.0, 100], [100.0, 100]], [["2025-04-04"], ["2025-04-07"]])
 
@@ -319,6 +339,7 @@ def test_the_drawdown_of_seeds_that_fall_on_different_days_is_not_that_of_their_
     """
     days = ["2025-04-07", "2025-04-08", "2025-04-09"]
     rows = weeks_of([[100.0, 50, 100, 100], [100.0, 100, 100, 50]], [days, days])
+
     assert [(row["nav"], row["max_drawdown"]) for row in rows] == [(75.0, 0.5)]
 
 
@@ -346,13 +367,16 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
         "--out",
         str(run),
     ]
+
     assert main([*rows, "--quiet"]) == 0
+
     models, analysts, decisions, results = (
         rows_of(terminal, f"deepfund-{name}", run)
         for name in ("consistency", "signals", "decisions", "effectiveness")
     )
     whole = models[0]
     card = json.loads((run / "cards/deepfund_berkshire.json").read_text())
+
     assert (
         whole["decisions"],
         whole["decision_errors"],
@@ -361,8 +385,10 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
     assert whole["signals"] == sum(row["signals"] for row in analysts[len(models) :]) > 0
     assert [row["signals"] for row in analysts[: len(models)]] == [row["signals"] for row in models]
     assert whole["Buy"] + whole["Sell"] == card["orders"]["submitted"]
+
     (result,) = results
     judged = card["episodes"][0]["metrics"]["df_effectiveness"]
+
     assert result["buys"] + result["sells"] == judged["n"]
     assert sum(result[f"effective_{name}"] or 0 for name in ("buys", "sells")) / judged[
         "n"
@@ -378,14 +404,17 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
     assert f"{whole['consistent']} of {whole['judged']}" in terminal.out(
         "table", run, "--like", "deepfund-consistency"
     )
+
     heads, *listed = terminal.out(
         "table", run, "--like", "deepfund-decisions", "--format", "csv"
     ).splitlines()
+
     assert heads.split(",") == list(decisions[0])
     assert [line.split(",")[3:5] for line in listed] == [
         [row["day"], row["ticker"]] for row in decisions
     ]
     assert len(listed) == 15
+
     (path,) = (run / "cards").glob("*.json")
     weeks = rows_of(terminal, "deepfund-4", run)
     shown = {
@@ -394,6 +423,7 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
         "deepfund-4-week": "{week_return:+.2%}",
         "deepfund-4-mdd": "{max_drawdown:.2%}",
     }
+
     for figure, form in shown.items():
         rows = terminal.text("table", path, "--like", figure).replace(" %", "%").splitlines()
         assert rows[-1] == "  1  test/member · deepfund · deepfund_berkshire · live"
@@ -401,14 +431,18 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
         assert [line.split() for line in rows[2:-1]] == [
             [row["week"], form.format(**row)] for row in weeks
         ]
+
     assert [row["week"] for row in weeks] == ["2025-03-23"]
+
     lines = terminal.out("table", run, "--like", "deepfund-4", "--format", "csv").splitlines()
     assert float(lines[-1].split(",")[6]) == pytest.approx(
         card["metrics"]["total_return"]["value"], rel=1e-9
     )
     assert [one.experiment for one in read_groups([run, path])] == ["deepfund_berkshire"]
+
     other = Path(shutil.copytree(run, tmp_path / "other" / "run"))
     named = terminal.out("table", run, other, "--like", "deepfund-4")
+
     assert [
         f"{number}  test/member · deepfund · deepfund_berkshire · {folder} · live" in named
         for number, folder in ((1, run), (2, other))
@@ -435,7 +469,9 @@ def database(path: Path, **rows: list[tuple[Any, ...]]) -> Path:
                     f" ({','.join('?' * len(COLUMNS[table].split(', ')))})",
                     content,
                 )
+
         base.commit()
+
     return path
 
 
@@ -458,6 +494,7 @@ def test_signals_call_for_one_action_in_any_order_and_the_held_rule_adds_only_ho
 ) -> None:
     mixed = rng.sample(signals, len(signals))
     assert dominant(mixed) == dominant(signals)
+
     for held in (0.0, 1.0):
         follows = {action for action in ACTIONS if is_consistent(signals, action, held)}
         accepted = {
@@ -489,6 +526,7 @@ def test_the_public_database_has_the_documented_figures(
         "consistent",
         "consistent_held",
     )
+
     assert [whole[name] for name in lines] == [105, 20, 24, 0, 24, 5, 17]
     assert f"{100 * whole['signal_validity']:.1f}" == "81.0"
     assert [whole[name] for name in (*SIGNALS, *ACTIONS)] == [12, 57, 36, 8, 0, 16]
@@ -496,6 +534,7 @@ def test_the_public_database_has_the_documented_figures(
     assert {name: sum(row[name] for row in models) for name in lines} == {
         name: whole[name] for name in lines
     }
+
     analysts = analyst_rows(record)
     assert {row["analyst"]: row["signals"] for row in analysts} == {
         "company_news": 38,
@@ -504,6 +543,7 @@ def test_the_public_database_has_the_documented_figures(
         "technical": 26,
     }
     assert sum(row["errors"] for row in analysts) == 20
+
     # Counted once more, by SQL alone.
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as base:
         errors = "SELECT count(*) FROM signal WHERE justification LIKE '%due to error'"
@@ -516,13 +556,16 @@ def test_the_public_database_has_the_documented_figures(
             f"SELECT d.action, {', '.join(plural)} FROM decision d ORDER BY d.rowid"
         ).fetchall()
         assert base.execute(errors).fetchone() == (20,)
+
     follows = [
         {"Buy": bull > max(bear, flat), "Sell": bear > max(bull, flat)}.get(
             action, max(bull, bear) <= flat or bull == bear
         )
         for action, bull, bear, flat in rows
     ]
+
     assert follows == [row["consistent"] for row in decision_rows(record)]
+
     text = terminal.out("table", path, "--like", "deepfund-consistency")
     assert all(
         lines in text
@@ -549,15 +592,18 @@ def test_a_default_is_recognised_by_its_whole_text(tmp_path: Path) -> None:
     whole, row = summary_rows(
         read_database(database(tmp_path / "a.db", signal=[*ROWS["signal"], more]))
     )
+
     assert (whole["signal_errors"], whole["decision_errors"], whole["signal_validity"]) == (
         1,
         1,
         pytest.approx(2 / 3),
     )
     assert {**row, "experiment": "all", "model": "all"} == whole
+
     empty = read_database(
         database(tmp_path / "b.db", signal=[], decision=[], config=[], portfolio=[])
     )
+
     assert [
         summary_rows(empty)[0][name]
         for name in ("signal_validity", "decision_validity", "consistency")
@@ -606,14 +652,17 @@ def test_a_database_is_printed_as_tables_of_models_of_analysts_and_of_decisions(
         "a model 2025-04-02 AAA 0 2 1 Sell 1 - yes yes yes",
     ]
     tables = {"consistency": models, "signals": analysts, "decisions": decisions}
+
     for name, lines in tables.items():
         text = terminal.text("table", path, "--like", f"deepfund-{name}")
         assert lines_of(text) == [*lines, *(" ".join(note.split()) for note in notes())]
 
     record = read_database(path)
+
     assert rows_of(terminal, "deepfund-consistency", path) == summary_rows(record)
     assert rows_of(terminal, "deepfund-signals", path)[len(models) - 1 :] == analyst_rows(record)
     assert rows_of(terminal, "deepfund-decisions", path) == decision_rows(record)
+
     shown = terminal.report("table", path, "--like", "deepfund-decisions")
     assert shown["notes"] == list(notes())
 
@@ -621,7 +670,9 @@ def test_a_database_is_printed_as_tables_of_models_of_analysts_and_of_decisions(
 def test_a_database_has_no_results_and_is_a_table_alone(tmp_path: Path, terminal: Terminal) -> None:
     path = database(tmp_path / "a.db")
     refused = terminal.refusal("table", path, "--like", "deepfund-effectiveness")
+
     assert "a database of DeepFund has no prices of later days; give runs" in refused
+
     refused = terminal.refusal("table", path, tmp_path, "--like", "deepfund-signals")
     assert "a table is of one database, or of runs; give one of them" in refused
 
@@ -632,6 +683,7 @@ def test_a_file_that_is_not_a_deepfund_database_is_refused_in_one_line(
 ) -> None:
     with pytest.raises(DataError) as error:
         read_database(database(tmp_path / "a.db", **rows))
+
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -641,8 +693,11 @@ def test_a_table_of_more_rows_than_are_read_is_refused(
 ) -> None:
     path = database(tmp_path / "a.db")  # two signals, and one row of each other table
     monkeypatch.setattr(deepfund_database, "MOST_ROWS", 2)
+
     assert len(read_database(path).opinions) == 2
+
     monkeypatch.setattr(deepfund_database, "MOST_ROWS", 1)
+
     with pytest.raises(DataError, match="signal"):
         read_database(path)
 
@@ -677,13 +732,16 @@ def test_two_systems_of_one_name_are_distinguished_by_their_parameters(
             == 0
         )
         runs.append(run)
+
     two = [group.model for group in read_groups(runs[:2])]
+
     assert len(set(two)) == 2
     assert ["3" in two[0], "5" in two[1]] == [True, True]
     assert [group.model for group in read_groups(runs[1:])] == ["builtin/momentum · react"] * 2
     assert [group.experiment for group in read_groups(runs[1:])] == [
         f"deepfund_berkshire · run{number}" for number in (1, 2)
     ]
+
     terminal.out("table", *runs[:2], "--like", "deepfund-4")
 
 
@@ -692,15 +750,18 @@ def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) 
         tmp_path / name for name in ("a.txt", "no.db", "view.db", "bare.db")
     )
     text.write_text("no database " * 100)
+
     with closing(sqlite3.connect(database(viewed, signal=None))) as base:  # type: ignore[arg-type]
         base.execute(
             "CREATE VIEW signal AS SELECT 'p' portfolio_id, 'AAA' ticker, 'x' analyst, 'Neutral'"
             " signal, '' justification"
         )
         base.commit()
+
     with closing(sqlite3.connect(bare)) as base:
         base.execute("CREATE TABLE config (id)")
         base.commit()
+
     cases = {
         text: "not a readable SQLite database",
         missing: "no such file",
@@ -710,7 +771,9 @@ def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) 
     cases[database(tmp_path / "bytes.db", portfolio=[("p", "c", b"\xff")])] = (
         "portfolio, row 1: positions: expected an object of tickers"
     )
+
     for path, message in cases.items():
         with pytest.raises(DataError, match=message):
             read_database(path)
+
     assert not missing.exists()

@@ -33,7 +33,8 @@ from metric_cases import order
 from portfolios import decompose
 from stats_play import play, rotation
 
-FIRST, LAST = 270, 310
+FIRST = 270
+LAST = 310
 CODE = "609001.SH"
 SCHEMES = get_args(Scheme)
 
@@ -79,6 +80,7 @@ def test_a_return_after_a_suspension_is_held_but_not_regressed() -> None:
     snapshot = tiny_snapshot({"609001.SH": [10.0, None, 12.0], "609002.SH": [10.0, 10.1, 10.2]})
     returns, has_return, one_day = close_to_close(snapshot, range(1, 3))
     np.testing.assert_allclose(returns, [[0.0, 0.01], [0.2, 10.2 / 10.1 - 1.0]], rtol=1e-12)
+
     assert has_return.tolist() == [[False, True], [True, True]]
     assert one_day.tolist() == [[False, True], [False, True]]
 
@@ -86,13 +88,16 @@ def test_a_return_after_a_suspension_is_held_but_not_regressed() -> None:
 def test_before_styles_have_history_or_with_few_names_only_the_common_return_is_fitted() -> None:
     fitted = fit_factors(random_snapshot(seed=2, n_assets=20), 3, 6, "paper")
     assert (fitted.style == 0.0).all()
+
     for day in range(4):
         assert fitted.common[day] == pytest.approx(
             np.average(fitted.returns[day], weights=fitted.weights[day]), rel=1e-12
         )
+
     assert {note.subject for note in fitted.notes if note.kind == "constant_factor"} == set(
         fitted.factor_names
     )
+
     fitted = fit_factors(random_snapshot(seed=2, n_assets=8), FIRST, FIRST + 3)
     assert (fitted.style == 0.0).all()
     assert [(note.count, note.days) for note in fitted.notes if note.kind == "too_few_names"] == [
@@ -116,6 +121,7 @@ def test_constant_and_collinear_factors_have_no_return_and_a_note_each() -> None
         for note in fitted.notes
         if note.kind != "missing_exposure"
     }
+
     assert kinds["MOM_ID"] == kinds["HIGH_52W"] == ("collinear_factor", 4)
     assert kinds["RV_60"] == kinds["SKEW"] == kinds["CORR_PV"] == ("constant_factor", 4)
     assert "REV_ON" not in kinds
@@ -125,8 +131,10 @@ def test_constant_and_collinear_factors_have_no_return_and_a_note_each() -> None
 def test_an_index_without_members_has_no_factor_returns_and_all_is_selection() -> None:
     snapshot = random_snapshot(seed=2, n_assets=20)
     fitted = fit_factors(replace(snapshot, member=np.zeros_like(snapshot.member)), FIRST, FIRST + 3)
+
     assert (fitted.common == 0.0).all()
     assert [note.days for note in fitted.notes if note.kind == "no_names"] == [4]
+
     result = decompose(np.full(fitted.returns.shape, 0.05), fitted)
     np.testing.assert_array_equal(result.selection, result.held_return)
 
@@ -180,6 +188,7 @@ def test_many_portfolios_at_once_are_each_its_own() -> None:
             np.testing.assert_allclose(
                 getattr(together, name)[portfolio], getattr(one, name), rtol=0, atol=1e-15
             )
+
     # The residuals of a weighted regression have weighted mean zero: its own portfolio earns what
     # the styles and market do.
     fitted = FITS["paper"]
@@ -211,6 +220,7 @@ def test_a_ledger_is_split_exactly(snapshot: MarketSnapshot, ledger: Ledger, fit
         attribution.timing + attribution.fees + attribution.rounding,
         atol=1e-15,
     )
+
     assert attribution.linked.lines is not None
     assert sum(attribution.linked.lines.values()) == pytest.approx(
         ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12
@@ -230,15 +240,20 @@ def test_the_same_weights_as_a_table_give_the_same_parts(
             weights[day + 1, snapshot.asset_index[position.code]] = (
                 position.value_minor / step.nav_minor
             )
-    attribution, expected = attribute(ledger, snapshot, fitted), decompose(weights, fitted)
+
+    attribution = attribute(ledger, snapshot, fitted)
+    expected = decompose(weights, fitted)
     for name in PARTS:
         np.testing.assert_allclose(
             getattr(attribution, name), getattr(expected, name), rtol=0, atol=1e-14
         )
+
     np.testing.assert_allclose(
         attribution.mean_exposures(), expected.exposures[1:].mean(axis=0), atol=1e-14
     )
+
     assert "industry" in attribution.line_names
+
     np.testing.assert_allclose(
         attribution.lines.sum(axis=1), attribution.returns, rtol=0, atol=1e-12
     )
@@ -251,6 +266,7 @@ def test_a_shared_fit_of_a_longer_window_gives_the_same_attribution(
     shared = attribute(ledger, snapshot, fit_factors(snapshot, FIRST - 20, LAST + 5))
     np.testing.assert_allclose(shared.lines, own.lines, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(shared.days, ledger.days)
+
     assert np.abs(own.rounding).max() < 1e-8, "no corporate actions in this market"
     assert (own.fees <= 0.0).all()
     assert own.fees.sum() < -1e-3
@@ -329,6 +345,7 @@ def test_a_suspended_holding_has_return_zero_and_a_note() -> None:
         ]
     )
     attribution = attribute(ledger, snapshot)
+
     assert attribution.held_return[1] == 0.0
     assert attribution.common[1] + attribution.selection[1] == 0.0
     assert attribution.common[1] == pytest.approx(0.01 * 0.02)
@@ -348,7 +365,9 @@ def test_a_holding_that_left_the_index_keeps_exposures_and_a_residual(
     np.testing.assert_allclose(attribution.lines.sum(axis=1), ledger.returns, rtol=0, atol=1e-12)
     positions = chain.from_iterable(step.positions for step in ledger.steps[:-1])
     held = sum(position.code == code for position in positions)
+
     assert [note.count for note in attribution.notes if note.kind == "held_outside_index"] == [held]
+
     fitted = fit_factors(outside, FIRST, LAST)
     assert np.abs(fitted.exposures.z[:, snapshot.asset_index[code]]).max() > 0.0
 
@@ -375,12 +394,14 @@ def test_a_factor_without_a_value_has_no_mean_exposure_and_one_with_some_has_tha
     attribution = attribute(ledger_of(steps), bare)
     days = dict(zip(attribution.factor_names, attribution.exposure_days().tolist(), strict=True))
     means = dict(zip(attribution.factor_names, attribution.mean_exposures().tolist(), strict=True))
+
     assert (days["ILLIQ"], days["CV_VOL"]) == (0, 0)
     assert math.isnan(means["ILLIQ"])
     assert math.isnan(means["CV_VOL"])
 
     column = attribution.factor_names.index("RV_60")
     with_value = np.flatnonzero(attribution.exposures[:, column])
+
     assert 0 < days["RV_60"] == len(with_value) < 29 == np.count_nonzero(attribution.invested)
     assert means["RV_60"] == pytest.approx(
         attribution.exposures[with_value, column].mean(), rel=1e-12
@@ -408,15 +429,18 @@ def test_an_account_in_cash_has_parts_of_zero_and_no_exposure(snapshot: MarketSn
     attribution = attribute(
         ledger_of([step_record(snapshot, step, FIRST + step) for step in range(5)]), snapshot
     )
+
     assert (attribution.lines == 0.0).all()
     assert np.isnan(attribution.mean_exposures()).all()
     assert attribution.linked.total_return == 0.0
     assert set(attribution.linked.lines or {}) == set(attribution.line_names)
+
     steps = [
         step_record(snapshot, step, FIRST + step, nav_minor=100_000_000 if step < 2 else 0)
         for step in range(3)
     ]
     linked = attribute(ledger_of(steps), snapshot).linked
+
     assert (linked.lines, linked.total_return) == (None, -1.0), (
         "a NAV that falls to nothing is split but not linked"
     )
@@ -439,7 +463,9 @@ def test_a_ledger_without_attribution_gives_the_reason(
         for step, row in enumerate(rows)
     ]
     ledger = ledger_of(steps)
+
     assert reason in (attribution_problem(ledger, snapshot) or "")
+
     with pytest.raises(DataError, match=reason):
         attribute(ledger, snapshot)
 
@@ -449,8 +475,10 @@ def test_days_and_codes_of_another_market_are_refused(
 ) -> None:
     other = tiny_snapshot({"609001.SH": [10.0, 10.2, 10.3]}, first_day="2020-01-01")
     assert attribution_problem(ledger, other) == "the ledger's days are not days of this snapshot"
+
     with pytest.raises(DataError, match="the fit covers rows 270…310"):
         attribute(play(snapshot, rotation(snapshot, 3), range(FIRST - 5, FIRST)), snapshot, fitted)
+
     position = {"code": "600000.SH", "shares": 1, "locked": 0, "price_ticks": 1, "value_minor": 1}
     foreign = step_record(snapshot, 0, FIRST, positions=[position])
     with pytest.raises(DataError, match=r"600000\.SH is held, but is no asset of this snapshot"):
@@ -481,8 +509,10 @@ def test_a_case_worked_by_hand() -> None:
     second = (0.04 * math.log(1.1) / 0.1 + 0.02 * math.log(0.95) / -0.05) / (
         math.log(1.045) / 0.045
     )
+
     assert first == pytest.approx(-0.0149511, abs=1e-7)
     assert second == pytest.approx(0.0599511, abs=1e-7)
+
     np.testing.assert_allclose(link(contributions, returns), [first, second], rtol=1e-12)
     assert first + second == pytest.approx(1.1 * 0.95 - 1.0, abs=1e-15)
 
@@ -493,6 +523,7 @@ def test_linked_lines_add_to_the_total_return(returns: list[float], seed: int) -
     lines = np.random.default_rng(seed).normal(0.0, 0.01, (len(daily), 4))
     lines[:, 3] = daily - lines[:, :3].sum(axis=1)
     total = math.expm1(math.fsum(math.log1p(value) for value in returns))
+
     assert link(lines, daily).sum() == pytest.approx(total, rel=1e-12, abs=1e-12)
 
 
@@ -500,6 +531,7 @@ def test_edges_are_linked_without_a_division_by_zero() -> None:
     linked = link(np.array([[0.2, 0.05], [-0.05, -0.15]]), np.array([0.25, -0.2]))
     assert np.isfinite(linked).all()
     assert linked.sum() == pytest.approx(0.0, abs=1e-15), "a total return of zero"
+
     # Two lines that offset each other on a flat day are still there in the end; one day is its own
     # link.
     np.testing.assert_allclose(
@@ -521,6 +553,7 @@ def test_draws_are_linked_each_for_itself() -> None:
     lines = np.random.default_rng(0).normal(0, 0.01, (5, 30, 3))
     returns = lines.sum(axis=-1)
     together = link(lines, returns)
+
     for draw in range(5):
         np.testing.assert_allclose(together[draw], link(lines[draw], returns[draw]), rtol=1e-13)
 
@@ -538,11 +571,13 @@ def test_metrics_keep_the_contract_and_are_documented(
 ) -> None:
     text = (repository / "docs" / "attribution.md").read_text()
     for name in (*NAMES, *PAPER):
-        metric, version = attribution_metric(name), f"{name}/{VERSIONS.get(name, 1)}"
+        metric = attribution_metric(name)
+        version = f"{name}/{VERSIONS.get(name, 1)}"
         check_metric(metric, snapshot)
         assert metric.formula.startswith(f"{version}: ")
         assert f"`{version}`" in text
         assert not metric.headline
+
     with pytest.raises(UsageError, match="did you mean 'selection_alpha'"):
         attribution_metric("selection_alfa")
 
@@ -553,19 +588,26 @@ def test_the_parts_of_both_rule_sets_add_to_the_total_return_for_any_card(
     metrics = list(map(attribution_metric, ATTRIBUTION))
     first = {metric.name: metric.compute(ledger, snapshot, "strict") for metric in metrics}
     again = {metric.name: metric.compute(ledger, snapshot, "paper") for metric in metrics}
+
     assert first == again
+
     total = ledger.nav[-1] / ledger.nav[0] - 1.0
+
     for names in (NAMES, (*PAPER, "trading_effect")):
         assert sum(first[name].value or 0.0 for name in names) == pytest.approx(total, abs=1e-12)
+
     # Each fit with what it explains; more industries explain more, and the metrics are the schemes'
     # own.
     schemes = (first["selection_alpha"].detail or {})["schemes"]
+
     assert schemes["strict"]["selection"] == first["selection_alpha"].value
     assert schemes["paper"]["selection"] == first["paper_selection_alpha"].value
     # No industry of this market has the fifteen names that `coarse` asks for.
     assert schemes.pop("coarse") is None
+
     explained = [schemes[scheme]["r_squared"] for scheme in ("paper", "strict", "fine")]
     assert explained == sorted(explained)
+
     for entry in schemes.values():
         assert entry["adjusted_r_squared"] < entry["r_squared"]
         assert entry["degrees_of_freedom"] == pytest.approx(entry["names"] - entry["parameters"])
@@ -584,6 +626,7 @@ def test_industries_that_nobody_knows_have_no_part_and_no_scheme(
         "no industry is known of five names or more: all are one cross-section",
     )
     assert selection.value == pytest.approx(as_paper.value, abs=1e-12)
+
     detail = selection.detail or {}
     assert "industry" not in detail["linked"]
     assert "industry" not in detail["intervals"]
@@ -600,10 +643,12 @@ def test_styles_without_history_have_no_part_but_the_others_still_add_to_the_ret
     metrics = {name: attribution_metric(name).compute(early, young, "strict") for name in NAMES}
 
     style = metrics["style_return"]
+
     assert (style.value, style.reason) == (
         None,
         "no style exposure is known on any day of the window",
     )
+
     known = [metric.value for metric in metrics.values() if metric.value is not None]
     assert sum(known) == pytest.approx(early.nav[-1] / early.nav[0] - 1.0, abs=1e-12)
 
@@ -614,6 +659,7 @@ def test_a_style_is_left_out_of_the_lines_until_it_has_history() -> None:
     style = attribution_metric("style_return").compute(later, young, "strict")
 
     lines = set((style.detail or {})["linked"])
+
     assert style.value is not None
     assert lines == set(attribute(later, young).factor_names) - {"MOM_12_1", "HIGH_52W"}
 
@@ -624,9 +670,11 @@ def test_selection_carries_lines_exposures_and_its_error(
     value = attribution_metric("selection_alpha").compute(ledger, snapshot, "strict")
     attribution = attribute(ledger, snapshot)
     detail = value.detail
+
     assert isinstance(detail, dict)
     assert detail["linked"] == pytest.approx(attribution.linked.lines)
     assert sum(detail["linked"].values()) == pytest.approx(detail["total_return"], abs=1e-12)
+
     mean, se = newey_west_mean(attribution.selection)
     assert detail["daily"] == {
         "mean": pytest.approx(mean),
@@ -634,6 +682,7 @@ def test_selection_carries_lines_exposures_and_its_error(
         "t": pytest.approx(mean / se),
         "reason": None,
     }
+
     exposures = dict(zip(attribution.factor_names, attribution.mean_exposures(), strict=True))
     assert detail["mean_exposures"] == pytest.approx(exposures)
     # nothing is held over the first day
@@ -648,8 +697,11 @@ def test_one_day_in_cash_is_zero_with_nulls_where_nothing_is_defined(
     value = attribution_metric(name).compute(
         ledger_of([step_record(snapshot, 0, 300)]), snapshot, "strict"
     )
+
     assert value.value == 0.0
+
     dumps_canonical(value.detail)
+
     if name == "selection_alpha":
         assert value.detail["daily"]["reason"] == "fewer than two days"
         assert set(value.detail["mean_exposures"].values()) == {None}
@@ -665,11 +717,14 @@ def test_runs_of_one_nav_have_one_interval_on_card_and_in_a_report(
     )
     attribution = attribute(again, snapshot)
     drawn = line_intervals(attribution)
+
     assert one == other
+
     # Another processor's sums differ in their last bits, and with a seed of these all draws would.
     elsewhere = line_intervals(
         replace(attribution, selection=attribution.selection * (1 + 2**-50))
     )["selection"]
+
     assert elsewhere.high == pytest.approx(drawn["selection"].high, rel=1e-9)
     assert drawn.pop("rounding").low is None  # a report has none of the remainder
     assert {name: one[name] for name in one if name in drawn} == {
@@ -681,10 +736,12 @@ def test_runs_of_one_nav_have_one_interval_on_card_and_in_a_report(
 def test_a_ledger_without_attribution_gives_null_and_the_reason(snapshot: MarketSnapshot) -> None:
     metric = attribution_metric("selection_alpha")
     assert metric.compute(ledger_of([]), snapshot, "strict").reason == "no steps"
+
     ruined = ledger_of(
         [
             step_record(snapshot, step, 300 + step, nav_minor=0 if step else 100_000_000)
             for step in range(2)
         ]
     )
+
     assert "-100 %" in (metric.compute(ruined, snapshot, "strict").reason or "")

@@ -37,12 +37,15 @@ def cross_sections(
     rng = np.random.default_rng(seed)
     design = rng.normal(size=(days, columns, names))
     design[:, 0] = 1.0
+
     if columns > 2:
         design[:, 2] = 0.8 * design[:, 1] + 0.6 * design[:, 2]
+
     returns = 0.01 * rng.standard_t(4, (days, names)) + 0.004 * design[:, 1 if columns > 1 else 0]
     weights = np.where(
         rng.random((days, names)) < missing, 0.0, np.sqrt(rng.lognormal(20, 1.2, (days, names)))
     )
+
     return design, np.where(weights > 0, returns, 0.0), weights
 
 
@@ -59,8 +62,10 @@ def test_coefficients_equal_statsmodels_on_random_cross_sections(
 ) -> None:
     cross = cross_sections(seed, days=3, columns=columns, names=names, missing=missing)
     fitted = weighted_least_squares(*cross)
+
     assert np.isnan(fitted.coefficients[fitted.too_few]).all()
     assert len(fitted.too_few) == 3
+
     for day in np.flatnonzero(~fitted.too_few):
         np.testing.assert_allclose(
             fitted.coefficients[day], by_statsmodels(cross, day).params, rtol=1e-8, atol=1e-10
@@ -72,7 +77,9 @@ def test_nearly_collinear_columns_keep_their_digits(noise: float) -> None:
     design, returns, weights = cross_sections(5)
     design[:, 4] = design[:, 1] + noise * design[:, 4]
     fitted = weighted_least_squares(design, returns, weights)
+
     assert not fitted.dropped.any()
+
     for day in range(len(design)):
         expected = by_statsmodels((design, returns, weights), day).params
         # The problem itself is as ill-conditioned as 1 / noise.
@@ -95,15 +102,19 @@ def test_a_column_that_others_explain_is_dropped_and_the_rest_is_the_fit_without
     design, returns, weights = cross_sections(6)
     design[3, 7] = 0.5 * design[3, 1] - 2.0 * design[3, 5]
     fitted = weighted_least_squares(design, returns, weights)
+
     assert np.argwhere(fitted.dropped).tolist() == [[3, 7]]
     assert fitted.coefficients[3, 7] == 0.0
+
     others = np.delete(design, 7, axis=1)
     expected = by_statsmodels((others, returns, weights), 3).params
     np.testing.assert_allclose(
         np.delete(fitted.coefficients[3], 7), expected, rtol=1e-10, atol=1e-13
     )
     errors = robust_errors(design, returns, weights, fitted)
+
     assert np.isnan(errors[3, 7])
+
     np.testing.assert_allclose(
         np.delete(errors[3], 7),
         by_statsmodels((others, returns, weights), 3, cov_type="HC3").bse,
@@ -115,9 +126,11 @@ def test_a_column_that_others_explain_is_dropped_and_the_rest_is_the_fit_without
 def test_a_column_is_dropped_where_others_leave_less_than_a_thousand_millionth_of_it(
     share: float, is_dropped: bool
 ) -> None:
-    one, other = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])
+    one = np.array([1.0, 1.0, -1.0, -1.0])
+    other = np.array([1.0, -1.0, 1.0, -1.0])
     design = np.array([[np.ones(4), one, math.sqrt(1.0 - share) * one + math.sqrt(share) * other]])
     fitted = weighted_least_squares(design, np.array([[0.1, -0.2, 0.3, 0.0]]), np.ones((1, 4)))
+
     assert fitted.dropped.tolist() == [[False, False, is_dropped]]
 
 
@@ -126,8 +139,10 @@ def test_a_constant_column_is_dropped_for_the_intercept(constant: float) -> None
     design, returns, weights = cross_sections(7, columns=3)
     design[:, 1] = constant
     fitted = weighted_least_squares(design, returns, weights)
+
     assert fitted.dropped[:, 1].all()
     assert not fitted.dropped[:, [0, 2]].any()
+
     expected = by_statsmodels((np.delete(design, 1, axis=1), returns, weights), 0).params
     np.testing.assert_allclose(fitted.coefficients[0, [0, 2]], expected, rtol=1e-10, atol=1e-13)
 
@@ -137,13 +152,16 @@ def test_no_more_names_than_columns_leaves_the_weighted_mean(left: int) -> None:
     design, returns, weights = cross_sections(8, missing=0.0)
     weights[2, left:] = returns[2, left:] = 0.0
     fitted = weighted_least_squares(design, returns, weights)
+
     assert fitted.too_few.tolist() == [day == 2 and left < 11 for day in range(12)]
     assert fitted.count[2] == left
+
     if left == 11:  # one more is fitted
         np.testing.assert_allclose(
             fitted.coefficients[2], by_statsmodels((design, returns, weights), 2).params, rtol=1e-8
         )
         return
+
     assert fitted.coefficients[2, 0] == pytest.approx(
         np.average(returns[2, :left], weights=weights[2, :left]), rel=1e-12
     )
@@ -163,9 +181,11 @@ def test_values_that_are_not_finite_and_shapes_that_do_not_fit_are_refused() -> 
     design, returns, weights = cross_sections(12)
     with pytest.raises(DataError, match=r"returns are \(12, 59\)"):
         weighted_least_squares(design, returns[:, 1:], weights)
+
     returns[0, 0] = np.nan
     with pytest.raises(DataError, match="a value is not finite"):
         weighted_least_squares(design, returns, weights)
+
     with pytest.raises(DataError, match="weight is negative"):
         weighted_least_squares(design, np.zeros_like(returns), -weights)
 
@@ -184,7 +204,9 @@ def market() -> MarketSnapshot:
     industries = []
     for name, size in SIZES.items():
         industries += [name] * size
+
     order = np.random.default_rng(3).permutation(60)
+
     return replace(
         random_snapshot(seed=5, n_assets=60), industries=tuple(industries[index] for index in order)
     )
@@ -198,9 +220,11 @@ def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_
     """
     fitted = fit_factors(market, FIRST, FIRST + 4)
     indices = np.array([0, 1, 2, 6])  # banks, chips, drugs, other: 20, 20, 12 and 8 names
+
     for day in range(5):
         used = fitted.weights[day] > 0
-        column, weights = fitted.industry_of[day, used], fitted.weights[day, used]
+        column = fitted.industry_of[day, used]
+        weights = fitted.weights[day, used]
         assert set(column.tolist()) == set(indices.tolist())
         flags = (column[:, None] == indices).astype(float)
         design = np.column_stack([np.ones(used.sum()), fitted.exposures.z[day, used], flags])
@@ -223,6 +247,7 @@ def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_
         for kind in ("HC0", "HC1", "HC2", "HC3"):
             bse = wls.get_robustcov_results(kind).bse[1:10]
             np.testing.assert_allclose(one.standard_errors(kind)[0, 1:], bse, rtol=1e-8)
+
         goodness = one.goodness
         assert goodness.r_squared == pytest.approx(wls.rsquared, abs=1e-12)
         assert goodness.adjusted_r_squared == pytest.approx(wls.rsquared_adj, abs=1e-12)
@@ -244,6 +269,7 @@ def test_small_industries_are_pooled_and_a_pool_that_is_small_takes_the_smallest
     used[3, 6:] = False  # a alone
     used[4] = False
     pooled, column = pooled_industries(names, used, 5)
+
     assert pooled == ("a", "b", "c", "other")
     assert ["".join("abc-"[index] for index in row) for row in column] == [
         "aaaaaa---------",
@@ -270,7 +296,8 @@ def test_worked_by_hand() -> None:
     fitted = fit_factors(market, 1, 1)
     # The market is (5 × 2 % + 5 × 4 % + 9 %) / 11; a and c together made (5 × 2 % + 9 %) / 6, b
     # made 4 %.
-    market_return, pool = 0.39 / 11, 0.19 / 6
+    market_return = 0.39 / 11
+    pool = 0.19 / 6
     np.testing.assert_allclose(fitted.common, [market_return], rtol=1e-12)
     np.testing.assert_allclose(
         fitted.industry[0], [0.0, 0.04 - market_return, 0.0, pool - market_return], atol=1e-15
@@ -278,6 +305,7 @@ def test_worked_by_hand() -> None:
     # Who holds the singleton selected 9 % less what its pool made. With an industry of its own it
     # would have selected nothing.
     only = np.eye(11)[[10]]
+
     for scheme, selection in (
         ("strict", 0.09 - pool),
         ("fine", 0.0),
@@ -286,6 +314,7 @@ def test_worked_by_hand() -> None:
         assert decompose(only, fit_factors(market, 1, 1, scheme)).selection[0] == pytest.approx(
             selection, abs=1e-15
         ), scheme
+
     with pytest.raises(DataError, match="exposures are of rows 1…1, the fit of 1…2"):
         fit_factors(tiny_snapshot({"609001.SH": [1.0, 1.0, 1.0]}), 1, 2, known=fitted.exposures)
 
@@ -301,6 +330,7 @@ def test_a_singleton_keeps_its_selection_unless_it_is_an_industry_of_its_own(
         for scheme in get_args(Scheme)
     }
     np.testing.assert_allclose(selection["fine"], 0.0, atol=1e-15)
+
     assert np.abs(selection["strict"]).min() > 1e-4
     assert set(MINIMUM) == set(get_args(Scheme)) - {"paper"}
 
@@ -348,6 +378,7 @@ def test_intervals_cover_the_planted_factor_returns_at_their_nominal_rate(
         [planted[1].factor_returns[name][rows.start : rows.stop] for name in fitted.factor_names]
     )
     covered = np.abs(fitted.style - truth) < 1.96 * errors
+
     assert 0.93 < covered.mean() < 0.97
     assert covered.mean(axis=0).min() > 0.92
 
@@ -362,6 +393,7 @@ def test_planted_industry_returns_are_recovered(
         for column, name in enumerate(fitted.industry_names[:-1])
         if (fitted.industry_of == column).any()  # not always pooled
     ]
+
     # A dozen names an industry leave noise of 0.4 % a day beside industry returns of 0.45 %.
     assert np.median(correlations) > 0.6
 
@@ -381,13 +413,17 @@ def test_pure_factor_tilts_have_selection_within_noise_of_zero(fitted: Fit) -> N
     t = result.selection.mean(axis=1) / (
         result.selection.std(axis=1, ddof=1) / np.sqrt(result.selection.shape[1])
     )
+
     assert np.abs(t).max() < 3.0
+
     # And the tilt is seen as what it is: half a standard deviation of exposure more than the index
     # has.
     extra = result.exposures.mean(axis=1) - decompose(index, fitted).exposures.mean(axis=0)
     assert (np.diag(extra) > 0.35).all()
+
     style = result.style.sum(axis=-1) - decompose(index, fitted).style.sum(axis=-1)
     own = np.stack([result.style[factor, :, factor] for factor in range(9)])
+
     assert all(np.corrcoef(style[factor], own[factor])[0, 1] > 0.5 for factor in range(9))
 
 
@@ -400,13 +436,17 @@ def with_extra_returns(snapshot: MarketSnapshot, extra: FloatArray) -> MarketSna
 def test_alpha_planted_in_names_picked_anew_each_day_comes_out_as_selection(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:
-    snapshot, alpha, names = planted[0], 0.002, 15
+    snapshot = planted[0]
+    alpha = 0.002
+    names = 15
     rng = np.random.default_rng(1)
     weights = np.zeros((len(rows), len(snapshot.codes)))
+
     for day, row in enumerate(rows):
         weights[day, rng.choice(np.flatnonzero(snapshot.member[row - 1]), names, replace=False)] = (
             1.0 / names
         )
+
     extra = np.zeros(snapshot.close.shape)
     extra[rows.start : rows.stop] = (weights > 0) * alpha
     better = decompose(
@@ -417,7 +457,9 @@ def test_alpha_planted_in_names_picked_anew_each_day_comes_out_as_selection(
     # Of any shock to 15 of 300 names the intercept takes 15 / 300 and each of nine styles 1 / 300:
     # the leverage of a regression.
     gain = (better.selection - before.selection).mean()
+
     assert gain == pytest.approx(alpha * (1.0 - (names + 9) / 300), rel=0.02)
+
     noise = better.selection.std(ddof=1) / np.sqrt(len(rows))
     assert abs(better.selection.mean() - alpha) < 3.0 * noise
     assert better.selection.mean() > 5.0 * noise
@@ -426,7 +468,8 @@ def test_alpha_planted_in_names_picked_anew_each_day_comes_out_as_selection(
 def test_alpha_of_names_held_throughout_comes_out_as_selection_until_it_becomes_momentum(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:
-    snapshot, alpha = planted[0], 0.0005
+    snapshot = planted[0]
+    alpha = 0.0005
     always = np.flatnonzero(snapshot.member.all(axis=0))
     chosen = np.random.default_rng(0).choice(always, 15, replace=False)
     weights = np.zeros((len(rows), len(snapshot.codes)))
@@ -437,6 +480,7 @@ def test_alpha_of_names_held_throughout_comes_out_as_selection_until_it_becomes_
         weights, fit_factors(with_extra_returns(snapshot, extra), rows.start, rows.stop - 1)
     )
     before = decompose(weights, fit_factors(snapshot, rows.start, rows.stop - 1))
+
     # An industry takes its share of the alpha of its own names.
     assert (better.selection - before.selection).mean() > 0.85 * alpha
     assert abs(better.selection.mean() - alpha) < 3.0 * better.selection.std(ddof=1) / np.sqrt(
@@ -450,17 +494,22 @@ def test_moves_of_an_industry_are_no_selection_and_alpha_inside_it_is_found_agai
     """An industry moves by 1 % a day on its own, two of its names, drawn anew each day, by 20 bp
     more; a portfolio holds these.
     """
-    snapshot, alpha, rng = planted[0], 0.002, np.random.default_rng(4)
+    snapshot = planted[0]
+    alpha = 0.002
+    rng = np.random.default_rng(4)
     industries = np.array(snapshot.industries)
     names, sizes = np.unique(industries[snapshot.member[rows.start]], return_counts=True)
     own = industries == names[sizes.argmax()]
     move = rng.normal(0.0, 0.01, len(rows))
-    weights, extra = np.zeros((len(rows), len(snapshot.codes))), np.zeros(snapshot.close.shape)
+    weights = np.zeros((len(rows), len(snapshot.codes)))
+    extra = np.zeros(snapshot.close.shape)
+
     for day, row in enumerate(rows):
         chosen = rng.choice(np.flatnonzero(snapshot.member[row - 1] & own), 2, replace=False)
         weights[day, chosen] = 0.5
         extra[row, own] = move[day]
         extra[row, chosen] += alpha
+
     better = with_extra_returns(snapshot, extra)
     gain = {}
     for scheme in ("strict", "paper"):
@@ -469,7 +518,10 @@ def test_moves_of_an_industry_are_no_selection_and_alpha_inside_it_is_found_agai
             for one in (better, snapshot)
         )
         gain[scheme] = after.selection - before.selection
-    strict, paper = np.polyfit(move, gain["strict"], 1), np.polyfit(move, gain["paper"], 1)
+
+    strict = np.polyfit(move, gain["strict"], 1)
+    paper = np.polyfit(move, gain["paper"], 1)
+
     # Selection takes nothing of the move where industries are fitted, and most of it where they are
     # not.
     assert strict[0] == pytest.approx(0.0, abs=0.05)

@@ -51,10 +51,13 @@ def market(
     low = np.minimum(open_, close) * (1.0 - rng.uniform(0.0, 0.01, close.shape))
     volume = rng.lognormal(13.0, 0.5, close.shape) * factor
     gaps = rng.random(close.shape) < gap_share
+
     for array in (open_, high, low, close):
         array[gaps] = np.nan
+
     volume[gaps] = 0.0
     codes = tuple(f"60{column:04d}.SH" for column in range(assets))
+
     return MarketSnapshot(
         meta=SnapshotMeta("hand", "test", True, True, "INDEX"),
         days=np.datetime64("2022-01-03") + np.arange(rows),
@@ -99,16 +102,20 @@ def test_factors_equal_an_independent_pandas_implementation(gap_share: float, ro
 
 def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: Path) -> None:
     assert tuple(definition.name for definition in FACTORS) == NAMES
+
     lines = (repository / "docs" / "factors.md").read_text().splitlines()
     for definition in FACTORS:
         assert definition.description
         assert 0 < definition.minimum_observations <= definition.window <= 252
         row = next(line for line in lines if line.startswith(f"| {definition.name} |"))
         assert row.endswith(f"| {definition.window} | {definition.minimum_observations} |")
+
     snapshot = market()
     table = factor_values(snapshot.as_of(300))
+
     assert tuple(table.values) == NAMES
     assert table.matrix().shape == (9, 12)
+
     np.testing.assert_array_equal(
         table.standardised(snapshot.member[300]), standardise(table.matrix(), snapshot.member[300])
     )
@@ -126,22 +133,27 @@ def test_minimum_observations_of_the_table_are_those_that_the_kernels_apply(
         name: getattr(snapshot, name).copy()
         for name in ("open", "high", "low", "close", "volume", "amount")
     }
+
     # The gap ends on `row`: no later bar is measured from it, so exactly `missing`
     # observations are lost.
     for array in arrays.values():
         array[row + 1 - missing : row + 1] = np.nan
+
     gapped = replace(snapshot, **arrays)
     value = factor_values(gapped.as_of(row)).values[definition.name][0]
+
     assert np.isfinite(value) == (lacking == 0)
 
 
 def test_a_split_or_dividend_does_not_move_any_factor() -> None:
-    plain, split = market(gap_share=0.02), market(gap_share=0.02)
+    plain = market(gap_share=0.02)
+    split = market(gap_share=0.02)
     unsplit = {
         name: getattr(plain, name) * plain.factor for name in ("open", "high", "low", "close")
     }
     unsplit |= {"volume": plain.volume / plain.factor, "factor": np.ones_like(plain.factor)}
     plain = replace(plain, **unsplit)
+
     for name, values in not_empty(factor_values(split.as_of(305)).values.items(), 9):
         np.testing.assert_allclose(values, factor_values(plain.as_of(305)).values[name], rtol=1e-9)
 
@@ -151,8 +163,10 @@ def test_a_name_suspended_for_the_whole_year_but_listed_before_has_no_factor() -
     arrays = {name: getattr(snapshot, name).copy() for name in ("open", "high", "low", "close")}
     for array in arrays.values():
         array[300:, 0] = np.nan
+
     halted = replace(snapshot, **arrays)
     values = factor_values(halted.as_of(599)).values
+
     assert all(np.isnan(values[name][0]) for name in NAMES)
     assert all(np.isfinite(values[name][1]) for name in NAMES)
 
@@ -164,6 +178,7 @@ def test_a_gap_at_the_first_row_of_the_window_uses_the_last_close_before_it() ->
     gapped = replace(snapshot, close=close)
     row = 45 + 251
     expected = gapped.adjusted_close[row - 20, 0] / gapped.adjusted_close[39, 0] - 1.0
+
     assert factor_values(gapped.as_of(row)).values["MOM_12_1"][0] == pytest.approx(
         expected, rel=1e-12
     )
@@ -174,6 +189,7 @@ def test_factors_appear_as_soon_as_their_window_holds_enough_days() -> None:
     known = np.array(
         [np.isfinite(factor_values(snapshot.as_of(row)).matrix()).all(axis=1) for row in range(260)]
     )
+
     assert known.argmax(axis=0).tolist() == [251, 40, 14, 14, 13, 40, 14, 167, 13]
 
 
@@ -181,7 +197,8 @@ def test_factors_appear_as_soon_as_their_window_holds_enough_days() -> None:
 
 
 def test_exposures_are_winsorised_z_scores_over_the_investable_names() -> None:
-    values, investable = np.random.default_rng(3).standard_t(3, (4, 300)), np.arange(300) < 250
+    values = np.random.default_rng(3).standard_t(3, (4, 300))
+    investable = np.arange(300) < 250
     exposures = standardise(values, investable)
     np.testing.assert_allclose(exposures[:, investable].mean(axis=1), 0.0, atol=1e-12)
     np.testing.assert_allclose(exposures[:, investable].std(axis=1), 1.0, rtol=1e-12)
@@ -189,25 +206,30 @@ def test_exposures_are_winsorised_z_scores_over_the_investable_names() -> None:
     expected = stats.zscore(np.clip(values, *np.quantile(values, [0.01, 0.99])))
     np.testing.assert_allclose(standardise(values, np.ones(301, dtype=bool)), expected, rtol=1e-10)
     # A name outside the index is scaled by the index and does not move it.
-    values, investable = (
-        np.append(np.random.default_rng(5).normal(size=100), 1e6),
-        np.arange(101) < 100,
-    )
+    values = np.append(np.random.default_rng(5).normal(size=100), 1e6)
+    investable = np.arange(101) < 100
     exposures = standardise(values, investable)
     np.testing.assert_array_equal(exposures[:100], standardise(values[:100], investable[:100]))
+
     assert exposures[100] == exposures[:100].max()
 
 
 def test_undefined_and_equal_values_have_no_exposure() -> None:
-    values, everyone = np.array([1.0, np.nan, 3.0, 2.0]), np.ones(5, dtype=bool)
+    values = np.array([1.0, np.nan, 3.0, 2.0])
+    everyone = np.ones(5, dtype=bool)
     exposures = standardise(values, everyone[:4])
+
     assert np.isnan(exposures[1])
+
     np.testing.assert_array_equal(
         exposures[[0, 2, 3]], standardise(values[[0, 2, 3]], everyone[:3])
     )
+
     for equal in (0.1, 0.0):
         np.testing.assert_array_equal(standardise(np.full(5, equal), everyone), np.zeros(5))
+
     assert np.isnan(standardise(np.arange(5.0), ~everyone)).all(), "no names"
+
     with pytest.raises(DataError, match="4 assets, investable of 3"):
         standardise(np.arange(4.0), everyone[:3])
 
@@ -223,6 +245,7 @@ def test_exposures_do_not_depend_on_unit_or_origin(
     values = np.round(np.array(numbers), 3)
     everyone = np.ones(len(values), dtype=bool)
     exposures = standardise(values, everyone)
+
     if np.ptp(values) > 0.01:
         np.testing.assert_allclose(
             standardise(values * scale + shift, everyone), exposures, atol=1e-5
@@ -235,6 +258,7 @@ def test_exposures_do_not_depend_on_unit_or_origin(
 def assert_equal_to_kernels(snapshot: MarketSnapshot, rows: range) -> None:
     panel = factor_panel(snapshot, rows)
     assert panel.shape == (9, len(rows), len(snapshot.codes))
+
     for day, row in enumerate(rows):
         expected = factor_values(snapshot.as_of(row)).matrix()
         np.testing.assert_allclose(
@@ -285,6 +309,7 @@ def changed(
     arrays = {name: getattr(snapshot, name).copy() for name in names}
     for array in arrays.values():
         array[rows] = value
+
     return replace(snapshot, **arrays)
 
 
@@ -308,8 +333,10 @@ def test_names_that_hardly_move_lose_no_digits() -> None:
         [np.full(330, 10.0), 10.0 * 1.01**rows, 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))]
     )
     arrays = {name: getattr(snapshot, name).copy() for name in FIELDS}
+
     for name in PRICES:
         arrays[name][:, :3] = steady
+
     arrays["factor"][:, :3] = 1.0
     arrays["volume"][:, :3] = 1e6
     arrays["amount"][:, :3] = 1e9 + np.array([0.0, 1.0, 1e-3]) * np.sin(rows)[:, None]
@@ -323,8 +350,10 @@ def test_values_of_a_day_are_bitwise_equal_in_any_range_and_view() -> None:
     snapshot = market(gap_share=0.02)
     arrays = {name: getattr(snapshot, name).copy() for name in PRICES}
     rows = np.arange(330.0)
+
     for array in arrays.values():
         array[:, 2] = 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))
+
     steady = replace(snapshot, **arrays)
     whole = factor_panel(steady, range(330))
     for row in range(300, 330):
@@ -333,6 +362,7 @@ def test_values_of_a_day_are_bitwise_equal_in_any_range_and_view() -> None:
         )
         history = factor_history(steady.as_of(row), 10)
         assert history.tobytes() == whole[:, row - 9 : row + 1].transpose(1, 2, 0).tobytes()
+
     with pytest.raises(
         DataError, match="rows 299…300 of a view: expected consecutive rows within 0…299"
     ):
@@ -351,6 +381,7 @@ def test_a_price_spike_long_ago_leaves_nothing_behind() -> None:
     arrays = {name: getattr(snapshot, name).copy() for name in PRICES}
     for array in arrays.values():
         array[20, 0] *= 1e8
+
     spiked = replace(snapshot, **arrays)
     late = range(300, 330)
     np.testing.assert_array_equal(
@@ -380,7 +411,9 @@ def test_rows_outside_the_snapshot_are_refused(rows: range) -> None:
 def test_exposures_are_standardised_values_of_the_day_before() -> None:
     snapshot = market(assets=30, gap_share=0.01)
     known = exposures(snapshot, range(300, 320))
+
     assert known.names == FACTOR_NAMES
+
     for day, row in enumerate(range(300, 320)):
         expected = factor_values(snapshot.as_of(row - 1)).standardised(snapshot.member[row - 1]).T
         np.testing.assert_allclose(known.z[day], np.nan_to_num(expected), rtol=1e-9, atol=1e-12)
@@ -392,6 +425,7 @@ def test_nothing_of_the_day_itself_enters_its_exposures_and_weights() -> None:
         changed(snapshot, slice(310, None), 5.0), slice(310, None), False, ("member",)
     )
     known, other = (exposures(each, range(300, 311)) for each in (snapshot, poisoned))
+
     for name in ("design", "weights", "investable"):
         np.testing.assert_array_equal(getattr(known, name), getattr(other, name))
 
@@ -404,9 +438,12 @@ def test_weights_are_roots_of_the_mean_amount_of_twenty_days_as_far_as_it_is_kno
     amount = snapshot.amount.copy()
     amount[:, 2] = np.nan
     known = exposures(replace(snapshot, amount=amount), range(300, 310))
+
     assert (known.weights[:, 2] == 1.0).all(), "the median, and it is counted"
+
     notes = {(note.kind, note.subject): (note.count, note.days) for note in known.notes}
     assert notes["default_weight", ""] == notes["missing_exposure", "ILLIQ"] == (10, 10)
+
     known = exposures(changed(snapshot, slice(None), np.nan, ("amount",)), range(300, 310))
     assert (known.weights == 1.0).all(), "all the same, and it is said"
     assert [note.days for note in known.notes if note.kind == "equal_weights"] == [10]
@@ -416,6 +453,7 @@ def test_weights_are_roots_of_the_mean_amount_of_twenty_days_as_far_as_it_is_kno
 def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None:
     known = exposures(market(assets=10), range(100, 110))  # MOM_12_1 and HIGH_52W need a year
     factor = FACTOR_NAMES.index("MOM_12_1")
+
     assert (known.z[:, :, factor] == 0.0).all()
     assert {(note.subject, note.count) for note in known.notes} == {
         ("MOM_12_1", 100),
@@ -424,15 +462,19 @@ def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None
 
 
 def test_a_subset_of_factors_gives_its_columns_and_unknown_factors_are_refused() -> None:
-    snapshot, rows = market(assets=12), range(300, 305)
+    snapshot = market(assets=12)
+    rows = range(300, 305)
     places = [FACTOR_NAMES.index(name) for name in ("SKEW", "ILLIQ")]
     np.testing.assert_array_equal(
         exposures(snapshot, rows, ("SKEW", "ILLIQ")).z, exposures(snapshot, rows).z[:, :, places]
     )
+
     with pytest.raises(DataError, match="SKEW is named twice"):
         exposures(snapshot, rows, ("SKEW", "SKEW"))
+
     with pytest.raises(DataError, match="no style factor 'SKW'; did you mean 'SKEW'"):
         exposures(snapshot, rows, ("SKW",))
+
     with pytest.raises(DataError, match="within 1…329"):
         exposures(snapshot, range(3))
 
@@ -453,7 +495,8 @@ def test_variance_inflation_equals_statsmodels_and_a_case_by_hand() -> None:
     expected = [variance_inflation_factor(design, column) for column in range(1, 6)]
     np.testing.assert_allclose(variance_inflation(table), expected, rtol=1e-10)
     # correlation 0.6: 1 / (1 - 0.36) = 1.5625
-    x, y = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])
+    x = np.array([1.0, 1.0, -1.0, -1.0])
+    y = np.array([1.0, -1.0, 1.0, -1.0])
     np.testing.assert_allclose(
         variance_inflation(np.column_stack([x, 0.6 * x + 0.8 * y])), [1.5625, 1.5625]
     )
@@ -463,6 +506,7 @@ def test_collinear_columns_are_infinite_and_constant_ones_take_no_part() -> None
     table = np.column_stack([correlated_table(), np.full(400, 0.1)])
     table[:, 4] = table[:, 0] - 2.0 * table[:, 1]
     values = variance_inflation(table)
+
     assert np.isinf(values[[0, 1, 4]]).all()
     assert np.isnan(values[5])
     assert values[2] == pytest.approx(1.0, abs=0.05)
@@ -471,6 +515,7 @@ def test_collinear_columns_are_infinite_and_constant_ones_take_no_part() -> None
 def test_too_few_rows_and_a_window_in_the_evaluation_are_refused() -> None:
     with pytest.raises(DataError, match="more than 4 rows"):
         variance_inflation(np.eye(4)[:, :3])
+
     with pytest.raises(DataError, match="not before the evaluation at 310"):
         vif_screen(market(), range(290, 320), 310)
 
@@ -481,19 +526,23 @@ def test_the_screen_equals_statsmodels_on_the_pooled_exposures() -> None:
     known = exposures(snapshot, range(280, 320))
     table = known.z[known.investable & known.defined]
     design = np.column_stack([np.ones(len(table)), table])
+
     for index, name in enumerate(known.names):
         assert screen.vif[name] == pytest.approx(
             variance_inflation_factor(design, index + 1), rel=1e-9
         )
+
     assert screen.name_days == len(table)
 
 
 def test_the_screen_drops_the_worst_until_all_are_within_the_limit() -> None:
     snapshot = market(assets=40)
     strict = vif_screen(snapshot, range(280, 320), 320, limit=1.05)
+
     assert strict.dropped
     assert set(strict.kept) | {name for name, _, _ in strict.dropped} == set(strict.vif)
     assert all(value is not None and value <= 1.05 for value in strict.final.values())
+
     first = max(strict.vif, key=lambda name: strict.vif[name] or 0.0)
     assert strict.dropped[0] == (first, strict.vif[first], "VIF above 1.05")
     assert vif_screen(snapshot, range(280, 320), 320).kept == tuple(strict.vif)

@@ -23,6 +23,7 @@ def by_name(found: list[Check]) -> dict[str, Check]:
 
 def test_a_whole_installation_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
+
     found = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
     assert found["python"]["state"] == "ok"
     assert {"ktdeval", "extra openai", "cache", "disk", "terminal", "plugins", "browser"} < set(
@@ -50,6 +51,7 @@ def test_a_key_is_seen_by_its_name() -> None:
 def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_is_installed", lambda package: package != "anthropic")
     found = by_name(checks({}, TODAY))
+
     assert (found["extra anthropic"].state, found["extra anthropic"].detail) == (
         "absent",
         "lacks anthropic",
@@ -80,6 +82,7 @@ def test_a_cache_that_can_not_be_written_is_broken(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     check = doctor._folder("cache", file / "below")
+
     assert (check.state, "Not a directory" in check.detail) == ("broken", True)
     assert is_broken([check])
 
@@ -93,6 +96,7 @@ def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed_version", lambda: "0.2.3")
     found = by_name(checks({}, TODAY))
+
     assert found["prices"].detail == "genai-prices 0.2.3, looked up 2026-11-26, 10 days ago"
     assert found["cutoffs"].detail == "looked up 2026-10-18 to 2026-11-26, 49 to 10 days ago"
     assert found["prices"].fix == found["cutoffs"].fix == ""
@@ -108,10 +112,12 @@ def test_a_version_of_the_price_package_that_nobody_looked_up_is_said(
 ) -> None:
     monkeypatch.setattr(doctor, "installed_version", lambda: "9.0")
     detail = by_name(checks({}, TODAY))["prices"].detail
+
     assert detail == (
         "genai-prices 9.0, of a day that is not known here (known: 0.2.3 of 2026-11-26)"
     )
 
     monkeypatch.setattr(doctor, "installed_version", lambda: None)
     absent = by_name(checks({}, TODAY))["prices"]
+
     assert (absent.state, absent.fix) == ("absent", "pip install genai-prices")

@@ -40,6 +40,7 @@ def test_a_fault_is_printed_with_file_line_reason_and_fix(
 ) -> None:
     path = tmp_path / "wrong_check.py"
     path.write_text(WRONG)
+
     assert main(["plugin", "check", str(path)]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "wrong_check: 0 parts called, 1 faults",
@@ -52,7 +53,9 @@ def test_a_fault_is_printed_with_file_line_reason_and_fix(
 def test_findings_are_given_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "wrong_json.py"
     path.write_text(WRONG)
+
     assert main(["plugin", "check", str(path), "--json"]) == 1
+
     ((finding,),) = [report["findings"] for report in json.loads(capsys.readouterr().out)]
     assert finding == {
         "plugin": "wrong_json",
@@ -71,6 +74,7 @@ def test_a_project_is_checked_by_the_modules_that_it_advertises(
     package = tmp_path / "src" / "odd_package"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(WRONG)
+
     assert main(["plugin", "check", str(tmp_path)]) == 1
     assert f"{package / '__init__.py'}:6" in capsys.readouterr().out
 
@@ -114,8 +118,11 @@ def test_a_target_that_is_no_plugin_is_refused_in_one_line(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
+
     monkeypatch.chdir(tmp_path)
+
     assert main(["plugin", "check", target]) != 0
+
     done = capsys.readouterr()
     assert message in done.err + done.out
     assert "Traceback" not in done.err

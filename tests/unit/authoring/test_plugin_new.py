@@ -29,7 +29,9 @@ def test_every_choice_of_parts_gives_whole_files_and_one_hook_for_each(
     files = rendered("my-lab", names)
     hooks = hooks_in(files["src/my_lab/__init__.py"])
     hook_of = {"data": "ktdeval_data"}
+
     assert hooks == [hook_of.get(name, f"ktdeval_{name}s") for name in names]
+
     for path, text in files.items():
         assert "{{" not in text, path
         assert "{%" not in text, path
@@ -42,6 +44,7 @@ def test_every_choice_of_parts_gives_whole_files_and_one_hook_for_each(
             parse_yaml(text, path)
 
     project = tomllib.loads(files["pyproject.toml"])["project"]
+
     assert project["entry-points"]["ktdeval"] == {"my_lab": "my_lab"}
     assert {f"tests/test_{name}.py" for name in names} < set(files)
 
@@ -77,6 +80,7 @@ def test_an_unknown_part_and_a_folder_in_use_are_refused(
     assert "--with: no part 'metrics'; did you mean 'metric'?" in capsys.readouterr().err
     assert main(["plugin", "new", "my-lab", "--with", " , ", "--out", str(tmp_path)]) == 2
     assert "--with: names no part; parts are task, metric" in capsys.readouterr().err
+
     (tmp_path / "mine").write_text("precious")
     assert main(["plugin", "new", "my-lab", "--with", "task", "--out", str(tmp_path)]) == 2
     assert "is there already; choose another folder with --out" in capsys.readouterr().err
@@ -86,6 +90,7 @@ def test_an_unknown_part_and_a_folder_in_use_are_refused(
 def test_the_next_commands_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "lab"
     assert main(["plugin", "new", "my-lab", "--with", "runner", "--out", str(folder)]) == 0
+
     out = capsys.readouterr().out
     assert f"cd {folder} && pip install -e '.[test]' && pytest" in out
     assert "ktdeval plugin check my_lab" in out

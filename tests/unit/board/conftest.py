@@ -63,6 +63,9 @@ def governed(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("governed")
     begin(home / "board", market)
     registration = registered(home / "board", "builtin/momentum")
+
     assert draw(home / "board") == [registration.id]
+
     run_under(home / "board", registration, home / "runs" / "run", market)
+
     return home

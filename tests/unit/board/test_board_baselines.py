@@ -69,7 +69,8 @@ def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
     from sklearn.linear_model import Ridge
 
     generator = np.random.default_rng(3)
-    exposures, targets = generator.normal(size=(30, 4, 50)), generator.normal(size=(30, 50))
+    exposures = generator.normal(size=(30, 4, 50))
+    targets = generator.normal(size=(30, 50))
     exposures[generator.random(exposures.shape) < 0.02] = np.nan
     targets[generator.random(targets.shape) < 0.1] = np.nan
     usable = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
@@ -86,6 +87,7 @@ def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_
 ) -> None:
     coefficients = train_coefficients(snapshot, "2024-04-01")
     names = [part.partition(":")[0] for part in coefficients.split()]
+
     assert names == [factor.name for factor in FACTORS if factor.name in names]
     assert len(names) == MOST_FACTORS
     assert load_plugins().make_model("builtin/linear_factor", {"coefficients": coefficients})
@@ -99,7 +101,9 @@ def test_nothing_from_the_first_day_on_is_looked_at(snapshot: MarketSnapshot) ->
         values = getattr(snapshot, name).copy()
         values[start:] *= 1.7
         poisoned[name] = values
+
     other = with_id(dataclasses.replace(snapshot, **poisoned, id=""))
+
     assert other.id != snapshot.id
     assert train_coefficients(other, "2024-04-01") == train_coefficients(snapshot, "2024-04-01")
 
@@ -116,20 +120,25 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
     begin(tmp_path / "board", market, baselines=("builtin/equal_weight", "builtin/random"))
     change_rules(tmp_path / "board", ("seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]", "seeds: [4, 5]"))
     done = call(*_BASELINES, tmp_path / "board")
+
     assert done.exit_code == 0, done.output
+
     board = load_board(tmp_path / "board")
     assert {entry.model: entry.card.seeds for entry in board.entries} == {
         "builtin/equal_weight": [0],
         "builtin/random": [4, 5],
     }
     assert all(entry.division is not None and entry.baseline is not None for entry in board.entries)
+
     submission = board.entries[0].submission
     assert to_plain(submission.submitter) == {"name": "the board", "contact": "board@example.org"}
     assert submission.model.cutoff_date == "none"
     assert not (tmp_path / "board" / "records").exists()
+
     before = tree(tmp_path / "board")
     assert "no baseline is missing" in call(*_BASELINES, tmp_path / "board").output
     assert tree(tmp_path / "board") == before
+
     report = check_board(tmp_path / "board", plugins(), CheckOptions(TODAY, record=False))
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
 
@@ -138,7 +147,8 @@ def test_a_baseline_gives_the_same_card_wherever_it_runs(
     market: Path, empty_board: Path, tmp_path: Path
 ) -> None:
     rules = load_rules(empty_board)
-    division, baseline = rules.divisions[0], rules.baselines[0]
+    division = rules.divisions[0]
+    baseline = rules.baselines[0]
     first, second = (
         load_card(
             run_baseline(
@@ -153,6 +163,7 @@ def test_a_baseline_gives_the_same_card_wherever_it_runs(
         ).plain
         for name, concurrency in (("a", 1), ("b", 2))
     )
+
     assert {name for name in first if first[name] != second[name]} <= {"provenance"}
 
 
@@ -163,10 +174,13 @@ def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_wher
     board = Path(shutil.copytree(empty_board, tmp_path / "board"))
     call(*_BASELINES, board)
     first = withdraw(board)
+
     assert call(*_BASELINES, board, "--records", "repository").exit_code == 0
+
     attempts = {
         entry.card_id: entry.submission.attempts.runs for entry in load_board(board).entries
     }
+
     assert (attempts.pop(first), list(attempts.values())) == (1, [2])
     assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
 
@@ -174,6 +188,7 @@ def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_wher
 def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, contact="")
     done = call(*_BASELINES, tmp_path / "board")
+
     assert isinstance(done.exception, ConfigError)
     assert "contact is empty" in str(done.exception)
     assert call(*_BASELINES, tmp_path / "board", "--contact", "https://example.org").exit_code == 0
@@ -186,6 +201,7 @@ def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path
         for name, last in (("W77", "2024-03-14"), (WINDOW, "2024-03-13"))
     )
     lost = replace(rules, snapshots=(replace(rules.snapshots[0], data=""),))
+
     for changed, change, message in (
         (rules, {"seeds": (0, 2)}, "seeds 0, 2 do not follow each other"),
         (rules, {"version": "9"}, "the board asks for 9"),
@@ -206,8 +222,10 @@ def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path
 
 def test_only_a_baseline_may_have_its_own_seeds(empty_board: Path, run: Path) -> None:
     rules = load_rules(empty_board)
-    division, card = rules.divisions[0], load_evaluation(run / "cards" / f"{TASK}.json")
+    division = rules.divisions[0]
+    card = load_evaluation(run / "cards" / f"{TASK}.json")
     own = replace(rules, baselines=(Baseline("builtin/momentum", "random", (5, 3, 4)),))
+
     assert seeds_of(rules, division, "builtin/momentum") == (0,)
     assert seeds_of(own, division, "builtin/momentum") == (3, 4, 5)
     assert seeds_of(own, division, "a/stranger") == (0,)
@@ -248,6 +266,7 @@ def test_rules_give_both_snapshot_and_windows_or_neither(
     board = sums_board(tmp_path)
     text = (board / "board.yaml").read_text()
     (board / "board.yaml").write_text(text.replace("    seeds: [0]", f"{line}\n    seeds: [0]"))
+
     with pytest.raises(ConfigError, match=f"divisions: sums: {problem}; give both, or neither"):
         load_rules(board)
 
@@ -258,17 +277,23 @@ def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(
     board = sums_board(tmp_path)
     extra = (board_teller.__file__,)
     (division,) = load_rules(board).divisions
+
     assert (division.snapshot, division.windows) == (None, ())
     assert not re.search("snapshot: |windows:", (board / "board.yaml").read_text())
     assert "--windows" not in (board / "README.md").read_text()
+
     report = check_board(board, load_plugins(extra), CheckOptions(today=TODAY, plugins=extra))
     assert [card.tier for card in report.checked] == ["re-executed"]
+
     build_site(board, tmp_path / "site", workers=1)
     data = json.loads((tmp_path / "site/data/board.json").read_text())
+
     assert (data["market"], data["snapshots"], data["divisions"][0]["windows"]) == (None, [], [])
+
     (row,) = json.loads((tmp_path / "site/data/division/sums/all.json").read_text())["rows"]
     assert row["ranked"]
     assert not (tmp_path / "site/market.html").exists()
     assert not re.search("snapshot|window|mask", json.dumps(row))
+
     facts = load_frame(board).iloc[0]
     assert facts[["mask", "snapshot", "market", "synthetic"]].isna().all()

@@ -62,9 +62,11 @@ def small(two_entrants: Path, tmp_path: Path) -> Path:
 def read_data(site: Path, name: str) -> Any:
     """The value of a data file, from the script that hands it over."""
     content = (site / f"data/{name}.js").read_bytes()
+
     assert content.startswith(
         (f'ktdevalReceive("{name}",\n'.encode(), f'ktdevalReceivePacked("{name}",\n"'.encode())
     )
+
     return read_data_file(content)
 
 
@@ -110,6 +112,7 @@ def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) 
         "decisions": "decisions",
         "market": "markets",
     }
+
     for kind, pattern in {
         **beside,
         **{kind: f"{folder}/*.json" for kind, folder in folders.items()},
@@ -118,6 +121,7 @@ def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) 
         assert paths
         for path in paths:
             read_untrusted(path, DOCUMENTS[kind], 10**9)
+
     for entry in load_board(board).entries:
         load_card(entry.files.card)
         assert hashlib.sha256(entry.files.card.read_bytes()).hexdigest() == entry.card_id
@@ -144,18 +148,24 @@ def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) 
 def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> None:
     pages = {"index", "model", "compare", "task", "market", "card", "history", "about", "404"}
     assert {path.stem for path in site.glob("*.html")} == pages
+
     for page in site.glob("*.html"):
         for asset in re.findall(r'(?:src|href)="(assets/[^"]+)"', page.read_text()):
             assert (site / asset).is_file(), f"{page.name}: {asset}"
-    ids, rules = entry_ids(board), yaml.safe_load((board / "board.yaml").read_text())
+
+    ids = entry_ids(board)
+    rules = yaml.safe_load((board / "board.yaml").read_text())
     expected = {"board", "cards-index", "history", "imported", "market/main"}
     expected |= {f"card/{card_id}" for card_id in ids}
+
     for kind in ("series", "decisions"):
         expected |= {f"{kind}/{path.stem}" for path in (board / kind).glob("*.json")}
+
     expected |= {
         f"model/{hashlib.sha256(model['name'].encode()).hexdigest()[:16]}"
         for model in read_data(site, "board")["models"]
     }
+
     for division in rules["divisions"]:
         scopes = ["all"] if division["id"] == SCORING else ["all", "W1", "W2"]
         expected |= {f"division/{division['id']}/{scope}" for scope in scopes} | {
@@ -165,6 +175,7 @@ def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> Non
             f"pairs/{division['id']}/{card_id}"
             for card_id in read_data(site, f"pairs/{division['id']}/all")["cards"]
         }
+
     assert set(names_of_data(site)) == expected
 
 
@@ -175,6 +186,7 @@ def test_plain_json_equals_the_scripts_and_raw_cards_the_submitted_bytes(
         path.relative_to(site / "data").with_suffix("").as_posix(): path
         for path in (site / "data").rglob("*.json")
     }
+
     assert {
         "board",
         "cards-index",
@@ -186,6 +198,7 @@ def test_plain_json_equals_the_scripts_and_raw_cards_the_submitted_bytes(
     assert all(
         json.loads(path.read_text()) == read_data(site, name) for name, path in plain.items()
     )
+
     for card_id in entry_ids(board):
         assert hashlib.sha256((site / f"cards/{card_id}.json").read_bytes()).hexdigest() == card_id
 
@@ -193,6 +206,7 @@ def test_plain_json_equals_the_scripts_and_raw_cards_the_submitted_bytes(
 def test_the_board_counts_its_entrants_and_explains_its_columns(site: Path) -> None:
     facts = read_data(site, "board")
     first = facts["divisions"][0]
+
     # one withdrawn
     assert (first["id"], first["entrants"], first["baselines"], first["kind"]) == (
         DIVISION,
@@ -243,6 +257,7 @@ def test_a_withdrawn_card_is_removed_from_tables_and_lists_but_not_its_page(
 ) -> None:
     card_id = card_with(board, "withdrawn")
     page = read_data(site, f"card/{card_id}")
+
     assert page["ranked"] is False
     assert page["why"] == [
         "withdrawn on 2026-11-01: the submitter found an error in the agent and asked for it"
@@ -258,8 +273,10 @@ def test_a_withdrawn_card_is_removed_from_tables_and_lists_but_not_its_page(
 def test_cards_that_may_not_be_ranked_stay_with_their_reason(board: Path, site: Path) -> None:
     rows = {row["card"]: row for row in read_data(site, f"division/{DIVISION}/all")["rows"]}
     unranked = card_with(board, "unranked")
+
     assert rows[unranked]["rank"] is None
     assert read_data(site, f"card/{unranked}")["why"] == rows[unranked]["why"] != []
+
     for entry in load_board(board).entries:
         if entry.tier == "unchecked" or not entry.card.rankable.value:
             assert read_data(site, f"card/{entry.card_id}")["ranked"] is False
@@ -273,6 +290,7 @@ def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alo
         for name in names_of_data(site)
         if name.startswith("decisions/")
     ]
+
     assert any(json.dumps(HOSTILE[1])[1:-1] in text for text in texts)
     assert not any("owned" in page.read_text() for page in site.glob("*.html"))
     assert (
@@ -301,19 +319,28 @@ def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_pa
 def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_nothing(
     small: Path, tmp_path: Path
 ) -> None:
-    out, before = small / "site", contents(small)
+    out = small / "site"
+    before = contents(small)
     (tmp_path / "out").mkdir()
     build_site(small, tmp_path / "out", workers=1)  # an empty folder may become the site
+
     assert contents(small) == before, "the board is only read"
+
     build_site(small, out, workers=1)
     built = contents(out)
+
     assert built == contents(tmp_path / "out")
+
     (out / "stray.html").write_text("left by somebody")
     build_site(small, out, workers=1)
+
     assert (contents(out), out.stat().st_mode & 0o777) == (built, 0o755)
+
     next((small / "series").iterdir()).write_text("<<<<<<< ours")
+
     with pytest.raises(CardError):
         build_site(small, out, workers=1)
+
     assert contents(out) == built
     assert [
         path.name for path in small.iterdir() if "site" in path.name or path.name.startswith(".")
@@ -325,7 +352,8 @@ def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
 def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -> None:
-    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    out = tmp_path / "out"
+    elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "thesis.txt").write_text("years of work")
     {
@@ -334,9 +362,11 @@ def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -
         "link": lambda: out.symlink_to(elsewhere),
     }[kind]()
     before = contents(tmp_path)
+
     for target in (out, small):  # the board's own repository is none, either
         with pytest.raises(UsageError, match="choose another --out"):
             build_site(small, target)
+
     assert contents(tmp_path) == before
 
 
@@ -349,6 +379,7 @@ def test_without_a_board_the_error_names_the_init_command_and_makes_no_folder(
 ) -> None:
     with pytest.raises(ConfigError, match=r"no board here.*ktdeval leaderboard init"):
         build_site(tmp_path / name, tmp_path / name / "site")
+
     assert not list(tmp_path.iterdir())
 
 
@@ -363,6 +394,7 @@ def test_a_derived_file_that_is_no_json_is_named(
         rf"{path.name}: (is not JSON|belongs to another card).* run `ktdeval leaderboard check"
         r" --all`"
     )
+
     with pytest.raises(CardError, match=message):
         build_site(small, tmp_path / "site", workers=workers)
 
@@ -374,8 +406,10 @@ def test_series_of_another_card_and_a_board_without_its_baselines_are_refused(
     shutil.copy(first, second)
     with pytest.raises(CardError, match=f"{second.name}: belongs to another card"):
         build_site(small, tmp_path / "site", workers=1)
+
     for path in small.glob("cards/*/builtin--reversal/*/*.json"):
         path.unlink()
+
     with pytest.raises(CardError, match=r"builtin/reversal.*ktdeval leaderboard baselines"):
         build_site(small, tmp_path / "site", workers=1)
 
@@ -395,6 +429,7 @@ def test_a_submission_without_a_verdict_is_not_trusted(
     BoardFolder(small).verdict(files.card_id).unlink()
     submission = json.loads(files.submission.read_text())
     files.submission.write_text(json.dumps({**submission, field: value}))
+
     with pytest.raises(CardError, match=f"submission.json: {problem}"):
         build_site(small, tmp_path / "site", workers=1)
 
@@ -407,6 +442,7 @@ def test_an_unchecked_card_is_validated(small: Path, tmp_path: Path) -> None:
     changed = files.card.with_name(f"{hashlib.sha256(text.encode()).hexdigest()}.json")
     changed.write_text(text)
     shutil.copy(files.submission, changed.with_suffix(".submission.json"))
+
     with pytest.raises(CardError, match=r"metrics\.total_return\.value"):
         build_site(small, tmp_path / "site", workers=1)
 
@@ -422,6 +458,7 @@ def test_windows_that_would_share_an_address_are_refused(
             w.update(name=name) for w, name in zip(division["windows"], names, strict=True)
         ],
     )
+
     # by build, check and all else
     with pytest.raises(ConfigError, match="would have one address; rename one of them"):
         load_rules(board)
@@ -432,6 +469,7 @@ def test_divisions_that_ask_for_the_same_cards_are_refused(tmp_path: Path) -> No
     rules = yaml.safe_load((board / "board.yaml").read_text())
     rules["divisions"].append({**rules["divisions"][0], "id": "again", "rank_by": "sharpe"})
     (board / "board.yaml").write_text(yaml.safe_dump(rules))
+
     with pytest.raises(ConfigError, match="again asks for the same cards as"):
         load_rules(board)
 
@@ -443,6 +481,7 @@ def test_a_snapshot_whose_name_is_no_address_is_refused(tmp_path: Path) -> None:
         .replace("name: main", "name: ../main")
         .replace("snapshot: main", "snapshot: ../main")
     )
+
     with pytest.raises(ConfigError, match="can't be part of an address"):
         load_rules(path.parent)
 
@@ -453,11 +492,9 @@ def test_a_snapshot_whose_name_is_no_address_is_refused(tmp_path: Path) -> None:
 def test_an_empty_board_has_a_site_in_which_a_window_named_by_its_days_has_an_address(
     tmp_path: Path,
 ) -> None:
-    board, site, address = (
-        empty_board(tmp_path, windows=2),
-        tmp_path / "site",
-        "2024-04-01-2024-06-05",
-    )
+    board = empty_board(tmp_path, windows=2)
+    site = tmp_path / "site"
+    address = "2024-04-01-2024-06-05"
     change_division(
         board, lambda division: division["windows"][0].update(name="2024-04-01:2024-06-05")
     )
@@ -468,10 +505,12 @@ def test_an_empty_board_has_a_site_in_which_a_window_named_by_its_days_has_an_ad
         "what": "a slip in the id",
     }
     (board / "errata.yaml").write_text(json.dumps({"errata": [slip]}))
+
     assert build_site(board, site).notes == (
         f"division {DIVISION} has no cards yet",
         "errata.yaml: there is no card 000000000000… (erratum of 2026-02-02: withdrawn)",
     )
+
     facts = read_data(site, "board")["divisions"][0]
     # from the market's document
     assert (facts["columns"], [window["days"] for window in facts["windows"]]) == ([], [43, 43])
@@ -485,7 +524,9 @@ def test_an_empty_board_has_a_site_in_which_a_window_named_by_its_days_has_an_ad
 def test_a_card_without_a_division_is_reported_and_has_a_page(small: Path, tmp_path: Path) -> None:
     change_division(small, lambda division: division.update(seeds=[0, 1]))
     report = build_site(small, tmp_path / "site", workers=1)
+
     assert "belongs to no division" in report.notes[0]
+
     page = read_data(tmp_path / "site", f"card/{entry_ids(small)[0]}")
     assert page["division"] is None
     assert page["why"] == [
@@ -498,6 +539,7 @@ def test_a_real_board_is_labelled(tmp_path: Path) -> None:
     board = forge_board(tmp_path / "board", 2, windows=1, market="real", decisions=False)
     build_site(board, tmp_path / "site", workers=1)
     facts = read_data(tmp_path / "site", "board")
+
     assert (facts["market"], facts["snapshots"][0]["synthetic"]) == ("real", False)
     assert "synthetic" not in (tmp_path / "site/index.html").read_text()
 
@@ -509,11 +551,14 @@ def test_a_data_file_is_one_call_with_one_value_and_nothing_but_a_value_can_be_i
     None
 ):
     assert data_file("a/b", b'{"x":1}\n') == b'ktdevalReceive("a/b",\n{"x":1}\n);\n'
+
     value = {"text": "</script>" + "alert(1);" * 10_000}
     text = data_file("a", json.dumps(value).encode())
+
     assert re.fullmatch(rb'ktdevalReceivePacked\("a",\n"[A-Za-z0-9+/=]+"\n\);\n', text)
     assert len(text) < 1_000
     assert read_data_file(text) == value
+
     with pytest.raises(ValueError, match="no data file"):
         read_data_file(b'alert("a",\n1\n);\n')
 
@@ -529,6 +574,7 @@ def test_jobs_give_their_results_in_order_and_their_errors() -> None:
         raise CardError("card 3: is not valid")
 
     assert list(run_jobs([lambda: 1, lambda: 2, lambda: 3], workers=2)) == [1, 2, 3]
+
     with pytest.raises(CardError, match="card 3: is not valid"):
         list(run_jobs([lambda: 1, fail], workers=2))
 
@@ -546,8 +592,10 @@ def test_the_command_builds_next_to_the_board_and_lists_the_files(
     )
     assert (small / "site/index.html").is_file()
     assert "no board here" in error_line(ktdeval("leaderboard", "build", small / "site", cwd=small))
+
     lines: list[str] = []
     report = build_site(small, tmp_path / "site", lines.append, workers=1)
+
     assert (report.cards, report.divisions, report.notes) == (7, 1, ())
     assert lines == [
         "reading the board",
@@ -569,12 +617,15 @@ def test_the_benchmark_prints_what_a_build_takes_and_a_reader_is_sent(
         text=True,
         check=False,
     )
+
     assert done.returncode == 0, done.stderr
+
     for line in (
         r"2 cards: 1 divisions, 1 windows; .* MB",
         r"  build .* s wall .* s CPU .* MiB peak",
         r"    of the floor .* x",
     ):
         assert re.search(f"^{line}", done.stdout, re.MULTILINE), done.stdout
+
     assert re.search(r"^  board page +[\d.]+ MB, [\d.]+ MB packed$", done.stdout, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []

@@ -47,6 +47,7 @@ def git(folder: Path, *words: str) -> str:
         text=True,
         check=True,
     )
+
     return done.stdout
 
 
@@ -69,6 +70,7 @@ def board(good: Good, tmp_path: Path) -> BadBoard:
     git(board.folder, "init", "--quiet", "--initial-branch", "main")
     commit(board.folder)
     git(board.folder, "checkout", "--quiet", "-b", "proposal")
+
     return board
 
 
@@ -77,7 +79,9 @@ def findings_on(board: BadBoard) -> list[tuple[str, str]]:
     before = {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
     commit(board.folder)
     after = {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
+
     assert before <= after
+
     return sorted(after)
 
 
@@ -90,6 +94,7 @@ def test_a_proposal_that_only_adds_a_submission_is_valid_after_any_change_of_mai
     board: BadBoard,
 ) -> None:
     assert findings_on(board) == []
+
     git(board.folder, "checkout", "--quiet", "main")
     (board.folder / "board.yaml").write_text(
         (board.folder / "board.yaml").read_text() + "# a comment\n"
@@ -100,6 +105,7 @@ def test_a_proposal_that_only_adds_a_submission_is_valid_after_any_change_of_mai
     submit_another(board)
     (board.folder / "imported").mkdir()
     (board.folder / "imported" / "x.json").write_text("{}")
+
     assert findings_on(board) == []
 
 
@@ -124,15 +130,19 @@ def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
         "a\nb",
         "sp ace",
     )
+
     for path in paths:
         target = board.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("theirs now\n")
+
     assert findings_on(board) == sorted(
         (Finding(path, "", "").path, "foreign-file") for path in paths
     )
+
     shutil.rmtree(board.folder / "cards")
     (board.folder / "cards").write_text("theirs now\n")
+
     assert ("cards", "foreign-file") in findings_on(board)
 
 
@@ -144,9 +154,12 @@ def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_before_a_comm
         lambda value: value.update(tier="re-run"),
     )
     changed = (f"verdicts/{board.card_id}.json", "foreign-file")
+
     assert findings_on(board) == [changed]
+
     submit_another(board)
     verdict = board.add_verdict(tier="re-run")
+
     assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [
         changed
     ]
@@ -180,9 +193,11 @@ def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_o
 ) -> None:
     (board.folder / "cards" / "x").symlink_to("/etc/passwd")
     assert findings_on(board) == [("cards/x", "link")]
+
     head = git(board.folder, "rev-parse", "HEAD").strip()
     git(board.folder, "update-index", "--add", "--cacheinfo", f"160000,{head},records/sub")
     git(board.folder, "commit", "--quiet", "--message", "submodule")
+
     assert ("records/sub", "link") in {
         (finding.path, finding.rule) for finding in check_changes(board.folder, "main")
     }
@@ -194,9 +209,12 @@ def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_tw
     path = board.folder / "records" / "x.sh"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
+
     assert findings_on(board) == [("records/x.sh", "executable")]
+
     board.files.card.unlink()
     board.files.card.symlink_to("/etc/passwd")
+
     assert {
         rule for where, rule in findings_on(board) if where == board.where(board.files.card)
     } == {"foreign-file", "link"}
@@ -209,9 +227,12 @@ def test_a_board_in_a_folder_of_a_repository_is_looked_at_alone(good: Good, tmp_
     git(tmp_path / "whole", "checkout", "--quiet", "-b", "proposal")
     (tmp_path / "whole" / "code.py").write_text("x = 1\n")
     board.add()
+
     assert check_changes(board.folder, "main") == []
+
     (board.folder / "board.yaml").write_text("theirs")
     commit(tmp_path / "whole")
+
     assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [
         ("board.yaml", "foreign-file")
     ]
@@ -224,6 +245,7 @@ def test_nothing_that_the_repository_configures_is_started(
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {canary}\n")
     program.chmod(0o755)
+
     for name in (
         "core.fsmonitor",
         "diff.external",
@@ -232,12 +254,15 @@ def test_nothing_that_the_repository_configures_is_started(
         "diff.evil.command",
     ):
         git(board.folder, "config", name, str(program))
+
     hook = board.folder / ".git" / "hooks" / "post-index-change"
     shutil.copy(program, hook)
     for name in ("GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_DIR", "GIT_SSH"):
         monkeypatch.setenv(name, str(program))
+
     (board.folder / ".gitattributes").write_text("* diff=evil\n")
     board.edit(board.files.card, lambda card: card.update(seeds=[]))
+
     assert {finding.rule for finding in check_changes(board.folder, "main")} == {"foreign-file"}
     assert not canary.exists()
 
@@ -245,7 +270,8 @@ def test_nothing_that_the_repository_configures_is_started(
 def test_a_revision_that_is_none_a_folder_without_git_and_a_history_without_a_common_root_are_one_line(
     board: BadBoard, good: Good, tmp_path: Path
 ) -> None:
-    unknown, none = "git knows no revision", "is no revision"
+    unknown = "git knows no revision"
+    none = "is no revision"
     for since, message in (
         ("nowhere", f"{unknown} 'nowhere'"),
         ("--output=/tmp/x", none),
@@ -254,12 +280,16 @@ def test_a_revision_that_is_none_a_folder_without_git_and_a_history_without_a_co
     ):
         with pytest.raises(UsageError, match=message) as caught:
             check_changes(board.folder, since)
+
         assert str(caught.value).isprintable()
+
     git(board.folder, "checkout", "--quiet", "--orphan", "stranger")
     (board.folder / "README.md").write_text("of one's own\n")
     commit(board.folder)
+
     with pytest.raises(UsageError, match="nothing in common"):
         check_changes(board.folder, "main")
+
     alone = BadBoard(tmp_path / "alone", good)
     with pytest.raises(UsageError, match="is in no git repository"):
         check_changes(alone.folder, "main")
@@ -272,6 +302,7 @@ def test_a_forged_verdict_does_not_stop_the_check_of_its_card(board: BadBoard) -
     report = check_board(
         board.folder, load_plugins(()), CheckOptions(today=TODAY, since="main", record=False)
     )
+
     assert "verdict" in {finding.rule for finding in report.findings}
     assert board.card_id not in {card.card_id for card in report.checked}
     assert all(isinstance(finding, Finding) for finding in report.findings)

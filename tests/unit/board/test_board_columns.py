@@ -55,7 +55,9 @@ def scoring_board(better: str = "lower"):
                 verdict=verdict,
             )
         )
+
     (window,) = entries[0].card.windows
+
     return make_board(
         entries,
         rank_by="right_name",
@@ -67,7 +69,9 @@ def scoring_board(better: str = "lower"):
 def test_scores_are_ranked_over_all_answers_next_to_chance() -> None:
     board = scoring_board()
     tables = ranked_tables(board)
+
     assert list(tables) == division_scopes(board, board.rules.divisions[0]) == ["all"]
+
     table = tables["all"]
     assert table["columns"] == [
         "right_name",
@@ -77,6 +81,7 @@ def test_scores_are_ranked_over_all_answers_next_to_chance() -> None:
         "cost_usd",
         "tokens",
     ]
+
     # lower is better, and nobody is as low as chance
     ranks = [("chance", None, None), ("house/blind", 1, None), ("house/leaky", 2, None)]
     assert [(row["label"], row["rank"], row["alpha_rank"]) for row in table["rows"]] == ranks
@@ -86,6 +91,7 @@ def test_scores_are_ranked_over_all_answers_next_to_chance() -> None:
     assert shown(table, "house/blind", "tokens")[0] == 240
     assert table["ties"]["return"]["reason"] == "scores of a scoring task have no daily returns"
     assert table["missing_baselines"] == []
+
     row = by_label(table)["chance"]
     assert (row["baseline"], row["card"], figure(table, row, "right_name")) == (
         "benchmark",
@@ -93,6 +99,7 @@ def test_scores_are_ranked_over_all_answers_next_to_chance() -> None:
         0.05,
     )
     assert row["reasons"]["distance"] == "not defined for chance"
+
     with pytest.raises(ConfigError, match="neither more nor less is better"):
         ranked_tables(scoring_board("neither"))
 
@@ -103,9 +110,11 @@ def test_a_score_without_a_value_has_a_reason() -> None:
     first = changed(board.entries[0], lambda card: card["scores"]["right_name"].update(none))
     board = replace(board, entries=(first, *board.entries[1:]))
     figures = score_figures(board.entries[:1], ["right_name", "unknown"])
+
     assert figures.reasons == [
         {"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}
     ]
+
     row = by_label(ranked_tables(board)["all"])["house/leaky"]
     assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
 
@@ -124,6 +133,7 @@ def test_chance_is_the_median_of_what_it_gives_on_the_samples_of_each_card() -> 
     table = ranked_tables(replace(board, entries=(board.entries[0], other)))["all"]
 
     value, low, high, kind, n = shown(table, "chance", "right_name")
+
     assert (value, low, high) == pytest.approx((0.1, 0.075, 0.125))
     assert (kind, n) == ("interquartile", 2)
     assert by_label(table)["chance"]["model"] == "chance alone"
@@ -207,6 +217,7 @@ def test_labels_name_only_the_differences_of_systems() -> None:
         entry("b/three", 0, 0),
         entry("b/three", 0, 0, call={"reasoning_effort": "high"}),
     ]
+
     assert list(system_labels(make_board(entries)).values()) == [
         "a/one",
         "a/two@react",
@@ -218,9 +229,11 @@ def test_labels_name_only_the_differences_of_systems() -> None:
 
 def test_a_model_with_other_parameters_is_not_the_same_system_in_another_division() -> None:
     """Under one label a bright and a blinded card would read as an effect of the mask."""
-    plain, other = entry("a/one", 0, 0), entry("a/one", 0, 0.1)
+    plain = entry("a/one", 0, 0)
+    other = entry("a/one", 0, 0.1)
     model = structs.replace(other.card.model, args={"positions": 3})
     tuned = replace(other, card=structs.replace(other.card, model=model))
+
     assert list(system_labels(make_board([plain, tuned])).values()) == [
         "a/one",
         "a/one(positions=3)",
@@ -235,11 +248,14 @@ def test_labels_of_different_systems_are_never_equal_and_a_withdrawn_card_gives_
         entry("a@b", 0, 0.1),
     ]
     labels = list(system_labels(make_board(entries)).values())
+
     assert (len(set(labels)), labels[1]) == (4, "a@c")
+
     gone = entry(
         "a/one", 0, 0, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")]
     )
     again = entry("a/one", 0, 0.1)
+
     assert system_labels(make_board([gone, again])) == {
         gone.card_id: f"a/one #{gone.card_id[:8]}",
         again.card_id: "a/one",
@@ -269,6 +285,7 @@ def test_rows_name_submitter_and_system() -> None:
         "submitted_on": "2026-01-01",
         "settings": "reasoning effort high",
     }
+
     assert expected.items() <= row.items()
 
 
@@ -276,6 +293,7 @@ def test_every_column_is_described(forged, forged_tables) -> None:
     words = describe_metrics(forged)
     for tables in forged_tables.values():
         assert set(tables["all"]["columns"]) <= set(words)
+
     for name, each in words.items():
         assert set(each) == {
             "title",
@@ -291,10 +309,13 @@ def test_every_column_is_described(forged, forged_tables) -> None:
         assert all(
             each[field] for field in ("title", "unit", "group", "formula", "source", "description")
         )
+
     assert len({each["title"] for each in words.values()}) == len(words)
+
     shown = default_columns(
         forged_tables[forged.rules.divisions[0].id]["all"]["columns"], "total_return"
     )
+
     assert shown[:3] == ["total_return", "excess", "selection_alpha"]
     assert len(shown) < 10
 

@@ -61,6 +61,7 @@ def test_a_file_of_wishes_is_read_strictly(
     file = tmp_path / "wishes.yaml"
     file.write_text(f"{wishes}\n")
     refused = terminal.refusal("leaderboard", "init", tmp_path / "board", "--config", file)
+
     assert str(file) in refused
     assert expected in refused
     assert not (tmp_path / "board").exists()

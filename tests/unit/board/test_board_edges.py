@@ -64,7 +64,9 @@ def reopen(board: Path) -> None:
         "rank_by: total_return",
         "rank_by: total_return\n  certificate: required\n  attackers: [a/b]",
     )
+
     assert changed != text
+
     (board / "board.yaml").write_text(changed)
 
 
@@ -74,8 +76,10 @@ def test_verdicts_survive_changed_rules_unless_every_card_is_checked(
     ids = {files.card_id for files in BoardFolder(board).submitted()}
     assert looked_at(board) == ([], ids)
     assert looked_at(board, every=True) == ([], ids)
+
     reopen(board)
     assert looked_at(board) == ([], ids)
+
     findings, sound = looked_at(board, every=True)
     assert sorted((name, rule) for name, rule, _ in findings) == [
         (f"{each}.json", "certificate") for each in sorted(ids)
@@ -88,14 +92,17 @@ def test_a_verdict_counts_for_the_bytes_that_it_is_on_and_no_others(board: Path)
     first, second = BoardFolder(board).submitted()
     verdict = BoardFolder(board).verdict(first.card_id)
     verdict.unlink()
+
     assert [(name, rule) for name, rule, _ in looked_at(board)[0]] == [
         (first.card.name, "certificate")
     ]
+
     shutil.copy(BoardFolder(board).verdict(second.card_id), verdict)
     findings, sound = looked_at(board)
     on_another = (
         "is on another card; delete it and run `ktdeval leaderboard check` on the main branch"
     )
+
     assert (verdict.name, "verdict", on_another) in findings
     assert (first.card.name, "certificate") in {(name, rule) for name, rule, _ in findings}, (
         "it is no verdict on this card"
@@ -110,6 +117,7 @@ def test_a_verdict_that_is_a_link_or_of_other_bytes_or_none_at_all_gives_no_trus
     reopen(board)
     first, _ = BoardFolder(board).submitted()
     verdict = BoardFolder(board).verdict(first.card_id)
+
     if how == "link":
         verdict.rename(board / "elsewhere.json")
         verdict.symlink_to(board / "elsewhere.json")
@@ -117,7 +125,9 @@ def test_a_verdict_that_is_a_link_or_of_other_bytes_or_none_at_all_gives_no_trus
         first.card.write_text(first.card.read_text() + "\n")
     else:
         verdict.write_text("{}")
+
     found = {(name, rule) for name, rule, _ in looked_at(board)[0]}
+
     assert (first.card.name, "certificate") in found
     assert ((verdict.name, "verdict") in found) is (how == "broken")
 
@@ -140,14 +150,18 @@ def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
     card_id = next(iter(BoardFolder(board).submitted())).card_id
     folder = board / "records" / card_id
     folder.mkdir(parents=True)
+
     for name, size in (("a", 600_000), ("b", 400_000 + surplus)):
         (folder / name).write_bytes(b"")
         with (folder / name).open("r+b") as file:
             file.truncate(size)
+
     assert sizes_found(board) == []
+
     (board / "board.yaml").write_text(
         (board / "board.yaml").read_text() + "limits: {records_mb: 1}\n"
     )
+
     assert sizes_found(board) == message
 
 
@@ -160,9 +174,11 @@ def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
     card_id = next(iter(BoardFolder(board).submitted())).card_id
     for index in range(count):
         (board / "records" / card_id / "episodes" / str(index)).mkdir(parents=True)
+
     (board / "board.yaml").write_text(
         (board / "board.yaml").read_text() + "limits: {episodes: 3}\n"
     )
+
     assert sizes_found(board) == message
 
 
@@ -179,9 +195,11 @@ def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones
         pages = dict(model_pages(loaded, tables_of(loaded)))
         cards = chain.from_iterable(page["cards"] for page in pages.values())
         (found,) = [card for card in cards if card["card"] == card_id]
+
         return found
 
     before = [card_of(each.card_id) for each in (first, second)]
+
     assert sorted(card["rank"] for card in before) == [1, 2]
     assert [card["of"] for card in before] == [2, 2]
     assert [(card["ranked"], card["why"], card["withdrawn"]) for card in before] == [
@@ -190,13 +208,16 @@ def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones
 
     erratum = "errata:\n- {card: %s, date: 2026-11-01, effect: %s, what: a fault}\n"
     (board / "errata.yaml").write_text(erratum % (first.card_id, "unranked"))
-    unranked, other = card_of(first.card_id), card_of(second.card_id)
+    unranked = card_of(first.card_id)
+    other = card_of(second.card_id)
+
     assert (unranked["rank"], unranked["ranked"], unranked["of"]) == (None, False, 1)
     assert unranked["why"] == ["erratum of 2026-11-01: a fault"]
     assert (other["rank"], other["of"]) == (1, 1)
 
     (board / "errata.yaml").write_text(erratum % (first.card_id, "withdrawn"))
     withdrawn = card_of(first.card_id)
+
     assert withdrawn["withdrawn"] is True
     assert [
         withdrawn[name] for name in ("rank", "alpha_rank", "tie", "alpha_tie", "ranked", "why")
@@ -207,15 +228,19 @@ def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones
 def test_a_card_without_a_defined_figure_is_omitted_from_exported_records_with_a_note(
     board: Path,
 ) -> None:
-    data, day = read_board(board), dt.date(2026, 12, 1)
+    data = read_board(board)
+    day = dt.date(2026, 12, 1)
     exported = write_every_eval_ever(data, board.parent / "out", day)
+
     assert len(exported.files) == 2
     assert min(exported.files.values()) > 0
     assert exported.excluded == {}
+
     undefined = replace(
         data, entries=tuple(changed(entry, without_values) for entry in data.entries)
     )
     nothing = write_every_eval_ever(undefined, board.parent / "empty", day)
+
     assert (nothing.files, nothing.excluded) == ({}, {"none of its figures is defined": 2})
 
 

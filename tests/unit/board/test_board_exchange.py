@@ -90,6 +90,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         json.dumps({"model_name": "gpt2", "results": {"hellaswag": {"acc,none": 0.5}}})
     )
     run("import", folder / "results.json", "--board", made)
+
     return made
 
 
@@ -177,6 +178,7 @@ def scoring(tmp_path: Path) -> Path:
         submitted_on="2026-06-02",
     )
     put_json(files.submission, submission)
+
     return tmp_path
 
 
@@ -194,9 +196,13 @@ def test_each_card_that_was_not_withdrawn_has_a_row_of_its_own_figures(
     board: Board, cards: pd.DataFrame
 ) -> None:
     assert any(entry.is_withdrawn for entry in board.entries)
+
     shown = [entry for entry in board.entries if not entry.is_withdrawn]
     assert list(cards["card"]) == [entry.card_id for entry in shown]
-    rows, undefined = cards.set_index("card"), 0
+
+    rows = cards.set_index("card")
+    undefined = 0
+
     for entry in shown:
         row = rows.loc[entry.card_id]
         for name, metric in entry.card.plain["metrics"].items():
@@ -210,6 +216,7 @@ def test_each_card_that_was_not_withdrawn_has_a_row_of_its_own_figures(
             assert metric["value"] is None or row[name] == metric["value"]
             assert row[f"{name}_n"] == metric["n"]
             assert interval.get("low") is None or row[f"{name}_low"] == interval["low"]
+
     assert undefined
 
 
@@ -243,6 +250,7 @@ def test_ranks_and_the_boards_figures_match_the_site(board: Board, cards: pd.Dat
         for shown in table["rows"]:
             if shown["card"] is None:
                 continue
+
             row = rows.loc[shown["card"]]
             assert bool(row["ranked"]) == shown["ranked"]
             assert (None if pd.isna(row["rank"]) else row["rank"]) == shown["rank"]
@@ -255,6 +263,7 @@ def test_ranks_and_the_boards_figures_match_the_site(board: Board, cards: pd.Dat
                     float("nan") if value is None else value, rel=1e-5, nan_ok=True
                 )
                 compared += name in EXTRA
+
     assert compared > 100
 
 
@@ -265,8 +274,10 @@ def test_each_episode_has_a_row_with_its_benchmark(path: Path, board: Board) -> 
         if not entry.is_withdrawn:
             episodes = entry.card.plain["episodes"]
             expected |= {episode["id"]: (entry, episode) for episode in episodes}
+
     assert set(frame["episode"]) == set(expected)
     assert len(frame) == len(expected)
+
     for row in frame.head(8).to_dict("records"):
         entry, episode = expected[row["episode"]]
         reference = entry.card.plain["reference"]["benchmark_buy_and_hold"][episode["window"]]
@@ -282,6 +293,7 @@ def test_daily_returns_compound_to_nav_and_contributions_add_up_to_the_return(
     assert set(daily["card"]) == card_ids - {
         entry.card_id for entry in load_board(path).entries if entry.is_withdrawn
     }
+
     for _, days in daily.groupby(["card", "episode"]):
         assert (1 + days["daily_return"]).prod() == pytest.approx(days["nav"].iloc[-1], abs=1e-4)
         assert (1 + days["benchmark_daily_return"]).prod() == pytest.approx(
@@ -293,6 +305,7 @@ def test_daily_returns_compound_to_nav_and_contributions_add_up_to_the_return(
             days["nav"].iloc[-1] - 1, abs=1e-4
         )
         assert days["day"].is_monotonic_increasing
+
     assert daily["common"].notna().any()
 
 
@@ -301,6 +314,7 @@ def test_a_ruined_account_has_no_returns_after_its_nav_is_gone(path: Path, tmp_p
     for name in ("board.yaml", "errata.yaml", f"series/{first.card_id}.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((path / name).read_bytes())
+
     put_card(tmp_path, json.loads(first.card.read_text())).submission.write_bytes(
         first.submission.read_bytes()
     )
@@ -311,11 +325,14 @@ def test_a_ruined_account_has_no_returns_after_its_nav_is_gone(path: Path, tmp_p
     levels[5] = 0.6
     file.write_text(json.dumps(series))
     own = load_daily_frame(tmp_path)["daily_return"].head(5).tolist()
+
     assert own == pytest.approx([0.2, -1.5, math.nan, math.nan, 1.0], nan_ok=True)
+
     (daily,) = [
         facts_of(read_own(file, Series)).daily[episode["window"], episode["seed"]]
         for episode in series["episodes"][:1]
     ]
+
     assert daily.returns[:5].tolist() == pytest.approx(
         [0.2, math.nan, math.nan, math.nan, 1.0], nan_ok=True
     )
@@ -327,7 +344,8 @@ def test_columns_and_their_types_are_as_stated_whether_or_not_there_are_rows(
     (tmp_path / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
     for data, is_empty in ((read_board(path), False), (read_board(tmp_path), True)):
         for frame in FRAMES:
-            made, stated = MAKERS[frame](data), columns_of(frame, data.units(frame))
+            made = MAKERS[frame](data)
+            stated = columns_of(frame, data.units(frame))
             assert {name: str(dtype) for name, dtype in made.dtypes.items()} == {
                 each.name: DTYPES[each.type] for each in stated
             }
@@ -342,6 +360,7 @@ def test_one_division_can_be_had_alone_and_an_unknown_one_is_refused_with_near_n
     assert {entry.division.id for entry in data.entries if entry.division} == {
         "bright-open-research"
     }
+
     with pytest.raises(
         KtdevalError, match="no division 'bright-open'; did you mean 'bright-open-research'"
     ):
@@ -350,8 +369,10 @@ def test_one_division_can_be_had_alone_and_an_unknown_one_is_refused_with_near_n
 
 def test_scores_are_columns_of_cards_and_not_of_episodes(scoring: Path) -> None:
     card_id = check(scoring)
-    frame, episodes = load_frame(scoring), load_episodes_frame(scoring)
+    frame = load_frame(scoring)
+    episodes = load_episodes_frame(scoring)
     (row,) = frame.to_dict("records")
+
     assert (row["card"], row["kind"], row["rank"], row["right_name_n"]) == (
         card_id,
         "scoring",
@@ -376,12 +397,16 @@ def test_a_nav_is_in_its_own_currency(path: Path, tmp_path: Path) -> None:
         "minor_per_unit": 10_000,
         "days_a_year": 252,
     }
+
     for episode in card["episodes"]:
         episode["final_nav_minor"] = 1_234_567
+
     for name in ("board.yaml", "errata.yaml"):
         (tmp_path / name).write_bytes((path / name).read_bytes())
+
     put_card(tmp_path, card).submission.write_bytes(first.submission.read_bytes())
     frame = load_episodes_frame(tmp_path)
+
     assert set(zip(frame["final_nav"], frame["currency"], strict=True)) == {(123.4567, "USD")}
 
 
@@ -395,12 +420,15 @@ def test_a_submitter_can_not_add_columns_or_take_those_of_others(
     card["metrics"] |= dict.fromkeys(("card", "total_return_low", "=1+1", "mine"), figure) | {
         "excess": {**figure, "value": 99}
     }
+
     for name in ("board.yaml", "errata.yaml"):
         (tmp_path / name).write_bytes((path / name).read_bytes())
+
     files = put_card(tmp_path, card)
     files.submission.write_bytes(first.submission.read_bytes())
     check(tmp_path)
     frame = load_frame(tmp_path)
+
     assert list(frame.columns) == list(cards.columns)
     assert frame["excess"].iloc[0] != 99
 
@@ -409,6 +437,7 @@ def test_a_submission_that_no_verdict_covers_is_held_to_its_schema(scoring: Path
     (files,) = BoardFolder(scoring).submitted()
     submission = json.loads(files.submission.read_text())
     files.submission.write_text(json.dumps({**submission, "submitter": "me"}))
+
     with pytest.raises(CardError, match=r"submission\.json: submitter"):
         load_frame(scoring)
 
@@ -424,8 +453,10 @@ def test_parquet_gives_back_the_frames_with_units_and_without_withdrawn_cards(
     lists = {name: read[name].map(list) for name in ("why", "labels", "errata", "windows", "seeds")}
     pd.testing.assert_frame_equal(read.assign(**lists), cards, check_exact=True)
     schema = pq.read_schema(out / "cards.parquet")
+
     assert schema.field("total_return").metadata[b"unit"] == b"fraction"
     assert b"SHA-256" in schema.field("card").metadata[b"description"]
+
     listed = pd.read_csv(out / "columns.csv")
     assert set(listed[listed["frame"] == "cards"]["column"]) == set(cards.columns)
 
@@ -439,8 +470,11 @@ def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_ca
 ) -> None:
     one = contents(export(form))
     two = contents(written(path, form, tmp_path / "out"))
+
     assert one == two != {}
+
     withdrawn = next(entry.card_id for entry in board.entries if entry.is_withdrawn)
+
     if form not in ("parquet", "hf-dataset"):  # compressed; their rows are compared above
         assert not any(withdrawn.encode() in content for content in one.values())
 
@@ -450,9 +484,12 @@ def test_csv_has_no_cell_that_a_spreadsheet_would_run(scoring: Path, tmp_path: P
     run("export", scoring, "--to", "csv", "--out", tmp_path / "out")
     with (tmp_path / "out" / "cards.csv").open(encoding="utf-8", newline="") as stream:
         (row,) = csv.DictReader(stream)
+
     wanted = {"model": f"'{MODEL}", "submitter": "'@SUM(A1)", "submitted_on": "2026-06-02"}
+
     assert row | wanted | {"cutoff_date": "", "right_name_reason": ""} == row
     assert row["labels"] == "; ".join(load_frame(scoring)["labels"].iloc[0])
+
     units = pd.read_csv(tmp_path / "out" / "columns.csv").set_index("column")["unit"]
     assert units["right_name"] == "'=1+1"
 
@@ -488,6 +525,7 @@ def test_datasets_loads_every_configuration_offline(
         check=True,
     )
     names, first = json.loads(done.stdout)
+
     assert list(names) == ["cards", "episodes", "daily", "metrics", "imported"]
     assert names["cards"] == {"train": [len(cards), list(cards.columns)]}
     assert names["imported"]["train"][0] == 1
@@ -499,6 +537,7 @@ def test_the_readme_of_a_dataset_tells_the_hub_what_it_holds(export: Callable[[s
     out = export("hf-dataset")
     _, header, text = (out / "README.md").read_text().split("---\n", 2)
     facts = yaml.safe_load(header)
+
     assert (facts["license"], facts["size_categories"], "synthetic" in facts["tags"]) == (
         "cc-by-4.0",
         ["1K<n<10K"],
@@ -520,11 +559,15 @@ def test_eval_results_are_read_by_the_hubs_own_parser(
     hub = pytest.importorskip("huggingface_hub", reason="the Hub's client is not installed")
     if not hasattr(hub, "parse_eval_result_entries"):
         pytest.skip("this version of huggingface_hub does not know .eval_results yet")
+
     ranked = cards[cards["ranked"]]
     files = sorted(export("eval-results").glob("*/*/.eval_results/*.yaml"))
+
     assert len(files) == len(ranked)
+
     expected = {(row.division, row.model, row.total_return) for row in ranked.itertuples()}
     values = set()
+
     for file in files:
         (entry,) = hub.parse_eval_result_entries(yaml.safe_load(file.read_text()))
         values.add((entry.task_id, "/".join(file.parts[-4:-2]), entry.value))
@@ -533,6 +576,7 @@ def test_eval_results_are_read_by_the_hubs_own_parser(
         assert "by the board" in entry.notes
         assert "synthetic market" in entry.notes
         assert entry.source_url is None  # this board says no address
+
     assert values == expected
 
 
@@ -553,10 +597,12 @@ def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_sub
         "acme/board",
     )
     (file,) = (tmp_path / "out").rglob("*.yaml")
+
     assert (
         file.relative_to(tmp_path / "out").as_posix()
         == f"acme/seer/.eval_results/probes-probe-{card_id[:12]}.yaml"
     )
+
     (entry,) = yaml.safe_load(file.read_text())
     assert entry["source"] == {
         "url": f"https://board.example.org/card.html#card={card_id}",
@@ -611,10 +657,13 @@ def test_a_folder_that_holds_something_is_left_alone_and_an_export_that_fails_le
     empty = empty_board(path, tmp_path)
     with pytest.raises(CardError):
         write_folder(tmp_path / "out", fail)
+
     assert list(tmp_path.iterdir()) == [empty]
+
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(StoreError, match="holds something else; choose another --out"):
         run("export", empty, "--to", "parquet", "--out", tmp_path)
+
     assert {file.name for file in tmp_path.iterdir()} == {"board", "mine.txt"}
 
 
@@ -623,6 +672,7 @@ def empty_board(path: Path, folder: Path) -> Path:
     board = folder / "board"
     board.mkdir()
     (board / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
+
     return board
 
 
@@ -642,6 +692,7 @@ def test_an_export_of_results_needs_the_name_of_a_dataset(
     empty = empty_board(path, tmp_path)
     with pytest.raises(UsageError, match=problem):
         run("export", empty, "--to", "eval-results", "--out", tmp_path / "out", *words)
+
     assert list(tmp_path.iterdir()) == [empty]
 
 
@@ -661,27 +712,36 @@ def records_of(folder: Path) -> dict[str, Mapping[str, Any]]:
 def test_records_follow_the_shared_schema_and_state_the_boards_trust(
     export: Callable[[str], Path], cards: pd.DataFrame
 ) -> None:
-    records, rows = records_of(export("every-eval-ever")), cards.set_index("card")
+    records = records_of(export("every-eval-ever"))
+    rows = cards.set_index("card")
+
     assert (
         len(records)
         == cards["baseline"].isna().sum()
         == len({record["evaluation_id"] for record in records.values()})
     )
+
     validator = jsonschema.Draft7Validator(RECORD_SCHEMA)
     assert RECORD_SCHEMA["version"] == SCHEMA_VERSION
+
     uuid = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+
     for path, record in records.items():
         validator.validate(record)
         assert re.fullmatch(rf"data/ktdeval-forged/[a-z]+/model-[0-9]+/{uuid}\.json", path)
         assert record["retrieved_timestamp"] == "1782777600"
         for result in record["evaluation_results"]:
-            config, score = result["metric_config"], result["score_details"]["score"]
+            config = result["metric_config"]
+            score = result["score_details"]["score"]
             assert float(config["min_score"]) <= score <= float(config["max_score"])
-        source, details = record["source_metadata"], record["source_metadata"]["additional_details"]
+
+        source = record["source_metadata"]
+        details = record["source_metadata"]["additional_details"]
         row = rows.loc[details["card"]]
         assert (details["tier"], record["model_info"]["id"]) == (row["tier"], row["model"])
         for name, column in (("ranked", "ranked"), ("why_not_ranked", "why"), ("labels", "labels")):
             assert json.loads(details[name]) == row[column]
+
         assert source["source_type"] == (
             "evaluation_run" if row["tier"] in ("re-executed", "re-run") else "documentation"
         )
@@ -695,6 +755,7 @@ def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -
         result["metric_config"]["metric_name"]: result for result in record["evaluation_results"]
     }
     interval = scores["right_name"]["score_details"]["uncertainty"]["confidence_interval"]
+
     assert interval["confidence_level"] == 0.95
     assert interval["lower"] < 1 / 19 < interval["upper"]
     assert scores["right_name"]["metric_config"]["lower_is_better"]
@@ -704,6 +765,7 @@ def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -
     ) == (0.0, "Infinity")
     assert "confidence_interval" not in scores["distance"]["score_details"]["uncertainty"]
     assert scores["right_name"]["source_data"]["url"] == ["https://board.example.org/"]
+
     bare = changed(entry, lambda card: card["scores"]["right_name"]["interval"].pop("level"))
     results = make_record(data, bare, entry.division, "0")["evaluation_results"]
     (score,) = (
@@ -711,6 +773,7 @@ def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -
         for each in results
         if each["metric_config"]["metric_name"] == "right_name"
     )
+
     assert (score["details"]["bounds"], "confidence_interval" in score["uncertainty"]) == (
         interval["method"],
         False,
@@ -732,8 +795,10 @@ def test_the_command_lists_what_it_wrote_and_omitted(path: Path, tmp_path: Path)
             "--json",
         )
     )
+
     assert set(report["files"]) == set(records_of(tmp_path / "out"))
     assert report["left_out"] == {IS_BASELINE: 10}
+
     text = run(
         "export",
         path,
@@ -744,6 +809,7 @@ def test_the_command_lists_what_it_wrote_and_omitted(path: Path, tmp_path: Path)
         "--dataset",
         "acme/board",
     )
+
     assert "left out: 10 cards (baseline)" in text
     assert "must define these tasks: blinded-open-research, bright-open-research" in text
 
@@ -752,8 +818,10 @@ def test_an_empty_board_exports_empty_tables(path: Path, tmp_path: Path) -> None
     (tmp_path / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
     for form in ("parquet", "csv", "every-eval-ever"):
         run("export", tmp_path, "--to", form, "--out", tmp_path / form)
+
     assert len(pd.read_parquet(tmp_path / "parquet" / "cards.parquet")) == 0
     assert len(load_imported_frame(tmp_path)) == 0
     assert not list((tmp_path / "every-eval-ever").iterdir())
+
     with pytest.raises(UsageError, match="has no card to export"):
         run("export", tmp_path, "--to", "hf-dataset", "--out", tmp_path / "dataset")

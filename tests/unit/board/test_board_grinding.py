@@ -44,7 +44,9 @@ from ktdeval_board.layout import BoardFolder
 from ktdeval_board.site.build import build_site
 from site_pages import read_data_file
 
-MOMENTUM, VOLATILITY, REVERSAL = "builtin/momentum", "builtin/low_volatility", "builtin/reversal"
+MOMENTUM = "builtin/momentum"
+VOLATILITY = "builtin/low_volatility"
+REVERSAL = "builtin/reversal"
 
 
 @pytest.fixture
@@ -93,10 +95,13 @@ def test_a_registered_system_under_its_drawn_key_is_taken_and_ranked(
 ) -> None:
     assert submit(board, run).missing == ()
     assert findings(board) == []
+
     loaded = confirm(board)
     assert why(loaded, MOMENTUM) == []
+
     entry = entry_of(loaded, MOMENTUM)
     registration = first(board)
+
     assert (entry.card.registration, entry.card.mask_key) == (
         registration.id,
         key_of(board, registration).mask_key,
@@ -122,13 +127,17 @@ def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(
     board: Path, run: Path
 ) -> None:
     assert submit(board, run).missing == ()
+
     printed("--on", TODAY, "baselines", board)
     report = check_board(board, plugins(), CheckOptions(today=TODAY))
+
     assert report.findings == ()
     assert sorted(each.tier for each in report.checked) == ["re-executed", "re-run"]
     assert why(load_board(board), MOMENTUM) == []
+
     baseline = entry_of(load_board(board), "builtin/equal_weight")
     filed = load_board(board).registrations.by_id[baseline.card.registration or ""]
+
     assert (filed.registration.submitter.name, filed.registration.submitter.contact) == (
         "the board",
         "board@example.org",
@@ -143,8 +152,10 @@ def test_every_window_and_seed_of_a_registration_has_handles_of_its_own(
     draw(board)
     card = run_under(board, registration, tmp_path / "two", market)
     manifest = loads_strict((card / "manifest.json").read_bytes())
+
     assert manifest["registration"] == registration.id
     assert [spec["seed"] for spec in manifest["episodes"]] == [0, 1]
+
     specs = RunFolder.load(card).manifest.specs
     assert len({spec.mask_key for spec in specs}) == 1
     assert len({spec.mask_seed for spec in specs}) == 2
@@ -158,11 +169,13 @@ def test_a_card_under_a_key_of_ones_own_is_shown_as_such_without_a_rank(
 ) -> None:
     ground = make_run(tmp_path / "runs" / "ground", market, model=VOLATILITY, mask_key="5" * 32)
     outcome = submit(board, ground)
+
     assert outcome.missing == ()
     assert [note.partition(": own key: ")[0] for note in outcome.notes] == [
         "blinded_open_research.json"
     ]
     assert findings(board) == []
+
     loaded = confirm(board)
     assert entry_of(loaded, VOLATILITY).labels[-1] == "own key"
     assert why(loaded, VOLATILITY)[0].startswith("own key: ")
@@ -183,7 +196,9 @@ def test_a_card_that_names_a_registration_under_another_key_is_refused(
     ground = make_run(tmp_path / "runs" / "ground", market, model=MOMENTUM, mask_key="5" * 32)
     claim_registration(ground, first(board).id)
     (problem,) = submit(board, ground).missing
+
     assert "registered: mask_key: is not the one drawn for registration" in problem
+
     force(board, ground)
     assert rules_of(board) == {"registered"}
 
@@ -196,11 +211,14 @@ def test_the_key_of_another_registration_is_refused(
     run = make_run(
         tmp_path / "runs" / "r", market, model=MOMENTUM, mask_key=key_of(board, other).mask_key
     )
+
     for named in (first(board).id, other.id):
         claim_registration(run, named)
         assert any("registered: " in problem for problem in submit(board, run).missing), named
+
     replayed = Path(shutil.copytree(board, tmp_path / "replayed"))
     force(replayed, run)
+
     assert rules_of(replayed) == {"registered"}
 
 
@@ -215,6 +233,7 @@ def test_a_drawn_key_without_its_registration_is_refused_and_stays_unused(
     )
     force(board, run)
     (message,) = messages(board, "registered")
+
     assert message.startswith("mask_key: is the key drawn for registration")
 
 
@@ -224,7 +243,9 @@ def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(
     run = make_run(tmp_path / "runs" / "r", market, model=VOLATILITY)
     registration = registered(board, VOLATILITY)
     claim_registration(run, registration.id)
+
     assert any("has no key yet" in problem for problem in submit(board, run).missing)
+
     draw(board)
     assert any(
         "mask_key: is not the one drawn" in problem for problem in submit(board, run).missing
@@ -235,8 +256,11 @@ def test_a_key_is_drawn_once_from_the_boards_own_randomness(board: Path, tmp_pat
     before = key_of(board, first(board))
     assert draw(board) == []
     assert key_of(board, first(board)) == before
+
     twin = Path(shutil.copytree(board, tmp_path / "twin"))
-    one, other = registered(board, VOLATILITY), registered(twin, VOLATILITY)
+    one = registered(board, VOLATILITY)
+    other = registered(twin, VOLATILITY)
+
     assert one == other
     assert draw(board) == draw(twin) == [one.id]
     assert key_of(board, one).mask_key != key_of(twin, other).mask_key
@@ -248,9 +272,12 @@ def test_a_key_that_was_written_by_hand_or_moved_is_refused(board: Path) -> None
     forged = msgspec.structs.replace(drawn, id=registration.id, registration=registration)
     BoardFolder(board).key(registration.id).write_text(dumps_pretty(to_plain(forged)))
     (message,) = messages(board, "drawn-key")
+
     assert message.startswith("has the key of keys/")
+
     BoardFolder(board).key(registration.id).write_text(dumps_pretty(to_plain(drawn)))
     assert any("its name is not the id" in message for message in messages(board, "drawn-key"))
+
     with pytest.raises(StoreError, match="is there already, and not in order"):
         draw(board)
 
@@ -272,12 +299,14 @@ def test_a_parameter_makes_no_second_registration(board: Path, name: str) -> Non
     if changed is not None:
         (problem,) = changed.problems
         assert "is registered in division" in problem
+
     system = first(board).system
     call = {**system.call, **({} if name == "model_args" else PARAMETERS[name])}
     args = PARAMETERS[name]["model_args"] if name == "model_args" else {}
     write_by_hand(
         board, first(board), system=msgspec.structs.replace(system, call=call, model_args=args)
     )
+
     assert rules_of(board) == {"registration"}
     assert draw(board) == []
 
@@ -310,6 +339,7 @@ def test_a_card_with_other_parameters_than_registered_is_refused(
     claim_registration(run, first(board).id)
     force(board, run)
     (message,) = messages(board, "registered")
+
     assert message.startswith("call: is not what registration")
 
 
@@ -320,11 +350,13 @@ def test_a_run_with_a_registration_needs_no_other_option(
     config = load_config(
         None, {"registration": str(BoardFolder(board).key(registration.id)), "data": str(market)}
     )
+
     assert (config.model, config.tasks, config.windows) == (
         MOMENTUM,
         ("blinded_open_research",),
         ("2024-03-01:2024-03-14",),
     )
+
     with pytest.raises(ConfigError, match="has no key yet"):
         load_config(None, {"registration": str(BoardFolder(board).registration(registration.id))})
 
@@ -334,10 +366,14 @@ def test_a_division_of_several_seeds_takes_no_run_of_fewer(
 ) -> None:
     change_rules(board, ("seeds: [0]", "seeds: [0, 1]"))
     registration = registered(board, REVERSAL)
+
     assert registration.seeds == (0, 1)
+
     draw(board)
+
     with pytest.raises(UsageError, match="--registration: seeds: registered 0, 1, this run has 0"):
         run_under(board, registration, tmp_path / "run", market, seeds=1)
+
     fewer = make_run(
         tmp_path / "r" / "fewer",
         market,
@@ -346,13 +382,16 @@ def test_a_division_of_several_seeds_takes_no_run_of_fewer(
     )
     claim_registration(fewer, registration.id)
     force(board, fewer)
+
     assert rules_of(board) == {"registered", "seeds"}
+
     write_by_hand(
         board,
         registration,
         seeds=(0,),
         system=msgspec.structs.replace(registration.system, model=VOLATILITY),
     )
+
     assert any(
         message.startswith("seeds: is not that of division")
         for message in messages(board, "registration")
@@ -375,11 +414,14 @@ def test_a_name_spelled_differently_is_the_same_system_of_a_submitter(
 def test_equal_content_is_one_registration_in_any_file_format(board: Path) -> None:
     registration = first(board)
     (problem,) = try_register(board, MOMENTUM).problems
+
     assert problem.endswith("is there already; equal content is one registration")
+
     text = BoardFolder(board).registration(registration.id).read_text()
     spaced = BoardFolder(board).registration("a" * 64)
     spaced.write_text(text.replace("\n", "\n\n"))
     (message,) = messages(board, "registration")
+
     assert message.startswith(f"its content is registration {registration.id[:12]}")
 
 
@@ -390,6 +432,7 @@ def test_an_earlier_day_written_by_hand_does_not_go_before_a_drawn_key(board: Pa
         registered_on="2026-03-01",
         system=msgspec.structs.replace(first(board).system, model_args={"x": 1}),
     )
+
     assert rules_of(board) == {"registration"}
     assert draw(board) == []
 
@@ -397,18 +440,24 @@ def test_an_earlier_day_written_by_hand_does_not_go_before_a_drawn_key(board: Pa
 def test_names_of_ones_own_model_count_together_as_attempts(board: Path, run: Path) -> None:
     for model in (VOLATILITY, REVERSAL):
         registered(board, model)
+
     (problem,) = submit(board, run).missing
+
     assert (
         "attempts.runs: 1 declared; 3 registrations and cards of this submitter are here" in problem
     )
+
     unasked = Path(shutil.copytree(board, board.with_name("unasked")))
     force(unasked, run)
+
     assert [message[:23] for message in messages(unasked, "attempts")] == [
         "attempts.runs: 1 declar"
     ]
     assert submit(board, run, attempts=3).missing == ()
+
     registered(board, "builtin/chaos", Registrant(name="A  TEAM", contact="Team+new@example.org"))
     loaded = confirm(board)
+
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 4
 
 
@@ -416,7 +465,9 @@ def test_a_submitter_has_so_many_registrations_as_the_division_takes(board: Path
     change_rules(board, ("most_registrations: 10", "most_registrations: 2"))
     registered(board, VOLATILITY)
     (problem,) = try_register(board, REVERSAL).problems
+
     assert "has 2 registrations in division" in problem
+
     registered(board, REVERSAL, OTHER)
 
 
@@ -431,7 +482,9 @@ def test_a_name_and_contact_written_otherwise_are_the_same_submitter(
 ) -> None:
     abandoned = registered(board, VOLATILITY, Registrant(name=name, contact=contact))
     draw(board)
+
     assert submit(board, run, attempts=2).missing == ()
+
     (reason,) = why(confirm(board), MOMENTUM)
     assert abandoned.id[:12] in reason
 
@@ -455,15 +508,19 @@ def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_subm
     abandoned = registered(board, VOLATILITY)
     assert submit(board, run, attempts=2).missing == ()
     assert why(confirm(board), MOMENTUM) == []  # nothing is known of a key that is not drawn
+
     draw(board)
     (reason,) = why(confirm(board), MOMENTUM)
     of_whom = (
         f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) in the same name and"
         " with the same contact (signed by nobody)"
     )
+
     assert reason == f"{of_whom} has a key since {TODAY} that was never used"
+
     used = run_under(board, abandoned, tmp_path / "runs" / "used", market)
     assert submit(board, used, attempts=2).missing == ()
+
     loaded = confirm(board)
     assert (why(loaded, MOMENTUM), why(loaded, VOLATILITY)) == ([], [])
     assert [attempts_of(loaded, entry) for entry in loaded.entries] == [2, 2]
@@ -474,25 +531,31 @@ def test_an_excused_registration_blocks_no_submitter_and_still_counts(
 ) -> None:
     abandoned = registered(board, VOLATILITY)
     draw(board)
+
     assert submit(board, run, attempts=2).missing == ()
+
     (board / "errata.yaml").write_text(
         f"registrations:\n  - {{registration: '{abandoned.id}', date: '2026-03-02', what: The model"
         " was taken away.}\n"
     )
     loaded = confirm(board)
+
     assert why(loaded, MOMENTUM) == []
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 2
     assert findings(board) == []
+
     registered(board, VOLATILITY, temperature=0.5)  # its system may register again
 
 
 def test_an_excuse_before_the_draw_leaves_a_registration_without_a_key(board: Path) -> None:
     twice = write_by_hand(board, first(board), registered_on="2026-03-01")
     assert rules_of(board) == {"registration"}
+
     (board / "errata.yaml").write_text(
         f"registrations:\n  - {{registration: '{twice.id}', date: '2026-03-02', what: Two were"
         " merged at once.}\n"
     )
+
     assert findings(board) == []
     assert draw(board) == []
 
@@ -513,8 +576,10 @@ def test_a_registration_can_not_be_edited(board: Path, run: Path) -> None:
 
 def test_a_registration_can_not_be_deleted(board: Path, run: Path) -> None:
     assert submit(board, run).missing == ()
+
     before = confirm(board)
     assert why(before, MOMENTUM) == []
+
     BoardFolder(board).registration(first(board).id).unlink()
     assert messages(board, "drawn-key") == [
         "is the key of a registration that is not on the board; none is ever deleted"
@@ -531,9 +596,11 @@ def test_a_baseline_is_registered_by_the_board_alone(
     assert (
         problem == "builtin/equal_weight is a baseline, which the board registers and runs itself"
     )
+
     ground = make_run(tmp_path / "runs" / "r", market, model="builtin/equal_weight")
     force(board, ground)
     (message,) = messages(board, "registered")
+
     assert (
         message
         == "builtin/equal_weight is a baseline, which the board runs itself, under a key drawn"
@@ -559,6 +626,7 @@ def test_a_registration_names_this_board_and_a_division_of_its_own(
     )
     write_by_hand(board, first(board), system=system, **{field: value})
     (message,) = messages(board, "registration")
+
     assert message.startswith(f"{field}: ")
 
 
@@ -570,6 +638,7 @@ def test_a_hostile_registration_is_refused_as_any_document(board: Path) -> None:
         submitter=who,
         system=msgspec.structs.replace(first(board).system, model=VOLATILITY),
     )
+
     assert rules_of(board) == {"formula"}
 
 
@@ -596,6 +665,7 @@ def proposal(board: Path) -> Path:
     git(board, "add", "--all", "--force")
     git(board, "commit", "--quiet", "--message", "board")
     git(board, "checkout", "--quiet", "-b", "proposal")
+
     return board
 
 
@@ -610,6 +680,7 @@ def test_a_pull_request_may_add_no_key(proposal: Path) -> None:
     git(proposal, "add", "--all", "--force")
     git(proposal, "commit", "--quiet", "--message", "a key of my own")
     (finding,) = check_changes(proposal, "main")
+
     assert (finding.rule, finding.path[:5]) == ("drawn-key", "keys/")
 
 
@@ -623,7 +694,9 @@ def test_a_pull_request_may_change_no_registration_and_no_key(
         path.write_text(path.read_text().replace("A team", "B team"))
     else:
         path.unlink()
+
     (finding,) = check_changes(proposal, "main")
+
     assert (finding.rule, finding.path) == ("foreign-file", f"{folder}/{path.name}")
 
 
@@ -634,6 +707,7 @@ def test_the_site_shows_open_unused_and_used_registrations(
     board: Path, run: Path, tmp_path: Path
 ) -> None:
     assert submit(board, run, attempts=2).missing == ()
+
     unused = registered(board, VOLATILITY)
     draw(board)
     waiting = registered(board, REVERSAL)
@@ -647,12 +721,14 @@ def test_the_site_shows_open_unused_and_used_registrations(
     rows = read_data_file((tmp_path / "site" / "data" / "registrations.js").read_bytes())[
         "registrations"
     ]
+
     assert {row["id"]: row["state"] for row in rows} == {
         first(board).id: "used",
         unused.id: "drawn",
         waiting.id: "open",
     }
     assert {row["submitter"] for row in rows} == {"A team"}
+
     (row,) = [
         row
         for row in read_data_file(
@@ -660,7 +736,9 @@ def test_the_site_shows_open_unused_and_used_registrations(
         )["rows"]
         if row["card"]
     ]
+
     assert (row["ranked"], row["attempts"], row["registration"]) == (False, 3, first(board).id)
+
     card = read_data_file((tmp_path / f"site/data/card/{row['card']}.js").read_bytes())
     assert card["registration"] == {
         "id": first(board).id,
@@ -670,8 +748,10 @@ def test_the_site_shows_open_unused_and_used_registrations(
         "signed": False,
     }
     assert (tmp_path / "site" / "registrations.html").is_file()
+
     events = read_data_file((tmp_path / "site" / "data" / "history.js").read_bytes())["events"]
     kinds = [event["kind"] for event in events if event["date"] == TODAY]
+
     assert kinds == ["registered"] * 3 + ["drawn"] * 2 + ["submitted"]
 
 
@@ -681,9 +761,12 @@ def test_an_export_states_who_chose_the_key(
     ground = make_run(
         tmp_path / "runs" / "ground", market, model=VOLATILITY, mask_key=secrets.token_hex(16)
     )
+
     assert submit(board, run).missing == submit(board, ground).missing == ()
+
     confirm(board)
     frame = load_frame(board).set_index("model")
+
     assert frame.loc[MOMENTUM, ["mask_key_from", "registration"]].tolist() == [
         "board",
         first(board).id,
@@ -699,4 +782,5 @@ def test_a_board_that_leaves_keys_to_submitters_takes_no_registration(
     begin(tmp_path / "free", market, keys="own")
     with pytest.raises(UsageError, match="its keys are the submitters' own"):
         try_register(tmp_path / "free", MOMENTUM)
+
     assert WHO.name == "A team"

@@ -48,7 +48,9 @@ from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegistrationResult, register
 from ktdeval_board.rules import load_rules
 
-MOMENTUM, VOLATILITY, REVERSAL = "builtin/momentum", "builtin/low_volatility", "builtin/reversal"
+MOMENTUM = "builtin/momentum"
+VOLATILITY = "builtin/low_volatility"
+REVERSAL = "builtin/reversal"
 
 
 @pytest.fixture
@@ -82,7 +84,9 @@ def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
 ) -> None:
     registered(board, VOLATILITY, HALF_OF_A_RIVAL[half])
     draw(board)
+
     assert submit(board, run).missing == ()
+
     loaded = confirm(board)
     assert why(loaded, MOMENTUM) == []
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 1
@@ -93,12 +97,16 @@ def test_a_strangers_registration_of_a_system_keeps_nobody_else_from_theirs(
 ) -> None:
     registered(board, REVERSAL, OTHER)
     own = registered(board, REVERSAL)
+
     assert len(draw(board)) == 2
+
     run = run_under(board, own, tmp_path / "runs" / "reversal", market)
     unused = run_under(board, first(board), tmp_path / "runs" / "momentum", market)
+
     assert submit(board, run, attempts=2).missing == ()
     assert submit(board, unused, attempts=2).missing == ()
     assert findings(board) == []
+
     loaded = confirm(board)
     assert why(loaded, REVERSAL) == []
     assert attempts_of(loaded, entry_of(loaded, REVERSAL)) == 2
@@ -173,14 +181,17 @@ def test_a_registration_in_a_key_holders_name_or_contact_must_be_signed(
 
     system = msgspec.structs.replace(first(keyed).system, model=VOLATILITY)
     forged = write_by_hand(keyed, first(keyed), system=system, submitter=SPELLINGS[who])
+
     assert [rule for rule, _ in findings(keyed)] == ["signature"]
     assert draw(keyed) == []
 
     # Even where its key was drawn by hand, or before the board knew the holder.
     list_keys(keyed)
     assert draw(keyed) == [forged.id]
+
     list_keys(keyed, *HOLDERS)
     assert submit(keyed, run, key=OWN).missing == ()
+
     loaded = confirm(keyed)
     assert why(loaded, MOMENTUM) == []
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 1
@@ -194,21 +205,28 @@ def test_a_signed_unused_key_takes_the_rank_of_its_signer_and_says_so(
     assert draw(keyed) == [abandoned.id]
     assert key_of(keyed, abandoned).signed_by == OWN.public.raw.hex()
     assert submit(keyed, run, attempts=2, key=OWN).missing == ()
+
     (reason,) = why(confirm(keyed), MOMENTUM)
     whose = f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) signed by"
+
     assert reason == f"{whose} the same submitter has a key since {TODAY} that was never used"
 
 
 def test_nobody_signs_for_another(keyed: Path) -> None:
     (foreign,) = try_signed(keyed, VOLATILITY, WHO, THEIRS).problems
     assert "is of Another team, but A team registers" in foreign
+
     (unknown,) = try_signed(keyed, VOLATILITY, WHO, UNKNOWN).problems
     assert "none of which is trusted here" in unknown
+
     nobody = Registrant(name="Nobody", contact="nobody@example.org")
     (unlisted,) = try_signed(keyed, VOLATILITY, nobody, UNKNOWN).problems
+
     assert f"to add it to submitter_keys in board.yaml: {UNKNOWN.public.raw.hex()}" in unlisted
+
     mixed = Registrant(name=WHO.name, contact=OTHER.contact)
     (half,) = try_signed(keyed, VOLATILITY, mixed, OWN).problems
+
     assert "has a key of Another team, whose contact it gives and who did not sign" in half
 
 
@@ -219,14 +237,17 @@ def test_a_signature_of_another_registration_or_kind_of_file_is_refused(keyed: P
     place = signature_of(keyed, forged)
     shutil.copyfile(signature_of(keyed, sound), place)
     ((rule, copied),) = findings(keyed)
+
     assert rule == "signature"
     assert "signs another file" in copied
 
     place.unlink()
     sign_file(BoardFolder(keyed).registration(forged.id), SIGNED_CARD, OWN)
     ((rule, as_card),) = findings(keyed)
+
     assert (rule, "registration" in as_card) == ("signature", True)
     assert draw(keyed) == [sound.id]
+
     with pytest.raises(SignatureError, match=place.name):
         load_board(keyed)
 
@@ -238,17 +259,21 @@ def test_a_signature_can_be_neither_taken_away_nor_added_after_the_draw(keyed: P
     content = place.read_bytes()
     place.unlink()
     ((rule, message),) = findings(keyed)
+
     assert (rule, message) == (
         "signature",
         f"was signed when its key was drawn; put {place.name} back",
     )
+
     place.write_bytes(content.replace(b'"sig":"', b'"sig":"A', 1))
     assert [rule for rule, _ in findings(keyed)] == ["signature"]
+
     place.write_bytes(content)
     assert findings(keyed) == []
 
     sign_file(BoardFolder(keyed).registration(first(keyed).id), SIGNED_REGISTRATION, OWN)
     ((rule, message),) = findings(keyed)
+
     assert (rule, message) == (
         "signature",
         "is signed after its key was drawn, which changes nothing",
@@ -270,12 +295,18 @@ def test_an_unused_key_is_not_shed_with_the_key_that_signed_it(
 ) -> None:
     abandoned = signed(keyed, VOLATILITY)
     draw(keyed)
+
     assert submit(keyed, run, attempts=2, key=OWN).missing == ()
+
     confirm(keyed)
+
     for signature in (keyed / "cards").rglob("*.sig"):
         signature.unlink()
+
     list_keys(keyed, *keys)
+
     assert findings(keyed) == []
+
     (reason,) = why(load_board(keyed), MOMENTUM)
     assert abandoned.id[:12] in reason
 
@@ -284,7 +315,9 @@ def test_a_retired_key_signs_nothing_new_and_what_it_signed_stands(keyed: Path, 
     drawn = signed(keyed, VOLATILITY)
     draw(keyed)
     waiting = signed(keyed, REVERSAL)
+
     assert submit(keyed, run, attempts=3, key=OWN).missing == ()
+
     confirm(keyed)
     list_keys(keyed, (WHO, OWN), (WHO, NEXT))
     rules = yaml.safe_load((keyed / "board.yaml").read_text())
@@ -292,10 +325,13 @@ def test_a_retired_key_signs_nothing_new_and_what_it_signed_stands(keyed: Path, 
     (keyed / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False))
 
     retired = "is signed by a key of A team that is retired; sign with the new one"
+
     assert findings(keyed) == [("signature", retired)]
     assert draw(keyed) == []
+
     (reason,) = why(load_board(keyed), MOMENTUM)
     assert drawn.id[:12] in reason
+
     sign_file(BoardFolder(keyed).registration(waiting.id), SIGNED_REGISTRATION, NEXT)
     assert draw(keyed) == [waiting.id]
     assert key_of(keyed, waiting).signed_by == NEXT.public.raw.hex()
@@ -307,6 +343,7 @@ def test_a_registration_removed_with_its_signature_is_missed(keyed: Path) -> Non
     draw(keyed)
     path = BoardFolder(keyed).registration(registration.id)
     path.unlink()
+
     assert sorted(rule for rule, _ in findings(keyed)) == ["drawn-key", "foreign-file"]
 
 
@@ -320,6 +357,7 @@ def test_rules_give_a_contact_to_one_holder_that_is_not_the_board(board: Path) -
     list_keys(board, (WHO, OWN), (Registrant(name="B", contact="TEAM+b@example.org"), THEIRS))
     with pytest.raises(ConfigError, match="A team and B have one contact"):
         load_rules(board)
+
     list_keys(board, (Registrant(name="B", contact="board@example.org"), THEIRS))
     with pytest.raises(ConfigError, match="B: its contact is the board's own"):
         load_rules(board)
@@ -340,8 +378,10 @@ def test_the_command_signs_a_registration(keyed: Path, tmp_path: Path) -> None:
     ]
     words += ["--submitter", WHO.name, "--contact", WHO.contact]
     unsigned = call(leaderboard, *words)
+
     assert unsigned.exit_code == 1
     assert "who did not sign this registration" in unsigned.stdout
+
     done = call(leaderboard, *words, "--key", tmp_path / "me.key")
     assert done.exit_code == 0, done.output
     assert "git add registrations" in done.stdout
@@ -359,9 +399,12 @@ def test_a_registration_takes_the_system_from_the_file_of_its_run(
     words = ["register", "--board", board, "--division", DIVISION, "--config", file, "--json"]
     words += ["--submitter", "A visitor", "--contact", "visitor@example.org"]
     done = call(leaderboard, "--on", TODAY, *words)
+
     assert done.exit_code == 0, done.output
+
     system = json.loads(done.stdout)["registration"]["system"]
     assert (system["model"], system["model_args"]) == ("builtin/momentum", {"positions": 5})
+
     other = call(leaderboard, "--on", TODAY, *words, "--model", VOLATILITY)
     assert json.loads(other.stdout)["registration"]["system"]["model"] == VOLATILITY
 
@@ -377,6 +420,7 @@ def test_a_file_of_a_run_that_names_no_system_is_refused(
     file.write_text(f"{text}\n")
     words = ["--division", DIVISION, "--submitter", "A", "--contact", "a@example.org"]
     done = call(leaderboard, "register", "--board", board, *words, "--config", file)
+
     assert isinstance(done.exception, KtdevalError)
     assert expected in str(done.exception)
 
@@ -403,9 +447,11 @@ def test_register_refuses_what_check_refuses(board: Path, kind: str) -> None:
     before = tree(board)
     who = Registrant(name=name, contact=contact)
     problems = try_register(board, VOLATILITY, who).problems
+
     assert any(expected in problem for problem in problems), problems
     assert tree(board) == before
 
     system = msgspec.structs.replace(first(board).system, model=VOLATILITY)
     write_by_hand(board, first(board), system=system, submitter=who)
+
     assert {message for _, message in findings(board)} == set(problems)

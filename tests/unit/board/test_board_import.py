@@ -41,6 +41,7 @@ def board(tmp_path: Path) -> Path:
     rules = {"name": "small", "title": "A small board", "market": "synthetic", "divisions": []}
     rules["snapshots"] = [{"name": "main", "id": "0" * 64}]
     (folder / "board.yaml").write_text(yaml.safe_dump(rules))
+
     return folder
 
 
@@ -58,9 +59,12 @@ def changed(*where: str, value: Any) -> dict[str, Any]:
     """`NEW` with one part changed."""
     content = copy.deepcopy(dict(NEW))
     part = content
+
     for name in where[:-1]:
         part = part[name]
+
     part[where[-1]] = value
+
     return content
 
 
@@ -77,6 +81,7 @@ def test_each_figure_is_taken_with_its_filter_error_samples_and_direction_and_wh
     path = write(tmp_path, NEW)
     document = to_plain(import_results(path, LIMIT))
     names = ("value", "stderr", "n", "few_shot", "higher_is_better", "is_group", "task_version")
+
     assert {key: tuple(row[name] for name in names) for key, row in figures(document).items()} == {
         ("mmlu", "acc", "none"): (0.51, 0.004, None, None, True, True, "2"),
         ("mmlu_stem", "acc", "none"): (0.4, None, 20, 5, True, False, "1.0"),
@@ -97,6 +102,7 @@ def test_the_form_before_version_0_4_is_understood(tmp_path: Path) -> None:
     document = imported(tmp_path, OLD)
     rows = figures(document)
     acc = rows["lambada_openai", "acc", "none"]
+
     assert (acc["value"], acc["stderr"], acc["few_shot"], acc["task_version"]) == (
         0.63,
         0.006,
@@ -117,6 +123,7 @@ def test_a_group_under_groups_has_its_own_sample_counts_and_a_title_row_is_not_a
     content["groups"]["mmlu"] |= {"sample_count": {"acc,none": 57}, "sample_len": 60}
     document = imported(tmp_path, content)
     row = figures(document)["mmlu", "acc", "none"]
+
     assert (row["value"], row["n"], row["is_group"]) == (0.51, 57, True)
     assert "leaderboard" not in {row["task"] for row in document["results"]}
     assert document["notes"] == []
@@ -139,6 +146,7 @@ def test_a_missing_figure_is_null_with_its_reason(tmp_path: Path, token: str, re
         '"word_perplexity,none": 10.5', f'"word_perplexity,none": {token}'
     )
     row = figures(imported(tmp_path, text))["wikitext", "word_perplexity", "none"]
+
     assert (row["value"], row["reason"]) == (None, f"the file says {reason}")
 
 
@@ -180,6 +188,7 @@ def test_the_models_name_is_found_and_nothing_else_of_its_arguments(
 ) -> None:
     document = imported(tmp_path, {"results": NEW["results"], **facts})
     assert document["model"]["name"] == name
+
     text = json.dumps(document)
     assert "secret" not in text
     assert "ann" not in text
@@ -187,6 +196,7 @@ def test_the_models_name_is_found_and_nothing_else_of_its_arguments(
 
 def test_the_model_can_be_named_and_must_be_where_the_file_does_not(tmp_path: Path) -> None:
     assert imported(tmp_path, NEW, "acme/other")["model"]["name"] == "acme/other"
+
     with pytest.raises(
         CardError, match="does not say which model it is of; give its name with --model"
     ):
@@ -242,6 +252,7 @@ def test_a_text_that_is_no_plain_line_is_refused(tmp_path: Path, text: str) -> N
         path = write(tmp_path, changed(*where, value=value))
         with pytest.raises(CardError, match=r"results\.json: .* is no plain line") as caught:
             import_results(path, LIMIT)
+
         assert "\n" not in str(caught.value)
         assert str(caught.value).isascii() or str(tmp_path) in str(caught.value)
 
@@ -254,8 +265,10 @@ def test_a_task_needs_a_name_and_other_empty_fields_count_as_missing(
     content["results"]["gsm8k"] |= {text: 1.0, f"acc,{text}": 0.5}
     content |= {"model_name": text, "model_source": text}
     document = imported(tmp_path, content)
+
     assert figures(document)["gsm8k", "acc", "none"]["value"] == 0.5
     assert (document["model"]["name"], document["model"]["backend"]) == ("acme/seer-7b", "hf")
+
     with pytest.raises(CardError, match=r"task .* is no plain line"):
         imported(tmp_path, changed("results", text, value={"acc,none": 1.0}))
 
@@ -283,6 +296,7 @@ def test_a_file_that_is_no_results_file_is_refused_with_its_reason(
 ) -> None:
     with pytest.raises(CardError, match=problem) as caught:
         imported(tmp_path, content)
+
     assert "results.json" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -291,9 +305,11 @@ def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_pat
     path = write(tmp_path, NEW)
     with pytest.raises(CardError, match="at most 100 are taken"):
         import_results(path, 100)
+
     (tmp_path / "link.json").symlink_to(path)
     with pytest.raises(CardError, match="is a link, no plain file"):
         import_results(tmp_path / "link.json", LIMIT)
+
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(CardError, match="is not UTF-8"):
         import_results(path, LIMIT)
@@ -316,8 +332,10 @@ def test_the_schema_takes_plain_lines_only(
     document = imported(tmp_path, changed("results", "mmlu_stem", "odd,none", value=True))
     from_plain(document, Imported, "x")
     part: Any = document
+
     for name in where[:-1]:
         part = part[name]
+
     part[where[-1]] += ending
     with pytest.raises(StoreError, match="matching regex"):
         from_plain(document, Imported, "x")
@@ -333,6 +351,7 @@ def test_the_command_writes_a_valid_document_and_the_same_one_again(
     first = run("import", path, "--board", board)
     (file,) = (board / "imported").iterdir()
     before = file.read_bytes()
+
     assert file.name == f"acme--seer-7b--{sha256_hex(path.read_bytes())[:12]}.json"
     assert read_untrusted(file, Imported, LIMIT) == import_results(path, LIMIT)
     assert "5 results of acme/seer-7b" in first
@@ -348,6 +367,7 @@ def test_a_models_name_leads_nowhere(board: Path, tmp_path: Path, name: str) -> 
     path = write(tmp_path, changed("model_name", value=name))
     run("import", path, "--board", board)
     (file,) = {file for file in tmp_path.rglob("*") if file.is_file()} - before - {path}
+
     assert file.parent == board / "imported"
     assert not file.name.startswith((".", "-"))
     assert len(file.name) < 130
@@ -360,7 +380,9 @@ def test_there_must_be_a_board_whose_folder_of_imports_is_no_link(
     (board / "imported").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="is a link"):
         run("import", write(tmp_path, NEW), "--board", board)
+
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
     with pytest.raises(ConfigError, match="no board here"):
         run("import", write(tmp_path, NEW), "--board", tmp_path)
 
@@ -370,10 +392,12 @@ def test_imported_results_are_in_their_frame_and_in_no_other(board: Path, tmp_pa
     run("import", write(tmp_path, text), "--board", board)
     run("import", write(tmp_path, OLD), "--board", board)
     frame = load_imported_frame(board)
+
     assert len(frame) == 8
     assert set(frame["model"]) == {"acme/seer-7b", "gpt2"}
     assert (frame["value"].isna() == frame["value_reason"].notna()).all()
     assert frame["is_group"].sum() == 1
+
     row = frame[frame["metric"] == "acc_norm"].iloc[0]
     assert (row["value"], row["stderr"], row["few_shot"]) == (0.765, 0.004, 2)
     assert pd.isna(row["date"])
@@ -387,5 +411,6 @@ def test_a_changed_imported_file_is_checked_against_its_schema(board: Path, tmp_
     document = json.loads(file.read_text())
     document["results"][0]["task"] = EVIL
     file.write_text(json.dumps(document))
+
     with pytest.raises(CardError, match=r"results\[0\]\.task"):
         load_imported_frame(board)

@@ -52,8 +52,10 @@ def test_an_empty_board_loads_checks_and_builds(board: Path, tmp_path: Path) -> 
     assert load_rules(board).divisions[0].task == TASK
     assert load_errata(board) == ()
     assert load_board(board).entries == ()
+
     report = check_board(board, plugins(), CheckOptions("2026-03-02", record=False))
     assert (report.findings, report.checked) == ((), ())
+
     build_site(board, tmp_path / "site")
     assert (tmp_path / "site" / "index.html").is_file()
 
@@ -68,6 +70,7 @@ def test_it_holds_rules_errata_readme_schemas_and_a_workflow(board: Path) -> Non
         ".gitignore",
         WORKFLOW,
     } <= files
+
     schemas = {path.name: loads_strict(path.read_bytes()) for path in (board / "schemas").iterdir()}
     assert {
         f"{kind}-v1.json"
@@ -84,6 +87,7 @@ def test_a_run_of_the_same_task_windows_and_seeds_belongs_to_its_division(
 ) -> None:
     rules = load_rules(board)
     card = load_evaluation(make_run(tmp_path / "run", market) / "cards" / f"{TASK}.json")
+
     assert division_of(rules, card) == rules.divisions[0]
     assert rules.snapshots[0].id == card.snapshot.id
     assert rules.market == "synthetic"
@@ -99,6 +103,7 @@ def test_texts_of_any_kind_come_back_as_they_were_given(market: Path, tmp_path: 
     rules = begin(
         tmp_path / "board", market, title=title, summary="null", url="https://example.org"
     ).rules
+
     assert (rules.title, rules.summary, rules.url) == (title, "null", "https://example.org")
     assert (tmp_path / "board" / "README.md").read_text().startswith(f"# {title}\n")
 
@@ -118,6 +123,7 @@ def test_each_task_becomes_a_division_with_its_windows_and_seeds(
         seeds=(2, 3),
         keys="own",
     ).rules
+
     assert [division.id for division in rules.divisions] == [
         "blinded-open-research",
         "bright-fixed-candidate",
@@ -136,12 +142,15 @@ def test_default_windows_are_the_tasks_and_the_rules_list_their_days(
     (default,) = begin(
         tmp_path / "a", Path("synthetic"), baselines=("builtin/hold",), windows=()
     ).rules.divisions
+
     assert [(window.name, window.first, window.last) for window in default.windows] == [
         ("long", "2024-01-01", "2026-04-10")
     ]
+
     (some,) = begin(
         tmp_path / "b", Path("synthetic"), baselines=("builtin/hold",), windows=("W1*", "W1", "W3")
     ).rules.divisions
+
     assert some.window_names() == ["W1", "W10", "W3"]
     assert (some.windows[0].first, some.windows[0].last) == ("2024-04-01", "2024-06-05")
 
@@ -151,14 +160,18 @@ def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselin
 ) -> None:
     asked = {"certificate": "required", "attackers": ("openai/gpt-4.1",)}
     rules = begin(tmp_path / "board", market, tasks=("deanon_probe",), baselines=(), **asked).rules
+
     assert (rules.divisions[0].rank_by, rules.divisions[0].certificate, rules.baselines) == (
         "ticker_top1",
         "optional",
         (),
     )
+
     with pytest.raises(UsageError, match="baselines: are for trading tasks"):
         begin(tmp_path / "other", market, tasks=("deanon_probe",))
+
     (trading,) = begin(tmp_path / "third", market, **asked).rules.divisions  # one that trades
+
     assert (trading.certificate, trading.attackers) == ("required", ("openai/gpt-4.1",))
 
 
@@ -185,7 +198,9 @@ def test_a_board_that_names_no_baselines_gets_the_usual_ones(market: Path, tmp_p
         baseline.model: (baseline.kind, len(baseline.seeds)) for baseline in begun.rules.baselines
     }
     others = {"builtin/random": ("random", 10), "builtin/linear_factor": ("supervised", 0)}
+
     assert (kinds, begun.notes) == (dict.fromkeys(DEFAULT_BASELINES, ("rule", 0)) | others, ())
+
     (note,) = begin(tmp_path / "other", market).notes
     assert "names a folder of this machine" in note
 
@@ -196,6 +211,7 @@ def test_a_market_too_short_for_training_has_no_supervised_baseline_with_a_note(
     begun = begin(tmp_path / "board", market, baselines=())
     assert "builtin/linear_factor" not in {baseline.model for baseline in begun.rules.baselines}
     assert any("the supervised baseline can't be trained on it" in note for note in begun.notes)
+
     with pytest.raises(ConfigError, match="can't be trained"):
         begin(tmp_path / "other", market, baselines=("builtin/linear_factor",))
 
@@ -230,6 +246,7 @@ def test_invalid_input_is_reported_and_leaves_no_board(
 ) -> None:
     with pytest.raises(error) as caught:
         begin(tmp_path / "deep" / "board", market, **changes)
+
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -241,11 +258,15 @@ def test_a_folder_that_holds_something_is_left_alone_and_a_fresh_git_repository_
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds notes\.txt already"):
         begin(tmp_path, market)
+
     assert tree(tmp_path) == {"notes.txt": b"mine"}
+
     with pytest.raises(Exception, match="can't be read as a folder"):
         begin(tmp_path / "notes.txt", market)
+
     (tmp_path / "new" / ".git").mkdir(parents=True)
     begin(tmp_path / "new", market)
+
     assert load_rules(tmp_path / "new").name == "small"
 
 
@@ -258,9 +279,11 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
     text = (board / WORKFLOW).read_text()
     workflow = load_yaml(board / WORKFLOW)
     jobs = workflow["jobs"]
+
     # A workflow that runs on `pull_request` is that of the pull request itself.
     assert set(workflow["on"]) == {"pull_request_target", "push"}
     assert workflow["permissions"] == {}
+
     rights = {name: job["permissions"] for name, job in jobs.items()}
     assert rights == {
         "check": {"contents": "read"},
@@ -269,6 +292,7 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
         "record": {"contents": "write"},
         "publish": {"pages": "write", "id-token": "write"},
     }
+
     for name, job in jobs.items():
         runs = [step.get("run", "") for step in job["steps"]]
         assert not any("${{" in run for run in runs), (
@@ -277,6 +301,7 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
         if "write" in rights[name].values():
             assert not any("ktdeval " in run or "pip " in run for run in runs), name
             assert "proposed" not in str(job), name
+
     steps = jobs["check"]["steps"]
     installed = next(
         index for index, step in enumerate(steps) if "pip install" in step.get("run", "")
@@ -286,6 +311,7 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
         for index, step in enumerate(steps)
         if step.get("uses", "").startswith("actions/checkout@")
     )
+
     assert installed < checked_out, (
         "no file of the pull request is there while packages are installed"
     )
@@ -298,9 +324,12 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
     )
     assert jobs["verdict"]["needs"] == "check"
     assert "needs.check.result == 'success'" in jobs["verdict"]["steps"][0]["env"]["STATE"]
+
     used = []
+
     for job in jobs.values():
         used += [step["uses"] for step in job["steps"] if "uses" in step]
+
     assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", name) for name in used), used
     assert "@@" not in text
 
@@ -312,17 +341,23 @@ def test_the_workflow_draws_keys_on_main_alone_and_never_replaces_one(
     drawing = []
     for name, job in jobs.items():
         drawing += [name for step in job["steps"] if "leaderboard draw" in step.get("run", "")]
+
     assert drawing == ["judge"]
     assert jobs["judge"]["if"] == "github.event_name == 'push'"
+
     (record,) = [step["run"] for step in jobs["record"]["steps"] if "run" in step]
     folders = tmp_path / "repository", tmp_path / "runner" / "found" / "keys"
+
     for folder in folders:
         folder.mkdir(parents=True)
+
     repository, found = folders
     (repository / "keys").mkdir()
     (repository / "keys" / "a.json").write_text("drawn before")
+
     for name in ("a", "b"):
         (found / f"{name}.json").write_text("drawn now")
+
     git("init", "-q", cwd=repository)
     script = record.replace("git push", "true")
     subprocess.run(
@@ -332,7 +367,9 @@ def test_the_workflow_draws_keys_on_main_alone_and_never_replaces_one(
         check=True,
     )
     keys = {path.name: path.read_text() for path in (repository / "keys").iterdir()}
+
     assert keys == {"a.json": "drawn before", "b.json": "drawn now"}
+
     begin(tmp_path / "own", market, keys="own")
     assert (
         "leaderboard draw"
@@ -347,9 +384,12 @@ def test_a_division_without_a_market_draws_no_keys_and_may_not_ask_for_any(
     assert [(division.keys, division.most_registrations) for division in rules.divisions] == [
         ("registered", 10)
     ]
+
     board = sums_board(tmp_path / "sums")
     assert [division.keys for division in load_rules(board).divisions] == ["own"]
+
     change_rules(board, ('keys: "own"', 'keys: "registered"'))
+
     with pytest.raises(
         ConfigError, match="keys: registered, but a division without a market has no mask"
     ):
@@ -364,9 +404,11 @@ def test_rules_workflow_and_verdicts_have_owners_and_submissions_have_none(
         for line in (board / ".github" / "CODEOWNERS").read_text().splitlines()
         if line.startswith("/")
     )
+
     assert set(owners.values()) == {"board@example.org"}
     assert {"/board.yaml", "/errata.yaml", "/.github/", "/verdicts/", "/keys/"} <= set(owners)
     assert not {"/cards/", "/records/", "/imported/", "/registrations/"} & set(owners)
+
     begin(tmp_path / "other", market, contact="https://example.org/board")
     assert "/board.yaml @OWNER\n" in (tmp_path / "other" / ".github" / "CODEOWNERS").read_text()
 
@@ -382,6 +424,7 @@ def test_git_changes_no_byte_of_hashed_files(board: Path, tmp_path: Path) -> Non
     git("add", ".", cwd=clone)
     card.unlink()
     git("checkout", "-q", "--", ".", cwd=clone)
+
     assert card.read_bytes() == b'{"a":\n1}\r\n'
 
 
@@ -406,12 +449,14 @@ def test_the_readme_explains_submission_and_refusals(board: Path) -> None:
         "re-executed",
     )
     register = f"ktdeval leaderboard register --board . --division {DIVISION}"
+
     for words in (
         *phrases,
         register,
         "ktdeval run --registration keys/ID.json --data SNAPSHOT --out run",
     ):
         assert words in text
+
     assert "@@" not in text
 
 
@@ -440,12 +485,15 @@ def test_the_command_prints_the_new_board_and_passes_data_arguments(
     day = ("--on", "2026-03-01")
     board = tmp_path / "board"
     done = call(leaderboard, *day, "init", board, *words, "--config", wishes, "--data-args", given)
+
     assert done.exit_code == 0, done.output
     assert "board practice of a synthetic market" in done.output
     assert "division blinded-open-research: 2 windows × 2 seeds" in done.output
+
     rules = load_rules(tmp_path / "board")
     assert (rules.title, [each.model for each in rules.baselines]) == ("P", ["builtin/hold"])
     assert [each.most_registrations for each in rules.divisions] == [3]
+
     (snapshot,) = rules.snapshots
     assert (rules.opened_on, snapshot.name, snapshot.data) == (
         "2026-03-01",

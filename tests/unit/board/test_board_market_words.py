@@ -39,6 +39,7 @@ def runs(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("described")
     make_run(home / "chaos", market)
     make_run(home / "momentum", market, model="builtin/momentum")
+
     return home
 
 
@@ -69,6 +70,7 @@ def test_the_first_card_that_misdescribes_the_market_is_refused_and_the_honest_o
     liar = lied(board, submit(board, runs / "chaos", stored), "name", "source", "repairs")
     honest = submit(board, runs / "momentum")
     report = checked(board)
+
     assert {(each.path, each.rule) for each in report.findings} == {
         (BoardFolder(board).relative(liar.card), "snapshot")
     }
@@ -89,6 +91,7 @@ def test_a_board_that_opened_its_market_needs_no_other_card_to_tell(
     checked(board)  # without a card: the market alone is written
     lied(board, submit(board, runs / "chaos"), field)
     refused, _ = check_content(board, load_rules(board), load_errata(board), ON)
+
     assert [(each.rule, each.message.split(":")[0]) for each in refused] == [
         ("snapshot", f"snapshot.{field}")
     ]
@@ -102,6 +105,7 @@ def test_the_benchmark_is_that_of_the_market(board: Path, runs: Path) -> None:
     checked(board)
     change_card(board, submit(board, runs / "chaos"), change)
     refused, _ = check_content(board, load_rules(board), load_errata(board), ON)
+
     assert {each.rule for each in refused} == {"reference"}
 
 
@@ -111,10 +115,13 @@ def test_days_of_windows_are_those_of_the_market(board: Path, runs: Path) -> Non
     loaded = load_board(board)
     market = load_markets(loaded.folder, loaded.rules)["market"]
     (entry,) = loaded.entries
+
     assert list(description_problems(entry.card, market)) == []
+
     (window,) = entry.card.windows
     longer = replace(entry.card, windows=[replace(window, days=window.days + 1)])
     ((rule, message),) = description_problems(longer, market)
+
     assert (rule, message) == (
         "windows",
         f"{window.name} has {window.days + 1} trading days, in the board's market {window.days}",
@@ -125,8 +132,11 @@ def test_where_no_market_was_opened_no_card_describes_it(board: Path, runs: Path
     liar = lied(board, submit(board, runs / "chaos", "elsewhere"))
     honest = submit(board, runs / "momentum", "elsewhere")
     refused, sound = check_content(board, load_rules(board), load_errata(board), ON)
+
     assert (refused, len(sound)) == ([], 2)
+
     folder = BoardFolder(board)
+
     for files in (liar, honest):
         verdict = verdict_of(files.card_id, "blinded", "self-reported")
         put_json(folder.verdict(files.card_id), verdict)
@@ -136,9 +146,12 @@ def test_where_no_market_was_opened_no_card_describes_it(board: Path, runs: Path
     data = board_data(loaded, tables, {})
     cards = [card_data(loaded, entry, (True, []), {}) for entry in loaded.entries]
     shown = json.dumps([data, tables, cards], default=str)
+
     for lie in ("CSI300 real prices", "the exchange", "12 splits", "CSI 300", "1990-01-01"):
         assert lie not in shown
+
     (snapshot,) = data["snapshots"]
+
     assert (snapshot["name"], snapshot["source"], snapshot["assets"]) == ("market", None, None)
     assert [card["market"] for card in cards] == [
         {
@@ -158,10 +171,13 @@ def test_where_it_was_opened_the_board_says_what_the_market_says(
     (entry,) = load_board(board).entries
     meta = json.loads((market / "manifest.json").read_text())["meta"]
     described = entry.card.snapshot
+
     assert described is not None
     assert (described.name, described.source) == (meta["name"], meta["source"])
+
     shutil.rmtree(board / "markets")
     (entry,) = load_board(board).entries
+
     assert entry.card.snapshot is not None
     assert (entry.card.snapshot.name, entry.card.snapshot.source) == ("market", NOT_OPENED)
 
@@ -175,5 +191,6 @@ def test_the_first_card_does_not_say_which_way_is_better(board: Path, runs: Path
     honest = submit(board, runs / "momentum", "elsewhere")
     report = checked(board)
     ((path, rule),) = [(each.path, each.rule) for each in report.findings]
+
     assert (path, rule) == (BoardFolder(board).relative(liar.card), "metric")
     assert [each.card_id for each in report.checked] == [honest.card_id]

@@ -84,7 +84,9 @@ def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
         by_cell = {}
         for name, values in figures.items():
             by_cell |= {(name, seed): value for seed, value in enumerate(values)}
+
         cards.append(make_card(by_cell, f"house/{number}", windows))
+
     entrants = [
         Entrant(Path(f"{number}"), typed(card), f"{number}") for number, card in enumerate(cards)
     ]
@@ -100,11 +102,13 @@ def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
     turned = [
         None if here[name] is None else -here[name] for name in ("value", "high", "low", "effect")
     ]
+
     assert [there[name] for name in ("value", "low", "high", "effect")] == turned
     assert all(
         there[name] == here[name]
         for name in ("n", "nonzero", "p", "smallest", "confidence", "flip_p", "blocks", "method")
     )
+
     return there, test
 
 
@@ -124,6 +128,7 @@ def test_tests_of_pairs_match_compare(windows, kind) -> None:
             name: np.array([0.01 if number < 2 else 0.02 * number])
             for number, name in enumerate(windows)
         }
+
     held = dict.fromkeys(windows, 0.0)
     if kind == "shares":  # 2/43 and 1/43 in turn, which differ in their last bits
         held = {name: 7 * number / 43 for number, name in enumerate(windows)}
@@ -131,17 +136,23 @@ def test_tests_of_pairs_match_compare(windows, kind) -> None:
             name: np.array([(7 * number + 2 - number % 2) / 43])
             for number, name in enumerate(windows)
         }
+
     ours, theirs = pair(
         {name: values.tolist() for name, values in draws.items()},
         {name: [held[name]] * len(values) for name, values in draws.items()},
         windows,
     )
+
     if kind == "shares":
         assert ours["method"] == "exact" if windows is APART else "simulated"
         assert theirs["wilcoxon"]["positive_ranks"] == sum(range(len(windows) + 1))
         assert len({row["value"] for row in theirs["differences"]}) == 2
-    wilcoxon, shift = theirs["wilcoxon"], theirs["shift"]
+
+    wilcoxon = theirs["wilcoxon"]
+    shift = theirs["shift"]
+
     assert (ours["n"], ours["method"]) == (len(windows), wilcoxon["method"])
+
     for mine, other in (
         ("p", theirs["p"]),
         ("nonzero", wilcoxon["n_nonzero"]),
@@ -161,10 +172,12 @@ def test_a_pair_without_a_distribution_for_its_windows_has_a_reason() -> None:
     # the first does not differ
     values = {name: [0.01 * number] for number, name in enumerate(OVERLAPPING)}
     ours, _ = pair(values, {name: [0.0] for name in OVERLAPPING})
+
     assert (ours["p"], ours["smallest"]) == (None, None)
     assert "share days" in ours["reason"]
     # it is of all pairs, zeros included
     assert ours["shift_reason"].startswith("6 pairs give an interval of at most")
+
     lacking, _ = pair({**values, "W2": [None]}, {name: [0.0] for name in OVERLAPPING})
     assert (lacking["p"], lacking["low"], lacking["n"]) == (None, None, 5)
 
@@ -176,6 +189,7 @@ def test_cards_without_a_common_seed_are_no_pair() -> None:
     row = pair_tests([one, other], windows_of(board, board.rules.divisions[0]))[one.card_id][
         other.card_id
     ]["total_return"]
+
     assert (row[FIELDS.index("n")], row[FIELDS.index("reason")]) == (0, "no pair")
 
 
@@ -185,6 +199,7 @@ def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
         for number in range(50)
     ] + [{"card": None, "baseline": "x", "rank": None}]
     chosen = paired_cards(rows)
+
     assert chosen == [*map(str, range(35)), *map(str, range(45, 50))]
     assert len(chosen) == MOST_PAIRED
 
@@ -205,6 +220,7 @@ def test_cards_that_share_a_rank_are_paired_all_or_none(sharing: int, are_chosen
 
     expected = [row["card"] for row in best]
     expected += [row["card"] for row in shared if are_chosen]
+
     assert chosen == [*expected, "rule", "random"]
 
 
@@ -242,10 +258,13 @@ def test_a_metric_that_one_card_lacks_is_no_pair() -> None:
 def test_windows_without_overlap_count_in_full() -> None:
     board = make_board([entry("house/one", 0.0, 0.0)])
     index = pairs_index(windows_of(board, board.rules.divisions[0]), ["a"])
+
     assert (index["overlap"], index["effective_windows"], index["cards"]) == (False, 2.0, ["a"])
     assert index["windows"][1] == {"name": "W2", "first": "2024-03-01", "last": "2024-04-25"}
+
     empty = make_board([], windows=rules_of(OVERLAPPING))
     windows = windows_of(empty, empty.rules.divisions[0])
+
     # weekdays from May 27 to June 5
     assert windows.correlation[0, 1] == pytest.approx(8 / math.sqrt(48 * 44), abs=1e-6)
     assert pairs_index(windows, [])["overlap"]
@@ -263,11 +282,13 @@ def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **chang
     """Cards of one agent under several masks, two seeds each."""
     rng = np.random.default_rng(4)
     cards = []
+
     for number, mask in enumerate(masks):
         figures = {
             cell: float(rng.normal(0.02 * number, 0.03)) for cell in product(OVERLAPPING, (0, 1))
         }
         cards.append(masked(mask, figures, **changes))
+
     return cards
 
 
@@ -276,6 +297,7 @@ def test_mask_effects_match_the_effects_command() -> None:
     entrants = [Entrant(Path(each.card_id), each.card) for each in entries]
     theirs = to_plain(effects(entrants, EffectOptions()).effects)
     ours = [row for row in mask_effects(entries) if row["metric"] == "total_return"]
+
     assert [row["effect"] for row in ours] == [row["effect"] for row in theirs]
     assert [row["effect"] for row in ours] == [
         "memory_premium",
@@ -283,9 +305,11 @@ def test_mask_effects_match_the_effects_command() -> None:
         "date_effect",
         "interaction",
     ]
+
     for mine, other in zip(ours, theirs, strict=True):
         for field in ("value", "low", "high"):
             assert mine[field] == pytest.approx(other[field], rel=1e-5)
+
         assert (mine["n"], mine["mode"], mine["left_out"]) == (6, "open_research", 0)
 
 
@@ -294,6 +318,7 @@ def test_a_strangers_card_leaves_the_mask_effects_of_a_submitter() -> None:
     stranger = structs.replace(bright.submission.submitter, name="A stranger")
     submission = structs.replace(bright.submission, submitter=stranger)
     theirs = replace(bright, card_id="d" * 64, submission=submission)
+
     assert mask_effects([bright, blinded, theirs]) == mask_effects([bright, blinded]) != []
 
 
@@ -301,11 +326,13 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
     bright, blinded = mask_cards(("bright", "blinded"))
     assert {row["effect"] for row in mask_effects([bright, blinded])} == {"memory_premium"}
     assert mask_effects([blinded]) == []
+
     other = masked(
         "bright",
         dict.fromkeys(product(OVERLAPPING, (0, 1)), 0.0),
         call={"temperature": 0.0},
     )
+
     assert mask_effects([other, blinded]) == []
     assert (
         mask_effects(
@@ -324,6 +351,7 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
         == []
     )
     assert mask_effects([changed(bright, lambda card: card.update(rankable=LOW)), blinded]) == []
+
     second = replace(bright, card_id="d" * 64)
     assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
 
@@ -341,6 +369,7 @@ def test_mask_effects_pool_windows_and_omit_undefined_values() -> None:
     undefined = [masked("bright", figures), masked("blinded", {**figures, ("W3", 0): None})]
     alone = [masked("bright", {**figures, ("W3", 0): 0.90}), masked("blinded", figures)]
     alone = [changed(entry, shorten_w3) for entry in alone]
+
     for entries, left_out in ((undefined, 1), (alone, 0)):
         row = next(row for row in mask_effects(entries) if row["metric"] == "total_return")
         assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, left_out)
@@ -349,9 +378,12 @@ def test_mask_effects_pool_windows_and_omit_undefined_values() -> None:
 def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:
     pages = dict(model_pages(forged, forged_tables))
     assert sorted(pages) == list(pages) == sorted({each.model for each in forged.entries})
+
     ranks = {}
+
     for tables in forged_tables.values():
         ranks |= {row["card"]: row for row in tables["all"]["rows"]}
+
     seen = 0
     for name, page in pages.items():
         assert page["name"] == name
@@ -364,7 +396,9 @@ def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) ->
                     row["tie"],
                     row["label"],
                 )
+
             seen += 1
+
     assert seen == len(forged.entries)
     assert len(pages["builtin/momentum"]["cards"]) == 2
 
@@ -378,14 +412,17 @@ def test_a_model_s_page_has_attribution_and_exposures_of_its_cards(forged, forge
     )
     card = cards[own["card"]]
     lines = card["attribution"]["value"]["lines"]
+
     assert own["attribution"]["selection"]["value"] == pytest.approx(
         lines["selection"]["value"], rel=1e-5
     )
     assert set(own["attribution"]) == set(lines)
+
     given = [
         episode["metrics"]["selection_alpha"]["detail"]["mean_exposures"]["SKEW"]
         for episode in card["episodes"]
     ]
+
     assert own["exposures"]["SKEW"] == pytest.approx(statistics.median(given), rel=1e-5)
     assert own["of"] == sum(row["ranked"] for row in forged_tables[own["division"]]["all"]["rows"])
 
@@ -411,6 +448,7 @@ def test_history_tells_what_happened_in_order() -> None:
         ),
         {},
     )["events"]
+
     assert [(event["date"], event["kind"], event["model"]) for event in events] == [
         ("2026-01-01", "submitted", "house/first"),
         ("2026-01-02", "checked", "house/first"),
@@ -441,6 +479,7 @@ def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
     entries.append(entry("house/unchecked", 0.9, 0.9, submitted_on="2026-01-01", tier="unchecked"))
     board = make_board([*entries, entry("builtin/equal_weight", 0.8, 0.8)])
     best = history(board, {"main": ranked_tables(board)})["best"]
+
     assert [(each["date"], each["label"], each["value"]) for each in best] == [
         ("2026-01-03", "house/e", 0.2),
         ("2026-01-05", "house/b", 0.3),
@@ -476,6 +515,7 @@ def filed(answer: str) -> FiledRegistration:
         drawn_on="2026-01-02",
     )
     excuse = Excuse(registration.id, "2026-01-03", "the market was withdrawn", answer)
+
     return FiledRegistration(
         "registrations/x.json",
         registration,
@@ -506,11 +546,13 @@ def test_history_tells_what_became_of_a_registration(
     events = history(board, {})["events"]
 
     words = f"{registration.id[:12]} (acme/one with agent react)"
+
     assert [event["kind"] for event in events] == kinds
     assert [event["date"] for event in events] == ["2026-01-01", "2026-01-02", "2026-01-03"][
         : len(kinds)
     ]
     assert {event["division"] for event in events} == {"main"}
+
     texts = [event["text"] for event in events]
     assert texts[0] == f"{words} was registered by A team"
     assert texts[1:2] in ([], [f"the key of registration {words} was drawn"])
@@ -525,6 +567,7 @@ def test_a_check_that_ran_no_step_again_counts_none() -> None:
     events = history(make_board([checked, unchecked]), {})["events"]
 
     texts = [event["text"] for event in events if event["kind"] == "checked"]
+
     assert texts == ["house/one was checked: blinded"]
 
 
@@ -537,6 +580,7 @@ def test_a_card_of_no_division_has_events_and_a_page_without_a_place() -> None:
     ((name, page),) = model_pages(stray, {"main": {"all": {"rows": []}}})
 
     assert {event["division"] for event in events} == {None}
+
     (card,) = page["cards"]
     assert (name, card["division"], card["of"]) == ("house/one", None, 0)
     assert (card["rank"], card["tie"], card["ranked"], card["why"]) == (None, None, None, None)
@@ -549,6 +593,7 @@ def test_a_page_counts_the_ranked_cards_of_the_division() -> None:
     pages = dict(model_pages(board, {"main": ranked_tables(board)}))
 
     shown = {}
+
     for name, page in pages.items():
         (card,) = page["cards"]
         shown[name] = (card["rank"], card["of"], card["ranked"], card["division"])
@@ -616,6 +661,7 @@ def test_lines_of_an_attribution_have_the_ends_that_there_are() -> None:
     ((_, page),) = model_pages(board, {"main": ranked_tables(board)})
 
     (card,) = page["cards"]
+
     assert card["attribution"] == {
         "style": {"value": 0.0123457, "low": -0.5, "high": 0.25, "n": 2},
         "trading": {"value": 0.5, "low": None, "high": None, "n": 1},

@@ -50,6 +50,7 @@ def claim(card: dict[str, Any]) -> None:
     """Let a card be of a model of a provider, with tokens, at next to nothing."""
     card["model"] = {"name": "acme/one", "args": {}}
     card["usage"].update(TOKENS)
+
     for episode in card["episodes"]:
         episode["usage"].update(TOKENS)
 
@@ -71,6 +72,7 @@ def priced_board(folder: Path, market: Path, run: Path, **rules: Any) -> Board:
     content = yaml.safe_load((board / "board.yaml").read_text())
     content["divisions"][0]["rank_by"] = "cost_usd"
     (board / "board.yaml").write_text(yaml.safe_dump(content))
+
     return load_board(board)
 
 
@@ -89,7 +91,9 @@ def test_a_submitters_price_is_labelled_and_ranks_nobody(
 ) -> None:
     board = priced_board(tmp_path / "board", market, run)
     entry, table = only(board)
+
     assert "price by submitter" in entry.labels
+
     (row,) = [row for row in table["rows"] if row["card"]]
     assert row["rank"] is None
     assert any(
@@ -104,17 +108,21 @@ def test_the_boards_own_price_replaces_a_submitters_everywhere(
 ) -> None:
     board = priced_board(tmp_path / "board", market, run, prices=[OURS])
     entry, table = only(board)
+
     assert "price by submitter" not in entry.labels
     assert cost_in(table) == pytest.approx(BY_HAND)
+
     (row,) = [row for row in table["rows"] if row["card"]]
     assert row["rank"] == 1, row["why"]
 
     total_return = entry.trading.episodes[0].metrics["total_return"].value
     cost = card_data(board, entry, (True, []), {})["cost"]
+
     assert isinstance(cost, dict)
     assert cost["value"] == pytest.approx(BY_HAND)
     assert cost["price"]["source"] == "the provider's list"
     assert cost["return_per_usd"]["value"] == pytest.approx(total_return / BY_HAND)
+
     ((_, page),) = model_pages(board, {"blinded": {"all": table}})
     assert page["cards"][0]["cost"]["value"] == pytest.approx(BY_HAND)
 
@@ -151,5 +159,6 @@ def test_baselines_and_rule_models_of_the_suite_need_no_price(
     board = make_board(tmp_path / "board", market, run, baselines=[])
     submit(board, run)
     (entry,) = load_board(board).entries
+
     assert entry.model.startswith("builtin/")
     assert "price by submitter" not in entry.labels

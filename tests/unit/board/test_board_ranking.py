@@ -97,7 +97,9 @@ def test_rounding_is_to_six_significant_digits_in_the_shortest_decimals(values) 
             len(f"{abs(rounded):.12e}".split("e")[0].rstrip("0").replace(".", "")) <= 7
             or abs(value) < 1e-17
         )
+
     exact = np.array([1 / 3, -2 / 3, 123456789.0, 1e-9 / 7, 0.0, 0.1, 2.5e-7, 999999.5])
+
     assert json.dumps(six_digits(exact).tolist()) == json.dumps(
         [float(f"{value:.6g}") for value in exact]
     )
@@ -125,6 +127,7 @@ def test_no_zero_of_a_table_has_a_minus() -> None:
     middle, low, high, _ = medians(zeros)
 
     shown_zeros = [each.tolist() for each in (six_digits(zeros[0]), middle, low, high)]
+
     assert "-" not in json.dumps(shown_zeros)
 
 
@@ -136,6 +139,7 @@ def test_in_a_scope_of_one_episode_its_own_interval_is_shown() -> None:
     tables = ranked_tables(make_board([entry("house/one", 0.1, 0.2, alphas=alphas)]))
 
     own = (0.25, -0.5, 0.75, "bootstrap", 1)
+
     assert shown(tables["all"], "house/one", "selection_alpha") == own
     assert shown(tables["W2"], "house/one", "selection_alpha") == own
     assert shown(tables["W1"], "house/one", "selection_alpha") == (None, None, None, None, 0)
@@ -146,6 +150,7 @@ def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
     entries = forged.of_division(division)
     columns = division_columns(forged, division)
     compared: list[str] = []
+
     for group in not_empty(collect(entries, columns, benchmark_of(entries), lambda _: None)):
         figures = group.over(division.window_names())
         for row, each in enumerate(group.entries):
@@ -153,8 +158,10 @@ def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
                 stated = each.card.plain["metrics"].get(name)
                 if name == "cost_usd":
                     stated = each.card.plain["cost"].get("per_episode")
+
                 if stated is None:
                     continue
+
                 compared.append(name)
                 value = (
                     None if math.isnan(figures.value[row, column]) else figures.value[row, column]
@@ -163,6 +170,7 @@ def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
                 assert figures.n[row, column] == stated["n"]
                 if value is None:
                     assert figures.reasons[row][name] == stated["reason"]
+
                 interval = stated.get("interval")
                 if interval is not None:
                     assert (figures.low[row, column], figures.high[row, column]) == (
@@ -170,6 +178,7 @@ def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
                         interval["high"],
                     )
                     assert figures.kind[row][column] == interval["kind"]
+
     assert {"total_return", "sharpe", "cost_usd"} <= set(compared)
 
 
@@ -178,9 +187,11 @@ def test_in_one_window_a_single_episode_has_its_own_interval(forged, forged_tabl
     table = forged_tables[division.id]["W2"]
     cards = {each.card_id: each.card.plain for each in forged.entries}
     seen = 0
+
     for row in table["rows"]:
         if row["card"] is None or len(cards[row["card"]]["seeds"]) > 1:
             continue
+
         episode = next(each for each in cards[row["card"]]["episodes"] if each["window"] == "W2")
         own = episode["metrics"]["total_return"]
         assert figure(table, row, "total_return") == pytest.approx(own["value"], rel=1e-5)
@@ -193,6 +204,7 @@ def test_in_one_window_a_single_episode_has_its_own_interval(forged, forged_tabl
             == "stationary bootstrap, studentised"
         )
         seen += 1
+
     assert seen >= 10
 
 
@@ -200,6 +212,7 @@ def test_steps_decided_are_pooled_and_equal_the_card_s_coverage(forged, forged_t
     cards = {each.card_id: each.card.plain for each in forged.entries}
     table = forged_tables[forged.rules.divisions[0].id]["all"]
     shares = set()
+
     for row in table["rows"]:
         if row["card"]:
             coverage = cards[row["card"]]["coverage"]
@@ -207,6 +220,7 @@ def test_steps_decided_are_pooled_and_equal_the_card_s_coverage(forged, forged_t
             assert figure(table, row, "decided") == pytest.approx(share, rel=1e-5)
             assert figure(table, row, "decided", "n") == coverage["steps_planned"]
             shares.add(share)
+
     assert min(shares) < 0.95 < max(shares)
 
 
@@ -214,6 +228,7 @@ def test_figures_of_a_hand_made_card() -> None:
     one = entry("house/one", 0.05, -0.01, alphas=two(0.02, None))
     series = {one.card_id: make_series(one, {("W1", 0): [0.05], ("W2", 0): [-0.01]}, fees=0.004)}
     table = ranked_tables(make_board([one]), series)["all"]
+
     assert shown(table, "house/one", "total_return") == (
         pytest.approx(0.02),
         0.005,
@@ -221,6 +236,7 @@ def test_figures_of_a_hand_made_card() -> None:
         "interquartile",
         2,
     )
+
     for column, value in {
         "excess": 0.03,  # the benchmark earned 1 % and -3 %: 4 % and 2 % beyond it
         "gross_return": 0.024,
@@ -230,6 +246,7 @@ def test_figures_of_a_hand_made_card() -> None:
         "decided": 1.0,
     }.items():
         assert shown(table, "house/one", column)[0] == pytest.approx(value), column
+
     assert shown(table, "house/one", "selection_alpha") == (0.02, None, None, None, 1)
     assert by_label(table)["house/one"]["reasons"] == {"sharpe": "no variance"}
 
@@ -242,6 +259,7 @@ def test_figures_of_one_window_are_of_its_episodes_alone() -> None:
         "W1"
     ]
     value, *_, n = shown(table, "house/one", "total_return")
+
     assert (value, n, shown(table, "house/one", "excess")[0]) == (0.02, 3, pytest.approx(0.01))
 
 
@@ -256,9 +274,11 @@ def test_without_series_and_price_the_figures_have_reasons() -> None:
     series = {idle.card_id: make_series(idle, {("W1", 0): [0.0], ("W2", 0): [0.0]}, rank=None)}
     rows = by_label(ranked_tables(make_board([one, idle]), series)["all"])
     reasons = rows["house/one"]["reasons"]
+
     assert reasons["gross_return"] == reasons["vs_random"] == NO_SERIES
     assert reasons["cost_usd"] == "no price of the model is known"
     assert rows["house/idle"]["reasons"]["vs_random"] == "no order was filled"
+
     # it ends above zero, on money nobody had
     ruined = make_series(idle, {("W1", 0): [-1.5, -3.0], ("W2", 0): [0.02]}, fees=0.1)
     (row,) = (
@@ -266,6 +286,7 @@ def test_without_series_and_price_the_figures_have_reasons() -> None:
         for row in ranked_tables(make_board([idle]), {idle.card_id: ruined})["W1"]["rows"]
         if row["card"]
     )
+
     assert row["reasons"]["gross_return"] == "a level is not positive"
 
 
@@ -287,6 +308,7 @@ def test_a_cost_is_shown_next_to_a_card_without_a_price(priced: int) -> None:
     unknown = labels[1 - priced]
     reasons = {label: row["reasons"].get("cost_usd") for label, row in by_label(table).items()}
     cost = pytest.approx(2.8)
+
     assert shown(table, known, "cost_usd") == (cost, cost, cost, "interquartile", 2)
     assert shown(table, unknown, "cost_usd") == (None, None, None, None, 0)
     assert (reasons[known], reasons[unknown]) == (None, "no price of the model is known")
@@ -308,12 +330,14 @@ def test_without_a_price_of_a_further_model_a_card_has_no_cost_but_tokens() -> N
                 "knowledge_cutoff": "unknown",
             }
         ]
+
         for episode in card["episodes"]:
             episode["roles"] = [{"role": "scout", "model": "dark", "calls": 1, "input_tokens": 5}]
 
     table = ranked_tables(make_board([changed(entry("house/team", 0.0, 0.0), ask)]))["all"]
 
     (label,) = [row["label"] for row in table["rows"] if row["card"]]
+
     assert shown(table, label, "cost_usd")[0] is None
     assert shown(table, label, "tokens")[0] == 1_100_000
     assert by_label(table)[label]["reasons"]["cost_usd"] == (
@@ -331,7 +355,9 @@ def test_replies_whose_tokens_were_not_counted_leave_cost_and_tokens_undefined()
 
     for column in ("cost_usd", "tokens"):
         assert shown(tables["W1"], "house/one", column)[0] is None
+
     reasons = by_label(tables["W1"])["house/one"]["reasons"]
+
     assert reasons["cost_usd"] == reasons["tokens"]
     assert "3 replies" in reasons["tokens"]
     assert shown(tables["all"], "house/one", "cost_usd")[::4] == (pytest.approx(2.8), 1)
@@ -349,6 +375,7 @@ def test_steps_are_planned_up_to_the_limit_of_a_card(limit: int | None, planned:
     tables = ranked_tables(make_board([changed(entry("house/one", 0.0, 0.0), cut)]))
 
     share, low, high, kind, n = shown(tables["all"], "house/one", "decided")
+
     assert (share, n) == (pytest.approx(9 / planned), 2 * planned)
     assert (low, high, kind) == (None, None, None)
     assert shown(tables["W2"], "house/one", "decided")[::4] == (pytest.approx(9 / planned), planned)
@@ -360,6 +387,7 @@ def test_a_window_without_an_episode_has_no_figure_and_counts_its_planned_steps(
     tables = ranked_tables(make_board([one]))
 
     row = by_label(tables["W2"])["house/one"]
+
     assert row["reasons"]["total_return"] == "no finished episode"
     assert shown(tables["W2"], "house/one", "decided")[::4] == (0.0, 40)
     assert shown(tables["all"], "house/one", "decided")[::4] == (0.5, 80)
@@ -374,6 +402,7 @@ def test_the_benchmark_of_the_best_confirmed_card_counts_for_all() -> None:
     honest = entry("house/honest", 0.0, 0.0)
     table = ranked_tables(make_board([liar, honest]))["all"]
     rows = by_label(table)
+
     assert (
         figure(table, rows["house/liar"], "excess")
         == figure(table, rows["house/honest"], "excess")
@@ -385,6 +414,7 @@ def test_the_benchmark_of_the_best_confirmed_card_counts_for_all() -> None:
 def test_a_submitter_can_add_no_column() -> None:
     odd = entry("house/odd", 0.0, 0.0, metrics={"my_metric": two(9.0, 9.0)})
     table = ranked_tables(make_board([odd]))["all"]
+
     assert "my_metric" not in table["columns"]
     assert table["columns"][0] == "total_return"
     assert set(table["columns"]) >= {
@@ -405,8 +435,11 @@ def test_a_submitter_can_add_no_column() -> None:
 def test_a_rank_is_one_more_than_how_many_are_better(values, data, better) -> None:
     eligible = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
     ranks = competition_ranks(np.array(values, dtype=float), better, np.array(eligible, dtype=bool))
+
     assert len(ranks) == len(values)
+
     taking_part = [value for value, takes_part in zip(values, eligible, strict=True) if takes_part]
+
     for value, takes_part, rank in zip(values, eligible, ranks, strict=True):
         ahead = sum(other > value if better == "higher" else other < value for other in taking_part)
         assert rank == (ahead + 1 if takes_part else None)
@@ -418,6 +451,7 @@ def test_equal_figures_share_a_rank_and_the_next_is_left_out() -> None:
         for name, value in zip("abcd", (0.1, 0.3, 0.1, 0.0), strict=True)
     ]
     rows = by_label(ranked_tables(make_board(entries))["all"])
+
     assert [rows[f"house/{name}"]["rank"] for name in "abcd"] == [2, 1, 2, 4]
 
 
@@ -426,6 +460,7 @@ def test_the_alpha_rank_is_shown_next_to_the_rank() -> None:
     skilled = entry("house/skilled", 0.1, 0.1, alphas=two(0.05, 0.05))
     half = entry("house/half", 0.0, 0.0, alphas=two(0.9, None))
     rows = by_label(ranked_tables(make_board([lucky, skilled, half]))["all"])
+
     assert {
         name: (row["rank"], row["alpha_rank"]) for name, row in rows.items() if row["card"]
     } == {
@@ -459,6 +494,7 @@ def test_cards_are_ranked_by_the_share_of_steps_that_they_decided() -> None:
     table = ranked_tables(make_board([whole, part], rank_by="decided"))["all"]
 
     rows = by_label(table)
+
     assert {name: rows[name]["rank"] for name in ("house/whole", "house/part")} == {
         "house/whole": 1,
         "house/part": 2,
@@ -477,6 +513,7 @@ def test_less_is_better_for_metrics_that_declare_it() -> None:
 
     entries = [lower("a", 0.3), lower("b", 0.1)]
     table = ranked_tables(make_board(entries, rank_by="sharpe"))["all"]
+
     assert [row["label"] for row in table["rows"] if row["ranked"]] == ["house/b", "house/a"]
     assert table["columns"][0] == table["rank_by"] == "sharpe"
 
@@ -503,14 +540,18 @@ def test_never_is_no_missing_figure_and_never_leads() -> None:
         rank_by="sharpe",
     )
     table = ranked_tables(board)["all"]
-    rows, place = by_label(table), table["columns"].index("sharpe")
+    rows = by_label(table)
+    place = table["columns"].index("sharpe")
+
     assert {name: row["rank"] for name, row in rows.items() if row["card"]} == {
         "house/slow": 1,
         "house/half": None,
         "house/never": None,
     }
     assert rows["house/slow"]["values"][place] == 55.0
+
     planned = len(board.entries[0].card.episodes)
+
     for name, times in (("house/half", planned // 2), ("house/never", planned)):
         assert rows[name]["values"][place] is None
         assert rows[name]["reasons"]["sharpe"] == f"never in {times} of {planned} episodes"
@@ -569,8 +610,10 @@ def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> 
         assert rows["house/odd"]["why"] == [why]
         assert table["rows"][-1]["label"] == "house/odd"
         assert "1 of 2 entrants are not ranked; their rows say why" in table["notes"]
+
     # baselines are no entrants, whether they may be ranked or not
     beside = [odd, good, *with_baselines()[2:]]
+
     assert (
         "1 of 2 entrants are not ranked; their rows say why"
         in ranked_tables(make_board(beside, **division))["all"]["notes"]
@@ -587,6 +630,7 @@ def test_a_price_is_the_submitters_word_and_a_certificate_the_boards_only_once_v
         "source": "the list",
     }
     free = {**price, "input": 0.0, "output": 0.0}
+
     for declared, call in ((price, {}), (free, {}), (free, {"tool_protocol": "native"})):
 
         def change(card: dict[str, Any], declared: Any = declared, call: Any = call) -> None:
@@ -619,6 +663,7 @@ def test_notes_rank_and_withdrawn_cards_are_gone() -> None:
         errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")],
     )
     rows = by_label(ranked_tables(make_board([noted, gone]))["all"])
+
     assert rows["house/noted"]["rank"] == 1
     assert "house/gone" not in rows
 
@@ -629,6 +674,7 @@ def test_a_figure_undefined_in_one_window_can_t_choose_the_windows_that_count() 
     plain = entry("house/plain", 0.1, 0.1)
     tables = ranked_tables(make_board([choosy, plain]))
     row = by_label(tables["all"])["house/choosy"]
+
     assert row["why"] == ["total_return is defined in 1 of 2 episodes only"]
     assert by_label(tables["W1"])["house/choosy"]["rank"] == 1
     assert by_label(tables["W2"])["house/choosy"]["why"] == [
@@ -656,8 +702,10 @@ def test_a_board_that_cannot_rank_gives_a_reason(rank_by, better, message) -> No
         entry("house/one", 0.0, 0.0),
         lambda card: card["metrics"]["total_return"].update(better=better),
     )
+
     with pytest.raises(ConfigError) as error:
         ranked_tables(make_board([one], rank_by=rank_by))
+
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -690,6 +738,7 @@ def test_tables_of_a_forged_board_are_whole(forged, forged_tables) -> None:
                 assert missing == set(row["reasons"])
                 assert row["ranked"] == (row["rank"] is not None)
                 assert row["ranked"] != bool(row["why"]) or row["baseline"]
+
             ranks = [row["rank"] for row in table["rows"] if row["ranked"]]
             assert ranks == sorted(ranks)
             json.dumps(table, allow_nan=False)
@@ -731,35 +780,44 @@ def test_baselines_are_sorted_in_without_a_rank() -> None:
 
 
 def test_the_benchmark_row_is_buying_and_holding_the_index() -> None:
-    tables, label = ranked_tables(make_board(with_baselines())), "benchmark (SYN300)"
+    tables = ranked_tables(make_board(with_baselines()))
+    label = "benchmark (SYN300)"
     row = by_label(tables["all"])[label]
+
     assert shown(tables["all"], label, "total_return")[:3] == pytest.approx((-0.01, -0.02, 0.0))
+
     values = {
         column: shown(tables["all"], label, column)[0]
         for column in ("gross_return", "excess", "selection_alpha")
     }
+
     assert values == {"gross_return": pytest.approx(-0.01), "excess": 0.0, "selection_alpha": None}
     assert (row["card"], row["reasons"]["vs_random"]) == (
         None,
         "buying and holding the index takes no decisions",
     )
     assert shown(tables["W2"], label, "total_return")[0] == -0.03
+
     no_index = {"benchmark": "none", "benchmark_name": "no index"}
     without = [
         changed(one, lambda card: card["snapshot"].update(no_index)) for one in with_baselines()
     ]
     rows = ranked_tables(make_board(without))["all"]["rows"]
+
     assert [row["baseline"] for row in rows] == [None, "rule", "random", "random_traders", None]
 
 
 def test_the_row_of_random_traders_is_of_all_their_episodes() -> None:
-    tables, label = ranked_tables(make_board(with_baselines())), "random traders"
+    tables = ranked_tables(make_board(with_baselines()))
+    label = "random traders"
     value, low, high, kind, n = shown(tables["all"], label, "total_return")
+
     # 1 to 6 %: the 5 % point lies a quarter of the way from the first to the second.
     assert (value, low, high) == pytest.approx((0.035, 0.0125, 0.0575))
     assert (kind, n) == ("5-95 % of episodes", 6)
     # in W1, where the benchmark earned 1 %
     assert shown(tables["W1"], label, "excess")[0] == pytest.approx(0.01)
+
     alone = [*with_baselines()[:3], make_entry(EMPTY, "builtin/random", {("W1", 0): 0.04})]
     assert shown(ranked_tables(make_board(alone))["all"], label, "total_return") == (
         pytest.approx(0.04),
@@ -784,6 +842,7 @@ def test_random_traders_that_never_reach_a_figure_say_how_many() -> None:
     table = ranked_tables(make_board(entries))["all"]
 
     row = by_label(table)["random traders"]
+
     assert shown(table, "random traders", "sharpe") == (None, None, None, None, 6)
     assert row["reasons"]["sharpe"] == "never in 5 of 6 episodes"
     assert row["reasons"]["selection_alpha"] == "not defined in any episode of random traders"
@@ -797,6 +856,7 @@ def test_a_reference_row_is_of_the_tier_of_its_card_and_has_no_place() -> None:
 
     benchmark = rows["benchmark (SYN300)"]
     random_row = rows["random traders"]
+
     assert (benchmark["tier"], random_row["tier"]) == ("re-executed", "self-reported")
     assert (benchmark["ranked"], benchmark["tied_with"], benchmark["alpha_tied_with"]) == (
         False,
@@ -810,19 +870,23 @@ def test_a_reference_row_is_of_the_tier_of_its_card_and_has_no_place() -> None:
 def test_a_board_without_its_baselines_is_not_published() -> None:
     board = make_board([entry("house/one", 0.0, 0.0), entry("builtin/equal_weight", 0.0, 0.0)])
     table = ranked_tables(board)["all"]
+
     assert (
         missing_baselines(board, board.rules.divisions[0])
         == table["missing_baselines"]
         == ["builtin/random"]
     )
     assert any("ktdeval leaderboard baselines . --division main" in note for note in table["notes"])
+
     with pytest.raises(CardError, match=r"division main: baselines are missing \(builtin/random\)"):
         require_baselines(board)
+
     entries = with_baselines()
     entries[2] = replace(
         entries[2], errata=(Erratum("c" * 64, "2026-02-03", "withdrawn", "a bug"),)
     )
     board = make_board(entries)
+
     assert missing_baselines(board, board.rules.divisions[0]) == ["builtin/equal_weight"], (
         "a withdrawn one is missing"
     )
@@ -837,6 +901,7 @@ def test_without_submissions_no_baseline_is_missing() -> None:
             "W1": [],
             "W2": [],
         }
+
     for table in ranked_tables(make_board([])).values():
         assert table["rows"] == table["columns"] == []
         assert table["ties"]["return"] == {
@@ -852,22 +917,27 @@ def test_without_submissions_no_baseline_is_missing() -> None:
 
 
 def test_a_series_of_another_card_or_of_another_form_is_refused_on_one_line(tmp_path) -> None:
-    one, other = entry("house/one", 0.0, 0.0), entry("house/other", 0.0, 0.0)
+    one = entry("house/one", 0.0, 0.0)
+    other = entry("house/other", 0.0, 0.0)
     whole = make_series(other, {("W1", 0): [0.0], ("W2", 0): [0.0]})
+
     with pytest.raises(
         CardError, match=f"series of card {one.card_id}: .*ktdeval leaderboard check --all"
     ):
         ranked_tables(make_board([one]), {one.card_id: whole})
+
     plain = to_plain(whole)
     short = json.loads(json.dumps(plain))
     short["episodes"][0]["nav"].append(1.0)
     path = tmp_path / "series.json"
+
     for broken in ({"card": one.card_id}, short, {**plain, "episodes": [3]}, []):
         path.write_text(json.dumps(broken))
         with pytest.raises(
             CardError, match=r"series\.json: .*ktdeval leaderboard check --all"
         ) as error:
             read_own(path, Series)
+
         assert "\n" not in str(error.value)
 
 
@@ -882,4 +952,5 @@ def test_a_nav_that_is_gone_takes_no_part_in_ties() -> None:
     }
     series[entries[1].card_id].episodes[0].nav[7] = 0.0
     table = ranked_tables(make_board(entries), series)["all"]
+
     assert set(table["ties"]["return"]["p"]) == {entries[0].card_id, entries[2].card_id}

@@ -333,7 +333,9 @@ def windows(*names: str) -> Change:
             window = dict(known.get(name.rstrip("*"), {**card["windows"][0], "name": name}))
             if name.endswith("*"):
                 window["first"] = "2024-01-02"
+
             made.append(window)
+
         card["windows"] = made
 
     return change
@@ -353,10 +355,10 @@ def test_windows_are_lacking_or_too_many_or_have_other_days(small: Board, tradin
         ("windows", f"W2 missing for division {name}; {again}"),
         ("windows", f"W9, W8 too many for division {name}; {again}"),
     ]
-    first, last = (
-        small.rules.divisions[0].windows[1].first,
-        small.rules.divisions[0].windows[1].last,
-    )
+
+    first = small.rules.divisions[0].windows[1].first
+    last = small.rules.divisions[0].windows[1].last
+
     assert findings("W1", "W2*") == [
         ("windows", f"W2 is 2024-01-02…{last}, the division's is {first}…{last}")
     ]
@@ -482,6 +484,7 @@ def found_of_submission(
     inputs = SubmissionInputs(
         "s", changed_rules(board, rules), entry.card_id, its_card, submission, today
     )
+
     return [(finding.rule, finding.message) for finding in findings_of(Stage.SUBMISSION, inputs)]
 
 
@@ -626,6 +629,7 @@ def found_of_list(
     inputs = ListInputs(
         "l", changed_rules(board, rules), entry.card_id, its_card, records, has_folder
     )
+
     return [(finding.rule, finding.message) for finding in findings_of(Stage.LIST, inputs)]
 
 
@@ -634,16 +638,21 @@ def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
 ) -> None:
     files = listed.files
     first = files[0]
+
     assert found_of_list(small, trading, listed) == []
+
     twice = replace(listed, files=(*files, first))
     assert found_of_list(small, trading, twice) == [("records", "files: a path stands there twice")]
+
     lacking = replace(listed, files=files[1:])
     assert found_of_list(small, trading, lacking) == [
         ("records", f"files: {first.path} is missing, which the card was made from"),
         ("records", f"files: {first.path} is missing"),
     ]
+
     other = replace(listed, files=(replace(first, sha256="0" * 64), *files[1:]))
     assert [rule for rule, _ in found_of_list(small, trading, other)] == ["hash"]
+
     more = replace(listed, files=(*files, RecordFile("manifest.yaml", "0" * 64, 1)))
     assert found_of_list(small, trading, more) == [
         ("records", "files: manifest.yaml is no record of this card")
@@ -659,6 +668,7 @@ def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(
     certificate = replace(
         listed, files=(*listed.files, RecordFile("certificate.json", "0" * 64, 1))
     )
+
     assert found_of_list(small, trading, certificate) == [
         ("certificate", "files: certificate.json is no record of this card")
     ]
@@ -675,11 +685,13 @@ def test_records_are_stored_at_the_listed_places(
     assert found_of_list(small, trading, listed, has_folder=True) == [
         ("records", f"stored: elsewhere, but records/{short}…: there is such a folder")
     ]
+
     here = replace(listed, stored="repository", url="")
     marks = [
         ("records", f"files: episodes/{each}/episode.json is missing")
         for each in sorted(map(attrgetter("id"), trading.card.episodes))
     ]
+
     assert found_of_list(small, trading, here, has_folder=True) == marks
     assert found_of_list(small, trading, here) == [
         *marks, ("records", f"stored: repository, but records/{short}…: there is no such folder"),
@@ -725,6 +737,7 @@ def test_records_in_the_repository_are_no_larger_than_the_limits(
         small, trading, records, stored == "repository", rules=whole(limits=limits)
     )
     messages = [message for rule, message in found if rule == "size"]
+
     assert len(messages) == len(expected)
     assert [
         word for word, message in zip(expected, messages, strict=True) if word not in message

@@ -85,21 +85,26 @@ def test_episodes_follow_the_order_of_the_card(series: Any, decisions: Any, run:
     wanted = [
         (entry["id"], entry["window"], entry["seed"]) for entry in card_of(run.path)["episodes"]
     ]
+
     assert "asset" not in series["episodes"][0], (
         "only tasks with figures against the Buy & Hold of one asset have its price"
     )
+
     for document in (series, decisions):
         assert [
             (entry["id"], entry["window"], entry["seed"]) for entry in document["episodes"]
         ] == wanted
+
     assert len(wanted) == 4
 
 
 def test_levels_and_lines_match_the_ledger_and_the_card(
     series: Any, run: RunFolder, ledgers: dict[str, Ledger]
 ) -> None:
-    card, paid = card_of(run.path), 0
+    card = card_of(run.path)
+    paid = 0
     metrics = {entry["id"]: entry["metrics"] for entry in card["episodes"]}
+
     for episode in series["episodes"]:
         ledger = ledgers[episode["id"]]
         assert episode["nav"] == pytest.approx(ledger.nav / ledger.nav[0], rel=1e-5)
@@ -109,16 +114,16 @@ def test_levels_and_lines_match_the_ledger_and_the_card(
         assert episode["invested"] == pytest.approx(
             [s.holdings_minor / s.nav_minor for s in ledger.steps], rel=1e-5
         )
-        gross, before = 1.0, ledger.initial_cash_minor
+        gross = 1.0
+        before = ledger.initial_cash_minor
         # earns each day what was earned before fees
         for number, step in enumerate(ledger.steps, start=1):
             fees = sum(order.fee_minor for order in step.orders)
-            paid, gross, before = (
-                paid + fees,
-                gross * (step.nav_minor + fees) / before,
-                step.nav_minor,
-            )
+            paid = paid + fees
+            gross = gross * (step.nav_minor + fees) / before
+            before = step.nav_minor
             assert episode["gross_nav"][number] == pytest.approx(gross, rel=1e-5)
+
         assert episode["gross_nav"][-1] > episode["nav"][-1]
         reference = card["reference"]["benchmark_buy_and_hold"][episode["window"]]["metrics"][
             "total_return"
@@ -132,6 +137,7 @@ def test_levels_and_lines_match_the_ledger_and_the_card(
         assert sum(line[-1] for line in lines) == pytest.approx(
             episode["nav"][-1] - 1.0, abs=TOLERANCE
         )
+
     assert paid > 0
 
 
@@ -155,15 +161,15 @@ def test_envelope_is_the_one_that_anyone_gets(
     series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot
 ) -> None:
     episode = series["episodes"][0]
-    ledger, trading = (
-        ledgers[episode["id"]],
-        load_plugins().make_task("blinded_open_research").trading,
-    )
+    ledger = ledgers[episode["id"]]
+    trading = load_plugins().make_task("blinded_open_research").trading
     wanted = random_envelope(ledger, snapshot, trading)
+
     assert episode["envelope"]["rank"] == pytest.approx(wanted.rank)
     assert episode["envelope"]["p_value"] == pytest.approx(wanted.p_value, rel=1e-5)
     assert episode["envelope"]["paths"] == 200
     assert len(episode["envelope"]["bands"]) == len(episode["envelope"]["levels"]) == 5
+
     for shown, band in zip(episode["envelope"]["bands"], wanted.bands, strict=True):
         assert shown == pytest.approx((band / ledger.nav[0]).tolist(), rel=1e-5)
 
@@ -174,6 +180,7 @@ def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
     run = RunFolder.load(make_run(tmp_path / "run", market, "builtin/hold"))
     series = to_plain(make_series(run, CARD, typed(card_of(run.path)), snapshot))
     (episode,) = series["episodes"]
+
     assert episode["envelope"] is None
     assert episode["envelope_reason"] == "no order was filled"
     assert set(episode["exposures"].values()) == {None}
@@ -190,14 +197,17 @@ def test_a_market_without_a_benchmark_level_has_no_benchmark_and_no_figures(
     series = to_plain(make_series(run, CARD, typed(card_of(run.path)), holed))
     by_window = {episode["window"]: episode for episode in series["episodes"]}
     first, other = (by_window[window] for window in WINDOWS)
+
     assert (first["benchmark"], first["benchmark_reason"]) == (
         None,
         "the market lacks a level of the benchmark",
     )
     assert other["benchmark_reason"] is None
+
     rules = rules_of([WindowRule("W1", "2024-03-01", "2024-03-08")], snapshot)
     market = to_plain(make_market(rules, rules.snapshots[0], holed))
     (window,) = market["windows"]
+
     assert (window["regime"], window["sharpe"], window["total_return"]) == ("unknown", None, None)
     assert None in market["benchmark"]
 
@@ -207,6 +217,7 @@ def test_a_card_of_another_run_is_refused(run: RunFolder, snapshot: MarketSnapsh
     card["episodes"][0]["id"] = "0" * 20
     with pytest.raises(StoreError, match="no episode 00000000000000000000"):
         make_series(run, CARD, typed(card), snapshot)
+
     with pytest.raises(StoreError, match="its card is of another run"):
         make_decisions(run, CARD, typed(card))
 
@@ -232,6 +243,7 @@ def test_decisions_tell_every_step_and_order_of_the_ledger(
                 assert order["price"] == (
                     recorded.price_ticks / 10_000 if recorded.filled_shares else None
                 )
+
     assert {"model", "fallback"} <= providers  # chaos does both
 
 
@@ -243,6 +255,7 @@ def test_an_order_states_the_requested_weight_or_shares() -> None:
         (None, 300, "300 shares"),
         (None, 1, "1 share"),
     )
+
     for weight, shares, words in cases:
         assert (
             asked(from_plain(order_dict(target_weight=weight, shares=shares), OrderRecord, "order"))
@@ -296,6 +309,7 @@ def rules_of(
         for name, windows in asked.items()
         if windows
     ]
+
     return Rules("small", "Small", "synthetic", (market,), tuple(divisions))
 
 
@@ -309,20 +323,26 @@ def test_figures_of_a_market_match_the_cards_reference(
     rules = rules_of(windows, snapshot)
     market = to_plain(make_market(rules, rules.snapshots[0], snapshot))
     reference = card_of(run.path)["reference"]["benchmark_buy_and_hold"]
+
     for window in market["windows"]:
         for name in ("total_return", "sharpe", "max_drawdown"):
             assert window[name] == pytest.approx(
                 reference[window["name"]]["metrics"][name]["value"], rel=1e-5
             ), name
+
     assert (market["days"][0], market["days"][-1]) == (
         reference[WINDOWS[0]]["base_day"],
         "2024-03-15",
     )
+
     whole = slice(snapshot.day_index(market["days"][0]), snapshot.day_index("2024-03-15") + 1)
     assert market["benchmark"] == pytest.approx(snapshot.benchmark[whole].tolist(), rel=1e-5)
     assert market["snapshot"]["synthetic"] is True
-    levels, stop = np.array(market["benchmark"]), market["days"].index("2024-03-08") + 1
+
+    levels = np.array(market["benchmark"])
+    stop = market["days"].index("2024-03-08") + 1
     returns = np.diff(levels[:stop]) / levels[: stop - 1]
+
     assert market["windows"][0]["volatility"] == pytest.approx(
         np.std(returns, ddof=1) * np.sqrt(252), rel=1e-3
     ), "annualised"
@@ -331,16 +351,18 @@ def test_figures_of_a_market_match_the_cards_reference(
 def test_a_window_of_two_divisions_is_listed_once_and_all_are_in_order(
     snapshot: MarketSnapshot,
 ) -> None:
-    early, late = (
-        WindowRule("W1", "2024-01-02", "2024-01-31"),
-        WindowRule("W2", "2024-02-01", "2024-02-29"),
-    )
+    early = WindowRule("W1", "2024-01-02", "2024-01-31")
+    late = WindowRule("W2", "2024-02-01", "2024-02-29")
     other = WindowRule("W1", "2024-01-02", "2024-02-15")
     rules = rules_of([late, early], snapshot, (early, other))
+
     assert windows_of(rules, rules.snapshots[0]) == [early, other, late]
+
     market = make_market(rules, SnapshotRule("of no division", snapshot.id), snapshot)
     assert (list(market.days), list(market.windows)) == ([], [])
+
     rules = rules_of([WindowRule("W9", "2031-01-02", "2031-02-01")], snapshot)
+
     with pytest.raises(DataError, match="lies outside the data"):
         make_market(rules, rules.snapshots[0], snapshot)
 
@@ -355,6 +377,7 @@ def test_figures_have_six_significant_digits_and_no_sign_on_zero() -> None:
         "a": [1.23456789, -0.0, 12345678.9, 1e-12, float("nan"), 3, True, None, "x"],
         "b": (0.1 + 0.2,),
     }
+
     assert (
         json.dumps(rounded(value))
         == '{"a": [1.23457, 0.0, 12345700.0, 1e-12, null, 3, true, null, "x"], "b": [0.3]}'
@@ -412,10 +435,8 @@ def has_sold(step: Any) -> bool:
 def test_curves_are_medians_and_ranges_over_seeds_and_count_positions_and_orders(
     frame: Frame, board: Path
 ) -> None:
-    series, decisions = (
-        from_plain(frame[1], Series, "series"),
-        from_plain(frame[2], Decisions, "decisions"),
-    )
+    series = from_plain(frame[1], Series, "series")
+    decisions = from_plain(frame[2], Decisions, "decisions")
     (division,) = load_rules(board).divisions
     drawn: Any = curves(division, [(series, decisions)])
     first, second = (np.array(episode.nav) - 1 for episode in series.episodes)
@@ -425,12 +446,15 @@ def test_curves_are_medians_and_ranges_over_seeds_and_count_positions_and_orders
     np.testing.assert_allclose(
         [low, high], [np.minimum(first, second), np.maximum(first, second)], rtol=1e-5, atol=1e-12
     )
+
     assert card["seeds"] == 2
     assert len(card["before"]) == 3
+
     weights = np.array([invested_by_step(episode) for episode in decisions.episodes])
     assert card["long"] == (weights > 0).sum(axis=0).tolist()
     assert card["short"] == (weights < 0).sum(axis=0).tolist()
     assert max(card["short"]) > 0
+
     steps = chain.from_iterable(episode.steps for episode in decisions.episodes)
     assert sum(card["sell"]) == sum(has_sold(step) for step in steps)
     assert drawn["windows"]["live"]["days"][0] == "2025-08-01"
@@ -464,35 +488,46 @@ def test_signals_are_counted_by_analyst_where_a_transcript_has_any() -> None:
         submission=None,
     )
     counts = {"macro": {"Bearish": 2, "no_signal": 2}, "news": {"Bullish": 2, "Neutral": 2}}
+
     assert signal_counts([talk, talk]) == counts, (
         "the manager is no analyst, and nothing turns the text round"
     )
     assert signal_counts([]) == {}
+
     many = TranscriptEntry(
         step=0, exchanges=tuple(exchange(f"r{n:03}", asked, "") for n in range(50)), submission=None
     )
+
     assert list(signal_counts([many])) == [f"r{n:03}" for n in range(40)]
 
 
 def test_curves_of_a_fund_sum_orders_weights_and_signals(fund: Frame, board: Path) -> None:
-    series, decisions = fund[1], copy.deepcopy(fund[2])
+    series = fund[1]
+    decisions = copy.deepcopy(fund[2])
+
     assert all(
         "signals" not in episode and "asset" not in days
         for episode, days in zip(decisions["episodes"], series["episodes"], strict=True)
     )
+
     decisions["episodes"][0]["signals"] = {"news": {"Bullish": 3, "no_signal": 1}}
     (division,) = load_rules(board).divisions
     given = from_plain(series, Series, "series"), from_plain(decisions, Decisions, "decisions")
     card = curves(division, [given])["cards"][series["card"]]["live"]  # type: ignore[index,call-overload]  # JSON
     steps = list(chain.from_iterable(episode["steps"] for episode in decisions["episodes"]))
     orders = Counter[str]()
+
     for step in steps:
         orders.update(order["side"] if order["filled"] else "unfilled" for order in step["orders"])
+
     assert card["orders"] == orders
     assert sum(orders.values()) > 10
+
     weights = []
+
     for step in steps:
         weights += [weight for _, weight in step["holdings"]]
+
     assert sum(card["held"].values()) == pytest.approx(sum(weights) / len(steps), rel=1e-5)
     assert card["signals"] == {"news": {"Bullish": 3, "Bearish": 0, "Neutral": 0, "no_signal": 1}}
 
@@ -504,6 +539,7 @@ def test_only_boards_with_figures_of_an_arena_have_its_page_and_files(
     files = {
         path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*")
     }
+
     assert files >= ARENA | {"data/curves/division-0.js", "data/curves/division-0.json"}
     assert (
         len(
@@ -513,15 +549,18 @@ def test_only_boards_with_figures_of_an_arena_have_its_page_and_files(
         )
         == 6
     )
+
     practice = Path(__file__).parents[3] / "leaderboards" / "practice"
     build_site(practice, tmp_path / "other", workers=1)
     others = {
         path.relative_to(tmp_path / "other").as_posix() for path in (tmp_path / "other").rglob("*")
     }
+
     assert not others & ARENA
     assert not others & {"deepfund.html", "assets/deepfund.js"}
     assert "data/curves" not in others
     assert "assets/choices.js" in others
+
     rules = Rules(name="b", title="Board", market="real", snapshots=(), divisions=())
     assert "ama.html" not in render_pages(rules)
     assert "market.html" not in render_pages(rules)

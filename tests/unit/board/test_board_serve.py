@@ -48,6 +48,7 @@ class Served:
             )
             for name, value in headers.items():
                 connection.putheader(name.replace("_", "-"), value)
+
             connection.endheaders()
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
@@ -67,7 +68,9 @@ def serving(home: Path) -> Iterator[Served]:
     board = forge_board(home / "board", 1, windows=1, decisions=False)
     (home / "secret.txt").write_text("not for you")
     (home / "private").mkdir()
-    live, log_lines = LiveSite(board, home / "private"), []
+    live = LiveSite(board, home / "private")
+    log_lines = []
+
     with SiteServer(("127.0.0.1", 0), live, log_lines.append) as server:
         live.build(workers=1)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -100,12 +103,14 @@ def test_pages_and_data_come_with_their_type_and_the_sites_policy(served: Served
         "/data/board.json": "application/json",
         "/robots.txt": "text/plain",
     }
+
     for path, kind in kinds.items():
         status, headers, body = served.get(path)
         assert (status, headers["Content-Type"]) == (200, f"{kind}; charset=utf-8")
         assert int(headers["Content-Length"]) == len(body) > 0
         assert {name: headers[name] for name in RESPONSE_HEADERS} == dict(RESPONSE_HEADERS)
         assert headers["Cache-Control"] == "no-cache"
+
     assert any('"GET /assets/pages.js HTTP/1.1" 200' in line for line in served.log_lines)
 
 
@@ -114,9 +119,11 @@ def test_texts_are_compressed_for_clients_that_accept_it_and_head_has_no_body(
 ) -> None:
     plain = served.get("/data/board.js")[2]
     _, headers, packed = served.get("/data/board.js", Accept_Encoding="br, gzip")
+
     assert (headers["Content-Encoding"], headers["Vary"]) == ("gzip", "Accept-Encoding")
     assert gzip.decompress(packed) == plain
     assert len(packed) < len(plain) / 2
+
     status, headers, body = served.get("/index.html", method="HEAD")
     assert (status, body, int(headers["Content-Length"]) > 0) == (200, b"", True)
 
@@ -151,6 +158,7 @@ def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(own: Served) -> No
         "/data/..%2f..%2f..%2fsecret.txt",
         "//etc/passwd",
     )
+
     for path in (
         *outside,
         "/..\\..\\secret.txt",
@@ -169,6 +177,7 @@ def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(own: Served) -> No
             True,
         ), path
         assert "Content-Security-Policy" in headers
+
     assert own.get("/", method="POST")[0] == own.get("/data/board.json", method="DELETE")[0] == 501
 
 
@@ -185,6 +194,7 @@ def test_a_browser_that_leaves_before_its_answer_is_passed_over(
                 raise error
             except (OSError, ValueError):
                 server.handle_error(None, ("127.0.0.1", 1))
+
             assert ("a defect" in capsys.readouterr().err) == is_reported
 
 
@@ -198,11 +208,15 @@ def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it
     own: Served,
 ) -> None:
     assert "A forged board" in own.page()
+
     site = own.live.site
     own.page()
+
     assert own.live.site == site
+
     rules = own.board / "board.yaml"
     rules.write_text(rules.read_text().replace("A forged board", "A renamed board"))
+
     # pages alone are looked at
     assert "A forged board" in own.page("/robots.txt") + own.get("/data/board.json")[2].decode()
     assert "A renamed board" in own.page("/about.html")
@@ -216,10 +230,12 @@ def test_a_failed_build_is_shown_as_text_until_it_is_fixed(own: Served) -> None:
     before = rules.read_text()
     rules.write_text(before.replace("snapshot: main", "snapshot: <b>main</b>"))
     status, headers, body = own.get("/")
+
     assert status == 500
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     assert b"no snapshot &#39;&lt;b&gt;main" in body
     assert own.get("/data/board.json")[0] == 500
+
     rules.write_text(before)
     assert "A forged board" in own.page()
 
@@ -230,11 +246,13 @@ def test_the_fingerprint_sees_every_file_that_a_site_is_made_of(tmp_path: Path) 
     for name in ("errata.yaml", "markets/main.json"):
         (board / name).write_text((board / name).read_text() + "\n")
         seen.append(fingerprint(board))
+
     next((board / "verdicts").iterdir()).unlink()
     seen.append(fingerprint(board))
     certificate = board / "certificates" / ("a" * 64)
     certificate.mkdir(parents=True)
     (certificate / "verdict.json").write_text("{}")  # whether cards are shown as verified
+
     assert len({*seen, fingerprint(board)}) == 5
 
 
@@ -246,7 +264,9 @@ def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
         line = error_line(
             ktdeval("leaderboard", "build", ".", "--serve", "--port", port, cwd=tmp_path)
         )
+
     where = f"can't listen on 127.0.0.1 port {port}"
+
     assert line == f"{where}: Address already in use; choose another --host or --port"
 
 
@@ -276,6 +296,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: sign
     (temporary := tmp_path / "temporary").mkdir()
     environ = os.environ | {"TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "ktdeval", *words]
+
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -287,7 +308,9 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: sign
         printed = [process.stdout.readline(), process.stdout.readline()]
         process.send_signal(number)
         _, errors = process.communicate(timeout=240)
+
     assert printed[0].startswith("site    ")
+
     address = re.fullmatch(r"serving (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", printed[1])
     assert address is not None
     assert (process.returncode, errors) == (0, "")
@@ -320,6 +343,7 @@ def test_the_servers_own_process_refuses_them(tmp_path: Path) -> None:
     board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
     words = ["leaderboard", "build", str(board), "--serve", "--port", "0"]
     command = [sys.executable, "-m", "ktdeval", *words]
+
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -327,4 +351,5 @@ def test_the_servers_own_process_refuses_them(tmp_path: Path) -> None:
         assert port is not None
         found = {name: statuses(answer_to(int(port[1]), text)) for name, text in REQUESTS.items()}
         process.send_signal(signal.SIGINT)
+
     assert {name for name, answered in found.items() if answered != [400]} == set()

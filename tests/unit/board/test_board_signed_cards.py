@@ -28,6 +28,7 @@ def board(empty_board: Path, tmp_path: Path) -> Path:
     path = tmp_path / "board"
     shutil.copytree(empty_board, path)
     register(path, **{"a-TEAM": OWN, "Others": OTHER})
+
     return path
 
 
@@ -54,6 +55,7 @@ def test_a_submission_is_signed_and_shows_by_whom(board: Path, run: Path) -> Non
         signature_path(card_of(board)).relative_to(board).as_posix()
     ]
     assert findings(board) == []
+
     loaded = load_board(board)
     assert card_data(loaded, loaded.entries[0], (True, []), {})["card_signed_by"] == ["a-TEAM"]
 
@@ -64,12 +66,14 @@ def test_a_signature_next_to_the_card_is_taken_along_where_the_board_can_check_i
     signed = tmp_path / "signed"
     shutil.copytree(run, signed)
     made = sign_file(signed / "cards" / f"{TASK}.json", SIGNED_CARD, OWN).read_bytes()
+
     assert submit(board, signed).missing == ()
     assert signature_path(card_of(board)).read_bytes() == made
 
     plain = tmp_path / "plain"
     shutil.copytree(empty_board, plain)
     outcome = submit(plain, signed)
+
     assert "its signature is left out" in " ".join(outcome.notes)
     assert not signature_path(card_of(plain)).exists()
 
@@ -79,16 +83,23 @@ def test_a_submission_without_the_submitters_own_signature_is_refused(
 ) -> None:
     before = tree(board)
     (unsigned,) = submit(board, run).missing
+
     assert "the board has a key of A team, who did not sign this card" in unsigned
+
     (stolen,) = submit(board, run, key=OTHER).missing
     assert "is of Others, but A team submits" in stolen
+
     (unknown,) = submit(board, run, key=UNKNOWN).missing
     assert "none of which is trusted here" in unknown
+
     disguised = replace(CLAIMS, submitter="\u0410 t\u0435\u0430m", contact="d@example.org")
     (looks_alike,) = submit(board, run, claims=disguised).missing
+
     assert "who did not sign this card" in looks_alike
+
     nobody = replace(CLAIMS, submitter="Nobody", contact="n@example.org")
     (unregistered,) = submit(board, run, claims=nobody, key=OWN).missing
+
     assert f"to add it to submitter_keys in board.yaml: {OWN.public.raw.hex()}" in unregistered
     assert tree(board) == before
 
@@ -97,36 +108,45 @@ def test_a_check_refuses_a_signature_that_was_taken_away_swapped_or_altered(
     board: Path, run: Path
 ) -> None:
     assert submit(board, run, key=OWN).missing == ()
+
     signature = signature_path(card_of(board))
     good = signature.read_bytes()
 
     signature.unlink()
     (stripped,) = findings(board)
+
     assert "who did not sign this card" in stripped
 
     other = board.parent / "other.json"
     other.write_text("{}")
     signature.write_bytes(sign_file(other, SIGNED_CARD, OWN).read_bytes())
     (swapped,) = findings(board)
+
     assert "signs another file" in swapped
+
     with pytest.raises(SignatureError, match="signs another file"):
         load_board(board)
 
     signature.write_bytes(good.replace(b'"sig":"', b'"sig":"A', 1))
     (altered,) = findings(board)
+
     assert "the file was changed" in altered
+
     signature.unlink()
     signature.symlink_to(other)
     report = check_board(board, plugins(), CheckOptions(today=TODAY, execute=False))
+
     assert {each.rule for each in report.findings} == {"link", "signature"}
 
 
 def test_a_card_without_its_signature_file_is_no_place_for_others(board: Path, run: Path) -> None:
     assert submit(board, run, key=OWN).missing == ()
+
     signature = signature_path(card_of(board))
     stray = signature.with_name(f"{'0' * 64}.json.sig")
     shutil.copyfile(signature, stray)
     report = check_board(board, plugins(), CheckOptions(today=TODAY, execute=False))
+
     assert [(each.rule, each.message) for each in report.findings] == [
         ("foreign-file", "stands beside no card of its name")
     ]
@@ -136,8 +156,10 @@ def test_rules_refuse_keys_that_verify_what_nobody_signed(board: Path) -> None:
     rules = board / "board.yaml"
     text = rules.read_text()
     rules.write_text(text.replace(OWN.public.raw.hex(), "01" + "00" * 31))
+
     with pytest.raises(ConfigError, match="a-TEAM: the key is a point of small order"):
         load_rules(board)
+
     rules.write_text(text.replace(OTHER.public.raw.hex(), OWN.public.raw.hex()))
     with pytest.raises(ConfigError, match="the key of Others stands there twice"):
         load_rules(board)
@@ -152,5 +174,6 @@ def test_the_command_signs_by_a_key_file(board: Path, run: Path, tmp_path: Path)
     result = CliRunner().invoke(
         leaderboard, ["--on", TODAY, "submit", *words, "--key", str(tmp_path / "me.key")]
     )
+
     assert result.exit_code == 1
     assert "is of Others, but A team submits" in result.output

@@ -28,9 +28,12 @@ def board(tmp_path: Path) -> Path:
     path = tmp_path / "board"
     shutil.copytree(PRACTICE, path, ignore=shutil.ignore_patterns("records", "series", "decisions"))
     cards = sorted((path / "verdicts").glob("*.json"))
+
     for verdict in cards[2:]:
         verdict.unlink()
+
     add_rules(path, f"signers: [{{name: The maintainer, key: '{OWN.public.raw.hex()}'}}]\n{ASKED}")
+
     return path
 
 
@@ -43,6 +46,7 @@ def sign(board: Path, key: PrivateKey) -> int:
     path = board.parent / f"{key.public.id[:8]}.key"
     if not path.exists():
         write_key_pair(path, key)
+
     return main(["leaderboard", "sign", str(board), "--key", str(path)])
 
 
@@ -66,21 +70,26 @@ def test_absent_altered_and_foreign_signatures_are_found_where_the_rules_ask_for
     assert sign(board, OTHER) == 2  # no signer of the board
     assert sign(board, OWN) == 0
     assert findings(board) == []
+
     entries = [entry for entry in load_board(board).entries if entry.verdict is not None]
     assert {entry.signed_by for entry in entries} == {("The maintainer",)}
+
     data = card_data(load_board(board), entries[0], (True, []), {})
     assert data["signed_by"] == ["The maintainer"]
 
     good = signature_path(first).read_bytes()
     signature_path(first).write_bytes(signature_path(second).read_bytes())
     (found,) = findings(board)
+
     assert "signs another file" in found
+
     with pytest.raises(SignatureError, match="signs another file"):
         load_board(board)
 
     signature_path(first).write_bytes(good)
     first.write_text(first.read_text().replace('"tier": "', '"tier":  "', 1))
     (found,) = findings(board)
+
     assert "the signed file was changed afterwards" in found
 
     assert sign(board, OWN) == 0  # replaces what no longer holds
@@ -91,8 +100,10 @@ def test_a_board_refuses_signers_that_can_not_sign(board: Path) -> None:
     rules = board / "board.yaml"
     text = rules.read_text()
     rules.write_text(text.replace(OWN.public.raw.hex(), "01" + "00" * 31))
+
     with pytest.raises(ConfigError, match="The maintainer: the key is a point of small order"):
         load_rules(board)
+
     rules.write_text(PRACTICE.joinpath("board.yaml").read_text() + "\n" + ASKED)
     with pytest.raises(ConfigError, match="required, but signers names no key"):
         load_rules(board)

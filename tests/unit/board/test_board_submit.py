@@ -62,8 +62,10 @@ def submitted(empty_board: Path, run: Path, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("submitted") / "board"
     shutil.copytree(empty_board, folder)
     outcome = submit(folder, run, is_executed=True)
+
     assert outcome.missing == ()
     assert len(outcome.submitted) == 1
+
     return folder
 
 
@@ -82,6 +84,7 @@ def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_r
 ) -> None:
     board = load_board(submitted)
     (entry,) = board.entries
+
     assert entry.files.card.read_bytes() == (run / "cards" / f"{TASK}.json").read_bytes()
     assert (entry.tier, entry.division, entry.model) == (
         "unchecked",
@@ -91,9 +94,11 @@ def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_r
     assert to_plain(entry.submission.submitter) == {"name": "A team", "contact": "team@example.org"}
     assert entry.submission.model.cutoff_date == "2023-12-31"
     assert (entry.submission.submitted_on, entry.submission.statement) == (TODAY, True)
+
     records = to_plain(read_untrusted(entry.files.records, Records, 10**6))
     folder = submitted / "records" / entry.card_id
     there = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+
     assert [item["path"] for item in records["files"]] == [
         path.relative_to(folder).as_posix() for path in there
     ]
@@ -109,10 +114,13 @@ def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_r
 def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(
     submitted: Path, empty_board: Path
 ) -> None:
-    before, after = tree(empty_board), tree(submitted)
+    before = tree(empty_board)
+    after = tree(submitted)
+
     assert {path.partition("/")[0] for path in set(after) - set(before)} == {"cards", "records"}
     assert {path: after[path] for path in before} == before
     assert not any(path.stat().st_mode & 0o111 for path in submitted.rglob("*") if path.is_file())
+
     report = check_board(submitted, plugins(), CheckOptions(TODAY, record=False))
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-executed"])
 
@@ -124,6 +132,7 @@ def test_paths_of_the_submitters_machine_do_not_leave_it(
     moved = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
     edit(moved / "manifest.json", data={"data": str(elsewhere), "data_args": {}})
     submit(board, moved)
+
     assert b"somebody" in (moved / "manifest.json").read_bytes()
     assert b"somebody" not in unpacked(board / "records")
 
@@ -131,18 +140,20 @@ def test_paths_of_the_submitters_machine_do_not_leave_it(
 def test_a_market_that_has_moved_is_named(
     run: Path, market: Path, board: Path, tmp_path: Path
 ) -> None:
-    lost, there = (
-        Path(shutil.copytree(run, tmp_path / "runs" / "run")),
-        {"data": str(market), "data_args": {}},
-    )
+    lost = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
+    there = {"data": str(market), "data_args": {}}
     edit(lost / "manifest.json", data={"data": str(tmp_path / "gone"), "data_args": {}})
+
     # the records are executed on the board's market, wherever the run had it
     assert submit(board, lost, is_executed=True, is_dry=True).submitted
+
     change_rules(board, (str(market), "/home/maintainer/market"))
     assert "name it with --data" in " ".join(submit(board, lost, is_executed=True).missing)
+
     change_rules(board, ("/home/maintainer/market", str(market)))
     # the market's folder is the board's own word, which no secret of the submitter is
     change_rules(board, (str(market), "/home/maintainer/market"))
+
     assert submit(board, lost, changes=there).submitted
 
 
@@ -151,10 +162,12 @@ def test_a_dry_run_lists_its_files_and_a_second_submission_has_the_same_bytes(
 ) -> None:
     before = tree(board)
     outcome = submit(board, run, is_dry=True)
+
     assert tree(board) == before
     assert (
         outcome.submitted[0].paths[-1] == f"records/{file_sha256(run / 'cards' / f'{TASK}.json')}"
     )
+
     submit(board, run)
     assert tree(board) == tree(submitted)
 
@@ -173,7 +186,9 @@ def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_p
     outcome = submit(
         board, run, replace(CLAIMS, submitter="", contact="", cutoff="", attempts=None)
     )
+
     assert outcome.submitted == ()
+
     lines = [line.removeprefix(f"{TASK}.json: ") for line in outcome.missing]
     assert (
         " / ".join(line.partition(":")[0] for line in lines)
@@ -231,6 +246,7 @@ def test_a_run_of_something_else_is_not_taken(
     rules = load_rules(board)
     division = rules.divisions[0]
     hashes = {"the config": division.hash, "the market": rules.snapshots[0].id}
+
     if old in hashes:
         old = hashes[old]
         new = old[::-1]
@@ -240,7 +256,9 @@ def test_a_run_of_something_else_is_not_taken(
     change_rules(board, (old, new))
     before = tree(board)
     outcome = submit(board, run, is_dry=True)
+
     assert tree(board) == before
+
     if message is None:
         assert outcome.missing == ()
     else:
@@ -288,6 +306,7 @@ def test_a_run_that_does_not_verify_is_not_taken(run: Path, board: Path, tmp_pat
     name = ledger.relative_to(forged).as_posix()
     before = tree(board)
     outcome = submit(board, forged, is_executed=True)
+
     assert any("does not verify: can't be read: " in line for line in outcome.missing)
     assert any(f": hash: files: {name}: SHA-256 is " in line for line in outcome.missing)
     assert tree(board) == before
@@ -299,12 +318,15 @@ def test_records_that_the_board_can_not_execute_are_verified_with_the_run(
     forged = Path(shutil.copytree(run, tmp_path / "runs" / "forged"))
     card = forged / "cards" / f"{TASK}.json"
     text = loads_strict(card.read_bytes())
+
     for line in text["metrics"].values():
         line["better"] = "lower"
+
     write_atomic(card, dumps_pretty(text))
     change_rules(board, (str(market), "/home/maintainer/market"))
     before = tree(board)
     elsewhere = {"stored": "elsewhere", "records_url": "https://example.org/records"}
+
     for options in ({}, {**elsewhere, "records_out": tmp_path / "out"}):
         outcome = submit(board, forged, is_executed=True, **options)
         assert any(": does not verify: " in line for line in outcome.missing), outcome
@@ -321,6 +343,7 @@ def test_a_forged_card_is_not_made_honest_by_taking_a_secret_out(
     text["metrics"]["total_return"]["formula"] = "the best that was ever seen"
     write_atomic(card, dumps_pretty(text))
     (line,) = submit(board, run).missing
+
     assert "can't be replaced so that the records still agree (the card differs: " in line
 
 
@@ -336,12 +359,14 @@ def test_a_card_of_the_board_precedes_a_submitted_one_on_any_stated_days(
     again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
     late = {"today": "2026-03-09"}
     (line,) = submit(board, again, replace(CLAIMS, attempts=2), **late).missing
+
     assert "duplicate: builtin/momentum with agent react has a card in division" in line
 
 
 def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> None:
     before = tree(submitted)
     (line,) = submit(submitted, run).missing
+
     assert line.startswith(
         f"{TASK}.json: duplicate: this very card is on the board already: cards/{TASK}/"
     )
@@ -354,9 +379,12 @@ def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
     board = Path(shutil.copytree(submitted, tmp_path / "board"))
     again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
     (line,) = submit(board, again, replace(CLAIMS, attempts=2)).missing
+
     assert "builtin/momentum with agent react has a card in division" in line
+
     withdraw(board)
     (line,) = submit(board, again).missing
+
     assert "attempts.runs: 1 declared; 2 cards of this model and agent are here" in line
     assert submit(board, again, replace(CLAIMS, attempts=2)).submitted
 
@@ -381,6 +409,7 @@ def test_runs_in_one_folder_are_attempts_even_when_interrupted(
     make_run(store / "e", market, model="builtin/hold")  # another model
     shutil.copytree(run, store / "copy")
     (line,) = submit(board, run, replace(CLAIMS, attempts=2)).missing
+
     assert f"attempts: 2 declared, but there are more: 3 beside each other in {store}" in line
     assert submit(board, run, replace(CLAIMS, attempts=3)).submitted
 
@@ -393,17 +422,21 @@ def test_of_several_cards_those_of_the_board_are_taken(
 ) -> None:
     run = make_run(tmp_path / "r" / "run", market, tasks=(TASK, "bright_open_research"))
     outcome = submit(board, run)
+
     assert [card.division for card in outcome.submitted] == [DIVISION]
+
     note, own_key = outcome.notes
     assert own_key.startswith(f"{TASK}.json: own key: ")
     assert note.startswith(
         "passed over: bright_open_research.json: task: the board has no division of"
         " bright_open_research"
     )
+
     (manifest,) = (board / "records").glob("*/manifest.json")
     assert {episode["task"] for episode in loads_strict(manifest.read_bytes())["episodes"]} == {
         TASK
     }
+
     (named,) = submit(board, run, card="bright_open_research").missing
     assert named.startswith("bright_open_research.json: task: the board has no division")
 
@@ -428,6 +461,7 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
     run = made_on(evaluate(config, known).folder, TODAY)
     request = SubmitRequest(run, TODAY, is_executed=False)
     outcome = submit_run(tmp_path / "board", request, CLAIMS, known, Redactor({}))
+
     assert outcome.missing == ()
     assert {path.name for path in (tmp_path / "board" / "records").glob("*/episodes/*/*")} == {
         "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json",
@@ -443,15 +477,20 @@ def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_
     run = run_of_teller(
         market, tmp_path / "r" / "run", f"{KEY} from /home/alice/notes and horse-battery-9"
     )
+
     assert all(text in unpacked(run) for text in (KEY.encode(), b"/home/alice", b"horse-battery-9"))
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOME_PASSWORD", "horse-battery-9")
         # the board's own check executes the replies again
         done = call(leaderboard, "--on", TODAY, "submit", run, *as_options(board), "--json")
+
     assert done.exit_code == 0, done.output
+
     published = unpacked(board / "cards") + unpacked(board / "records")
     assert not any(text in published for text in (KEY.encode(), b"alice", b"horse-battery"))
     assert published.count(f"{REDACTED} from {HOME}/notes and {REDACTED}".encode()) > 2 * DAYS
+
     redacted = json.loads(done.stdout)["submitted"][0]["redacted"]
     assert {leak["place"].rpartition("/")[2] for leak in redacted} == {
         "transcript.jsonl.zst",
@@ -463,10 +502,10 @@ def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_
         "the value of $SOME_PASSWORD",
     }
     assert KEY not in done.output
-    mine, theirs = (
-        load_card(run / "cards" / f"{TASK}.json").plain,
-        load_card(load_board(board).entries[0].files.card).plain,
-    )
+
+    mine = load_card(run / "cards" / f"{TASK}.json").plain
+    theirs = load_card(load_board(board).entries[0].files.card).plain
+
     assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}, (
         "a redacted card differs in hashes alone"
     )
@@ -475,17 +514,17 @@ def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_
 def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(
     run: Path, market: Path, board: Path, tmp_path: Path
 ) -> None:
-    hashed, before = (
-        run_of_teller(market, tmp_path / "r" / "run", "", model_args={"note": KEY}),
-        tree(board),
-    )
+    hashed = run_of_teller(market, tmp_path / "r" / "run", "", model_args={"note": KEY})
+    before = tree(board)
     missing = submit(board, hashed).missing
+
     assert any(
         "manifest.json: holds an API key (sk-…), which can't be taken out; run again without it"
         in line
         for line in missing
     )
     assert not any(KEY in line for line in missing)
+
     # a word of the task
     lines = submit(board, run, redactor=Redactor({"ODD_TOKEN": "portfolio_state"})).missing
     assert (
@@ -554,6 +593,7 @@ def test_a_secret_value_is_found_as_json_writes_it_and_longest_first_and_an_unus
             "SHORT_KEY": "true",
         }
     )
+
     assert redactor.redact(json.dumps({"x": 'quo"te\\back'}))[0] == json.dumps({"x": REDACTED})
     assert redactor.redact("a longer-secret-value, true")[0] == f"a {REDACTED}, true"
     assert Redactor({}, "/data/people/alice").redact("in /data/people/alice/x")[0] == f"in {HOME}/x"
@@ -567,16 +607,22 @@ def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
 ) -> None:
     before = tree(board)
     outcome = submit(board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_executed=True)
+
     assert (outcome.submitted, any(": formula: " in line for line in outcome.missing)) == ((), True)
     assert tree(board) == before
+
     second = submit(
         board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_executed=True, is_dry=True
     )
+
     assert (second, tree(board)) == (outcome, before)  # a dry run says what submitting says
+
     (board / "records" / file_sha256(run / "cards" / f"{TASK}.json")).mkdir(parents=True)
     before = tree(board)
+
     with pytest.raises(StoreError, match="is there already; nothing was written"):
         submit(board, run)
+
     assert tree(board) == before
 
 
@@ -587,11 +633,15 @@ def test_a_problem_of_the_board_is_named_by_its_path_and_nothing_is_written(
     before = tree(board)
     with pytest.raises(StoreError, match=f"^{board}/verdicts: is a link"):
         submit(board, run)
+
     assert tree(board) == before
+
     (board / "verdicts").unlink()
     (board / "errata.yaml").write_text("errata: nothing\n")
+
     with pytest.raises(ConfigError, match=f"^{board}/errata.yaml: "):
         submit(board, run)
+
     assert not list(board.glob(".submission-*"))
 
 
@@ -603,7 +653,9 @@ def test_findings_on_other_cards_do_not_block_a_submission(
     outcome = submit(
         board, make_run(tmp_path / "r" / "run", market, model="builtin/hold"), is_executed=True
     )
+
     assert len(outcome.submitted) == 1
+
     own_key, note = outcome.notes
     assert own_key.startswith(f"{TASK}.json: own key: ")
     assert note == "the board has 1 finding besides; see `ktdeval leaderboard check`"
@@ -613,12 +665,16 @@ def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> 
     (tmp_path / "from").mkdir()
     for name in ("a", "b"):
         (tmp_path / "from" / name).write_text(name)
+
     (tmp_path / "to").mkdir()
     placement = Placement()
     placement.put(tmp_path / "from" / "a", tmp_path / "to" / "x" / "y" / "a")
+
     with pytest.raises(StoreError, match="can't write"):
         placement.put(tmp_path / "from" / "missing", tmp_path / "to" / "z" / "b")
+
     placement.undo()
+
     assert sorted(tree(tmp_path / "to")) == []
 
 
@@ -633,11 +689,15 @@ def test_records_elsewhere_are_written_where_they_can_be_published_from(
     outcome = submit(
         board, run, stored="elsewhere", records_url="https://example.org/records", records_out=out
     )
+
     assert outcome.missing == ()
+
     (entry,) = load_board(board).entries
     records = loads_strict(entry.files.records.read_bytes())
+
     assert (records["stored"], records["url"]) == ("elsewhere", "https://example.org/records")
     assert not (board / "records").exists()
+
     card = out / TASK / "cards" / f"{TASK}.json"
     assert card.read_bytes() == entry.files.card.read_bytes()
     assert KEY.encode() not in unpacked(out)
@@ -651,6 +711,7 @@ def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) 
     where, folder = submit(board, run, stored="elsewhere").missing
     assert "--records https://…" in where
     assert "--records-out" in folder
+
     (useless,) = submit(board, run, records_url="https://example.org/x").missing
     assert "is for records that are kept elsewhere" in useless
 
@@ -666,21 +727,27 @@ def test_a_plan_and_records_beyond_the_limits_are_named(
     )
     run = make_run(tmp_path / "r" / "run", market, seeds=2)
     (line,) = submit(board, run).missing
+
     assert line.endswith("size: has 2 episodes; at most 1 are taken")
+
     change_rules(board, ("episodes: 1", "episodes: 2"), ("records_mb: 256", "records_mb: 1"))
     (run / "canary.json").write_text(json.dumps({"answers": ["x" * 1_000_001]}))
     before = tree(board)
     missing = " ".join(submit(board, run).missing)
+
     assert "size: files: canary.json has 1,000,0" in missing
     assert (
         "at most 1,000,000 are taken in the repository; keep them elsewhere with --records https://…"
         in missing
     )
     assert tree(board) == before
+
     change_rules(board, ("file_mb: 1\n", "file_mb: 2\n"), ("records_mb: 1\n", "records_mb: 2\n"))
     (run / "certificate.json").write_text("{}")
     (foreign,) = submit(board, run).missing
+
     assert "certificate: files: certificate.json is no record of this card" in foreign
+
     (run / "certificate.json").unlink()
     assert submit(board, run).submitted
     assert "canary.json" in {path.name for path in (board / "records").glob("*/*")}
@@ -701,6 +768,7 @@ def as_options(board: Path) -> Iterator[object]:
         "attempts": 1,
         "claims": claims,
     }
+
     for name, value in given.items():
         yield from (f"--{name}", value)
 
@@ -710,6 +778,7 @@ def test_the_command_lists_its_files_and_explains_the_pull_request(
 ) -> None:
     done = call(leaderboard, "--on", TODAY, "submit", run, *as_options(board))
     card_id = file_sha256(run / "cards" / f"{TASK}.json")
+
     assert done.exit_code == 0, done.output
     assert f"builtin/momentum in division {DIVISION}: 1 episodes, 0.0 MB of records" in done.output
     assert f"  wrote cards/{TASK}/builtin--momentum/react/{card_id}.json\n" in done.output
@@ -722,13 +791,16 @@ def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
 ) -> None:
     bare = (leaderboard, "--on", TODAY, "submit", run, "--board", board)
     done = call(*bare)
+
     assert (
         done.exit_code,
         done.stdout.count("\n"),
         "nothing was written: 4 things to fix" in done.stderr,
     ) == (1, 4, True)
+
     done = call(*bare, "--json")
     assert (done.exit_code, len(json.loads(done.stdout)["missing"])) == (1, 4)
+
     done = call(
         leaderboard,
         "--on",
@@ -740,8 +812,10 @@ def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
         "--json",
     )
     value = json.loads(done.stdout)
+
     assert (done.exit_code, value["dry_run"], value["missing"]) == (0, True, [])
     assert value["submitted"][0]["division"] == DIVISION
+
     done = call(leaderboard, "--on", "yesterday", "submit", run, "--board", board)
     assert isinstance(done.exception, UsageError)
     assert "--on: expected a day as YYYY-MM-DD" in str(done.exception)
@@ -761,6 +835,7 @@ def test_records_and_claims_that_are_none_are_refused(
     file = tmp_path / "claims.yaml"
     file.write_text(claims or "{}")
     done = call(leaderboard, "submit", tmp_path, "--claims", file, *words)
+
     assert isinstance(done.exception, KtdevalError)
     assert expected in str(done.exception)
 

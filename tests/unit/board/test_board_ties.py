@@ -42,6 +42,7 @@ def test_equally_good_agents_are_one_group_as_often_as_the_level_states(
         max(tie_groups(noise(seed, days, agents), LEVEL, draws=400).group or ()) > 1
         for seed in range(samples)
     )
+
     # 5 % would be 7.5; 15 and more have a chance of 1 % then.
     assert split <= 14
 
@@ -49,11 +50,15 @@ def test_equally_good_agents_are_one_group_as_often_as_the_level_states(
 def test_planted_classes_are_the_groups() -> None:
     classes = noise(1, 430, 9) + np.repeat([0.01, 0.005, 0.0], 3)
     assert tie_groups(classes, LEVEL).group == (1, 1, 1, 2, 2, 2, 3, 3, 3)
+
     worse = tie_groups(noise(2, 100, 5) - np.array([0, 0, 0, 0.02, 0]), LEVEL)
     assert worse.group == (1, 1, 1, 2, 1)
     assert worse.p[3] < LEVEL
+
     returns = noise(4, 90, 7) + np.linspace(0, 0.006, 7)
-    straight, turned = tie_groups(returns, LEVEL), tie_groups(returns[:, ::-1], LEVEL)
+    straight = tie_groups(returns, LEVEL)
+    turned = tie_groups(returns[:, ::-1], LEVEL)
+
     assert turned.group == straight.group[::-1], "the order of agents does not matter"
 
 
@@ -63,9 +68,11 @@ def test_agents_with_equal_returns_are_one_and_those_that_differ_on_one_day_alon
     returns = noise(1, 43, 2)
     assert tie_groups(returns[:, [0, 1, 0, 0]] - [0, 0.05, 0, 0], LEVEL).group == (1, 2, 1, 1)
     assert tie_groups(returns[:, [0, 0]], LEVEL).group == (1, 1)
+
     # Most resamples miss the day and have no variance: nothing is shown by them.
     twice = np.repeat(noise(0, 43, 1), 2, axis=1)
     twice[7, 1] += 0.05
+
     assert tie_groups(twice, LEVEL).group == (1, 1)
 
 
@@ -87,6 +94,7 @@ def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
         seed=1,
     )
     test.compute()
+
     return np.array([float(test.pvalues["Pvalue"].loc[agent]) for agent in range(returns.shape[1])])
 
 
@@ -103,19 +111,25 @@ def test_on_long_series_groups_are_those_of_arch_applied_again_to_the_rest() -> 
     returns = noise(3, 1000, 8) + np.repeat([0.003, 0.0015, 0.0, -0.0015], 2)
     groups = [0] * 8
     left = list(range(8))
+
     for number in itertools.count(1):
         p = arch_p(returns[:, left]) if len(left) > 1 else np.ones(len(left))
         for agent in [agent for agent, value in zip(left, p, strict=True) if value > LEVEL]:
             groups[agent] = number
+
         left = [agent for agent in left if not groups[agent]]
         if not left:
             break
+
     assert tie_groups(returns, LEVEL).group == tuple(groups)
 
 
 def p_by_definition(contest: _StudentisedDifferences, agents: list[int]) -> dict[int, float]:
     """Eliminate the worst, and look at every pair of every set."""
-    live, p_of, p = list(agents), {}, 0.0
+    live = list(agents)
+    p_of = {}
+    p = 0.0
+
     while len(live) > 1:
         pairs = list(itertools.permutations(live, 2))
         largest, worst = max((contest.observed[one, other], one) for one, other in pairs)
@@ -125,6 +139,7 @@ def p_by_definition(contest: _StudentisedDifferences, agents: list[int]) -> dict
         p = max(p, float((largest < reach).mean()))
         p_of[worst] = p
         live.remove(worst)
+
     return p_of | {live[0]: 1.0}
 
 
@@ -137,11 +152,15 @@ def test_running_maxima_give_what_the_definition_gives(agents: int) -> None:
 
 
 def test_resampled_differences_have_their_own_standard_errors() -> None:
-    days, block, blocks, draws = 43, 2, 22, 50
+    days = 43
+    block = 2
+    blocks = 22
+    draws = 50
     returns = noise(8, days, 3)
     contest = _StudentisedDifferences(returns, draws)
     gaps = returns[:, 2] - returns[:, 0]
     starts = np.random.default_rng(0).integers(0, days, (draws, blocks))
+
     for draw, of_draw in enumerate(not_empty(starts, draws)):
         means = [
             np.mean(np.take(gaps, range(start, start + block), mode="wrap")) for start in of_draw
@@ -157,6 +176,7 @@ def test_groups_are_numbered_without_gaps_and_hold_the_best_first(
 ) -> None:
     returns = noise(seed, days, agents) + np.random.default_rng(seed).normal(0, 0.004, agents)
     ties = tie_groups(returns, LEVEL, draws=200)
+
     assert sorted(set(ties.group)) == list(range(1, max(ties.group) + 1))
     assert ties.group[int(returns.mean(axis=0).argmax())] == 1
     assert all((group == 1) == (p > LEVEL) for group, p in zip(ties.group, ties.p, strict=True))
@@ -191,6 +211,7 @@ def test_a_day_of_several_windows_and_seeds_counts_once() -> None:
     again = daily(["2024-01-02", "2024-01-03"], [0.03, 0.05])
     later = daily(["2024-01-03", "2024-01-04"], [0.10, 0.02])
     table = mean_by_day([[first, again, later]], "returns")
+
     assert table[:, 0] == pytest.approx([0.02, (0.03 + 0.05 + 0.10) / 3, 0.02])
 
 
@@ -202,19 +223,22 @@ def test_daily_returns_equal_those_of_compare(tmp_path) -> None:
     card = make_card(dict.fromkeys(cells, 0.0), windows=windows)
     save_run(tmp_path, card, returns)
     theirs = daily_table(load_entrants([tmp_path]), cells)
+
     assert not isinstance(theirs, str)
+
     ours = []
+
     for window, seed in cells:
         days = np.datetime64(windows[window][0]) + np.arange(5)
         ours.append(daily([str(day) for day in days], returns[window, seed]))
+
     assert mean_by_day([ours], "returns")[:, 0] == pytest.approx(theirs.returns[:, 0], abs=2e-8)
 
 
 def test_other_days_are_seen() -> None:
-    one, other = (
-        daily(["2024-01-02", "2024-01-03"], [0, 0]),
-        daily(["2024-01-02", "2024-01-04"], [0, 0]),
-    )
+    one = daily(["2024-01-02", "2024-01-03"], [0, 0])
+    other = daily(["2024-01-02", "2024-01-04"], [0, 0])
+
     assert same_days([one], [one])
     assert not same_days([one], [other])
     assert not same_days([one], [one, other])
@@ -226,8 +250,10 @@ def test_other_days_are_seen() -> None:
 def skilled(names: int, rank_by: str = "total_return", **more):
     """A board of agents of falling skill, with series."""
     rng = np.random.default_rng(11)
-    board, series = make_board([], rank_by=rank_by), {}
+    board = make_board([], rank_by=rank_by)
+    series = {}
     entries = []
+
     for number in range(names):
         returns = {
             (window, 0): rng.normal(0.006 - 0.012 * number / max(names - 1, 1), 0.006, 40)
@@ -241,6 +267,7 @@ def skilled(names: int, rank_by: str = "total_return", **more):
         )
         entries.append(entry)
         series[entry.card_id] = make_series(entry, returns, selection=returns)
+
     return make_board(entries, rank_by=rank_by), series
 
 
@@ -259,15 +286,18 @@ def test_the_best_forty_by_rank_take_part() -> None:
 def test_ties_are_shown_next_to_ranks_in_every_scope() -> None:
     board, series = skilled(6, alphas=True)
     tables = ranked_tables(board, series)
+
     assert set(tables) == {"all", "W1", "W2"}
     assert [tables[scope]["ties"]["return"]["days"] for scope in ("all", "W1", "W2")] == [
         80,
         40,
         40,
     ]
+
     best = tables["all"]["rows"][0]
     assert (best["tie"], best["alpha_tie"]) == (1, 1)
     assert tables["all"]["ties"]["return"]["p"][best["card"]] == 1.0
+
     worst = next(row for row in tables["all"]["rows"] if row["rank"] == 6)
     assert worst["tie"] > 1
     assert tables["all"]["ties"]["return"]["groups"] == max(
@@ -280,11 +310,13 @@ def test_a_tie_group_shares_its_best_rank_also_where_others_stand_between() -> N
     groups = [1, None, 1, 2, 1, None]
     ranks = [1, 2, 3, 4, 5, None]
     rows: list[Any] = []
+
     for rank, group in zip(ranks, groups, strict=True):
         rows.append({"rank": rank, "tie": group, "alpha_rank": rank, "alpha_tie": group})
 
     expected = [(1, 2), (2, 0), (1, 2), (4, 0), (1, 2), (None, 0)]
     shared = share_ranks(rows)
+
     assert [(row["shared_rank"], row["tied_with"]) for row in shared] == expected
     assert [(row["shared_alpha_rank"], row["alpha_tied_with"]) for row in shared] == expected
 
@@ -299,9 +331,11 @@ def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> N
     )
     table = ranked_tables(board, series)["all"]
     rows = {row["card"]: row for row in table["rows"]}
+
     for card, has in ((missing, (False, False)), (odd, (False, False)), (bare, (True, False))):
         assert rows[card]["ranked"]
         assert (rows[card]["tie"] is not None, rows[card]["alpha_tie"] is not None) == has
+
     assert (
         "tie groups by return: 2 ranked without a tie group: no daily series of theirs"
         in table["notes"]
@@ -312,6 +346,7 @@ def test_a_rank_by_selection_has_its_groups_and_one_by_something_else_none_of_re
     table = ranked_tables(*skilled(4, rank_by="selection_alpha", alphas=True))["all"]
     assert table["ties"]["return"] == table["ties"]["alpha"]
     assert [row["tie"] for row in table["rows"]] == [row["alpha_tie"] for row in table["rows"]]
+
     table = ranked_tables(*skilled(4, rank_by="excess", alphas=True))["all"]
     assert (
         table["ties"]["return"]["reason"]
@@ -330,4 +365,5 @@ def test_baselines_and_unranked_cards_take_no_part() -> None:
         for entry in (extra, unchecked)
     }
     table = ranked_tables(make_board([*board.entries, extra, unchecked]), series)["all"]
+
     assert set(table["ties"]["return"]["p"]) == {entry.card_id for entry in board.entries}

@@ -77,8 +77,10 @@ def asked(site: Site) -> Site:
     """Four groups of calls."""
     first = site.machine()
     first.parts.identify(IDENTITY)
+
     for names in (("a",), ("b", "c"), ("d",), ("e",)):
         first.put(*names)
+
     return site
 
 
@@ -100,9 +102,11 @@ def test_a_compacted_record_is_the_same_and_its_groups_are_one_file(asked):
     assert asked.machine().parts.compact() == 3
     assert asked.list_keys() == ["000001-000004.bin", "log.json"]
     assert asked.machine().restored() == expected(*NAMES)
+
     second = asked.machine()
     second.put("f")
     second.parts.compact()
+
     assert asked.list_keys() == ["000001-000005.bin", "log.json"]
     assert asked.machine().restored() == expected(*NAMES, "f")
 
@@ -115,9 +119,12 @@ def test_a_compaction_that_is_killed_while_it_deletes_loses_nothing_and_counts_n
     asked.machine().parts.compact()
     for key in sorted(before)[deleted:-1]:
         asked.store.create(f"calls/{key}", before[key])
+
     second = asked.machine()
+
     assert second.restored() == expected(*NAMES)
     assert len(second.parts.state().leftovers) == 4 - deleted
+
     second.parts.compact()
     assert asked.list_keys() == ["000001-000004.bin", "log.json"]
 
@@ -140,6 +147,7 @@ def test_a_damaged_group_is_an_error_that_names_it(asked, harm):
     asked.store.replace("calls/000003.bin", harm(data) if harm is not bytes else b"")
     with pytest.raises(StoreError, match=r"000003.bin: is damaged"):
         asked.machine().restored()
+
     assert len(list(asked.machine().parts.check())) == 1
 
 
@@ -151,13 +159,16 @@ def test_a_group_that_the_store_refused_is_put_before_the_next_one(asked, monkey
     def flaky(store: LocalStore, key: str, data: bytes) -> bool:
         if answers:
             raise answers.pop()
+
         return create(store, key, data)
 
     monkeypatch.setattr(LocalStore, "create", flaky)
     for name in ("f", "g"):
         with pytest.raises(StoreError, match="down"):
             second.put(name)
+
     second.parts.flush()
+
     assert asked.machine().restored() == expected(*NAMES, "f", "g")
 
 
@@ -166,8 +177,10 @@ def test_a_group_of_another_process_is_a_conflict_but_the_own_one_is_not(asked):
     second = asked.machine()
     second.parts.identify(IDENTITY)
     asked.machine().put("g")
+
     with pytest.raises(StoreError, match="another process has gone on"):
         second.put("f")
+
     third = asked.machine()
     third.put("f")
     asked.store.replace("calls/000005.bin", asked.store.read("calls/000006.bin"))
@@ -178,22 +191,29 @@ def test_what_a_killed_process_wrote_here_and_could_not_put_is_put_at_the_next_s
     first = asked.machine()
     first.restored()
     replies, rows = rows_of("f", "g")
+
     with CallDatabase(first.disk / LOG_FILE, RECORD) as database:
         database.write(replies, rows)
+
     first.parts.restore_working()
+
     assert first.record() == expected(*NAMES, "f", "g")
     assert asked.machine().restored() == expected(*NAMES, "f", "g")
     assert not list(first.disk.glob("left-*"))
 
 
 def test_what_was_written_here_is_dropped_where_another_machine_has_gone_on(asked):
-    first, second = asked.machine(), asked.machine()
+    first = asked.machine()
+    second = asked.machine()
     first.restored()
     replies, rows = rows_of("f")
+
     with CallDatabase(first.disk / LOG_FILE, RECORD) as database:
         database.write(replies, rows)
+
     second.put("g")
     first.parts.restore_working()
+
     assert first.record() == expected(*NAMES, "g")
 
 
@@ -202,6 +222,8 @@ def test_a_local_record_that_nothing_changed_is_not_made_anew(asked):
     second.restored()
     inode = (second.disk / LOG_FILE).stat().st_ino
     second.parts.restore()
+
     assert (second.disk / LOG_FILE).stat().st_ino == inode
+
     asked.machine().put("f")
     assert second.restored() == expected(*NAMES, "f")

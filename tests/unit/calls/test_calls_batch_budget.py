@@ -37,6 +37,7 @@ def test_a_batch_costs_half_of_each_rate() -> None:
     rates = (HALF.input, HALF.output, HALF.cache_read, HALF.cache_write)
     assert rates == (1.0, 5.0, 0.25, 1.25)
     assert (HALF.as_of, HALF.source, HALF.batch) == ("2026-10-01", "by batch", True)
+
     usage = Usage(1_000, 100, cache_read_tokens=400)
     assert HALF.cost(usage) == pytest.approx(ORDINARY.cost(usage) / 2)
 
@@ -52,6 +53,7 @@ def test_long_prompts_cost_half_of_their_tier_in_a_batch() -> None:
     tier = PriceTier(above=1_000, input=4.0, output=20.0, cache_read=1.0, cache_write=None)
     tiered = Price(2.0, 10.0, tiers=(tier,))
     half = tiered.in_batch()
+
     assert half.tiers == (
         PriceTier(above=1_000, input=2.0, output=10.0, cache_read=0.5, cache_write=None),
     )
@@ -65,13 +67,17 @@ def test_long_prompts_cost_half_of_their_tier_in_a_batch() -> None:
 
 def test_the_most_of_all_requests_is_reserved_together_or_not_at_all() -> None:
     assert most_tokens(ASKED[0]) == (100, 1_000)
+
     with pytest.raises(BudgetError, match=r"the batch may cost up to 0\.0154") as caught:
         budget(max_cost=3 * MOST * 0.999).reserve_batch(ASKED, HALF)
+
     assert caught.value.needed["max_cost"] == pytest.approx(3 * MOST)
 
     limits = budget(max_cost=3 * MOST * 1.001)
     reserved = limits.reserve_batch(ASKED, HALF)
+
     assert [each.dollars for each in reserved] == pytest.approx([MOST] * 3)
+
     with pytest.raises(BudgetError):  # nothing is left, and nobody waits
         limits.reserve_batch(ASKED[:1], HALF)
 
@@ -79,11 +85,14 @@ def test_the_most_of_all_requests_is_reserved_together_or_not_at_all() -> None:
 def test_each_request_is_settled_at_half_and_gives_back_what_it_did_not_use() -> None:
     limits = budget(max_cost=3 * MOST * 1.001)
     first, second, third = limits.reserve_batch(ASKED, HALF)
+
     assert limits.settle(first, Usage(100, 200)) == pytest.approx(100e-6 + 200 * 5e-6)
     assert limits.release(second) == 0
     assert limits.hold(third) == pytest.approx(MOST)
+
     # spent 0.0011 and held 0.005125 of 0.015390: one more fits, and a second one does not
     limits.reserve_batch(ASKED[:1], HALF)
+
     with pytest.raises(BudgetError):
         limits.reserve_batch(ASKED[:1], HALF)
 
@@ -93,6 +102,7 @@ def test_an_ordinary_call_beside_it_is_settled_at_the_ordinary_price() -> None:
     (batched,) = limits.reserve_batch(ASKED[:1], HALF)
     call = limits.reserve(ASKED[0])
     usage = Usage(100, 200)
+
     assert limits.settle(call, usage) == pytest.approx(100 * 2e-6 + 200 * 10e-6)
     assert limits.settle(batched, usage) == pytest.approx(100e-6 + 200 * 5e-6)
 
@@ -107,10 +117,14 @@ def test_waits_pass_by_the_clock_that_a_signal_is_given() -> None:
     slept: list[float] = []
     stop = StopSignal(lambda: sum(slept), slept.append)
     stop.wait(0.25)
+
     assert sum(slept) == pytest.approx(0.25)
+
     stop.limit_hours(1)
+
     with pytest.raises(BudgetError, match="--max-hours 1"):
         stop.wait(4_000)
+
     assert sum(slept) == pytest.approx(3_600, abs=1)
 
 

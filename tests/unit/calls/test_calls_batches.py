@@ -27,7 +27,9 @@ skip_without_sdks()
 
 WIRES = ["responses", "chat", "anthropic", "google"]
 VENDORS = ["responses", "anthropic", "google"]
-INPUT, CACHED, OUTPUT = 52, 25, 9  # tokens of each sample at the stub, but that one word is shorter
+INPUT = 52
+CACHED = 25
+OUTPUT = 9  # tokens of each sample at the stub, but that one word is shorter
 AGAIN = "run the same command again to ask them again"
 
 
@@ -69,20 +71,26 @@ def test_samples_are_asked_in_one_batch_and_recorded_at_half_price(run: BatchRun
     calls = run.calls
     assert Counter(call.outcome for call in calls) == {"batched": SAMPLES}
     assert [call.step for call in calls] == list(range(SAMPLES))
+
     first = calls[0]
     assert first.usage is not None
+
     tokens = first.usage
     assert (tokens.input_tokens, tokens.cache_read_tokens) == (INPUT, CACHED)
+
     # half of 2, 8 and 0.5 USD a million tokens; Google takes all of the last
     cached = 0.5 if run.wire == "google" else 0.25
     expected = ((INPUT - CACHED) * 1 + CACHED * cached + tokens.output_tokens * 4) / 1e6
+
     assert first.cost_usd == pytest.approx(expected, rel=1e-12)
 
     card = run.card
     assert card["scores"]["accuracy"]["value"] == 1
     assert card["provenance"]["calls"]["batched"] == SAMPLES
+
     price = {"input": 1, "output": 4, "cache_read": cached, "cache_write": None, "as_of": ""}
     assert card["cost"]["price"] == {**price, "source": "--price, by batch", "batch": True}
+
     paid = sum(call.cost_usd or 0 for call in calls)
     assert card["cost"]["value"] == pytest.approx(paid, rel=1e-12)
     assert card["provenance"]["calls"]["paid_usd"] == pytest.approx(paid, rel=1e-12)
@@ -93,8 +101,10 @@ def test_a_batched_run_is_verified_scored_and_replayed(
 ) -> None:
     run.go()
     options = ("--plugin", PLUGIN)
+
     assert "verified" in terminal.out("card", "verify", run.folder, *options)
     assert "repeat" in terminal.out("score", run.folder, *options)
+
     shown = terminal.out("card", "show", run.folder / "cards/repeat.json", "--all")
     assert "6 answered by the provider (6 by batch)" in shown
     assert "batch: 1 in, 4 out, 0.25 cache read USD a million tokens" in shown
@@ -104,6 +114,7 @@ def test_a_batched_run_is_verified_scored_and_replayed(
         "run", "--model", f"replay/{run.folder}", "--tasks", "repeat", *options, "--out", again
     )
     card = json.loads((again / "cards/repeat.json").read_text())
+
     assert card["scores"] == run.card["scores"]
 
 
@@ -114,6 +125,7 @@ def test_a_card_that_hides_its_batch_is_refused(run: BatchRun, terminal: Termina
     del card["cost"]["price"]["batch"]
     path.write_text(json.dumps(card))
     problem = terminal.error("card", "verify", run.folder, "--plugin", PLUGIN)
+
     assert "batched: are 6, though the price is that of ordinary calls" in problem
 
 
@@ -121,6 +133,7 @@ def test_it_waits_longer_from_look_to_look_and_tells_how_much_is_done(run: Batch
     run.stub.batches.plan = BatchPlan(looks=3)
     run.go()
     told = [event for event in run.watch.events if isinstance(event, BatchProgress)]
+
     assert [(event.done, event.total, event.wait_s) for event in told] == [
         (0, SAMPLES, 5.0),
         (0, SAMPLES, 7.5),
@@ -137,6 +150,7 @@ def test_progress_is_a_line_where_there_is_news(
     address = ("--base-url", run.stub.base_url, "--tool-protocol", "native", "--cache", "run")
     words = ("--tasks", "repeat", "--plugin", PLUGIN, "--batch", "--canary", 0, "--out", run.folder)
     code, _, err = terminal.call("run", "--model", "openai/stub-model", *address, *words)
+
     assert code == 0
     assert "batch: 6 of 6 done\n" in err
 
@@ -146,6 +160,7 @@ def test_an_answer_that_submits_nothing_is_asked_again_in_a_further_batch(run: B
     run.stub.batches.plan = BatchPlan(fates={2: "invalid"})
     run.go()
     first, second = run.stub.batches.created
+
     assert (len(first.items), len(second.items)) == (SAMPLES, 1)
     assert [call.step for call in run.calls if call.attempt == 1] == [0, 1, 2, 3, 4, 5, 2]
     assert run.card["decisions"]["model_after_retry"] == 1
@@ -158,6 +173,7 @@ def test_more_requests_than_a_batch_takes_go_in_several(
 ) -> None:
     monkeypatch.setattr("ktdeval_models.remote.batch.common.AdapterBatches.most_requests", 4)
     run.go()
+
     assert [len(batch.items) for batch in run.stub.batches.created] == [4, 2]
     assert not run.stub.batches.paid_twice
     assert run.card["scores"]["accuracy"]["value"] == 1
@@ -170,7 +186,9 @@ def test_more_requests_than_a_batch_takes_go_in_several(
 def test_killed_after_it_was_submitted_it_goes_on_with_the_same_batch(run: BatchRun) -> None:
     run.stub.batches.plan = BatchPlan(looks=2)
     run.killed()
+
     assert run.calls == []
+
     (batch,) = run.batches
     assert (batch["is_over"], batch["id"] is not None) == (False, True)
 
@@ -188,6 +206,7 @@ def test_killed_before_it_learnt_of_its_batch_it_finds_it_at_the_provider(run: B
     run.stub.batches.plan = BatchPlan(lost=1)
     run.killed()
     (batch,) = run.batches
+
     assert (batch["is_over"], batch["id"]) == (False, None)
     assert len(run.stub.batches.created) == 1
 
@@ -204,8 +223,10 @@ def test_a_batch_whose_answer_is_lost_is_looked_for_twice_before_it_is_submitted
 ) -> None:
     run.stub.batches.plan = BatchPlan(lost=1, lag=1)
     run.go()
+
     assert len(run.stub.batches.created) == 1
     assert run.clock.now >= 60  # for the provider's list to show it
+
     delays = [event for event in run.watch.events if isinstance(event, CheckDelayed)]
     assert ("batch", "no_batch_found_yet", 60.0) in [
         (event.check, event.kind, event.wait_s) for event in delays
@@ -229,7 +250,9 @@ def test_another_batch_of_the_same_time_and_size_is_not_taken_for_ours(run: Batc
     run.stub.batches.plan = BatchPlan(refused=1)
     run.go()
     theirs, ours = run.stub.batches.created
+
     assert theirs.items[0][0] != ours.items[0][0]
+
     (batch,) = run.batches
     assert (batch["id"], batch["others"]) == (ours.id, [theirs.id])
     assert run.card["scores"]["accuracy"]["value"] == 1
@@ -241,12 +264,16 @@ def test_killed_while_results_are_recorded_it_records_each_once(run: BatchRun) -
     path = run.folder / "batches.json"
     path.write_text(path.read_text().replace('"is_over": true', '"is_over": false'))
     (episode,) = (run.folder / "episodes").iterdir()
+
     for file in episode.iterdir():
         file.unlink()
+
     (run.folder / "cards/repeat.json").unlink()
 
     run.go()
+
     assert Counter(call.outcome for call in run.calls) == {"batched": SAMPLES, "cached": SAMPLES}
+
     calls = run.card["provenance"]["calls"]
     assert (calls["answered"], calls["repeated"], calls["unused"]) == (SAMPLES, SAMPLES, 0)
     assert len(run.stub.batches.created) == 1
@@ -291,9 +318,11 @@ def test_a_request_that_fails_is_no_decision_and_is_asked_again_on_resume(
     kind = KINDS[fate]
     run.stub.batches.plan = BatchPlan(fates={3: fate})
     (failed,) = run.go().failed
+
     assert f"1 of its requests came back from the batch without a reply ({kind} 1;" in failed.error
     assert AGAIN in str(failed.error)
     assert Counter(call.outcome for call in run.calls) == {"batched": SAMPLES - 1, kind: 1}
+
     held = [call.held_usd for call in run.calls if call.outcome == kind]
     assert (held[0] > 0) == (kind == "bad_response")  # it may have been billed
     assert not (run.folder / "cards/repeat.json").exists()
@@ -302,8 +331,10 @@ def test_a_request_that_fails_is_no_decision_and_is_asked_again_on_resume(
     assert run.go().failed == ()
     assert [len(batch.items) for batch in run.stub.batches.created] == [SAMPLES, 1]
     assert answers(run) == [{"answer": word} for word in WORDS]
+
     calls = run.card["provenance"]["calls"]
     assert (calls["answered"], calls["failed_attempts"]) == (SAMPLES, {kind: 1})
+
     lost = fate in ("missing", "malformed", "twice_differs")  # answered, and its answer is gone
     assert sum(run.stub.batches.paid_twice.values()) == (2 if lost else 0)
 
@@ -315,6 +346,7 @@ def test_a_request_that_is_refused_alike_again_is_a_failed_call_of_its_sample(
     run.stub.batches.plan = BatchPlan(fates={3: "bad_request"})
     run.go()
     run.stub.batches.plan = BatchPlan(fates={0: "bad_request"})
+
     assert run.go().failed == ()
     assert answers(run)[3] is None
     assert run.card["decisions"]["error"] == 1
@@ -329,11 +361,13 @@ def test_of_a_batch_that_expires_what_was_answered_is_kept(run: BatchRun) -> Non
     (failed,) = run.go().failed
     # Gemini gives no results of such a batch
     lost = SAMPLES if run.wire == "google" else 2
+
     assert f"{lost} of its requests" in str(failed.error)
     assert f"(batch_expired {lost};" in str(failed.error)
 
     run.stub.batches.plan = BatchPlan()
     run.go()
+
     assert [len(batch.items) for batch in run.stub.batches.created] == [SAMPLES, lost]
     assert run.card["scores"]["accuracy"]["value"] == 1
 
@@ -352,6 +386,7 @@ def test_a_result_that_comes_twice_counts_once_and_a_strangers_not_at_all(
 def test_a_batch_that_is_refused_as_a_whole_costs_nothing_and_stops_the_run(run: BatchRun) -> None:
     run.stub.batches.plan = BatchPlan(problem="Enqueued token limit reached.")
     result = run.go()
+
     assert isinstance(result.stopped, ProviderError)
     assert "refused a batch of 6 requests" in str(result.stopped)
     assert "Enqueued token limit reached." in str(result.stopped)
@@ -376,6 +411,7 @@ def test_a_batch_that_the_provider_refuses_to_take_stops_the_run_until_it_is_fix
 ) -> None:
     run.stub.batches.plan = BatchPlan(forbidden=1)
     result = run.go()
+
     assert isinstance(result.stopped, ProviderError)
     assert "the provider refuses the batch: " in str(result.stopped)
     assert "has too many batches" in str(result.stopped)
@@ -392,11 +428,15 @@ def test_a_submission_that_is_refused_is_not_looked_for_on_resume(
 ) -> None:
     for name in VARIABLES:
         monkeypatch.setenv(name, "another-key-of-nobody-0123456789")
+
     result = run.go()
+
     assert isinstance(result.stopped, ProviderError)
     assert "another-key" not in str(result.stopped)
+
     for name in VARIABLES:
         monkeypatch.setenv(name, KEY)
+
     assert run.go().failed == ()
     assert run.clock.now == 0  # it did not look for what nobody took
     assert len(run.stub.batches.created) == 1
@@ -427,6 +467,7 @@ def test_a_budget_below_what_the_batch_may_cost_stops_the_run_before_it_is_submi
 ) -> None:
     needed = most_usd(run)
     assert run.stub.batches.created == []
+
     result = run.go(max_cost=needed * 0.999)
     assert isinstance(result.stopped, BudgetError)
     assert "the batch may cost up to" in str(result.stopped)
@@ -440,7 +481,9 @@ def test_a_budget_below_what_the_batch_may_cost_stops_the_run_before_it_is_submi
 def test_a_batch_reserves_half_of_what_its_calls_would(run: BatchRun, tmp_path: Path) -> None:
     plain = BatchRun(run.stub, tmp_path / "plain", "responses")
     result = plain.go(batch=False, max_cost=1e-9)
+
     assert isinstance(result.stopped, BudgetError)
+
     one_call = result.stopped.needed["max_cost"]
     # prompts differ by a few letters; a reply may have 4,096 tokens
     assert most_usd(run) == pytest.approx(SAMPLES * one_call / 2, rel=0.01)
@@ -464,8 +507,10 @@ def test_a_batch_under_way_is_taken_in_whatever_is_left_of_the_budget(run: Batch
 def test_max_hours_end_the_wait_and_the_batch_goes_on(run: BatchRun) -> None:
     run.stub.batches.plan = BatchPlan(looks=10_000)
     result = run.go(max_hours=1)
+
     assert isinstance(result.stopped, BudgetError)
     assert run.clock.now == pytest.approx(3600, rel=0.05)
+
     run.stub.batches.created[0].looks = 10_000
     assert run.go().failed == ()
     assert len(run.stub.batches.created) == 1
@@ -511,10 +556,13 @@ def test_what_can_not_be_batched_is_refused_in_one_line_before_anything_is_asked
     _, words, expected = REFUSED[name]
     given = {"--model": "openai/stub-model", "--tasks": "repeat"}
     given |= dict(zip(words[::2], words[1::2], strict=True))
+
     if not given["--model"].startswith("builtin/"):
         given["--base-url"] = stub.base_url
+
     flat = [word for pair in given.items() for word in pair]
     line = terminal.error(command, *flat, "--plugin", PLUGIN, "--batch", "--out", tmp_path / "run")
+
     assert "--batch: " in line
     assert expected in line
     assert line.count("\n") <= 1
@@ -527,6 +575,7 @@ def test_plan_shows_half_of_the_price(stub: Stub, terminal: Terminal, tmp_path: 
     price = ("--price", "input=2,output=8", "--out", tmp_path / "run")
     plain = terminal.report("plan", *words, *price)
     batched = terminal.report("plan", *words, *price, "--batch")
+
     for scenario, amount in plain["left"].items():
         assert batched["left"][scenario]["calls"] == amount["calls"]
         half = amount["cost_usd"] / 2
@@ -543,7 +592,9 @@ def test_a_request_is_known_by_its_place_under_its_batch_alone() -> None:
     from datetime import UTC, datetime
 
     tag = BatchTag("ktdeval-0123", datetime(2026, 1, 1, tzinfo=UTC), 12)
+
     assert [tag.index_of(tag.id_of(index)) for index in range(12)] == list(range(12))
+
     for foreign in ("ktdeval-0123-12", "ktdeval-0124-1", "ktdeval-0123-01", "1", "", "-1", None):
         assert tag.index_of(foreign) is None
 
@@ -559,9 +610,11 @@ def test_another_machine_goes_on_with_the_batch_of_a_run_at_a_url(
     with mirrors_forgotten():
         monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "one"))
         run.killed(out=url)
+
     with mirrors_forgotten():
         monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "two"))
         result = run.go(out=url)
+
     assert result.failed == ()
     assert len(run.stub.batches.created) == 1
     assert run.stub.batches.lists == 0

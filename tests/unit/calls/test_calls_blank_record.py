@@ -36,6 +36,7 @@ def no_table(path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("VACUUM")
+
     assert path.stat().st_size > 0
 
 
@@ -60,6 +61,7 @@ def test_a_record_without_tables_has_no_calls(blank: Path) -> None:
 def test_its_process_goes_on_with_it_after_a_restart(blank: Path) -> None:
     with CallLog(blank) as log:
         log.record(call_of("e"))
+
     assert [call.episode for call in read_calls(blank)] == ["e"]
 
 
@@ -69,6 +71,7 @@ def test_another_process_takes_nothing_over_from_it(blank: Path) -> None:
     with CallLog(own) as log:
         log.record(call_of("other"))
         assert log.take_over("e", blank) == []
+
     assert [call.episode for call in read_calls(own)] == ["other"]
 
 
@@ -89,8 +92,10 @@ CallDatabase(Path({str(tmp_path / LOG_FILE)!r}), RECORD)
 """,
         tmp_path,
     )
+
     with closing(sqlite3.connect(f"file:{tmp_path / LOG_FILE}?mode=ro", uri=True)) as database:
         assert database.execute("SELECT count(*) FROM calls").fetchone() == (0,)
+
     assert [path.name for path in tmp_path.iterdir()] == [LOG_FILE]
 
 
@@ -107,8 +112,10 @@ def test_threads_that_make_one_file_at_once_have_one(tmp_path: Path) -> None:
     threads = [threading.Thread(target=make) for _ in range(8)]
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
+
     assert problems == []
     assert entries_in(path) == []
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
@@ -118,5 +125,7 @@ def test_a_record_that_is_there_is_not_made_anew(tmp_path: Path) -> None:
     with CallLog(tmp_path) as log:
         log.record(call_of("e"))
         identity = log.identity
+
     CallDatabase(tmp_path / LOG_FILE, RECORD).close()
+
     assert read_identity(tmp_path / LOG_FILE) == identity

@@ -36,7 +36,8 @@ def request(text: str = "What to buy?", max_output_tokens: int = 100) -> ModelRe
 
 
 ASKED = request()
-MOST, MOST_TOKENS = PRICE.most(*most_tokens(ASKED)), sum(most_tokens(ASKED))
+MOST = PRICE.most(*most_tokens(ASKED))
+MOST_TOKENS = sum(most_tokens(ASKED))
 
 
 def budget(
@@ -68,6 +69,7 @@ def test_the_bound_of_a_call_counts_every_byte_that_is_sent_and_the_whole_reply(
     call = len('call_1look{"stock_id":"asset_0001"}') + 16
     tools = 2 * len('[["look","Look at a stock.",{"type":"object"}]]') + 1000
     schema = 2 * len('{"type":"object"}') + 1000
+
     assert most_tokens(asked) == (messages + call + tools + schema, 300 + 200)
     assert most_tokens(request("\ud800"))[0] >= 3  # a lone surrogate can be counted
 
@@ -77,6 +79,7 @@ def test_the_next_call_is_made_only_when_the_most_it_may_cost_is_left():
     limits.settle(limits.reserve(ASKED), Usage(28, 100))
     with pytest.raises(BudgetError) as caught:
         limits.reserve(ASKED)
+
     assert (
         str(caught.value)
         == f"--max-cost {1.5 * MOST:.6g} USD: 0.0011 spent, the next call may cost up to"
@@ -89,6 +92,7 @@ def test_what_earlier_sessions_spent_counts():
     cost = r"--max-cost 2\.00 USD: 1\.9995 spent \(0\.0995 of it possibly\), the next call may cost"
     with pytest.raises(BudgetError, match=cost):
         budget(max_cost=2.0, spent=Spent(1.9, 0.0995)).reserve(ASKED)
+
     with pytest.raises(
         BudgetError,
         match=r"^--max-tokens 1000: 950 used, the next call may take up to 1\d\d; raise it and run",
@@ -100,8 +104,10 @@ def test_without_a_price_there_is_no_cost_and_no_limit_of_cost():
     limits = budget(price=None)
     assert limits.settle(limits.reserve(ASKED), Usage(10, 10)) is None
     assert limits.hold(limits.reserve(ASKED)) == 0.0
+
     with pytest.raises(ConfigError, match="--price input=2,output=8"):
         budget(max_cost=1.0, price=None)
+
     # a limit of nothing allows what costs nothing
     free = budget(max_cost=0.0, price=Price(0.0, 0.0))
     free.settle(free.reserve(ASKED), Usage(10, 10))
@@ -111,18 +117,25 @@ def test_without_a_price_there_is_no_cost_and_no_limit_of_cost():
 
 def test_money_that_may_have_been_billed_stays_reserved_and_what_was_not_made_gives_everything_back():
     assert budget().hold(budget().reserve(ASKED)) == pytest.approx(MOST)  # without limits, too
+
     limits = budget(max_cost=2.5 * MOST)
     assert limits.hold(limits.reserve(ASKED)) == pytest.approx(MOST)
+
     limits.hold(limits.reserve(ASKED))
+
     with pytest.raises(BudgetError, match="possibly"):
         limits.reserve(ASKED)
+
     limits = budget(max_cost=1.01 * MOST, max_tokens=MOST_TOKENS)
     for _ in range(100):
         limits.release(limits.reserve(ASKED))
+
     reservation = limits.reserve(ASKED)
     limits.release(reservation)
     limits.hold(reservation)  # only the first end of a reservation counts
+
     assert limits.settle(reservation, Usage(*most_tokens(ASKED))) is None
+
     limits.reserve(ASKED)
 
 
@@ -130,6 +143,7 @@ def test_a_reply_beyond_its_bound_teaches_the_bounds_of_later_calls():
     limits = budget(max_tokens=10 * MOST_TOKENS)
     limits.settle(limits.reserve(ASKED), Usage(10, 500))  # five times what was allowed
     limits.hold(limits.reserve(ASKED))
+
     with pytest.raises(BudgetError, match=f"may take up to {5 * MOST_TOKENS};"):
         limits.reserve(ASKED)
 
@@ -152,6 +166,7 @@ def plans(draw: st.DrawFn) -> Plan:
     they end.
     """
     plan: Plan = []
+
     for _ in range(draw(st.integers(1, 12))):
         asked = request(
             "x" * draw(st.sampled_from([0, 500, 2000])), draw(st.sampled_from([1, 100, 500]))
@@ -162,6 +177,7 @@ def plans(draw: st.DrawFn) -> Plan:
         plan.append(
             (asked, usage, draw(st.sampled_from(["settle", "settle", "settle", "hold", "release"])))
         )
+
     return plan
 
 
@@ -176,7 +192,8 @@ def test_for_any_replies_spending_stays_within_limits_and_no_call_waits_for_ever
         cost_part * sum(reads * dearest + writes * price.output for reads, writes in bounds) / 1e6
     )
     max_tokens = 1 + int(tokens_part * sum(map(sum, bounds)))
-    limits, settled = budget(max_cost, max_tokens, price=price), list[tuple[float, int]]()
+    limits = budget(max_cost, max_tokens, price=price)
+    settled = list[tuple[float, int]]()
 
     def play(number: int) -> None:
         for asked, usage, end in plans_[number]:
@@ -184,6 +201,7 @@ def test_for_any_replies_spending_stays_within_limits_and_no_call_waits_for_ever
                 reservation = limits.reserve(asked)
             except BudgetError:
                 return
+
             if end == "settle":
                 settled.append(
                     (
@@ -217,24 +235,32 @@ def test_a_call_waits_for_others_under_way_and_is_made_when_they_cost_less_than_
     usage, end
 ):
     limits = budget(max_cost=1.5 * MOST)
-    first, waiter = limits.reserve(ASKED), waiting(limits)
+    first = limits.reserve(ASKED)
+    waiter = waiting(limits)
+
     assert waiter.is_waiting
+
     limits.settle(first, usage)
     assert isinstance(waiter.outcome, end)
 
 
 def test_a_call_that_ended_once_gives_nothing_back_when_it_ends_again():
     limits = budget(max_cost=2.5 * MOST)
-    ended, under_way = limits.reserve(ASKED), limits.reserve(ASKED)
+    ended = limits.reserve(ASKED)
+    under_way = limits.reserve(ASKED)
+
     assert (
         limits.release(ended),
         limits.release(ended),
         limits.hold(ended),
         limits.settle(ended, Usage(1, 1)),
     ) == (0.0, 0.0, 0.0, None)
+
     limits.reserve(ASKED)
     waiter = waiting(limits)
+
     assert waiter.is_waiting
+
     limits.release(under_way)
     assert isinstance(waiter.outcome, Reservation)
 
@@ -243,13 +269,17 @@ def test_small_calls_do_not_starve_a_large_one():
     """The line is served in order: what came first is looked at first, however small the next one
     is.
     """
-    large, small = request("x" * 5000), request("x")
+    large = request("x" * 5000)
+    small = request("x")
     limits = budget(max_tokens=sum(most_tokens(large)) + 10)
     running = limits.reserve(small)
-    first, second = waiting(limits, large), waiting(limits, small)
+    first = waiting(limits, large)
+    second = waiting(limits, small)
     limits.release(running)
+
     assert isinstance(first.outcome, Reservation)
     assert second.is_waiting
+
     limits.release(first.outcome)
     assert isinstance(second.outcome, Reservation)
 
@@ -258,11 +288,15 @@ def test_small_calls_do_not_starve_a_large_one():
 def test_the_end_of_the_run_ends_all_waiting(reason):
     stop = StopSignal()
     limits = budget(max_cost=1.5 * MOST, stop=stop)
-    running, waiters = limits.reserve(ASKED), [waiting(limits) for _ in range(8)]
+    running = limits.reserve(ASKED)
+    waiters = [waiting(limits) for _ in range(8)]
     stop.interrupt() if reason is None else stop.stop(reason)
     kind = KeyboardInterrupt if reason is None else BudgetError
+
     assert [type(waiter.outcome) for waiter in waiters] == [kind] * 8
+
     limits.settle(running, Usage(1, 1))  # what was under way ends as ever
+
     with pytest.raises(kind):
         limits.reserve(ASKED)
 
@@ -272,7 +306,9 @@ def test_the_end_of_the_run_ends_all_waiting(reason):
 def test_a_run_that_is_stopped_at_any_moment_leaves_no_call_waiting(
     threads, settled_before_the_stop
 ):
-    stop, lock, settled = StopSignal(), threading.Lock(), 0
+    stop = StopSignal()
+    lock = threading.Lock()
+    settled = 0
     limits = budget(max_cost=1.5 * MOST, stop=stop)
 
     def work(number: int) -> None:
@@ -281,11 +317,14 @@ def test_a_run_that_is_stopped_at_any_moment_leaves_no_call_waiting(
             reservation = limits.reserve(ASKED)
             with lock:
                 settled += 1
+
             if settled >= settled_before_the_stop:
                 stop.interrupt()
+
             limits.settle(reservation, Usage(1, 0))
 
     ends = not_empty(in_threads(threads, work), threads)
+
     assert all(isinstance(end, KeyboardInterrupt | BudgetError | None) for end in ends)
 
 
@@ -297,11 +336,13 @@ def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_en
     reservation = limits.reserve(ASKED)
     now[0] += 1800.0
     limits.settle(reservation, Usage(1, 1))  # what is under way is still paid for
+
     with pytest.raises(
         BudgetError,
         match=r"^--max-hours 0\.5: they are over; raise it or run the same command again$",
     ):
         limits.reserve(ASKED)
+
     budget(stop=StopSignal(clock=lambda: 1e12)).reserve(ASKED)
 
 

@@ -119,6 +119,7 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
         "listener",
     }
     assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, "timeout_s"}
+
     calls = (("c9", "quote", "{}"), ("c1", "quote", "[]"), ("c1", "quote", "{}", Opaque("p", "d")))
     requests = [
         ASKED,
@@ -147,13 +148,17 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
     keys = [request_key(Remote(), request) for request in requests] + [
         request_key(model, ASKED) for model in models
     ]
+
     assert len(set(keys)) == len(keys)
+
     patient = replace(ASKED, params=replace(ASKED.params, timeout_s=9.0))
     turned = replace(
         ASKED,
         tools=(replace(TOOL, parameters={"properties": {"a": {}, "b": {}}, "type": "object"}),),
     )
+
     assert request_key(Remote(), patient) == request_key(Remote(), turned) == keys[0]
+
     # none of these is sent
     unsent = replace(ASKED, role="trader", chance=3, state=ObservedState({"day": '"day_+1"'}))
     assert request_key(Remote(), unsent) == keys[0]
@@ -196,12 +201,14 @@ def test_replies_outlive_the_process_and_the_newest_is_the_one_that_counts(path)
         assert cached(cache, key_of(1)) is None
         cache.put([entry_of(1), entry_of(2)])
         cache.put([entry_of(1, REPLY)])
+
     with CallDatabase(path) as cache:
         assert (cached(cache, key_of(1)), cached(cache, key_of(2)), cached(cache, key_of(3))) == (
             REPLY,
             entry_of(2).reply,
             None,
         )
+
     assert sorted(entries_in(path), key=str) == sorted([entry_of(2), entry_of(1, REPLY)], key=str)
 
 
@@ -211,6 +218,7 @@ def test_truncations_refusals_empty_replies_and_malformed_entries_are_not_cached
         Reply("no", finish_reason="refusal"),
         Reply("", finish_reason="content_filter"),
     ]
+
     for reply in (
         *accidents,
         Reply(),
@@ -220,6 +228,7 @@ def test_truncations_refusals_empty_replies_and_malformed_entries_are_not_cached
         assert not is_cacheable(reply)
         with pytest.raises(ValueError, match="is not kept"):
             entry_of("a", reply)
+
     for wrong in (
         {"key": "abc"},
         {"created_at": "yesterday"},
@@ -232,10 +241,12 @@ def test_truncations_refusals_empty_replies_and_malformed_entries_are_not_cached
 def test_the_file_is_its_owners_and_durable_by_its_settings(cache, path):
     cache.put([entry_of(1)])
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
+
     settings = {
         name: cache._writer.sql.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("journal_mode", "synchronous", "auto_vacuum")
     }
+
     # FULL, INCREMENTAL
     assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}
 
@@ -286,11 +297,15 @@ def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
+
     ends = [process.communicate(timeout=240) for process in processes]
+
     assert [err for _, err in ends] == [""] * 4
+
     keys = {key for out, _ in ends for key in out.split()}
     assert len(keys) == 100
     assert keys_in(path) == keys
+
     with CacheAdmin(path) as cache_admin:
         assert cache_admin.verify() == CheckedReplies(100, ())
 
@@ -310,10 +325,12 @@ def test_a_writer_waits_for_another_process_and_reports_a_long_wait(path, monkey
             ),
         ):
             cache.put([entry_of(1)])
+
         threading.Timer(0.05, other.execute, ("COMMIT",)).start()
         cache.put([entry_of(1)])
         assert cached(cache, key_of(1)) == entry_of(1).reply
         other.close()
+
     with pytest.raises(StoreError, match="closed"):
         cached(cache, key_of(1))
 
@@ -342,6 +359,7 @@ def stocked(path: Path) -> Path:
                     for day, reply in enumerate(replies)
                 ]
             )
+
     return path
 
 
@@ -355,6 +373,7 @@ def test_models_are_summed_up_with_their_first_and_last_day(stocked):
             for value in pack(entry)
             if isinstance(value, (str, bytes))
         )
+
     assert (first.provider, first.model, first.replies) == ("openai", "gpt-9", 10)
     assert (second.model, second.input_tokens, second.output_tokens) == ("o-4", 1045, 100)
     assert (second.first_day, second.last_day) == ("2026-01-31", "2026-02-09")
@@ -369,12 +388,15 @@ def test_pruning_removes_the_oldest_matching_entries_and_a_dry_run_none(stocked,
         entries = entries_in(stocked)
         planned = cache_admin.prune(rule, NOW, dry_run=True)
         assert entries_in(stocked) == entries
+
     with CacheAdmin(stocked) as cache_admin:
         pruned = cache_admin.prune(rule, NOW)
         left = entries_in(stocked)
         assert cache_admin.verify().findings == ()
+
     assert pruned == planned
     assert pruned.replies == count == 20 - len(left)
+
     named = [
         entry for entry in entries if fnmatchcase(f"{entry.provider}/{entry.model}", rule.model)
     ]
@@ -382,6 +404,7 @@ def test_pruning_removes_the_oldest_matching_entries_and_a_dry_run_none(stocked,
         [entry.created_at for entry in named if (entry in left) is is_left]
         for is_left in (False, True)
     )
+
     assert len(gone) == count
     assert max(gone, default="") <= min(stay, default="~")
     assert stocked.stat().st_size <= before - max(0, pruned.bytes - 3 * 4096)
@@ -390,6 +413,7 @@ def test_pruning_removes_the_oldest_matching_entries_and_a_dry_run_none(stocked,
 def test_a_reply_as_old_as_the_limit_stays(stocked):
     with CacheAdmin(stocked) as cache_admin:
         cache_admin.prune(PruneRule(older_than_days=4.5), NOW)
+
     assert sorted({entry.created_at for entry in entries_in(stocked)}) == sorted(
         aged(day + 0.5) for day in range(5)
     )
@@ -407,6 +431,8 @@ def test_many_replies_go_in_several_transactions_while_another_process_reads(pat
         cache.put([entry_of(number) for number in range(1_300)])
         with CacheAdmin(path) as cache_admin:
             assert cache_admin.prune(PruneRule(), NOW).replies == 1_300
+
         assert cached(cache, key_of(0)) is None
         cache.put([entry_of("new")])
+
     assert keys_in(path) == {key_of("new")}

@@ -26,6 +26,7 @@ from ktdeval.values.strict_json import dumps_canonical
 def change(path: Path, statement: str, *values: object) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute(statement, values)
+
     connection.close()
 
 
@@ -34,6 +35,7 @@ def forged(body: bytes, **changes: Any) -> ReplyRow:
     from ktdeval.calls.record import _checksum
 
     row = ReplyRow(key_of(1), "openai", "gpt-9", AT, 0, 0, b"", body)._replace(**changes)
+
     return row._replace(checksum=_checksum(row))
 
 
@@ -59,15 +61,19 @@ DAMAGE = {
 def test_a_damaged_reply_counts_as_absent_is_reported_and_replaced(path, how):
     with CallDatabase(path) as cache:
         cache.put([entry_of(0 if how == "another key" else 1), entry_of(2)])
+
     change(path, *DAMAGE[how])
     with CacheAdmin(path) as cache_admin:
         checked = cache_admin.verify()
+
     assert checked.replies == 2
     assert CacheFinding(key_of(1), "its checksum does not match") in checked.findings
+
     with CallDatabase(path) as cache:
         assert cached(cache, key_of(1)) is None
         cache.put([entry_of(1), entry_of(2)])
         assert cached(cache, key_of(1)) == entry_of(1).reply
+
     with CacheAdmin(path) as cache_admin:
         assert cache_admin.verify().findings == ()
 
@@ -106,7 +112,9 @@ def test_a_row_that_no_cache_wrote_is_never_given_even_when_its_checksum_is_righ
         cache._writer.sql.execute(
             f"INSERT INTO replies ({', '.join(REPLY_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
         )
+
     assert cached(cache, key_of(1)) is None
+
     with CacheAdmin(path) as cache_admin:
         assert [finding.key for finding in cache_admin.verify().findings] == [key_of(1)]
 
@@ -116,9 +124,15 @@ def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
         key_of(word): Reply(f"answer {word} {random.Random(word).random()}" * 9)
         for word in range(60)
     }
+
     with CallDatabase(path) as cache:
         cache.put([CacheEntry(key, "openai", "gpt-9", reply, AT) for key, reply in answers.items()])
-    whole, chance, unseen, lines = path.read_bytes(), random.Random(5), 0, []
+
+    whole = path.read_bytes()
+    chance = random.Random(5)
+    unseen = 0
+    lines = []
+
     for _ in range(60):
         damaged = bytearray(whole)
         offset = chance.randrange(len(whole))
@@ -127,17 +141,20 @@ def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
         try:
             with CacheAdmin(path) as cache_admin:
                 findings = cache_admin.verify().findings
+
             with CallDatabase(path) as cache:
                 given_ = {key: cached(cache, key) for key in answers}
         except StoreError as error:
             lines.append(str(error))
             continue
+
         assert all(reply is None or reply == answers[key] for key, reply in given_.items())
         lost = [key for key, reply in given_.items() if reply is None]
         assert findings or not lost, (
             f"byte {offset}: {len(lost)} replies are lost and nothing is reported"
         )
         unseen += not lost
+
     assert unseen < 60  # some of the damage hit something
     assert lines
     assert all(line.startswith(f"{path}: ") and "\n" not in line for line in lines)
@@ -150,6 +167,7 @@ def fails_with(path: Path, message: str) -> None:
     for open_ in (CallDatabase, CacheAdmin):
         with pytest.raises(StoreError) as caught:
             open_(path).close()
+
         text = str(caught.value)
         assert text.startswith(f"{path}: ")
         assert message in text
@@ -165,6 +183,7 @@ def test_the_file_of_another_application_is_refused_unchanged(tmp_path):
     change(path, "PRAGMA application_id = 1234")
     fails_with(path, "another application")
     change(path, "PRAGMA application_id = 0")
+
     assert path.read_bytes()[100:] == before[100:]
     assert [file.name for file in tmp_path.iterdir()] == ["bookmarks.sqlite"]
 
@@ -173,20 +192,26 @@ def test_a_file_that_is_not_a_cache_of_this_version_is_refused_unchanged(tmp_pat
     notes = tmp_path / "notes.txt"
     notes.write_text("buy low, sell high\n" * 100)
     fails_with(notes, "file is not a database; it is not a reply cache, or damaged")
+
     assert notes.read_text() == "buy low, sell high\n" * 100
+
     CallDatabase(path).close()
     change(path, "PRAGMA user_version = 2")
     fails_with(path, "made by a later ktdeval; ktdeval")
     fails_with(tmp_path, "is no plain file; choose another file with --cache")
+
     with pytest.raises(
         StoreError,
         match=r"replies\.sqlite: reply cache: can't make its folder: .*; choose another file",
     ):
         CallDatabase(notes / "replies.sqlite")
+
     (empty := tmp_path / "empty.sqlite").touch()  # becomes a cache, but is none to look after
     with pytest.raises(StoreError, match="the file is empty"):
         CacheAdmin(empty)
+
     CallDatabase(empty).close()
+
     assert keys_in(empty) == set()
 
 
@@ -208,18 +233,23 @@ def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
             print(error)
     """
     modes = [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555), (0o000, 0o777)]
+
     with contextlib.ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in modes]
         paths = [folder / "replies.sqlite" for folder in folders]
         for path, (file_mode, folder_mode) in zip(paths, modes, strict=True):
             with CallDatabase(path) as cache:
                 cache.put([entry_of(1)])
+
             path.chmod(file_mode)
             path.parent.chmod(folder_mode)
+
         out, err = python(program, *paths).communicate(timeout=240)
         for folder in folders:
             folder.chmod(0o755)
+
     assert err == ""
+
     for line, path in zip(out.splitlines(), paths, strict=True):
         assert line.startswith(f"{path}: reply cache: ")
         assert "writable, or choose another file with --cache" in line
@@ -245,11 +275,14 @@ def test_tables_of_another_version_are_refused_when_the_file_is_opened(
     CallDatabase(path, kind).close()
     change(path, earlier)
     before = path.read_bytes()
+
     with pytest.raises(StoreError, match="made by another version of ktdeval") as caught:
         CallDatabase(path, kind)
+
     assert differs in str(caught.value)
     assert kind.elsewhere in str(caught.value)
     assert path.read_bytes() == before
+
     with pytest.raises(StoreError, match="made by another version of ktdeval"):
         Connection(path, kind, read_only=True)
 
@@ -258,5 +291,6 @@ def test_a_table_that_a_file_lacks_is_made(path):
     CallDatabase(path, RECORD).close()
     change(path, "DROP TABLE log")
     identity = LogIdentity("0" * 32, "2026-01-01T00:00:00Z")
+
     with CallDatabase(path, RECORD) as database:
         assert database.identity(identity) == identity

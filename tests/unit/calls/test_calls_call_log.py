@@ -62,7 +62,9 @@ def test_records_come_back_in_order_and_as_they_were_and_sums_are_over_all_sessi
         with CallLog(run.folder) as log:
             for record in records:
                 log.record(record)
+
     assert list(read_calls(run.folder)) == RECORDS
+
     with CallLog(run.folder) as log:
         resumed = log.resume(None)
         assert resumed.spent == Spent(0.5, 0.5, 300, 60)
@@ -73,6 +75,7 @@ def test_records_come_back_in_order_and_as_they_were_and_sums_are_over_all_sessi
 
 def test_a_run_that_asked_nothing_has_no_past(run, tmp_path):
     assert list(read_calls(run.folder)) == list(read_calls(tmp_path / "no run")) == []
+
     with CallLog(run.folder) as log:
         assert (log.resume(None).spent, log.resume(None).was_answered) == (
             Spent(0.0, 0.0, 0, 0),
@@ -88,7 +91,9 @@ def test_unwritable_text_in_names_is_replaced_and_bad_numbers_fail_only_their_ca
     ):
         with pytest.raises(ValueError, match="not finite"):
             log.record(call_of("a", **wrong), entry_of("a"))
+
     log.record(call_of("b", served_by="m\ud800\n模型"), entry_of("b"))
+
     assert (run.recorded(), run.stored_replies(), run.shared()) == (["b"], {"b"}, {"b"})
     assert [record.served_by for record in read_calls(run.folder)] == ["m?\n模型"]
 
@@ -99,6 +104,7 @@ def test_unwritable_text_in_names_is_replaced_and_bad_numbers_fail_only_their_ca
 def test_a_call_and_its_reply_are_on_disk_and_shared_when_record_returns(log, run):
     log.record(call_of("a"), entry_of("a"))
     assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, {"a"})
+
     log.record(call_of("b"))
     assert (run.recorded(), run.stored_replies(), run.shared()) == (["a", "b"], {"a"}, {"a"})
     assert log.reply(sha256_hex("a")) == entry_of("a").reply
@@ -108,10 +114,14 @@ def test_a_call_and_its_reply_are_on_disk_and_shared_when_record_returns(log, ru
 def test_a_background_record_is_written_with_the_next_group_or_soon(log, run):
     log.record(call_of("a"), durable=False)
     log.record(call_of("b"))
+
     assert run.recorded() == ["a", "b"]
+
     log.record(call_of("c"), entry_of("c"), durable=False)
+
     while len(run.recorded()) < 3:
         time.sleep(0.02)
+
     assert run.stored_replies() == {"c"}
 
 
@@ -119,19 +129,25 @@ def test_flush_and_close_write_pending_records(log, run):
     log.flush()  # nothing yet
     log.record(call_of("a"), entry_of("a"), durable=False)
     log.flush()
+
     assert (run.recorded(), run.stored_replies()) == (["a"], {"a"})
+
     log.flush()
     log.record(call_of("b"), durable=False)
     log.close()
+
     assert run.recorded() == ["a", "b"]
+
     log.close()
+
     with pytest.raises(StoreError, match=r"calls\.sqlite: the record of calls is closed"):
         log.record(call_of("c"))
 
 
 def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeypatch):
     """On a disk that takes 10 ms for a transaction, 500 records one by one would take 5 s."""
-    writes, write = [], CallDatabase.write
+    writes = []
+    write = CallDatabase.write
 
     def slow_write(database: CallDatabase, *rows: Any) -> None:
         time.sleep(0.01)
@@ -148,7 +164,9 @@ def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeyp
 
         assert in_threads(50, work) == [None] * 50
         assert log.resume(None).spent.input_tokens == 5_000
+
     words = [str((thread, number)) for thread in range(50) for number in range(10)]
+
     assert sorted(run.recorded()) == sorted(words)
     assert run.stored_replies() == set(words)
     assert len(writes) < 250
@@ -172,11 +190,14 @@ def test_two_runs_share_one_cache_and_keep_records_of_their_own_and_a_run_withou
         [f"{number} {index}" for index in range(20)] for number in range(2)
     ]
     assert len(runs[0].shared()) == 40
+
     alone = Run(tmp_path / "alone")
+
     with CallLog(alone.folder) as log:
         assert log.reply(sha256_hex("0 0")) is None
         log.record(call_of("b"), entry_of("b"))
         assert log.reply(sha256_hex("b")) == entry_of("b").reply
+
     assert len(alone.shared()) == 40
 
 
@@ -221,6 +242,7 @@ def second_process(run: Run, program: str) -> subprocess.Popen[str]:
         str(run.folder),
         os.pathsep.join(map(str, SUPPORT_FOLDERS)),
     ]
+
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -255,7 +277,9 @@ def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(r
     acknowledged = [
         line.removeprefix("False ") for line in out.splitlines() if line.startswith("False ")
     ]
+
     assert len(acknowledged) > 8
+
     recorded = Counter(run.recorded())
     assert set(recorded) >= run.stored_replies() >= set(acknowledged)
     assert set(recorded.values()) == {1}
@@ -274,6 +298,7 @@ def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
         log.close()
         """,
     )
+
     assert (run.recorded(), run.stored_replies(), run.shared()) == (
         ["a", "b", "c", "d"],
         {"a", "b", "c"},
@@ -299,6 +324,7 @@ def test_an_unwritten_background_record_is_written_with_the_next_one_or_at_the_e
         """,
     )
     report, following, more, *others = out.splitlines()
+
     assert "record of calls: " in report
     assert (following, more) == ("", "")
     # `flush` says again what it has not made up for, and the next record does
@@ -319,6 +345,7 @@ def test_a_shared_cache_that_fails_is_an_error_and_the_run_has_its_reply(run, mo
         )
         with pytest.raises(StoreError, match="full"):
             log.record(call_of("a"), entry_of("a"))
+
     assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, set())
 
 
@@ -331,6 +358,7 @@ def test_a_place_that_can_not_be_written_is_one_line(tmp_path):
             match=r"calls\.sqlite: record of calls: .* choose another run folder with --out",
         ) as caught:
             CallLog(folder)
+
         assert "\n" not in str(caught.value)
 
 
@@ -353,14 +381,18 @@ def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
     with CallLog(run.folder) as log:
         for record in RECORDS[:2]:
             log.record(record)
+
     with sqlite3.connect(run.folder / LOG_FILE) as file:
         file.execute(f"UPDATE calls SET {change} WHERE number = 2")
+
     file.close()
     with pytest.raises(
         StoreError, match=r"calls\.sqlite: call 2: not the record of a call: "
     ) as caught:
         list(read_calls(run.folder))
+
     assert "\n" not in str(caught.value)
+
     with CallLog(run.folder) as log, pytest.raises(StoreError, match="call 2"):
         log.resume(None)
 
@@ -379,14 +411,19 @@ def test_kill_9_at_any_moment_loses_no_acknowledged_record_and_records_every_rep
     in_threads(20, work)
     """
     process = second_process(run, steady)
+
     assert process.stdout is not None
+
     lines = [process.stdout.readline() for _ in range(after)]
     time.sleep(random.random() / 100)
     process.send_signal(signal.SIGKILL)
     lines += process.communicate(timeout=240)[0].splitlines(keepends=True)
+
     assert process.returncode == -signal.SIGKILL
+
     acknowledged = {line.strip() for line in lines if line.endswith("\n")}
     assert len(acknowledged) >= after
+
     for _ in range(2):  # to resume twice changes nothing more
         with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log:
             recorded = Counter(run.recorded())
@@ -395,6 +432,7 @@ def test_kill_9_at_any_moment_loses_no_acknowledged_record_and_records_every_rep
             assert set(recorded.values()) == {1}
             assert log.resume(None).spent.cost_usd == 0.25 * len(recorded)
             assert all(log.reply(sha256_hex(word)) is not None for word in recorded)
+
     assert run.shared() == run.stored_replies()
 
 
@@ -409,11 +447,14 @@ def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_
         """,
     )
     process.communicate(timeout=240)
+
     assert process.returncode == -signal.SIGKILL
     assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, set())
+
     with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log:
         assert log.resume(None).spent.cost_usd == 0.25
         assert log.reply(sha256_hex("a")) == entry_of("a").reply
+
     assert run.shared() == {"a"}
 
 
@@ -423,8 +464,12 @@ def test_a_run_that_is_over_is_one_plain_file_that_can_be_read_where_nothing_can
             log.record(call_of(word), entry_of(word))
             # readers do not wait for the writer
             assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\2\2"
+
         assert [file.name for file in run.folder.iterdir()] == [LOG_FILE]
         assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\1\1"
+
     run.folder.chmod(0o500)
+
     assert run.recorded() == ["a", "b"]
+
     run.folder.chmod(0o700)

@@ -48,10 +48,13 @@ def habits(model: str, canary: Canary) -> list[str]:
     rng = np.random.default_rng([ord(sign) for sign in model + canary.id])
     if canary.kind == "number":
         return [f"{number}" for number in rng.integers(1, 100, 6)]
+
     if canary.kind == "choice":
         return [str(word) for word in rng.permutation(canary.options)]
+
     if canary.kind == "ranking":
         return [", ".join(rng.permutation(canary.options)) for _ in range(6)]
+
     return ["".join(rng.choice(list("aeiouklmnrst "), 12)) for _ in range(6)]
 
 
@@ -97,18 +100,23 @@ def test_one_model_twice_shows_no_excess_however_noisy_it_is(loyalty: float) -> 
 @pytest.mark.parametrize(("loyalty", "least"), [(1.0, 0.8), (0.85, 0.5), (0.75, 0.35)])
 def test_another_model_is_detected_in_nearly_every_run(loyalty: float, least: float) -> None:
     chance = np.random.default_rng(2)
-    one, two = model("one", chance, loyalty), model("two", chance, loyalty)
-    same, other = excesses(one, one), excesses(one, two)
+    one = model("one", chance, loyalty)
+    two = model("two", chance, loyalty)
+    same = excesses(one, one)
+    other = excesses(one, two)
+
     assert other.mean() > least
     assert (other > np.quantile(same, 0.95)).mean() > 0.95
 
 
 def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> None:
     chance = np.random.default_rng(3)
-    one, two = model("one", chance, 0.9), model("two", chance, 0.9)
+    one = model("one", chance, 0.9)
+    two = model("two", chance, 0.9)
     same = excesses(one, one)
     shares = [excesses(one, mixed(one, two, share, chance)) for share in (0.5, 0.75, 1.0)]
     means = [excess.mean() for excess in shares]
+
     assert same.mean() + 0.1 < means[0] < means[1] < means[2]
     assert [
         (excess > np.quantile(same, 0.95)).mean() > least
@@ -127,6 +135,7 @@ def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None
         drift(finish_record(start_record(ask, 12, params), ask, params))
         for params in (CallParams(seed=seed) for seed in range(40))
     ]
+
     assert abs(np.mean([one["excess"] for one in drifts])) < 0.04
     assert min(one["noise"] for one in drifts) > 0
 
@@ -134,6 +143,7 @@ def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None
 def test_a_model_that_never_varies_has_no_noise_and_any_change_shows() -> None:
     chance = np.random.default_rng(5)
     one = model("one", chance, 1.0)
+
     assert run(one, one) == {
         "value": 0.0,
         "noise": 0.0,
@@ -153,6 +163,7 @@ def test_a_model_that_never_varies_has_no_noise_and_any_change_shows() -> None:
 
 def test_questions_are_short_plain_and_ask_for_nothing_real() -> None:
     assert len(CANARIES) == len(BY_ID) == len(BY_QUESTION) >= 12
+
     for canary in CANARIES:
         assert len(canary.question) < 400
         assert not any(
@@ -160,6 +171,7 @@ def test_questions_are_short_plain_and_ask_for_nothing_real() -> None:
         )
         assert canary.options == () or canary.kind in ("choice", "ranking")
         assert all(option in canary.question for option in canary.options)
+
     # those of the default
     assert {canary.kind for canary in CANARIES[:6]} == {"number", "choice", "ranking", "text"}
 
@@ -170,6 +182,7 @@ def test_each_question_is_asked_twice_with_the_parameters_of_the_run_and_seeds_o
         for round_ in ("start", "end")
         for request in canary_requests(CANARIES[:3], PARAMS, round_)
     ]
+
     assert [question_of(request).id for request in requests] == [
         "pick",
         "pick",
@@ -206,6 +219,7 @@ def test_without_two_rounds_there_is_a_reason() -> None:
         "reason": "no fixed question was answered each time it was asked",
     }
     assert drift(None) == {"value": None, "reason": "no fixed questions were asked"}
+
     once = start_record(reply_7, 6, PARAMS)
     assert drift(once) == {
         "value": None,
@@ -220,6 +234,7 @@ def reply_7(request: ModelRequest) -> Reply:
 def fail_at_pick(request: ModelRequest) -> Reply:
     if question_of(request).id == "pick":
         raise ModelError("server", "down")
+
     return Reply("7")
 
 
@@ -240,6 +255,7 @@ def test_a_canary_record_has_time_questions_answers_and_the_serving_model() -> N
         ]
     )
     round_ = ask_canaries(lambda request: next(replies), CANARIES[:2], PARAMS, "start")
+
     assert round_.prompts == ("pick", "manager")
     assert round_.answers == (("42", "**37**"), ("A ? B", "x" * LONGEST_ANSWER))
     assert round_.served_by == ("house-1", "house-2")
@@ -260,9 +276,11 @@ def test_a_reply_without_an_answer_is_recorded_by_its_kind() -> None:
         outcome = outcomes.pop(0)
         if isinstance(outcome, ModelError):
             raise outcome
+
         return outcome
 
     round_ = ask_canaries(ask, CANARIES[:3], PARAMS, "start")
+
     assert round_.answers == (
         ({"failed": "timeout"}, {"outcome": "empty"}),
         ({"outcome": "length"}, {"outcome": "refusal"}),
@@ -297,7 +315,8 @@ def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(
     start: list[str], end: list[str], changed: bool
 ) -> None:
     record = to_plain(finish_record(start_record(reply_7, 6, PARAMS), reply_7, PARAMS))
-    record["start"]["served_by"], record["end"]["served_by"] = start, end
+    record["start"]["served_by"] = start
+    record["end"]["served_by"] = end
     assert drift(read_record(dumps_canonical(record)))["served_by_changed"] is changed
 
 
@@ -306,6 +325,7 @@ def test_a_damaged_record_is_named(path: list[str | int], value: Any) -> None:
     record = json.loads(
         encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS))
     )
+
     with pytest.raises(StoreError, match=r"canary\.json.*delete it to go without"):
         read_record(dumps_canonical(with_value(record, tuple(path), value)))
 
@@ -332,6 +352,7 @@ def test_the_three_figures_follow_the_definition() -> None:
             "answers": [given],
             "served_by": [],
         }
+
     assert len(answers["start"]) == REPEATS
     assert drift(read_record(dumps_canonical(record))) == {
         "value": 0.75,

@@ -37,15 +37,18 @@ class Server(OpenProvider):
         behaviours: Mapping[ToolProtocol, Behaviour],
         protocols: tuple[ToolProtocol, ...] = LADDER,
     ) -> None:
-        self.behaviours, self.protocols = behaviours, protocols
+        self.behaviours = behaviours
+        self.protocols = protocols
         self.asked: list[ModelRequest] = []
 
     def reply(self, request: ModelRequest) -> Reply:
         self.asked.append(request)
         protocol = request.params.tool_protocol
         behaviour = self.behaviours.get(protocol, refuse("tools are not supported"))
+
         if protocol == "native":
             return behaviour(request)
+
         return spoken(behaviour(understood(request, protocol)), protocol)
 
     def choose(self, wanted: Any = "auto") -> ToolProtocol:
@@ -63,9 +66,11 @@ def obey(request: ModelRequest) -> Reply:
     """Call the tool on offer with what the last message names."""
     text = request.messages[-1].content
     arguments: dict[str, Any] = {"place": re.findall(r'"(\w+)"', text)[-1]}
+
     if request.tool_choice is not None:
         assert request.messages[-2].role == "tool"  # the result of the look-up came before
         arguments["level"] = int(re.findall(r"\d+", text)[-1])
+
     return call(request.tools[0].name, json.dumps(arguments))
 
 
@@ -92,6 +97,7 @@ def refuse_free_tools(request: ModelRequest) -> Reply:
             '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to'
             " be set",
         )
+
     return obey(request)
 
 
@@ -108,10 +114,12 @@ def test_a_wish_or_a_model_of_one_protocol_is_not_asked() -> None:
         for server, wanted in ((Server({}, (protocol,)), "auto"), (Server({}), protocol)):
             assert server.choose(wanted) == protocol
             assert server.asked == []
+
     with pytest.raises(
         ConfigError, match=r"--tool-protocol text: house/model-1 takes only native, json_schema"
     ):
         Server({}, ("native", "json_schema")).choose("text")
+
     with pytest.raises(PluginError, match="`protocols` is empty"):
         Server({}, ()).choose()
 
@@ -119,8 +127,10 @@ def test_a_wish_or_a_model_of_one_protocol_is_not_asked() -> None:
 def test_the_models_first_protocol_is_taken_where_it_works_after_one_step_of_two_calls_the_same_for_every_model() -> (
     None
 ):
-    one, two = Server(dict.fromkeys(LADDER, obey)), Server(dict.fromkeys(LADDER, obey))
+    one = Server(dict.fromkeys(LADDER, obey))
+    two = Server(dict.fromkeys(LADDER, obey))
     two.name = "model-2"
+
     assert one.choose() == two.choose() == "native"
     assert one.course == [("native", None), ("native", "record_level")]
     assert {
@@ -161,6 +171,7 @@ def test_a_single_slip_does_not_cost_a_model_its_protocol() -> None:
         return talk(request) if request.params.seed == 0 else obey(request)
 
     server = Server({"native": slip_once})
+
     assert server.choose() == "native"
     # so no cache gives the first reply again
     assert [request.params.seed for request in server.asked] == [0, 1, 1]
@@ -183,10 +194,13 @@ def test_a_model_that_calls_several_times_in_one_reply_passes() -> None:
         return replace(one, tool_calls=(*one.tool_calls, replace(one.tool_calls[0], id="id-2")))
 
     server = Server({"native": eager})
+
     assert server.choose() == "native"
+
     answered = [
         message.tool_call_id for message in server.asked[1].messages if message.role == "tool"
     ]
+
     assert answered == ["id-1", "id-2"]
 
 
@@ -200,9 +214,12 @@ def test_when_nothing_works_each_problem_is_named_on_one_line() -> None:
         "json_schema": talk,
         "text": lambda request: Reply("I", finish_reason="length"),
     }
+
     with pytest.raises(ProviderError) as caught:
         Server(flawed).choose()
+
     message = str(caught.value)
+
     assert message.startswith(
         "house/model-1 calls no tools, however it is asked (native: bad_request, house/model-1:"
         " HTTP 400: this"
@@ -224,6 +241,7 @@ def test_network_failures_do_not_count_as_missing_tool_support(kind: str) -> Non
         match=rf"house/model-1: no answer .* \({kind}: .*no route\); run the same command again",
     ):
         server.choose()
+
     assert len(server.asked) == 1
 
 
@@ -236,4 +254,5 @@ def test_what_stops_a_run_stops_the_check(error: Exception) -> None:
 
     with pytest.raises(type(error)) as caught:
         Server({"native": stop, "json_schema": obey}).choose()
+
     assert caught.value is error

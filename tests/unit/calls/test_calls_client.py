@@ -31,13 +31,18 @@ from threads import in_threads
 def test_what_was_answered_is_on_disk_before_anyone_sees_it_and_never_asked_again(run):
     model = ScriptedModel()
     first = run.client(model).for_episode("e1").reply(ask("a"))
+
     assert [record.outcome for record in read_calls(run.folder)] == ["answered"]
+
     with CallDatabase(run.folder / "replies.sqlite") as other:
         assert getattr(other.entry(request_key(model, ask("a"))), "reply", None) == first
+
     # a cached reply needs no budget
     again = run.client(model, max_cost=0.0).for_episode("e2").reply(ask("a"))
+
     assert first == again == reply_to("a")
     assert model.asked == {"a": 1}
+
     paid, cached = run.records()
     assert (paid.episode, paid.outcome, paid.attempt, paid.usage, paid.served_by) == (
         "e1",
@@ -67,7 +72,9 @@ def test_nothing_is_asked_that_the_disk_may_have_no_room_for(run, monkeypatch):
             match=r"calls\.sqlite: less than \d+ MB are free on its disk, .*; free space and run",
         ):
             episode.reply(ask("b"))
+
     run.client(model).for_episode("e1").reply(ask("b"))
+
     assert model.asked == {"a": 1, "b": 1}
 
 
@@ -86,14 +93,17 @@ def test_an_accident_of_one_call_is_no_answer_to_others_but_a_resumed_run_does_n
     reply = reply_to("a", **changes)
     model = ScriptedModel(lambda text, attempt: reply)
     episode = run.client(model).for_episode("e1")
+
     assert episode.reply(ask("a")) == episode.reply(ask("a")) == reply
     assert model.asked == {"a": 2}
     assert [(record.outcome, record.cost_usd) for record in run.records()] == [
         ("answered", pytest.approx(COST))
     ] * 2
+
     again = run.client(model)
     assert again.for_episode("e1").reply(ask("a")) == reply
     assert model.asked == {"a": 2}
+
     again.for_episode("e2").reply(ask("a"))  # another episode is no repetition
     assert model.asked == {"a": 3}
 
@@ -103,10 +113,12 @@ def test_a_fresh_question_bypasses_the_cache_but_is_recorded_for_a_resumed_run(
 ):
     model = ScriptedModel(lambda text, attempt: reply_to(f"{text}{attempt}"))
     client = run.client(model)
+
     assert client.for_episode("e1").reply(ask("a")) == reply_to("a1")
     assert client.ask_fresh(ask("a"), "canary") == reply_to("a2")
     assert client.for_episode("e1").reply(ask("a")) == reply_to("a1")
     assert run.client(model).ask_fresh(ask("a"), "canary") == reply_to("a2")
+
     booked = [(record.episode, record.outcome) for record in run.records()]
     assert booked == [
         ("e1", "answered"),
@@ -122,6 +134,7 @@ def test_without_a_price_or_counted_tokens_a_call_is_booked_without_cost_or_as_p
         "e1"
     ).reply(ask("b"))
     unpriced, uncounted = run.records()
+
     assert (unpriced.cost_usd, unpriced.held_usd, unpriced.usage) == (None, 0.0, USAGE)
     assert uncounted.cost_usd is None
     assert uncounted.held_usd > PRICE.cost(Usage(0, 100))
@@ -159,9 +172,11 @@ def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(run, a
         return client.for_episode(f"e{number}").reply(ask("a"))
 
     results = in_threads(8, call)
+
     assert sum(isinstance(result, Reply) for result in results) == good
     assert sum(isinstance(result, ModelError) for result in results) == 8 - good
     assert model.asked == {"a": asked}
+
     if asked == 8:
         assert len({result.content for result in results if isinstance(result, Reply)}) == 8
     else:
@@ -181,13 +196,17 @@ def test_a_run_stops_before_a_call_could_exceed_its_budget_and_resumes_when_it_i
         questions = (ask(f"question {number}") for number in itertools.count())
         with pytest.raises(BudgetError, match="run the same command again") as caught:
             list(map(episode.reply, questions))
+
         assert run.stop.reason is caught.value
+
         return len(model.answered)
 
     made = play(0.02)
+
     assert 0.02 - 0.0011 <= made * COST <= 0.02
     assert play(0.04) > made
     assert set(model.asked.values()) == {1}
+
     client = run.client(model, concurrency=8, max_cost=0.07)  # side by side, too
     results = in_threads(
         8,
@@ -195,6 +214,7 @@ def test_a_run_stops_before_a_call_could_exceed_its_budget_and_resumes_when_it_i
             client.for_episode("e").reply(ask(f"{number} {turn}")) for turn in itertools.count()
         ],
     )
+
     assert {type(result) for result in results} == {BudgetError}
     assert 0.07 - 0.0011 <= sum(record.cost_usd or 0.0 for record in run.records()) <= 0.07
 
@@ -214,9 +234,12 @@ def test_an_interrupt_or_the_end_of_its_hours_ends_every_wait_between_attempts(r
     results = in_threads(
         4, lambda number: client.for_episode("e", note).reply(ask(f"question {number}"))
     )
+
     assert [type(result) for result in results] == [KeyboardInterrupt] * 4
     assert sum(model.asked.values()) == 4
+
     client = run.client(model, backoff_s=600.0)
+
     with pytest.raises(BudgetError, match="--max-hours"):
         client.for_episode("e", lambda *_: run.stop.limit_hours(0.0)).reply(ask("a"))
 
@@ -227,24 +250,29 @@ def test_an_interrupt_ends_every_wait_for_a_slot_and_records_running_calls(run):
     def answer(text: str, attempt: int) -> Answer:
         while not client._limiter._queue._waiting:  # somebody who asks something else
             time.sleep(0.001)
+
         run.stop.interrupt()
         return reply_to(text)
 
     model = ScriptedModel(answer)
     client = run.client(model, concurrency=1)
     results = in_threads(5, lambda number: client.for_episode("e").reply(ask(questions[number])))
+
     assert {type(result) for result in results} == {Reply, KeyboardInterrupt}
     assert sum(model.asked.values()) == 1
     assert run.client(model).for_episode("e").reply(ask(next(iter(model.asked)))) in results
     assert sum(model.asked.values()) == 1
+
     client = run.client(model)
     run.stop.interrupt()
+
     for late in (
         lambda: client.for_episode("e1").reply(ask("d")),
         lambda: client.ask_fresh(ask("d"), "canary"),
     ):
         with pytest.raises(KeyboardInterrupt):
             late()
+
     assert model.asked["d"] == 0
 
 
@@ -258,12 +286,15 @@ def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_wai
         match=r"can't reach .*v1: connection refused; check the address \(--base-url\)",
     ):
         run.client(model, max_retries=50).for_episode("e").reply(ask("a"))
+
     assert model.asked == {"a": 3}
+
     named = failing(ModelError("connection", f"p/m: {model.endpoint} can't be reached: refused"))
     with pytest.raises(
         ProviderError, match=rf"^p/m: {model.endpoint} can't be reached: refused; check the address"
     ):
         run.client(named).for_episode("f").reply(ask("a"))
+
     model = ScriptedModel(
         lambda text, attempt: (
             ModelError("connection", "x") if text == "b" and attempt < 9 else reply_to(text)
@@ -271,6 +302,7 @@ def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_wai
     )
     asker = run.client(model, max_retries=50).for_episode("e")
     asker.reply(ask("first"))
+
     assert asker.reply(ask("b")) == reply_to("b")
 
 
@@ -286,9 +318,11 @@ def test_a_key_echoed_in_a_reply_is_neither_passed_on_nor_recorded(run, monkeypa
     model = ScriptedModel(lambda text, attempt: echo)
     monkeypatch.setattr(model, "secrets", lambda: (key,))
     reply = run.client(model).for_episode("e1").reply(ask("a"))
+
     assert reply.content == "You sent [key]."
     assert key not in repr(reply)
     assert json.loads(reply.tool_calls[0].arguments) == {"plain": "[key]", "escaped": "[key]"}
+
     run.close()
     assert not any(key.encode() in path.read_bytes() for path in run.folder.iterdir())
     assert key not in repr(run.records())
@@ -297,9 +331,12 @@ def test_a_key_echoed_in_a_reply_is_neither_passed_on_nor_recorded(run, monkeypa
 def test_a_placeholder_for_a_key_changes_no_reply_and_no_message(run, monkeypatch):
     model = ScriptedModel(lambda text, attempt: Reply("100 of asset_0001", usage=Usage(10, 5)))
     monkeypatch.setattr(model, "secrets", lambda: ("1", "a", "EMPTY"))
+
     assert run.client(model).for_episode("e1").reply(ask("a")).content == "100 of asset_0001"
+
     access = object.__new__(RemoteAccess)
     monkeypatch.setattr(access, "_remote", model, raising=False)
+
     assert (
         access.redact("a maximum of 100")
         == one_line("a maximum of 100", model.secrets())
@@ -311,6 +348,7 @@ def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(run):
     model = ScriptedModel(
         lambda text, attempt: reply_to(text) if attempt > 1 else Reply(usage=Usage(10**40))
     )
+
     assert run.client(model).for_episode("e1").reply(ask("a")) == reply_to("a")
     assert [record.outcome for record in run.records()] == ["bad_response", "answered"]
 
@@ -323,6 +361,7 @@ def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_se
     def answer(text: str, _attempt: int) -> Answer:
         if not is_fixed:
             return Reply("I would rather not.", usage=Usage(10, 5))
+
         name, arguments = (
             ("look_up_level", {"place": "north"})
             if "Look up" in text
@@ -335,12 +374,14 @@ def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_se
     config = RunConfig(
         model="scripted/model-1", tasks=("t",), cache=str(tmp_path / "replies.sqlite"), canary=0
     )
+
     for run in ("one", "two"):
         (tmp_path / run).mkdir()
         with pytest.raises(
             ProviderError, match=r"calls no tools, however it is asked .*`ktdeval files prune`"
         ):
             RemoteAccess(model, config, PRICE, tmp_path / run, RunSignals(StopSignal()))
+
     is_fixed = True
     for run in ("two", "three"):  # in the folder that has the verdict, and in a new one
         (tmp_path / run).mkdir(exist_ok=True)
@@ -370,6 +411,7 @@ def test_a_wait_of_a_check_before_the_episodes_is_an_event_with_its_cause(tmp_pa
             call = ToolCall("1", "look_up_level", json.dumps({"place": "north"}))
         else:
             call = ToolCall("1", "record_level", json.dumps(level))
+
         return Reply("", (call,), "tool_calls", Usage(10, 5))
 
     model = ScriptedModel(answer)

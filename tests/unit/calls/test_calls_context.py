@@ -48,8 +48,10 @@ class Server:
         if tokens + body["max_tokens"] > LIMIT:
             status, error = self.refusal(tokens)
             return Prepared(error, status)
+
         message = {"role": "assistant", "content": "Fine."}
         usage = {"prompt_tokens": tokens, "completion_tokens": 2, "total_tokens": tokens + 2}
+
         return Prepared(
             {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
         )
@@ -88,6 +90,7 @@ def is_refused(episode: Any, tokens: int) -> bool:
         episode.reply(ask(tokens))
     except ContextExceeded:
         return True
+
     return False
 
 
@@ -102,8 +105,10 @@ def test_after_one_refusal_no_longer_prompt_is_sent(refusal: Any, run: RunClient
         results = [
             is_refused(episode, tokens) for tokens in (300, 1500, 1501, 1600, 4000, 400, 2000)
         ]
+
     assert results == [False, True, True, True, True, False, True]
     assert server.counts == [300, 1500, 400], "one refusal, and no retry of it"
+
     outcomes = [record.outcome for record in run.records()]
     assert outcomes.count("context_exceeded") == 5, "one that is not sent is recorded, too"
 
@@ -113,6 +118,7 @@ def test_the_numbers_of_a_refusal_tell_of_shorter_prompts(run: RunClients) -> No
     with prepared(server.answer) as listening:
         episode = asking(run, listening.address)
         results = [is_refused(episode, tokens) for tokens in (1500, 950, 880, 920)]
+
     assert results == [True, True, False, True]
     assert server.counts == [1500, 880]
 
@@ -125,6 +131,7 @@ def test_what_the_provider_counts_corrects_the_estimate(run: RunClients) -> None
         assert not is_refused(episode, 300)
         assert not is_refused(episode, 800)
         assert is_refused(episode, 950)
+
     assert server.counts == [300, 800]
 
 
@@ -134,6 +141,7 @@ def test_a_prompt_longer_than_the_users_limit_is_never_sent(run: RunClients) -> 
         episode = asking(run, listening.address, context_tokens=LIMIT)
         with pytest.raises(ContextExceeded) as caught:
             episode.reply(ask(4000))
+
     assert server.counts == []
     assert "openai_compatible/m: a prompt of about" in str(caught.value)
     assert "the context is 1,000 tokens (--context-tokens); it was not sent" in str(caught.value)
@@ -145,10 +153,12 @@ def test_prompts_that_never_fit_stop_the_run(run: RunClients) -> None:
         episode = asking(run, listening.address, context_tokens=LIMIT, max_failures=3)
         for _ in range(2):
             assert is_refused(episode, 4000)
+
         with pytest.raises(
             ProviderError, match="3 calls in a row failed for good, the last with context_exceeded"
         ):
             episode.reply(ask(4000))
+
     assert server.counts == []
 
 
@@ -157,6 +167,7 @@ def test_a_refusal_that_contradicts_an_answer_teaches_nothing() -> None:
     window.counted(ask(800), Usage(800, 10))
     window.refused(ask(500), ContextExceeded("too long", Context(400, "as it says"), 500))
     window.check(ask(700))
+
     assert window.context is None
 
 
@@ -166,6 +177,7 @@ def test_a_prompt_that_may_have_been_cut_is_judged_by_its_bytes() -> None:
         Context(1000, "(its server's /api/ps)", holds_reply=False, cuts_prompts=True)
     )
     cutting.counted(ask(3000), Usage(1000, 10))
+
     with pytest.raises(ContextExceeded):
         cutting.check(ask(3000))
 
@@ -190,6 +202,7 @@ def test_a_refusal_names_what_the_prompt_needs_the_context_and_what_to_do(
         for tokens in (1500, 1600):
             with pytest.raises(ContextExceeded) as caught:
                 episode.reply(ask(tokens))
+
             messages.append(str(caught.value))
 
     sent, held_back = messages
@@ -197,7 +210,9 @@ def test_a_refusal_names_what_the_prompt_needs_the_context_and_what_to_do(
         assert estimated(sent) == pytest.approx(1500, rel=0.02)
     else:
         assert "1,500 tokens" in sent
+
     assert estimated(held_back) == pytest.approx(1600, rel=0.02)
+
     for message in messages:
         is_stated = refusal is not of_few_words
         context = "the context is 1,000 tokens" if is_stated else "the context is not stated"
@@ -214,6 +229,7 @@ def test_a_lower_limit_of_the_reply_is_proposed_where_it_would_help() -> None:
     )
     assert "--max-output-tokens" not in ways_out(9_900, context, 4096), "no room for a reply"
     assert "--max-output-tokens" not in ways_out(12_000, context, 4096)
+
     prompt_only = replace(context, holds_reply=False)
     assert ways_out(12_000, prompt_only, 4096).startswith(
         "give the model a context of at least 12,000"
@@ -237,7 +253,9 @@ def test_the_user_is_told_once_of_cut_replies(
         episode = asking(run, listening.address)
         for tokens in (20, 30, 40):
             episode.reply(ask(tokens))
+
     (said,) = [record.getMessage() for record in caplog.records]
+
     assert said == (
         "openai_compatible/m: a reply was cut at 100 tokens; raise --max-output-tokens (said once;"
         " cards count all: truncated)"
@@ -251,6 +269,7 @@ def test_a_reply_cut_by_the_context_is_not_helped_by_a_higher_limit(
     choice = {"message": {"role": "assistant", "content": "First"}, "finish_reason": "length"}
     with prepared(Prepared({"choices": [choice], "usage": usage})) as listening:
         asking(run, listening.address).reply(ask(960))
+
     assert "cut at 40 tokens, below --max-output-tokens 100: its context was full" in caplog.text
     assert "raise --max-output-tokens" not in caplog.text
 

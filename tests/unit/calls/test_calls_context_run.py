@@ -50,9 +50,13 @@ class Curious:
 
         self.outcomes["answered"] += 1
         forced = body.get("tool_choice") not in (None, "auto")
-        name, arguments = ("submit_action", {"orders": [], "overall_reason": "Nothing to do."})
+        name = "submit_action"
+        arguments = {"orders": [], "overall_reason": "Nothing to do."}
+
         if not forced:
-            name, arguments = ("get_market_context", {})
+            name = "get_market_context"
+            arguments = {}
+
         function = {"name": name, "arguments": json.dumps(arguments)}
         message = {
             "role": "assistant",
@@ -60,6 +64,7 @@ class Curious:
             "tool_calls": [{"id": "c1", "type": "function", "function": function}],
         }
         usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
+
         return Prepared(
             {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": usage}
         )
@@ -97,12 +102,14 @@ def test_the_call_that_does_not_fit_is_refused_once_at_most(
     server = Curious(6000)
     with prepared(server.answer) as listening:
         assert run(tmp_path, listening.address, *words) == 0
+
     assert server.outcomes["refused"] == refused
     assert server.outcomes["answered"] >= STEPS
 
     folder = RunFolder.load(tmp_path)
     (spec,) = folder.manifest.specs
     steps = folder.load_ledger(spec).steps
+
     assert [step.provenance for step in steps] == ["error"] * STEPS
     assert [dict(step.failures) for step in steps] == [{"model_context_exceeded": 1}] * STEPS
     assert card_of(tmp_path, TASK)["decisions"]["error"] == STEPS
@@ -117,6 +124,7 @@ def test_plan_of_a_run_that_was_begun_tells_of_prompts_that_did_not_fit(
         capsys.readouterr()
         assert run(tmp_path, listening.address, "--dry-run") == 0
         printed = capsys.readouterr().out
+
     assert (
         f"warning: {STEPS} calls so far had a prompt that did not fit the model's context"
         in printed
@@ -128,5 +136,6 @@ def test_a_context_that_is_long_enough_holds_nothing_back(tmp_path: Path) -> Non
     server = Curious(100_000)
     with prepared(server.answer) as listening:
         assert run(tmp_path, listening.address, "--context-tokens", "100000") == 0
+
     assert server.outcomes["refused"] == 0
     assert card_of(tmp_path, TASK)["decisions"]["error"] == 0

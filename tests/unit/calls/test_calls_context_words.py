@@ -36,6 +36,7 @@ def test_a_refusal_of_a_long_prompt_is_known_by_each_servers_words(
     assert not is_retryable(error)
     assert not error.may_be_billed
     assert error.prompt_tokens == counted
+
     if tokens is None:
         assert error.context is None
     else:

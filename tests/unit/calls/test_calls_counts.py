@@ -52,7 +52,8 @@ def test_an_answer_that_a_later_opening_takes_from_the_cache_is_repeated() -> No
 
 
 def test_the_hash_is_of_all_rows_in_their_order_with_their_replies() -> None:
-    first, second = call("a", 1), call("b", 1)
+    first = call("a", 1)
+    second = call("b", 1)
     kept = msgspec.structs.replace(first, reply=Reply("half", finish_reason="length"))
     hashes = {
         tally_episode(records).sha256

@@ -34,13 +34,17 @@ def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_
     may_be_billed = kind in ("timeout", "bad_response", "sent")
     failure = ModelError(kind, "not now")
     if kind == "sent":
-        failure, kind = network_error(CALLER, "reset", was_sent=True), "connection"
+        failure = network_error(CALLER, "reset", was_sent=True)
+        kind = "connection"
+
     model = ScriptedModel(
         lambda text, attempt: failure if text == "a" and attempt <= 3 else reply_to(text)
     )
     client = run.client(model)
     client.for_episode("check").reply(ask("hello"))  # the address is right
+
     assert client.for_episode("e1", run.note).reply(ask("a")) == reply_to("a")
+
     records = run.records()[1:]
     assert [(record.outcome, record.attempt) for record in records] == [
         (kind, 1),
@@ -62,6 +66,7 @@ def test_a_failure_for_good_is_raised_with_its_kind_and_does_not_stop_the_run(ru
     client = run.client(failing(ModelError(kind, "down")), max_retries=2)
     with pytest.raises(ModelError, match="down") as caught:
         client.for_episode("e1").reply(ask("a"))
+
     assert caught.value.kind == kind
     assert not run.stop.is_set()
     assert [record.outcome for record in run.records()] == [kind] * attempts
@@ -74,23 +79,30 @@ def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_la
     model = failing(ModelError("timeout", "no answer"), "good")
     client = run.client(model, max_retries=0, max_failures=limit)
     episode = client.for_episode("e1")
+
     for text in "abcd"[: limit - 1]:
         with pytest.raises(ModelError):
             episode.reply(ask(text))
+
         # that of a check, which may fail on purpose, says nothing about the run
         with pytest.raises(ModelError):
             client.for_episode("check").reply(ask("check"))
+
     episode.reply(ask("good"))  # an answer ends a row of failures
     for text in "efgh"[: limit - 1]:
         with pytest.raises(ModelError):
             episode.reply(ask(text))
+
     with pytest.raises(ProviderError) as caught:
         episode.reply(ask("z"))
+
     assert str(caught.value).startswith(words)
     assert "run the same command again to resume" in str(caught.value)
     assert run.stop.reason is caught.value
+
     with pytest.raises(ProviderError):  # nobody else asks any more
         client.for_episode("e2").reply(ask("y"))
+
     assert model.asked["y"] == 0
 
 
@@ -105,6 +117,7 @@ def test_failures_of_calls_that_were_under_way_when_the_run_stopped_are_no_decis
     results = in_threads(
         8, lambda number: client.for_episode(f"e{number}").reply(ask(f"question {number}"))
     )
+
     assert sum(isinstance(result, ModelError) for result in results) == 2
     assert sum(isinstance(result, RunStop) for result in results) == 6
 
@@ -114,6 +127,7 @@ def test_a_refusal_of_every_call_stops_the_run_and_is_booked(run):
     model = failing(error)
     with pytest.raises(ProviderError) as caught:
         run.client(model).for_episode("e1").reply(ask("a"))
+
     assert caught.value is run.stop.reason is error
     assert model.asked == {"a": 1}
     assert [(record.outcome, record.held_usd) for record in run.records()] == [("refused", 0.0)]
@@ -124,6 +138,7 @@ def test_a_defect_of_an_adapter_blocks_no_other_call(run):
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             client.for_episode("e1").reply(ask("a"))
+
     assert client.for_episode("e1").reply(ask("b")) == reply_to("b")
 
 
@@ -131,8 +146,10 @@ def test_the_possible_cost_of_a_call_with_an_adapter_defect_stays_reserved(run):
     client = run.client(
         failing(ZeroDivisionError(), "b"), max_cost=1.5 * PRICE.most(*most_tokens(ask("a")))
     )
+
     with pytest.raises(ZeroDivisionError):
         client.for_episode("e1").reply(ask("a"))
+
     with pytest.raises(
         BudgetError, match=r"0\.\d+ spent \(0\.\d+ of it possibly\), the next call may cost"
     ):
@@ -148,12 +165,14 @@ def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(run):
     resource.setrlimit(
         resource.RLIMIT_FSIZE, ((run.folder / "calls.sqlite-wal").stat().st_size + 10, hard)
     )
+
     try:
         for text in "bc":
             with pytest.raises(StoreError, match="run the same command again"):
                 episode.reply(ask(text))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
     assert model.asked == {"a": 1, "b": 1}
     assert episode.reply(ask("a")) == reply_to("a")  # what is known can still be had
 
@@ -164,8 +183,10 @@ def test_a_provider_that_wants_to_be_left_alone_for_too_long_fails_the_call_and_
     episode = run.client(failing(ModelError("rate_limited", "tomorrow", 86_400), "b")).for_episode(
         "e1", run.note
     )
+
     with pytest.raises(ModelError, match="tomorrow"):
         episode.reply(ask("a"))
+
     assert episode.reply(ask("b")) == reply_to("b")
     assert run.notes == []
 
@@ -176,6 +197,7 @@ def test_a_pause_requested_by_the_provider_applies_to_other_calls(run):
         failing(ModelError("rate_limited", "slow down", 2.0), "b"), concurrency=2, max_retries=0
     )
     client._limiter._clock = lambda: now[0]
+
     with pytest.raises(ModelError):
         client.for_episode("e1").reply(ask("a"))
 
@@ -196,6 +218,7 @@ def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuse
     def answer(text: str, attempt: int) -> Answer:
         if model.at_once > 3:
             return ModelError("rate_limited", "too many")
+
         return (
             ModelError(kinds[int(text) % 4], "not now")
             if attempt == 1 and int(text) % 2
@@ -211,9 +234,11 @@ def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuse
             client.for_episode(f"e{number}").reply(ask(str(n))) for n in numbers[number]
         ],
     )
+
     assert results == [[reply_to(str(n)) for n in part] for part in numbers]
     assert set(model.answered.values()) == {1}
     assert model.most_at_once <= 12
+
     outcomes = Counter(record.outcome for record in run.records())
     assert (outcomes["answered"], outcomes["cached"]) == (35, 320 - 35)
 
@@ -234,6 +259,7 @@ class Attempts:
         self.made += 1
         if self.failures:
             raise self.failures.pop(0)
+
         return "answer"
 
     def run(self, max_retries: int = 12, max_wait_s: float = 3600.0, seed: int = 0) -> str:
@@ -255,6 +281,7 @@ def test_the_last_failure_rises_when_there_is_no_point_in_another_attempt(
     attempts = Attempts(*planned)
     with pytest.raises(ModelError, match=last) as caught:
         attempts.run(max_retries)
+
     assert caught.value.kind == planned[0].kind
     assert (attempts.made, len(attempts.waits)) == (made, made - 1)
 
@@ -264,6 +291,7 @@ def test_waits_are_random_below_a_bound_that_doubles_up_to_the_cap():
     played = [Attempts(*failures(len(bounds))) for _ in range(400)]
     for seed, attempts in enumerate(played):
         attempts.run(seed=seed)
+
     for bound, waits in zip(
         bounds, zip(*(attempts.waits for attempts in played), strict=True), strict=True
     ):
@@ -278,6 +306,7 @@ def test_calls_that_got_the_same_retry_after_do_not_come_back_together():
         attempts = Attempts(*failures(1, "rate_limited", retry_after_s=20.0))
         attempts.run(seed=seed)
         waits += attempts.waits
+
     assert all(20.0 <= wait <= 21.0 for wait in waits)
     assert len(set(waits)) == 50
 
@@ -293,6 +322,7 @@ def test_attempts_and_waits_never_exceed_their_limits(wanted, max_retries, max_w
         attempts.run(max_retries, max_wait_s, seed)
     except ModelError:
         assert attempts.made <= 1 + max_retries
+
     assert attempts.made <= 1 + max_retries
     assert sum(attempts.waits) <= max_wait_s * (1 + 1e-12)
     assert all(wait >= (wish or 0.0) for wish, wait in zip(wanted, attempts.waits, strict=False))
@@ -307,8 +337,10 @@ CALLER = Caller("mine", "m-1", "https://mine.example/v1", ("MINE_API_KEY",), (KE
 
 def test_codes_of_a_server_are_interpreted_by_its_adapter() -> None:
     assert "no quota" in str(http_error(400, b'{"code": "E17"}', {}, CALLER))
+
     with pytest.raises(ProviderError, match="no quota"):
         json_reply(b'{"error": {"code": "E17"}}', CALLER)
+
     assert isinstance(
         http_error(400, b'{"error": {"code": "content_filter"}}', {}, CALLER), ContentFiltered
     )
@@ -356,16 +388,20 @@ def test_a_key_is_hidden_from_eight_characters_and_by_its_beginning_from_twelve(
 
 def test_without_a_whole_response_it_is_a_timeout_a_connection_or_a_bad_response() -> None:
     assert network_error(CALLER, "", is_timeout=True).kind == "timeout"
+
     lost = network_error(CALLER, f"getaddrinfo failed for {KEY}")
     assert (lost.kind, "is the address right?" in str(lost), KEY in str(lost)) == (
         "connection",
         True,
         False,
     )
+
     for content in (b"", b"<html>", b"[1]", b'{"cut": '):
         with pytest.raises(ModelError) as caught:
             json_reply(content, CALLER)
+
         assert caught.value.kind == "bad_response"
+
     assert json_reply(b'{"a": 1}', CALLER) == {"a": 1}
 
 
@@ -375,6 +411,7 @@ def test_fixed_questions_that_fail_stop_a_run_that_has_no_answer_yet(run):
 
     with pytest.raises(ModelError):
         canary.reply(ask("first"))
+
     with pytest.raises(ProviderError):
         canary.reply(ask("second"))
 

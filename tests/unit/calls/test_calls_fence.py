@@ -23,7 +23,9 @@ class Fenced:
         self._place = folder
         board = ClaimBoard(open_store(folder), "", "one", LEASE_S)
         claim = board.claim("e")
+
         assert claim is not None
+
         self.claim: Claim = claim
 
     def take_over(self) -> None:
@@ -43,6 +45,7 @@ def once_taken_over(fenced: Fenced, answer: Answer) -> Callable[[str, int], Answ
     def answered(_text: str, attempt: int) -> Answer:
         if attempt == 1:
             fenced.take_over()
+
         return answer
 
     return answered
@@ -53,7 +56,9 @@ def test_a_call_that_was_on_its_way_is_recorded_and_the_next_one_is_not_made(
 ) -> None:
     model = ScriptedModel(once_taken_over(fenced, reply_to("a")))
     episode = run.client(model, max_cost=1.0).for_episode("e", fence=fenced.claim.check)
+
     assert episode.reply(ask("a")) == reply_to("a")
+
     with pytest.raises(FencedError, match="another worker has taken e over from one"):
         episode.reply(ask("b"))
 
@@ -67,6 +72,7 @@ def test_a_call_that_failed_is_not_tried_again(run: RunClients, fenced: Fenced) 
     episode = run.client(model).for_episode("e", fence=fenced.claim.check)
     with pytest.raises(FencedError):
         episode.reply(ask("a"))
+
     assert model.asked == {"a": 1}
 
 
@@ -75,6 +81,7 @@ def test_a_call_that_waited_for_a_slot_is_not_made(run: RunClients, fenced: Fenc
     pause = ModelError("rate_limited", "HTTP 429", retry_after_s=0.6)
     model = ScriptedModel(lambda text, attempt: pause if attempt == 1 else reply_to(text))
     client = run.client(model, max_retries=0, max_failures=9)
+
     with pytest.raises(ModelError):
         client.for_episode("other").reply(ask("a"))
 
@@ -84,6 +91,7 @@ def test_a_call_that_waited_for_a_slot_is_not_made(run: RunClients, fenced: Fenc
 
     with pytest.raises(FencedError):
         client.for_episode("e", note, fenced.claim.check).reply(ask("a"))
+
     assert model.asked == {"a": 1}
 
 
@@ -91,8 +99,10 @@ def test_a_fixed_question_is_not_asked(run: RunClients, fenced: Fenced) -> None:
     model = ScriptedModel()
     client = run.client(model)
     fenced.take_over()
+
     with pytest.raises(FencedError):
         client.ask_fresh(ask("a"), "canary", fence=fenced.claim.check)
+
     assert model.asked == {}
 
 
@@ -102,7 +112,9 @@ def test_what_a_fenced_call_had_reserved_is_left_for_others(
     model = ScriptedModel()
     client = run.client(model, max_cost=0.002)
     fenced.take_over()
+
     for _ in range(20):
         with pytest.raises(FencedError):
             client.for_episode("e", fence=fenced.claim.check).reply(ask("a"))
+
     assert client.for_episode("other").reply(ask("a")) == reply_to("a")

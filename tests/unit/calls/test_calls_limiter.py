@@ -38,10 +38,14 @@ def simulate(takes_at_once: int, ceiling: int, calls: int) -> Served:
     backoff would be. Time is simulated: a heap of ends, and the calls that wait, first come, first
     served.
     """
-    rng, window, seen = random.Random(7), AimdWindow(ceiling), Served(attempts=[0] * calls)
+    rng = random.Random(7)
+    window = AimdWindow(ceiling)
+    seen = Served(attempts=[0] * calls)
     waiting = list(range(calls))
     ends: list[tuple[float, int, float, bool]] = []
-    now, in_service = 0.0, 0
+    now = 0.0
+    in_service = 0
+
     while waiting or ends:
         while waiting and window.delay_s(now) == 0:
             call = waiting.pop(0)
@@ -52,6 +56,7 @@ def simulate(takes_at_once: int, ceiling: int, calls: int) -> Served:
             heapq.heappush(
                 ends, (now + (rng.uniform(0.8, 1.2) if taken else 0.05), call, now, taken)
             )
+
         pause_over = now + window.delay_s(now) if waiting else math.inf
         if ends and ends[0][0] <= pause_over:
             now, call, started_at, taken = heapq.heappop(ends)
@@ -63,11 +68,14 @@ def simulate(takes_at_once: int, ceiling: int, calls: int) -> Served:
             else:
                 window.throttled(now, None, started_at)
                 waiting.append(call)
+
             if len(seen.answered_at) > calls // 4:
                 seen.limits.append(window.limit)
         else:
             now = pause_over
+
     assert len(seen.answered_at) == calls
+
     return seen
 
 
@@ -78,6 +86,7 @@ def test_the_limit_finds_what_a_provider_takes_at_once_and_stays_around_it(takes
     assert max(served.limits) <= takes_at_once + 1
     assert min(served.limits) >= (takes_at_once + 1) // 2
     assert 0.6 * takes_at_once <= sum(served.limits) / len(served.limits)
+
     if takes_at_once == 10:  # kept busy: 10 answers a second would be all it can
         assert served.answered_at[-1] < 1500 / (0.65 * 10)
 
@@ -85,8 +94,10 @@ def test_the_limit_finds_what_a_provider_takes_at_once_and_stays_around_it(takes
 def test_few_calls_are_refused_often_and_none_by_a_provider_without_limits():
     served = simulate(3, ceiling=100, calls=600)
     after_the_storm = served.attempts[200:]  # the first hundred meet a limit that is not yet known
+
     assert sum(after_the_storm) < 1.5 * len(after_the_storm)
     assert max(served.attempts) <= 8
+
     unlimited = simulate(10_000, ceiling=50, calls=500)
     assert (set(unlimited.limits), sum(unlimited.attempts)) == ({50}, 500)
 
@@ -95,12 +106,16 @@ def test_retry_after_and_the_gap_hold_back_every_start_until_they_have_passed():
     window = AimdWindow(ceiling=8)
     window.start(0.0)
     window.throttled(1.0, retry_after_s=20.0, started_at=0.0)
+
     assert window.delay_s(1.0) == 20.0
+
     # a shorter wish does not end a longer one
     window.throttled(2.0, retry_after_s=5.0, started_at=0.0)
     assert (window.delay_s(2.0), window.delay_s(21.0)) == (19.0, 0.0)
+
     window = AimdWindow(ceiling=10, gap_s=0.5)
     window.start(10.0)
+
     assert [window.delay_s(now) for now in (10.0, 10.2, 10.5)] == [0.5, pytest.approx(0.3), 0.0]
 
 
@@ -108,14 +123,20 @@ def test_one_round_of_refusals_halves_the_limit_once_and_its_answers_do_not_rais
     window = AimdWindow(ceiling=16)
     for number in range(16):
         window.throttled(1.0 + number / 100, None, started_at=0.0)
+
     assert window.limit == 8
+
     window.throttled(3.0, None, started_at=2.0)
     assert window.limit == 4
+
     for _ in range(100):
         window.succeeded(started_at=2.5)  # from before the cut
+
     assert window.limit == 4
+
     for _ in range(5):
         window.succeeded(started_at=3.5)
+
     assert window.limit == 5
 
 
@@ -123,9 +144,12 @@ def test_the_limit_never_falls_below_one_nor_rises_above_the_ceiling():
     window = AimdWindow(ceiling=3)
     for second in range(20):
         window.throttled(second + 0.5, None, started_at=float(second))
+
     assert window.limit == 1
+
     for second in range(20, 200):
         window.succeeded(started_at=float(second))
+
     assert window.limit == 3
 
 
@@ -133,15 +157,18 @@ def test_from_one_at_once_the_limit_rises_by_one_after_as_many_answers_as_it_is_
     window = AimdWindow(ceiling=4)
     for second in range(9):
         window.throttled(second + 0.5, None, started_at=float(second))
+
     limits = []
     for second in range(9, 14):
         window.succeeded(started_at=float(second))
         limits.append(window.limit)
+
     assert limits == [2, 2, 2, 3, 3]  # 2, 2.5, 2.9, 3.24, 3.55
 
 
 def test_slots_are_given_in_the_order_in_which_they_were_asked_for():
-    limiter, order = ProviderLimiter(ceiling=1, gap_s=0.0, check=no_check), list[int]()
+    limiter = ProviderLimiter(ceiling=1, gap_s=0.0, check=no_check)
+    order = list[int]()
 
     def call(number: int, waits: object) -> None:
         with limiter.slot(waits):
@@ -153,7 +180,9 @@ def test_slots_are_given_in_the_order_in_which_they_were_asked_for():
         silent.start()
         while len(limiter._queue._waiting) < 7:
             time.sleep(0.001)
+
     assert [waiter.outcome for waiter in waiters] == [None] * 6
+
     silent.join()
     assert order == list(range(7))
 
@@ -164,8 +193,13 @@ def test_a_slot_is_given_back_when_its_call_raises_and_the_pause_that_is_left_ca
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), limiter.slot():
             raise ZeroDivisionError
+
     assert limiter.pause_s == 0.0
+
     with limiter.slot() as slot:
-        slot.is_throttled, slot.retry_after_s = True, 30.0
+        slot.is_throttled = True
+        slot.retry_after_s = 30.0
+
     now[0] = 110.0
+
     assert (limiter.pause_s, limiter._window.limit) == (20.0, 1)

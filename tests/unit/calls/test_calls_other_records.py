@@ -41,6 +41,7 @@ def other(tmp_path: Path) -> Path:
         ("e2", "second"),
         ("e1", "first"),
     ]
+
     with CallLog(folder) as log:
         for number, (episode, word) in enumerate(asked):
             log.record(call(episode, word, attempt=number + 1), entry_of(word))
@@ -104,6 +105,7 @@ def test_gathered_episodes_are_written_in_their_order(other: Path, tmp_path: Pat
         assert [row.key for row in gathered.replies([key_of("first"), key_of("none")])] == [
             key_of("first")
         ]
+
     assert attempts(read_episode(path, "e2").calls) == [3, 4]
     assert count_calls(path, "canary") == 0
 

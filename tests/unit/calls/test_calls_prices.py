@@ -108,10 +108,13 @@ def test_the_best_matching_pattern_counts_with_its_own_or_the_tables_day_and_sou
         "acme/small": 0.1,
         "other/small-2026": 0.1,
     }
+
     for name, price in inputs.items():
         assert getattr(find_price(prices, name), "input", None) == price, name
+
     for name in ("other/small-20260101", "other/small", "ACME/small", "elsewhere/acme/small"):
         assert find_price(prices, name) is None, name
+
     assert find_price(prices, "acme/big-new") == Price(
         10.0, 20.0, 1.0, 12.5, "2026-10-01", "https://example.com/pricing"
     )
@@ -123,10 +126,13 @@ def test_the_best_matching_pattern_counts_with_its_own_or_the_tables_day_and_sou
 @on_each_row
 def test_a_mistake_in_a_table_is_named_with_its_place(table, old, new, problem):
     assert old in TABLE
+
     table.write_text(TABLE.replace(old, new, 1))
     with pytest.raises(ConfigError, match=problem) as caught:
         load_price_table(table)
+
     assert "\n" not in str(caught.value)
+
     with pytest.raises(ConfigError, match=r"missing\.yaml: can't read"):
         load_price_table(table.with_name("missing.yaml"))
 
@@ -140,6 +146,7 @@ def test_a_given_price_comes_before_a_given_table_and_that_before_the_plugins(ta
     given_price = choose_price(
         "acme/tiny", {"input": 3, "output": 4, "cache_read": 0.3}, table, default
     )
+
     assert given_price == Price(3.0, 4.0, 0.3, None, "", "--price")
     assert (choose_price("acme/tiny", {}, table, default) or Price(0, 0)).input == 1.0
     assert (choose_price("acme/tiny", {}, None, default) or Price(0, 0)).input == 77.0
@@ -168,9 +175,11 @@ def built_in(name: str, day: datetime.date = TODAY) -> Price | None:
 def test_a_price_of_the_package_has_rates_source_and_version(name: str, rates: list[Any]) -> None:
     """Rates as they stood on the vendors' own pages."""
     price = built_in(name)
+
     assert price is not None
     assert [price.input, price.output, price.cache_read, price.cache_write] == rates
     assert re.fullmatch(r"genai-prices [0-9.]+, [\w-]+/\S+", price.source)
+
     if installed_version() == "0.2.3":
         assert price.as_of == "2026-11-26"
 
@@ -207,11 +216,14 @@ def test_a_row_counts_where_the_package_has_no_price(tmp_path: Path) -> None:
     table = tmp_path / "prices.yaml"
     rows = "models: [{match: [openai/gpt-4.1, openai/own], input: 7, output: 8}]"
     table.write_text(BUILT_IN.read_text().replace("models: []", rows))
+
     assert (choose_price("openai/own", {}, None, table, TODAY) or Price(0, 0)).input == 7.0
     assert (choose_price("openai/gpt-4.1", {}, None, table, TODAY) or Price(0, 0)).input == 2.0
+
     # a user's table takes the place of it, package and all
     own = tmp_path / "own.yaml"
     own.write_text(TABLE)
+
     assert choose_price("openai/gpt-4.1", {}, own, BUILT_IN, TODAY) is None
 
 
@@ -238,6 +250,7 @@ def test_no_price_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     packaged_prices._packaged_snapshot.cache_clear()
+
     assert built_in("openai/gpt-4.1") is not None
 
 
@@ -270,6 +283,7 @@ def test_a_table_may_have_tiers(tmp_path: Path) -> None:
     head = "as_of: '2026-11-01'\nsource: x\n"
     table.write_text(f"{head}models: [{{match: a/b, input: 1, output: 2, {tier}}}]\n")
     price = choose_price("a/b", {}, table)
+
     assert price is not None
     assert price.call_cost(Usage(1001, 0)) == pytest.approx(3 * 1001 / 1e6)
     assert price.call_cost(Usage(1000, 0)) == pytest.approx(1000 / 1e6)
@@ -288,6 +302,7 @@ def call(
             "cost_usd": 0.5 if outcome == ANSWERED else None,
             "served_by": "m-2026",
         } | changes
+
     return CallRecord(
         **{"at": "2026-01-02T03:04:05Z", "attempt": 1} | changes,
         episode=episode,

@@ -60,6 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
                 AT, "e", f"{number:016x}", "answered", 1, 0.5, served_by="m", step=number, opening=1
             )
             log.record(call, entry_of(number))
+
     return (folder / LOG_FILE).read_bytes()
 
 
@@ -70,11 +71,14 @@ def problems(
     one.
     """
     path = folder / LOG_FILE
-    count, bad = 0, []
+    count = 0
+    bad = []
+
     for name, damage in damages:
         for reader, read in READERS.items():
             for old in folder.iterdir():
                 old.unlink()
+
             path.write_bytes(whole)
             damage(path)
             try:
@@ -85,6 +89,7 @@ def problems(
                     bad.append(f"{name}, {reader}: {error}")
             except Exception as error:  # noqa: BLE001 - the traceback that nobody may see
                 bad.append(f"{name}, {reader}: {type(error).__name__}: {error}")
+
     return count, bad
 
 
@@ -100,6 +105,7 @@ def test_a_high_byte_anywhere_in_the_names_of_tables_is_one_line(
             yield f"byte {at}", lambda path, changed=changed: path.write_bytes(changed)  # type: ignore[misc]
 
     assert len(offsets) > 100
+
     count, bad = problems(tmp_path, whole, damages())
     assert bad == []
     assert count > 100
@@ -120,6 +126,7 @@ def test_values_of_another_type_are_one_line(tmp_path: Path, whole: bytes) -> No
                 yield statement, lambda path, statement=statement: execute(path, statement)  # type: ignore[misc]
 
     assert len(columns) > 20
+
     count, bad = problems(tmp_path, whole, damages())
     assert bad == []
     assert count > 20
@@ -146,5 +153,6 @@ def test_a_view_in_the_place_of_a_table_is_no_record(tmp_path: Path, whole: byte
     )
     execute(path, "DROP TABLE log")
     execute(path, f"CREATE VIEW log AS {endless}")
+
     with pytest.raises(StoreError, match="holds views or triggers, which no record of ours has"):
         read_identity(path)

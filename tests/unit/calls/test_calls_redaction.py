@@ -24,6 +24,7 @@ ONE_WAY = {"base64 in lower case", "ASCII 85"}
 def test_a_key_is_found_however_it_is_written(key: str, way: str) -> None:
     echo = ECHOES[way](key)
     text = f"you sent {echo}, which is wrong"
+
     assert way in ONE_WAY or gives_away(text, key)
 
     hidden = hide_keys(text, (key,))
@@ -48,6 +49,7 @@ def test_a_list_that_a_key_is_split_over_stays_json() -> None:
     key = KEYS[0]
     text = json.dumps({"parts": [key[:15], key[15:]], "n": 3})
     hidden = hide_keys(text, (key,))
+
     assert json.loads(hidden)["n"] == 3
     assert not gives_away(hidden, key)
 
@@ -61,6 +63,7 @@ def test_other_texts_stay_as_they_are(key: str) -> None:
         "Bearer of good news; the key is 60-90 days old, 5% of it; sk-proj- is how keys begin."
         " \\u00e9 &#233; %20"
     )
+
     for text in (numbers, digests, words, "第一季度的收入增长了 12%，关键是现金流", ""):
         assert hide_keys(text, (key,)) == text
 
@@ -75,6 +78,7 @@ def test_words_and_paths_are_found_whole_only() -> None:
         "DB_PASSWORD": "correct horse battery staple",
     }
     text = "/home/jo/keys/other.pem has a correct horse"
+
     assert redact_secrets(text, environment) == text
     assert redact_secrets("in /home/jo/keys/id_2024.pem", environment) == "in [SSH_KEY_FILE]"
     assert redact_secrets("CORRECT-HORSE-BATTERY-STAPLE", environment) == "[DB_PASSWORD]"
@@ -91,11 +95,13 @@ def test_passwords_of_addresses_and_headers_are_secrets_of_the_environment() -> 
         "OPENAI_CUSTOM_HEADERS": "\n".join(headers),
         "EDITOR": "/usr/bin/vim --noplugin",
     }
+
     assert sorted(secrets_of(environment).values()) == [
         "Abc123Def456Ghi789",
         "Zyx987Wvu654Tsr321",
         "hunter2-hunter2",
     ]
+
     text = "proxy said hunter2-hunter2, the gateway ABC123DEF456GHI789"
     assert (
         redact_secrets(text, environment)

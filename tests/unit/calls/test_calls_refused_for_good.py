@@ -44,9 +44,11 @@ def test_a_refusal_that_every_call_would_meet_stops_the_run_at_its_first(
     error = refusal(status, body)
     assert isinstance(error, ProviderError), server
     assert advice in str(error)
+
     with prepared(Prepared(body, status)) as listening:
         address = ["--base-url", f"{listening.address}/v1", "--tool-protocol", "native"]
         message = terminal.refusal(*RUN, *address, "--out", str(tmp_path / "run"))
+
     assert advice in message
     assert len(listening.bodies) == 1
 
@@ -65,6 +67,7 @@ def test_a_server_that_answers_nothing_readable_is_asked_three_times(
     with prepared(Prepared(body)) as listening:
         address = ["--base-url", f"{listening.address}/v1", "--tool-protocol", "native"]
         message = terminal.refusal(*RUN, *address, "--out", str(tmp_path / "run"))
+
     assert "nothing that it answered so far can be read: check the address (--base-url)" in message
     assert len(listening.bodies) == 3
 
@@ -76,6 +79,7 @@ def test_a_server_that_never_answers_is_given_up_after_as_many_calls_as_a_run_ma
     with prepared(Prepared({"error": {"message": "something is wrong"}}, 400)) as listening:
         address = ["--base-url", f"{listening.address}/v1", "--tool-protocol", "native"]
         code, _, message = terminal.call(*RUN, *address, "--out", str(tmp_path / "run"))
+
     assert code != 0
     assert "3 calls in a row failed for good, the last with bad_request" in message
     assert len(listening.bodies) == 3

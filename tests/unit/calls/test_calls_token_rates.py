@@ -45,6 +45,7 @@ def test_bytes_are_counted_by_kind_of_character() -> None:
 def test_tokens_are_bytes_of_each_kind_at_its_rate_and_those_around_each_part() -> None:
     size = PromptBytes(letters=655, spaces=133, digits=86, marks=126, scripts=155, parts=3)
     assert size.tokens(MOST_TOKENS) == pytest.approx(5 * 100 + 3 * 8)
+
     rate = BytesPerToken(4.0, 3.0, 2.0, 1.0, 5.0, around=7.0)
     assert PromptBytes(8, 9, 8, 5, 30, 2).tokens(rate) == 2 + 3 + 4 + 5 + 6 + 14
     assert PromptBytes(8, 9, 8, 5, 30, 2).total == 60
@@ -67,7 +68,9 @@ def test_the_bounds_are_near_what_is_counted(
 ) -> None:
     row = CONTENTS[content]
     size = size_of(row)
-    least, most = min(row["tokens"].values()), max(row["tokens"].values())
+    least = min(row["tokens"].values())
+    most = max(row["tokens"].values())
+
     assert size.tokens(FEWEST_TOKENS) > 0.55 * least
     assert size.tokens(MOST_TOKENS) < 1.7 * most
     assert size.tokens(FEWEST_TOKENS) < size.tokens(USUAL_TOKENS) < size.tokens(MOST_TOKENS)

@@ -126,7 +126,8 @@ def test_a_built_card_is_valid_and_equal_in_its_file_and_as_a_type(
 def test_equal_inputs_in_any_order_give_the_same_bytes_except_provenance(
     given: Any, build: Any, unordered: Any
 ) -> None:
-    first, again = given((3, 1, 2, 0), {2}), given((3, 1, 2, 0), {2})
+    first = given((3, 1, 2, 0), {2})
+    again = given((3, 1, 2, 0), {2})
     chance = random.Random(0)
     mixed = {
         name: chance.sample(list(getattr(again, name)), len(getattr(again, name)))
@@ -138,6 +139,7 @@ def test_equal_inputs_in_any_order_give_the_same_bytes_except_provenance(
             again, **mixed, provenance=structs.replace(again.provenance, wall_time_s=99.0)
         )
     ).plain
+
     assert one["provenance"] != other["provenance"]
     assert dumps_pretty(one | {"provenance": 0}) == dumps_pretty(other | {"provenance": 0})
 
@@ -151,6 +153,7 @@ def test_the_card_counts_days_before_across_and_after_the_cutoff(
         make(knowledge_cutoff=known) for make in (partial(card, limit=limit), card, scoring_card)
     )
     validate_card(made)
+
     assert [
         made["knowledge_cutoff"]["windows"]["long"][side] for side in ("before", "across", "after")
     ] == list(days)
@@ -162,6 +165,7 @@ def test_the_card_counts_days_before_across_and_after_the_cutoff(
         f" {days[2]} after; windows { {SPANS: 'across', SEEN: 'before', None: 'after'}[label] }"
         " long"
     )
+
     plain_card = card((0,), (), limit)
     assert {**made, "knowledge_cutoff": 0, "labels": 0} == {
         **plain_card,
@@ -200,6 +204,7 @@ def decided(steps: int, of: int = 20) -> dict[str, Any]:
                 spec(index),
             )
         )
+
     return card(range(of // 5), ledgers=ledgers)
 
 
@@ -244,22 +249,28 @@ def test_a_share_just_below_the_limit_is_not_rounded_up_to_it() -> None:
         "steps_planned": 10_000,
         "steps": 10_000,
     }
+
     assert Coverage(**counts, steps_decided=9496).decided_percent == "94.9"
 
 
 def test_cost_is_usage_times_price_and_null_where_no_price_is_known() -> None:
-    made, scores = remote_card((0, 1))["cost"], scoring_card((0, 1), **paid())["cost"]
+    made = remote_card((0, 1))["cost"]
+    scores = scoring_card((0, 1), **paid())["cost"]
+
     assert made["value"] == pytest.approx(2 * (50 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
     assert (made["currency"], made["price"]) == ("USD", PRICE)
     assert made["per_episode"]["value"] == pytest.approx(180e-6, rel=1e-12)
     assert scores["value"] == pytest.approx(2 * 20 * (10 * 2.0 + 2 * 8.0) / 1e6, rel=1e-12)
     assert scores["per_episode"]["value"] == pytest.approx(20 * 36e-6, rel=1e-12)
     assert scores.keys() == {"value", "currency", "price", "per_episode"}, "a probe earns nothing"
+
     unknown = {
         "value": None,
         "reason": "no price of the model is known; give one with --price or --price-table",
     }
+
     assert remote_card(price=None)["cost"] == unknown
+
     own = card()["cost"]
     assert (own["value"], own["price"]["source"]) == (
         0.0,
@@ -274,6 +285,7 @@ def test_tokens_of_the_providers_prompt_cache_have_their_own_price() -> None:
     read = typed(of)
     tokens = [episode.tokens for episode in read.episodes]
     made = trading_cost(tokens, tokens, CardPrices(read.cost.price or None, {}), [None])
+
     assert made.value == pytest.approx((10 * 2.0 + 30 * 0.5 + 10 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
 
 
@@ -281,7 +293,9 @@ def test_return_per_dollar_is_the_median_over_episodes_or_has_a_reason() -> None
     made = remote_card((0, 1, 2))
     gains = [value / 180e-6 for value in metric_values(made, "total_return")]
     gain = made["cost"]["return_per_usd"]
+
     assert (gain["value"], gain["n"]) == (pytest.approx(sorted(gains)[1], rel=1e-12), 3)
+
     for of, reason in (
         (remote_card(metrics=[panel_metric("ece")]), "metric total_return was not asked for"),
         (card(), "the episode cost nothing"),
@@ -295,7 +309,9 @@ def test_calls_are_in_the_provenance_so_a_cached_run_gives_the_same_card() -> No
         [CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(10, 2), 0.1)],
         {spec().id},
     )
-    made, other = card(calls=calls), card()
+    made = card(calls=calls)
+    other = card()
+
     assert (made["provenance"]["calls"], other["provenance"]["calls"]) == (calls, None)
     assert made | {"provenance": 0} == other | {"provenance": 0, "sent_as": {}}
 
@@ -308,7 +324,9 @@ def test_drift_is_recorded_as_measured_or_null_with_a_reason() -> None:
         "prompts": 6,
         "served_by_changed": True,
     }
+
     assert card(drift=drift)["drift"] == drift
+
     validate_card(card(drift=drift))
     assert card()["drift"] == {"value": None, "reason": "no fixed questions were asked"}
 
@@ -325,13 +343,14 @@ def test_a_headline_is_the_median_over_episodes_with_the_interquartile_range_or_
         for end in np.quantile(metric_values(made, "total_return"), [0.25, 0.5, 0.75])
     )
     headline = made["metrics"]["total_return"]
+
     assert (headline["n"], headline["value"]) == (4, middle)
     assert headline["quartiles"] == {"low": low, "high": high}
     assert "interval" not in headline
-    headline, own = (
-        card()["metrics"]["total_return"],
-        card()["episodes"][0]["metrics"]["total_return"],
-    )
+
+    headline = card()["metrics"]["total_return"]
+    own = card()["episodes"][0]["metrics"]["total_return"]
+
     assert (headline["value"], headline["interval"]) == (own["value"], own["interval"])
     # of a five-day window there is nothing to resample
     assert own["interval"]["reason"] == "fewer than 20 days"
@@ -342,8 +361,10 @@ def test_episodes_where_a_metric_is_undefined_are_left_out_of_the_median_and_cou
     idle = ledger([step(number, 1000) for number in range(5)], 1000, spec(1))
     made = card((0, 1), ledgers=[episode(spec(0)), idle])
     hhi = made["metrics"]["hhi"]
+
     assert (hhi["n"], hhi["undefined"]) == (1, {"nothing was ever held": 1})
     assert hhi["value"] == metric_values(made, "hhi")[0]
+
     none = card(ledgers=[IDLE])["metrics"]["ece"]
     assert (none["value"], none["n"], none["reason"]) == (
         None,
@@ -360,12 +381,15 @@ def test_a_card_without_a_finished_episode_has_no_figures_but_names_missing_epis
         == "no finished episode"
     )
     assert [entry["error"] for entry in made["missing_episodes"]] == ["the model call failed"] * 2
+
     nothing = {"episodes_finished": 0, "steps": 0, "steps_decided": 0}
     assert made["coverage"] == {"episodes_planned": 2, "steps_planned": 10, **nothing}
 
 
 def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> None:
-    made, single = card((0, 1)), card()["calibration"]
+    made = card((0, 1))
+    single = card()["calibration"]
+
     assert made["decisions"] == {"model": 8, "model_after_retry": 2, "fallback": 0, "error": 0}
     assert made["failures"] == {"schema": 2}
     assert made["orders"] == {
@@ -375,6 +399,7 @@ def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> N
         "rejected": 10,
         "rules": {"price_limit": 10},
     }
+
     counted = {
         "input_tokens": 100,
         "output_tokens": 20,
@@ -382,12 +407,14 @@ def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> N
         "tool_calls_valid": 30,
         "submissions": 20,
     }
+
     assert made["usage"] == {
         "reasoning_tokens": 0,
         "cache_read_tokens": 0,
         "cache_write_tokens": 0,
         **counted,
     }
+
     pooled = made["calibration"]
     assert (pooled["n"], pooled["no_fill"], pooled["no_next_open"]) == (2 * single["n"], 10, 2)
     assert sum(entry["n"] for entry in pooled["bins"]) == pooled["n"]
@@ -396,6 +423,7 @@ def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> N
 def test_a_market_is_listed_with_size_and_days_and_a_window_with_its_trading_days() -> None:
     short = spec(window=Window("short", "2024-01-04", "2024-01-08"))
     made = card(specs=[short], ledgers=[], missing_episodes={short.id: "lost"})
+
     assert [made["snapshot"][name] for name in ("assets", "first_day", "last_day")] == [
         2,
         "2024-01-02",
@@ -412,6 +440,7 @@ def test_an_episode_states_its_seed_its_days_and_its_end() -> None:
     # On the last day 500 fen are cash, 200 the second asset and 328, with 80 more a seed, the
     # first.
     rows = [[entry[name] for name in names] for entry in card((0, 2))["episodes"]]
+
     assert sorted(rows) == [
         [0, 5, "2024-01-03", "2024-01-09", 1028],
         [2, 5, "2024-01-03", "2024-01-09", 1188],
@@ -429,6 +458,7 @@ def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_cov
     assert (reference["base_day"], reference["last_day"]) == ("2024-01-02", "2024-01-09")
     assert reference["metrics"]["total_return"] == {"value": pytest.approx(0.03, abs=1e-15), "n": 5}
     assert reference["metrics"]["max_drawdown"]["value"] == pytest.approx(2 / 101, abs=1e-15)
+
     limited = card(limit=3)["reference"]["benchmark_buy_and_hold"]["long"]
     assert (limited["last_day"], limited["metrics"]["total_return"]["n"]) == ("2024-01-05", 3)
 
@@ -439,18 +469,23 @@ def test_a_figure_of_the_benchmark_with_an_interval_is_refused(name: str) -> Non
     figure = made["reference"]["benchmark_buy_and_hold"]["long"]["metrics"][name]
     figure["interval"] = made["metrics"]["sharpe"]["interval"]
     words = rf"metrics\.{name}\.interval: is given; figures of the benchmark have no interval"
+
     with pytest.raises(CardError, match=words):
         parse_card(dumps_pretty(made), "card")
 
 
 def test_the_rule_set_changes_the_figures_and_is_named() -> None:
-    strict, paper = card(), card(rules="paper")
+    strict = card()
+    paper = card(rules="paper")
+
     assert (strict["rules"], paper["rules"]) == ("strict", "paper")
+
     changed = {
         name
         for name in strict["metrics"]
         if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]
     }
+
     assert changed == {"turnover", "hhi"}
 
 
@@ -458,6 +493,7 @@ def test_a_plugin_metric_is_listed_with_the_panel_and_fulfils_the_contract() -> 
     made = card(metrics=[*panel_metrics(), Custom(MetricValue(0.25, 5, detail={"table": [1, 2]}))])
     assert made["metrics"]["custom"]["value"] == 0.25
     assert made["episodes"][0]["metrics"]["custom"]["detail"] == {"table": [1, 2]}
+
     with pytest.raises(PluginError, match="metric 'custom' returned float"):
         card(metrics=[Custom(1.0)])
 
@@ -466,8 +502,11 @@ def test_a_plugin_metric_is_listed_with_the_panel_and_fulfils_the_contract() -> 
 
 
 def test_a_score_is_listed_with_its_parts_and_meaning() -> None:
-    made, wanted = scoring_card((0, 1)), share(2, 38)
+    made = scoring_card((0, 1))
+    wanted = share(2, 38)
+
     assert wanted.interval is not None
+
     figures = {
         "value": 2 / 38,
         "n": 38,
@@ -481,6 +520,7 @@ def test_a_score_is_listed_with_its_parts_and_meaning() -> None:
         "range": [0.0, 1.0],
         "better": "lower",
     }
+
     assert made["scores"]["right_name"] == {
         **figures,
         **meaning,
@@ -489,11 +529,13 @@ def test_a_score_is_listed_with_its_parts_and_meaning() -> None:
     }
     assert made["score_order"] == list(DEFINITIONS)
     assert made["scores"]["distance"]["better"] == "neither", "a direction that a task leaves open"
+
     none = scoring_card(answers=[(score_spec(), answers(score_spec(), unanswered=20))])
     assert (none["scores"]["right_name"]["value"], none["scores"]["right_name"]["reason"]) == (
         None,
         "no probe has a valid answer",
     )
+
     validate_card(none)
 
 
@@ -507,12 +549,16 @@ def test_samples_are_counted_over_episodes() -> None:
         made["usage"]["tool_calls_valid"],
         made["usage"]["submissions"],
     ) == (400, 38, 40)
+
     steps = {"steps_planned": 60, "steps": 40, "steps_decided": 38}
     assert made["coverage"] == {"episodes_planned": 3, "episodes_finished": 2, **steps}
+
     # A decision of the model without an answer of its own is no answer.
     records = [record(0, answer=None, scores={}), *answers(score_spec())[1:]]
     made = scoring_card(answers=[(score_spec(), records)])
+
     assert (made["decisions"]["model"], made["coverage"]["steps_decided"]) == (19, 18)
+
     validate_card(made)
 
 
@@ -520,10 +566,13 @@ def test_the_target_task_is_given_by_name_and_hash_and_its_config_in_the_tasks()
     made = scoring_card()
     assert made["subject"] == {"name": "blinded_open_research", "hash": content_hash(SUBJECT)}
     assert made["task"]["config"]["subject_config"] == SUBJECT
+
     task = {name: value for name, value in TASK.items() if name != "subject_config"}
     specs = [score_spec(task_hash=content_hash(task))]
     alone = scoring_card(task=task, specs=specs)
+
     assert alone["subject"] is None
+
     validate_card(alone)
 
 
@@ -535,7 +584,8 @@ FOREIGN_DAY = dataclasses.replace(
     steps=[structs.replace(one, filled_on="2024-02-01") for one in nav_ledger([1000] * 5).steps],
 )
 OTHER_WINDOW = Window("long", "2024-01-04", "2024-01-09")
-FOREIGN, OWN = score_spec(9), answers(score_spec())
+FOREIGN = score_spec(9)
+OWN = answers(score_spec())
 TRADING: dict[str, tuple[dict[str, Any], str]] = {
     "no plan": ({"specs": [], "ledgers": []}, "at least one planned episode"),
     "a foreign ledger": ({"ledgers": [episode(spec(9))]}, "which the plan does not have"),
@@ -650,6 +700,7 @@ def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(
     scores = {name: score for name, score in {**base.scores, **changes}.items() if score is not ...}
     with pytest.raises(PluginError, match=f"task name_probe: .*{message}"):
         build_scoring_card(dataclasses.replace(base, scores=scores))
+
     with pytest.raises(
         PluginError,
         match=r"task name_probe: summarise\(\) returned list, expected a mapping of names to Score",

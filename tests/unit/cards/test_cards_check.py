@@ -32,10 +32,8 @@ from scoring_cases import scoring_card
 from tables import on_each_row
 
 Path_ = tuple[str | int, ...]
-CARD, SCORES = (
-    card((0, 1, 2), {1}),
-    scoring_card((0, 1, 2), {1}, **paid(price=PRICE | {"cache_read": None})),
-)
+CARD = card((0, 1, 2), {1})
+SCORES = scoring_card((0, 1, 2), {1}, **paid(price=PRICE | {"cache_read": None}))
 KNOWN = card(
     (0,),
     knowledge_cutoff={"date": "2024-01-06", "confidence": "given", "source": "--knowledge-cutoff"},
@@ -49,6 +47,7 @@ def test_a_tampered_card_is_refused_with_file_line_and_field(
     of = {"trading": CARD, "scoring": SCORES, "cutoff": KNOWN}[made]
     with pytest.raises(CardError, match=message) as caught:
         parse_card(dumps_pretty(with_value(of, tuple(path), value)), "card.json")
+
     assert str(caught.value).startswith("card.json: line ")
     assert "\n" not in str(caught.value)
 
@@ -64,7 +63,9 @@ def test_no_derived_number_can_be_changed_unnoticed(
     derived = ({*whole.__struct_fields__} - {*facts.__struct_fields__}) & made.keys()
     values = leaves({name: made[name] for name in derived})
     paths = [path for path, value in values if type(value) in (int, float) and "range" not in path]
+
     assert len(paths) > 20
+
     for path in paths:
         with pytest.raises(CardError):
             validate_card(with_value(made, path, 12345))
@@ -73,8 +74,10 @@ def test_no_derived_number_can_be_changed_unnoticed(
 def test_problems_that_span_several_lines_are_refused_too() -> None:
     with pytest.raises(CardError, match=r"card: episodes\[0\]\.steps: expected `int`, was `float`"):
         validate_card(with_value(CARD, ("episodes", 0, "steps"), 5.0))
+
     with pytest.raises(CardError, match="windows: one stands twice"):
         validate_card(with_value(CARD, ("windows",), CARD["windows"] * 2))
+
     with pytest.raises(CardError, match="steps: the limit is 3"):
         validate_card(
             with_value(scoring_card((0, 1), {1}, limit=3), ("missing_episodes", 0, "steps"), 4)
@@ -89,9 +92,12 @@ def test_a_written_card_reads_back_equal_and_a_command_that_takes_one_kind_refus
 ) -> None:
     path = tmp_path / f"{kind}.json"
     path.write_text(dumps_pretty(made))
+
     assert load_card(path).plain == load_card(path, kind).plain == made
+
     with pytest.raises(CardError) as caught:
         load_card(path, other)
+
     assert str(caught.value) == f"{path}: is a {kind} card; this command takes {other} cards"
 
 
@@ -133,6 +139,7 @@ def test_a_malformed_card_is_refused_on_one_line(case: str, tmp_path: Path) -> N
     }.items():
         with pytest.raises(CardError, match=reason) as caught:
             load_card(path)
+
         assert "\n" not in str(caught.value)
 
 
@@ -150,13 +157,16 @@ def test_every_value_is_found_on_its_line_in_any_layout(layout: dict[str, Any]) 
         "e": "line\nbreak",
         "z": {},
     }
+
     for value in (CARD, tricky):
         text = json.dumps(value, ensure_ascii=False, **layout)
         lines = text.splitlines()
         for path, leaf in leaves(value):
             assert json.dumps(leaf, ensure_ascii=False) in lines[line_of(text, path) - 1]
+
     ends_early = '{\n "a": {\n  "b": 1\n }\n}'
     paths: list[Path_] = [(), ("a",), ("a", "b"), ("a", "c"), ("a", "b", 0), (3,)]
+
     assert [line_of(ends_early, path) for path in paths] == [1, 2, 3, 2, 3, 1]
 
 
@@ -192,6 +202,7 @@ def test_the_first_difference_in_the_order_of_the_file_is_named_with_both_values
         f"line {line}: metrics.sharpe.value: recorded 1.5, recomputed"
         f" {CARD['metrics']['sharpe']['value']!r}"
     )
+
     assert first_difference(made, CARD) == wanted
     assert (
         first_difference({"a": 1, "b": 2}, {"a": 1, "b": 3}, '{"a": 1,\n\n\n"b": 2}')
@@ -210,6 +221,7 @@ def test_provenance_is_no_difference_between_cards() -> None:
     other = card((0, 1, 2), {1}, provenance={**PROVENANCE, "suite_version": "9.9.9"})
     assert first_difference(CARD, other) is not None
     assert card_difference(CARD, other) is None
+
     # Nor are the last bits of a figure, which another processor's sums give differently; what can
     # be read is one.
     for factor, is_same in ((1 + 1e-14, True), (1 + 1e-8, False)):
@@ -225,6 +237,7 @@ def test_a_changed_or_absent_step_is_named_by_line_day_and_field() -> None:
     steps[2]["orders"][0]["filled_shares"] = 900
     steps[4]["cash_minor"] = 0
     odd = from_plain(steps, list[StepRecord], "steps")
+
     assert (
         steps_difference(odd, STEPS)
         == "line 3 (step 2, 2024-01-05): orders[0].filled_shares: recorded 900, recomputed 100"

@@ -104,8 +104,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         check=False,
         cwd=Path(__file__).parent,
     )
+
     assert done.returncode == 0, done.stderr
+
     result: dict[str, Any] = json.loads(done.stdout)
+
     return result
 
 
@@ -121,6 +124,7 @@ def test_a_new_field_is_a_row_of_the_printed_card(seen: dict[str, Any]) -> None:
     steps = seen["file"][1]
     assert ["haste", "2", "of", "2", "in", "haste"] in seen["lines"]
     assert ["spread", "over", str(steps), "steps"] in seen["lines"]
+
     # in its table: what ran stands above what happened
     titles = [line[0] for line in seen["lines"] if line]
     assert titles.index("haste") < titles.index("Activity") < titles.index("spread")
@@ -165,6 +169,7 @@ def test_no_module_of_cards_imports_itself_through_others_not_even_for_a_type() 
         modules[name] = set(imports_in(ast.walk(ast.parse(path.read_text("utf-8"))), names=True))
 
     order = list(TopologicalSorter(modules).static_order())
+
     assert order.index("ktdeval.cards.fields.recorded_facts") < order.index(
         "ktdeval.cards.fields.all_fields"
     )

@@ -27,12 +27,14 @@ EMPTY_HEAD = Counter(["95", "%", "interval"])
 
 def test_columns_that_do_not_fit_are_a_table_below_with_the_names_again() -> None:
     assert fitted(WIDE, 80) == [WIDE]
+
     first, second = fitted(WIDE, 24)
     assert (first.title, second.title) == ("title", "")
     assert first.columns == ("name", "first\nof\nthree", "second")
     assert first.rows == (("heading",), ("a", "1.0", "22.0"), ("b", "-", "4.0"))
     assert (second.columns, second.rows[1]) == (("name", "third"), ("a", "333.0"))
     assert column_widths(first) == [4, 5, 6]
+
     empty = Grid("", ("name", "value", "no figure at all"), (("a", "1", ""), ("b", "2", "")))
     assert [grid.columns for grid in fitted(empty, 12)] == [("name", "value")]
     # One column stays beside its name, however narrow the terminal is.
@@ -63,6 +65,7 @@ def test_every_line_of_cards_fits_and_no_word_is_lost(width: int) -> None:
         (plain_text(side_by_side(several)), plain_text(side_by_side(several, width))),
         (plain_text(summary_lines(several)), plain_text(summary_lines(several, width))),
     )
+
     for whole, narrow in made:
         assert max(map(cell_len, narrow.splitlines())) <= width
         lost = Counter(whole.split()) - Counter(narrow.split())

@@ -22,6 +22,7 @@ def metric(value: float | str) -> EpisodeMetric:
     """A metric of one episode; a text is the reason why there is none."""
     if isinstance(value, str):
         return EpisodeMetric(value=None, n=0, reason=value)
+
     return EpisodeMetric(value=value, n=1)
 
 
@@ -57,6 +58,7 @@ def test_never_counts_as_later_than_any_number(
 def test_quartiles_are_given_as_far_as_they_are_reached() -> None:
     reached = aggregate(map(metric, (1.0, 2.0, 3.0, 4.0, 5.0, NO_TRACK)))
     assert (reached.quartiles.low, reached.quartiles.high) == (2.25, 4.75)
+
     lost = aggregate(map(metric, (1.0, 2.0, 3.0, NO_TRACK)))
     assert (lost.value, lost.quartiles.low, lost.quartiles.high) == (2.5, None, None)
     assert lost.quartiles.reason == "never in 1 of 4 episodes"

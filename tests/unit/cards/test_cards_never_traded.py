@@ -42,10 +42,13 @@ def test_a_model_that_never_traded_has_a_label_and_no_rank(market: Path, tmp_pat
     card = card_of(market, tmp_path / "hold", "builtin/hold")
     assert "never traded" in card.labels
     assert (card.rankable.value, card.rankable.reasons) == (False, [NEVER_TRADED])
+
     lines = plain_text(card_lines(card)).splitlines()
     assert "[never traded]" in lines[1]
     assert lines[2].startswith("not rankable: the model never traded")
+
     forged = {**card.plain, "labels": [label for label in card.labels if label != "never traded"]}
+
     with pytest.raises(CardError, match="labels"):
         validate_card(forged)
 
@@ -54,12 +57,16 @@ def test_orders_of_which_none_was_filled_are_no_trades(market: Path, tmp_path: P
     card = card_of(market, tmp_path / "run", "builtin/momentum", limit=2)
     assert "never traded" not in card.labels
     assert not is_untraded([episode.orders for episode in card.episodes])
+
     (episode,) = card.episodes
     assert episode.orders.filled > 0
+
     refused = replace(
         episode.orders, filled=0, partially_filled=0, rejected=episode.orders.submitted
     )
+
     assert is_untraded([refused])
+
     partly = replace(refused, partially_filled=1, rejected=episode.orders.submitted - 1)
     assert not is_untraded([partly])
     assert not is_untraded([])  # nothing is known of it
@@ -86,6 +93,7 @@ def test_a_model_that_never_decided_has_no_behaviour_and_did_not_refuse_to_trade
     assert "never traded" not in card.labels
     assert not card.rankable.value
     assert NEVER_TRADED not in card.rankable.reasons
+
     for name in ("turnover", "hhi", "cash_ratio", "abstention_rate"):
         line = card.metrics[name]
         assert (line.value, line.reason) == (None, "the model decided no step"), name

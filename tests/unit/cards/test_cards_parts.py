@@ -67,6 +67,7 @@ def test_a_card_of_a_placebo_market_is_labelled_and_not_ranked_for_any_source(
     meta = replace(snapshot.meta, source="placebo of snapshot 0123", placebo=is_placebo)
     made = card(snapshot=replace(snapshot, meta=meta))
     reason = "the market is a placebo, on which there is nothing to select"
+
     assert ("placebo" in made["labels"], reason in made["rankable"]["reasons"]) == (
         is_placebo,
         is_placebo,
@@ -84,6 +85,7 @@ def test_a_pattern_without_a_match_is_reported_with_the_existing_systems() -> No
         no_match("other/*", [], "--model")
         == "--model: 'other/*' matches no system here; there are none"
     )
+
     words = "--model: 'other/*' matches no system here; there are house/a, house/b, house/c"
     assert no_match("other/*", [one, two, three], "--model") == words
     assert no_match("other/*", [three, two, one, one], "--model") == words
@@ -118,6 +120,7 @@ def test_the_tokens_of_an_episode_count_answered_calls(usage: Usage, problem: st
     made = typed(
         card() | {"provenance": {**PROVENANCE, "calls": summarise_calls([record], {spec().id})}}
     )
+
     assert [words for _, words in problems_of(made)] == ([] if problem is None else [problem])
 
 
@@ -126,10 +129,13 @@ def test_tokens_that_are_not_named_are_none() -> None:
         "2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(50, 10), 0.1
     )
     calls = summarise_calls([record], {spec().id})
+
     assert calls is not None
+
     few = {"input_tokens": 50, "output_tokens": 10}
     calls["episodes"][spec().id]["tokens"] = few
     made = typed(card() | {"provenance": {**PROVENANCE, "calls": calls}})
+
     assert problems_of(made) == []
 
 
@@ -138,6 +144,7 @@ def test_a_masked_card_says_in_which_scripts_of_the_documents_stocks_have_no_nam
     known = datetime(2024, 1, 2, 9, tzinfo=UTC)
     named = replace(snapshot, names=tuple(f"Lunthra {code}" for code in snapshot.codes))
     found = {}
+
     for text in ("Lunthra sales rose", "公司的销售额上升"):
         item = Document(known, known, "wire", "news", (), "", text)
         made = card(snapshot=replace(named, documents=Documents.of([item])))
@@ -183,6 +190,7 @@ def roled(*episodes: Sequence[RoleUsage], models: Sequence[FurtherModelPart] = (
     """A card of these calls by role, whose episodes report their sums."""
     made = typed(card(range(len(episodes))))
     used = []
+
     for episode, roles in zip(made.episodes, episodes, strict=True):
         tokens = sum((usage.tokens for usage in roles), Usage())
         usage = structs.replace(episode.usage, **asdict(tokens))
@@ -205,6 +213,7 @@ def test_calls_of_a_role_to_a_model_are_added_up_in_the_order_in_which_they_firs
     added = add_roles(usages)
 
     sums = dict(zip(USAGE_FIELDS, (51, 42, 33, 24, 15), strict=True))
+
     assert added == [
         RoleUsage(role="trader", calls=15, failed=24, empty=33, uncounted=42, **sums),
         usages[1],
@@ -315,6 +324,7 @@ def test_roles_are_of_models_of_the_card_and_add_up_to_their_episode(
     facts = roled([], [role_usage("critic"), usage], models=[further("quick")])
     first, second = facts.episodes
     first = structs.replace(first, usage=structs.replace(first.usage, input_tokens=9))
+
     if "output_tokens" in changes:
         second = structs.replace(second, usage=structs.replace(second.usage, **changes))
     else:
@@ -525,6 +535,7 @@ def test_a_window_that_the_config_does_not_list_is_named_by_its_days(
     found = list(task_problems(typed(card()).task, [window], {"windows": {"August": JULY}}))
 
     expected = []
+
     for field, words in says.items():
         text = f"is {JULY[field]}, window {name!r} of the task's config {words}"
         expected.append((("windows", 0, field), text))
@@ -548,6 +559,7 @@ def test_the_hash_of_a_task_is_that_of_its_config(is_of_config: bool) -> None:
     problems = list(identity_problems(task, facts))
 
     expected = [(("task", "hash"), "is not the hash of the task's config")]
+
     assert problems == ([] if is_of_config else expected)
 
 

@@ -316,6 +316,7 @@ def test_bounds_over_all_samples_lie_in_the_range_in_order(given: Any, problem: 
     found = list(score_problems(facts.scores, facts))
 
     path = ("scores", "right_name", "detail", BOUNDS)
+
     assert found == ([] if problem is None else [(path, problem)])
 
 
@@ -358,6 +359,7 @@ def test_the_interval_of_a_share_is_wilsons_of_its_level(level: Any, end: str) -
     wrong = score_of(interval=structs.replace(interval, **{end: 0.5}))
 
     assert list(score_problems(right.scores, right)) == []
+
     ((path, text),) = score_problems(wrong.scores, wrong)
     assert path == ("scores", "right_name", "interval", end)
     assert text == f"recorded 0.5, 1 successes of 19 give {getattr(exact, end)}"
@@ -368,8 +370,10 @@ def test_another_interval_and_a_share_without_a_bound_are_not_recomputed() -> No
     facts = score_of(interval=interval, detail={"successes": 1})
 
     assert list(score_problems(facts.scores, facts)) == []
+
     facts = score_of(detail={"successes": 1, "upper_95": 0.5})
     ((path, text),) = score_problems(facts.scores, facts)
+
     assert path[-1] == "upper_95"
     assert text == f"recorded 0.5, 1 successes of 19 give {clopper_pearson_upper(1, 19)}"
 
@@ -484,6 +488,7 @@ def test_days_by_side_are_those_of_the_window(
     found = list(cutoff_problems(given, facts))
 
     where = ("knowledge_cutoff", "windows", "long")
+
     assert found == ([] if problem is None else [(where, problem)])
 
 
@@ -515,6 +520,7 @@ def test_a_drift_is_a_row_with_its_noise(changes: dict[str, Any], end: str) -> N
     rows = list(drift_rows(Drift(**{**fields, **changes}), None))
 
     words = "0.250 between start and end over 1 question, 0.125 within one round"
+
     assert rows == [("drift", f"{words} (0 equal, 1 different){end}")]
 
 
@@ -592,6 +598,7 @@ def test_counts_of_all_episodes_say_so_where_figures_rest_on_fewer(is_short: boo
 
     of_all = ", in all 2 episodes" if is_short else ""
     of_pooled = ", in the 1 of 2 episodes that figures rest on" if is_short else ""
+
     assert submitted == ("orders", f"3 submitted: filled 2, partially_filled 1{of_all}")
     assert rules == ("order rules", "cash 4")
     assert judged == ("calibration", f"1,234 orders judged; left out: no_fill 2{of_pooled}")
@@ -604,6 +611,7 @@ def test_a_cutoff_is_spelled_as_a_date_or_a_state(spelled: str, expected: str) -
     found = parse_cutoff_or_state(spelled, "--x")
 
     assert (found if isinstance(found, str) else found.text) == expected
+
     with pytest.raises(UsageError, match=r"^--x: 'soon' is no day"):
         parse_cutoff_or_state("soon", "--x")
 
@@ -726,6 +734,7 @@ def test_a_later_version_than_the_installed_one_is_not_known(
     problem = unknown_version(provenance, installed)
 
     words = f"provenance.suite_version: {made_by} is not known to ktdeval {installed},"
+
     assert (problem is None) is is_known
     assert problem is None or problem.startswith(words)
 
@@ -817,6 +826,7 @@ def test_tokens_of_an_episode_may_differ_where_a_reply_was_cached_or_dropped(
 
     text = "input_tokens: 10 were answered and no reply was cached, but the episode reports 11"
     where = (*IN_CALLS, "episodes", identity, "tokens")
+
     assert found == ([(where, text)] if has_problem else [])
 
 
@@ -834,6 +844,7 @@ def split_calls(**changes: Any) -> Calls:
     }
     none = dict.fromkeys(("requests", "attempts", "answered"), 0)
     none |= {"tokens": {}, "paid_usd": 0.0, "possibly_paid_usd": 0.0, "served_by": {}}
+
     return calls_of(models={"house/one": whole | changes, "house/two": none})
 
 
@@ -883,6 +894,7 @@ def test_answers_with_a_price_were_not_free(
     words = (
         "provenance.calls.paid_usd: is 0 of house/one, but the tokens of its answers have a price"
     )
+
     assert found == ([words] if is_named else [])
 
 
@@ -917,6 +929,7 @@ def test_tokens_of_an_episode_came_from_calls(identity: str, tokens: int, is_nam
     words = (
         f"provenance.calls.episodes: no calls are counted of episode {identity}, which took tokens"
     )
+
     assert found == ([words] if is_named else [])
 
 
@@ -1068,9 +1081,12 @@ def test_a_cost_is_the_least_where_prompts_were_long_or_not_counted(
     (words, _, gain) = cost_rows(given, facts)
 
     reason = "prompts of over 1,000 tokens cost more"
+
     if paid is None:
         reason = "the provider did not count the tokens of every reply"
+
     usual = "3.00 USD, 1.50 USD an episode (median)"
+
     assert words[1] == (f"at least {usual}: {reason}" if is_least else usual)
     assert (gain[1] == f"not known: {reason}") is is_least
 
@@ -1089,6 +1105,7 @@ def test_a_model_behind_a_network_is_not_free(
     expected = [
         (("cost", "price"), f"is that of {FREE.source}, though sent_as says that one is asked")
     ]
+
     assert problems == (expected if has_problem else [])
 
 
@@ -1114,6 +1131,7 @@ def test_what_a_dollar_bought_is_the_return_by_the_cost_of_the_episode(
     made = derive_cost(DerivationBasis(facts, price))
 
     assert isinstance(made, TradingCost)
+
     gains = made.return_per_usd
     assert isinstance(gains, Line)
     assert gains.value == (None if value is None else pytest.approx(value))
@@ -1147,11 +1165,13 @@ def attributed(*entries: dict[str, Any] | None) -> Any:
     """The attribution of a card whose episodes have these details; None: no metric of that name."""
     facts = typed(card(range(len(entries))))
     episodes = []
+
     for episode, entry in zip(facts.episodes, entries, strict=True):
         metrics = {}
         if entry is not None:
             fields = {"value": 0.02, "n": 5} | entry
             metrics = {"selection_alpha": EpisodeMetric(**fields)}
+
         episodes.append(structs.replace(episode, metrics=metrics))
 
     return derive_attribution(DerivationBasis(structs.replace(facts, episodes=episodes), None))
@@ -1189,6 +1209,7 @@ def test_linked_lines_are_medians_over_the_episodes_that_have_them() -> None:
     )
 
     lines = made.value.lines
+
     assert list(lines) == ["style", "selection", "trading"]
     assert (lines["selection"].value, lines["selection"].n) == (pytest.approx(0.03), 2)
     assert (lines["style"].value, lines["style"].n) == (0.01, 1)
@@ -1202,6 +1223,7 @@ def test_a_line_of_the_only_episode_has_its_own_interval() -> None:
     made = attributed({"detail": detail})
 
     line_of = made.value.lines["style"]
+
     assert (line_of.interval.low, line_of.interval.high) == (-0.5, 0.5)
     assert line_of.quartiles is UNSET
     assert math.isclose(line_of.value, 0.01)

@@ -21,6 +21,7 @@ class Elements(HTMLParser):
         self.names: set[str] = set()
         self.depth = 0
         self.feed(text)
+
         assert self.depth == 0, "each element is closed"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -39,12 +40,16 @@ def test_several_cards_are_a_row_each_with_what_they_say_of_ranking() -> None:
     bright = typed(make_card(FIGURES, mask="bright"))
     blinded = typed(make_card({("A1", 0): 0.02, ("A2", 0): 0.04}))
     cards = Cards([bright, blinded])
+
     assert cards == (bright, blinded), "a tuple as before"
+
     first, *_ = (line for line in repr(cards).splitlines() if "bright_open_research" in line)
     assert "+15.00" in first
+
     html = cards._repr_html_()
     assert cells(html)[:2] == ["bright_open_research", "+15.00"]
     assert "+3.00" in cells(html)
+
     notes = [line.strip() for line in repr(cards).partition("Notes")[2].splitlines() if line]
     assert [f"<li>{note}</li>" in html for note in notes] == [True] * len(notes)
     assert Elements(html).names == {"table", "caption", "thead", "tbody", "tr", "th", "td"} | {
@@ -57,7 +62,9 @@ def test_one_card_is_its_panel_and_its_words_are_escaped() -> None:
     card = make_card(FIGURES, model=EVIL)
     card["task"]["name"] = EVIL
     cards = Cards([typed(card)])
+
     assert "total_return" in repr(cards)
+
     html = cards._repr_html_()
     assert "+15.00" in cells(html)
     assert "onerror" in html

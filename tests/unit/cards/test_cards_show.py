@@ -54,13 +54,12 @@ def test_small_sums_of_money_are_not_shown_as_nothing() -> None:
 
 def test_cards_of_other_windows_markets_or_rules_are_in_no_order() -> None:
     one = typed(card())
-    market, rules = (
-        replace(one, snapshot=replace(one.snapshot, id="0" * 64)),
-        replace(one, rules="paper"),
-    )
+    market = replace(one, snapshot=replace(one.snapshot, id="0" * 64))
+    rules = replace(one, rules="paper")
     days = replace(
         one, episodes=[replace(episode, last_day="2030-01-01") for episode in one.episodes]
     )
+
     assert figures_differ_in([one, one]) == ""
     assert [figures_differ_in([one, other]) for other in (days, market, rules)] == [
         "windows",
@@ -77,6 +76,7 @@ def test_the_ten_headline_metrics_are_grouped_in_three_families_and_others_separ
         for line in section(text_of(made), "Metrics")
     ]
     expected = [word for family, names in PANEL_FAMILIES.items() for word in (family, *names)]
+
     assert names[1 : 1 + len(expected)] == expected
     assert names[-2:] == ["metrics asked for", "zeal"]
     assert [line.split()[0] for line in section(text_of(made), "Diagnostics")][1:] == [
@@ -104,61 +104,80 @@ def test_the_episode_shown_is_the_one_nearest_to_the_median(
 def test_a_card_states_its_claims_about_memory_and_return() -> None:
     made = card()
     text = text_of(made).split("\n\n")[1].replace("\n", " ")
+
     assert text.startswith(
         "Memory: codes and days were hidden from the model; no certificate says how well. Return,"
         " %: +2.80, of which "
     )
     assert text.endswith("The benchmark made +3.00 %.")
+
     # The parts are of one named episode, and add to its return to the last digit shown; medians
     # would not.
-    made_of_three, parts_of = (
-        card((0, 1, 2)),
-        ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect"),
+    made_of_three = card((0, 1, 2))
+    parts_of = (
+        "common_return",
+        "industry_return",
+        "style_return",
+        "selection_alpha",
+        "trading_effect",
     )
+
     for index, one in enumerate(made_of_three["episodes"]):
         rest = [0.01 * index, -0.02, 0.03 * index, -0.01]
         values = [one["metrics"]["total_return"]["value"] - sum(rest), *rest]
         one["metrics"] |= {
             name: {"value": value, "n": 3} for name, value in zip(parts_of, values, strict=True)
         }
+
     several = text_of(made_of_three).split("\n\n")[1].replace("\n", " ")
     total, *parts = map(
         float,
         re.findall(r"[+-]\d+\.\d\d", several.partition("The benchmark")[0].partition("seed")[2]),
     )
+
     assert len(parts) == 5
     assert sum(parts) == pytest.approx(total, abs=0.026)
     assert re.search(
         r"Return, %: median [+-]\d+\.\d\d over 3 episodes\. One episode, \w+, seed \d: ", several
     )
+
     made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
     made["episodes"][0]["steps"] = 126
+
     assert "adjustment factors grew by 1.1 % in 126 days)" in text_of(made).replace("\n", " ")
+
     made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {
         "dividend_growth": None,
         "reason": "splits alone",
     }
+
     assert "(dividends: none in the data)" in text_of(made).replace("\n", " ")
+
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and days were in sight" in text_of(made)
     assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
 
 
 def test_cards_are_shown_side_by_side_under_their_differences() -> None:
-    first, second = card(), card()
+    first = card()
+    second = card()
     second["model"]["name"] = "builtin/hold"
     second["metrics"]["sharpe"] = {**second["metrics"]["sharpe"], "value": -1.5}
     lines = plain_text(side_by_side([typed(first), typed(second)])).splitlines()
+
     assert lines[1] == "blinded_open_research: medians over episodes"
     assert lines[2].split() == ["metric", "unit", "builtin/momentum", "builtin/hold"]
     assert next(line.split()[-1] for line in lines if "sharpe" in line) == "-1.500"
+
     notes = lines.index("Notes")
     assert len(lines[3 : notes - 1]) == len(first["metrics"])
     assert "  every card: [synthetic]" in lines[notes:]
 
 
 def test_cards_of_one_model_and_task_are_numbered_side_by_side_with_omissions() -> None:
-    first, second, cut = card(), card((0, 1)), card()
+    first = card()
+    second = card((0, 1))
+    cut = card()
     reason = "every episode was cut after 1 step"
     cut |= {
         "limit": 1,
@@ -168,6 +187,7 @@ def test_cards_of_one_model_and_task_are_numbered_side_by_side_with_omissions() 
     second["left_out"] = {"long": "has 595 weekdays"}
     second["agent"]["args"] = {"memory": True}
     lines = plain_text(side_by_side([typed(first), typed(second), typed(cut)])).splitlines()
+
     assert lines[1] == "blinded_open_research: medians over episodes"
     assert re.split(r"  +", lines[2].strip()) == [
         "metric",
@@ -190,10 +210,12 @@ def test_columns_of_two_systems_are_named_by_their_differences() -> None:
     """A bright card of a model and a blinded one of it with other parameters would read as an
     effect of the mask.
     """
-    bright, tuned = card(), card()
+    bright = card()
+    tuned = card()
     bright["task"] |= {"name": "bright_open_research", "mask": "bright"}
     tuned["model"]["args"] = {"positions": 3}
     lines = plain_text(side_by_side([typed(bright), typed(tuned)])).splitlines()
+
     assert re.split(r"  +", lines[2].strip())[2:] == [
         "builtin/momentum bright_open_research",
         "builtin/momentum(positions=3) blinded_open_research",
@@ -208,6 +230,7 @@ def test_figures_over_fewer_episodes_state_their_number() -> None:
     apart = made["episodes"][0]
     apart |= {"window": "apart", "last_day": apart["first_day"]}  # a window of one day
     words = " ".join(text_of(made).split())
+
     assert "orders 30 submitted: filled 15, rejected 15, in all 3 episodes" in words
     assert (
         "12 orders judged; left out: no_fill 15, no_next_open 3, in the 2 of 3 episodes that"
@@ -223,6 +246,7 @@ def test_a_note_explains_that_medians_of_parts_do_not_add_up(seeds: Any, is_note
         " need not add up to its median"
     )
     made = card(seeds)
+
     for name in ("common_return", "selection_alpha"):
         made["metrics"][name] = {
             **made["metrics"]["total_return"],
@@ -230,15 +254,20 @@ def test_a_note_explains_that_medians_of_parts_do_not_add_up(seeds: Any, is_note
         }
         for one in made["episodes"]:
             one["metrics"][name] = {"value": 0.01, "n": 5}
+
     assert (note in " ".join(text_of(made).split())) == is_noted
 
 
 def test_scores_side_by_side_are_no_medians_and_have_the_units_of_their_own_card() -> None:
-    first, second = scoring_card(), scoring_card()
+    first = scoring_card()
+    second = scoring_card()
     second["model"]["name"] = "builtin/hold"
+
     for made in (first, second):
         made["scores"]["right_name"]["unit"] = "fraction of answers"
+
     lines = plain_text(side_by_side([typed(first), typed(second)])).splitlines()
+
     assert lines[1] == "name_probe: scores"
     assert next(line.split() for line in lines if "right_name" in line) == [
         "right_name",
@@ -252,6 +281,7 @@ def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
     pages = [(REPOSITORY / "docs" / page).read_text() for page in ("glossary.md", "metrics.md")]
     known = re.sub(r"[`|,]", " ", "".join(pages))
     own = {*scoring_card((0, 1))["scores"]}  # a task's own scores are on its page
+
     for made in (card((0, 1)), scoring_card((0, 1))):
         report = make_report(typed(made))
         words = {
@@ -310,6 +340,7 @@ def test_the_benchmark_is_shown_beneath_the_model() -> None:
 
     made = card()
     made["snapshot"] |= {"benchmark": "none", "benchmark_name": "no index"}
+
     assert "no index buy and hold" not in text_of(made), (
         "a market without an index has nothing to stand there"
     )
@@ -324,8 +355,10 @@ def test_several_episodes_show_median_spread_and_count() -> None:
 def test_a_median_over_fewer_seeds_states_their_number() -> None:
     made = ruined_card()
     own = words(made, BENCHMARK)[1]
+
     assert own[3:7] == ["2", "of", "3", "+10.80"]
     assert words(card((0, 1, 2)), BENCHMARK)[1][3:5] == ["3", "+10.80"]
+
     tasks = plain_text(summary_lines([typed(made), typed(card((0, 1, 2)))])).splitlines()
     assert ["(2 of 3 episodes)" in line for line in tasks[3:5]] == [True, False]
 
@@ -340,6 +373,7 @@ def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartile
     }
     del one["metrics"]["sharpe"]["quartiles"]
     (sharpe,) = (row for row in words(one, "Metrics") if row[0] == "sharpe")
+
     assert sharpe[2:] == ["annualised", "higher", "1", "of", "2"]
 
 
@@ -351,7 +385,9 @@ def test_a_card_states_its_labels_its_ranking_and_missing_parts(
     text = text_of(of)
     for part in expected:
         assert part in text
+
     labels, ranking = text.splitlines()[1:3]
+
     assert labels == " ".join(f"[{label}]" for label in of["labels"]), "before any figure"
     assert ranking.startswith("rankable" if of["rankable"]["value"] else "not rankable: ")
     assert "None" not in text
@@ -371,6 +407,7 @@ def test_a_task_without_a_target_task_shows_none() -> None:
 def test_undefined_values_are_a_dash_with_the_reason_below() -> None:
     idle = ledger([step(number, 1000) for number in range(5)], 1000, spec())
     text = text_of(card(ledgers=[idle]))
+
     assert re.search(r"^ +ece +- ", text, re.MULTILINE)
     assert "ece is not defined: no filled order with a next open" in text
     assert re.search(r"^ +right_name +- ", text_of(scoring_card((0,), {0})), re.MULTILINE)
@@ -380,6 +417,7 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
     lines = {
         line[:18].strip(): line[18:].strip() for line in section(text_of(remote_card()), "Activity")
     }
+
     assert lines.pop("return per USD").endswith(" %")
     assert lines.items() >= {
         "tokens": "50 in, 10 out",
@@ -390,6 +428,7 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
         "paid": "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD",
         "served by": "gpt-4.1-2025-04-14 (2)",
     }.items()  # fmt: skip
+
     drift = {
         "value": 0.25,
         "noise": 0.125,
@@ -398,10 +437,13 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
         "served_by_changed": True,
     }
     text = " ".join(text_of(remote_card(drift=drift)).split())
+
     assert "0.250 between start and end over 6 questions, 0.125 within one round" in text
     assert "the provider named another model at the end" in text
+
     text = " ".join(text_of(remote_card(calls=CALLS | {"paid_usd": None})).split())
     uncounted = "the provider did not count the tokens of every reply"
+
     for words in (
         f"cost at least 0.00018 USD: {uncounted}",
         f"return per USD not known: {uncounted}",
@@ -415,11 +457,13 @@ def test_a_cost_at_the_rates_of_short_prompts_is_the_least_where_more_was_paid()
     tier = {"above": 200_000, "input": 4.0, "output": 16.0, "cache_read": None, "cache_write": None}
     price = {**PRICE, "tiers": [tier]}
     text = " ".join(text_of(remote_card(price=price)).split())
+
     assert "cost at least 0.00018 USD: prompts of over 200,000 tokens cost more" in text
     assert "USD a million tokens of prompts of up to 200,000 tokens; longer ones cost more" in text
 
     paid = CALLS | {"paid_usd": (10 * PRICE["input"] + 2 * PRICE["output"]) / 1e6}
     text = " ".join(text_of(remote_card(price=price, calls=paid)).split())
+
     assert "cost 0.00018 USD" in text
     # without tiers a higher amount is another price's, and says nothing of prompts
     assert "at least" not in " ".join(text_of(remote_card()).split())
@@ -437,6 +481,7 @@ def test_scores_are_a_table_with_interval_bound_baseline_and_n() -> None:
         ["diagnostics"],
         ["unparsable_rate", "5.00", "%", "0.89", "…", "23.61", "21.61", "20"],
     ]
+
     text = text_of(scoring_card())
     assert text.index("  subject ") < text.index("Scores"), "facts come first"
 
@@ -445,7 +490,8 @@ def test_scores_are_a_table_with_interval_bound_baseline_and_n() -> None:
 
 
 def test_several_cards_end_in_one_table_for_each_kind() -> None:
-    trading, probes = [card(), card()], [scoring_card() for _ in range(3)]
+    trading = [card(), card()]
+    probes = [scoring_card() for _ in range(3)]
     for made, name in zip(
         [*trading, *probes],
         (
@@ -457,15 +503,19 @@ def test_several_cards_end_in_one_table_for_each_kind() -> None:
         ),
     ):
         made["task"]["name"] = name
+
     text = plain_text(summary_lines([typed(made) for made in (*trading, *probes)]))
+
     assert text.count("\nNotes\n  every card: [synthetic]\n") == 2, (
         "a table says of its cards what each says of itself"
     )
+
     first, scoring = (
         part.split("\nNotes\n")[0].splitlines()
         for part in text.split("All scoring tasks (fractions in %)\n")
     )
     rows = [line.split() for line in first if line.startswith("  ")]
+
     assert [row[:2] for row in rows[1:]] == [
         ["blinded_open_research", "+2.80"],
         ["another_task", "+2.80"],
@@ -490,10 +540,13 @@ def test_tables_fit_a_terminal_of_80_columns() -> None:
     }  # the tiny market's is absurd
     text = text_of(made) + plain_text(summary_lines([typed(made), typed(made)]))
     tables = text[text.index("Metrics") : text.index("Notes")].splitlines()
+
     assert "a_kind_of_failure_11 1,011" in text
+
     scores = scoring_card()
     scores["scores"]["unparsable_rate"] |= {"value": 1.0, "n": 99_999, "baseline": 1.0}
     scores["scores"]["distance"]["unit"] = "a unit with a very long name"
+
     assert max(map(len, [*tables, *section(text_of(scores), "Scores")])) <= 80
     assert "distance is given in a unit with a very long name" in text_of(scores)
 
@@ -506,18 +559,24 @@ def test_columns_align_below_wide_characters() -> None:
 
 
 def test_control_characters_of_an_external_card_never_reach_the_terminal() -> None:
-    made, scores = card(), scoring_card()
+    made = card()
+    scores = scoring_card()
     for each in (made, scores):
         each["model"]["name"] = "evil\x1b[2J\x9b31m\u202egpt"
+
     made["metrics"]["ece"]["undefined"] = {"\x1b]0;title\x07": 1}
     scores["scores"]["distance"] |= {"unit": "\x1b]0;t\x07", "value": None, "reason": "\x9b31m"}
+
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text_of(made) + text_of(scores))
 
 
 def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
-    made, terminal, pipe = card(), io.StringIO(), io.StringIO()
+    made = card()
+    terminal = io.StringIO()
+    pipe = io.StringIO()
     print_lines(card_lines(typed(made)), Console(file=terminal, force_terminal=True, width=60))
     print_lines(card_lines(typed(made)), Console(file=pipe, width=60))
+
     assert "\x1b[" in terminal.getvalue()
     assert pipe.getvalue() == text_of(made)
     assert re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue()) == pipe.getvalue()
@@ -530,24 +589,31 @@ def test_card_show_and_verify_take_a_card_or_the_cards_of_a_run(
     tmp_path: Path, terminal: Terminal
 ) -> None:
     assert "no cards here" in terminal.error("card", "show", tmp_path)
+
     (tmp_path / "cards").mkdir()
     path = tmp_path / "cards" / "blinded_open_research.json"
     path.write_text(dumps_pretty(card()))
+
     for arguments in (["--plain", str(path)], [str(tmp_path)]):
         assert terminal.out("card", "show", "--all", *arguments) == text_of(card())
         first = terminal.out("card", "show", *arguments)
         assert len(first.splitlines()) <= 32, "one screen"
         assert first.splitlines()[-1] == f"all     ktdeval card show {arguments[-1]} --all"
         assert set(first.splitlines()[:-2]) <= set(text_of(card()).splitlines())
+
     (tmp_path / "cards" / "name_probe.json").write_text(dumps_pretty(scoring_card((0, 1))))
     valid = terminal.out("card", "verify", "--card-only", tmp_path)
+
     assert f"valid (episodes: 1, metrics: {len(card()['metrics'])})" in valid
     assert "valid (episodes: 2, scores: 3)" in valid
+
     shown = terminal.out("card", "show", "--plain", tmp_path)
     assert "metric " in shown, "trading cards side by side"
     assert f"  {scoring_card((0, 1))['score_order'][0]} " in shown, "then those of samples"
+
     path.write_text(path.read_text().replace('"rules": "strict"', '"rules": "lenient"'))
     error = terminal.error("card", "verify", "--card-only", path)
+
     assert re.fullmatch(
         r"ktdeval: error: .*\.json: line \d+: rules: expected paper or strict, was 'lenient'\n",
         error,

@@ -52,6 +52,7 @@ def test_seeds_among_the_parameters_are_those_of_repeats() -> None:
         system(args={"depth": 3, name: seed})
         for name, seed in (("seed", 1), ("training_seed", 2), ("seed", 3))
     ]
+
     assert {each.without_seed() for each in repeats} == {system(args={"depth": 3})}
 
 
@@ -67,6 +68,7 @@ def test_any_two_systems_have_two_labels_in_any_company(one: System, other: Syst
 def test_a_label_is_the_name_with_what_distinguishes_it() -> None:
     tuned = system(args={"positions": 3, "top": 5})
     other = system(args={"positions": 4, "top": 5}, agent="vote", agent_args={"rounds": 2})
+
     assert PLAIN.label([PLAIN, system("house/two")]) == "house/one"
     assert tuned.label([tuned, other]) == "house/one(positions=3)@react"
     assert other.label([tuned, other]) == "house/one(positions=4)@vote(rounds=2)"
@@ -81,8 +83,10 @@ def test_a_label_is_the_name_with_what_distinguishes_it() -> None:
         "house/one(x=1)",
         'house/one(x="1")',
     ]
+
     named_like_it = [system("house/one@vote"), PLAIN, OTHERS["agent"]]
     assert len(set(system_labels(named_like_it).values())) == 3
+
     long = [system(args={"words": "a" * 60 + end}) for end in "bc"]
     assert len({each.label(long) for each in long}) == 2
 
@@ -115,6 +119,7 @@ def test_patterns_match_systems(pattern: str, matched: str) -> None:
         "vote": system(agent="vote", agent_args={"rounds": 2}),
         "two": system("house/two", call={"temperature": 0.0}),
     }
+
     assert " ".join(name for name, each in systems.items() if each.matches(pattern)) == matched
 
 
@@ -142,7 +147,9 @@ def test_a_pattern_without_a_match_is_refused_with_what_there_is() -> None:
     check_match("house/*", known, "--cohort A")
     with pytest.raises(UsageError) as caught:
         check_match("house/ones", known, "--cohort A")
+
     there = "there are house/one, house/one(positions=3)"
+
     assert str(caught.value).startswith(
         f"--cohort A: 'house/ones' matches no system here; {there}; did you mean 'house/one'"
     )

@@ -33,6 +33,7 @@ def test_every_field_label_and_provenance_has_words() -> None:
     assert card_fields().keys() <= field_words().keys()
     assert set(LABEL_WORDS) == {*get_args(Label), *get_args(TradingLabel)}
     assert tuple(card_words()["provenance"]) == PROVENANCES
+
     for group in ("fields", "labels", "provenance", "failures"):
         for name, words in card_words()[group].items():
             assert all((words["label"], words["meaning"])), name
@@ -42,6 +43,7 @@ def parts_of(type_: Any, name: str) -> list[Any]:
     """Types of a field in any struct of a type, or of its values where it is an open object."""
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
         return [one.type for one in msgspec.structs.fields(type_) if one.encode_name == name]
+
     return [part for inner in get_args(type_) for part in parts_of(inner, name)]
 
 

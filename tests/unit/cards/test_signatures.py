@@ -75,6 +75,7 @@ def card(tmp_path: Path) -> Path:
 def refused(path: Path, trusted: dict[str, PublicKey] = TRUSTED) -> str:
     with pytest.raises(SignatureError) as caught:
         check_signature(path, SIGNED_CARD, trusted)
+
     return str(caught.value)
 
 
@@ -97,6 +98,7 @@ def test_a_signature_names_its_key_and_changes_nothing_on_the_card(card: Path) -
     before = card.read_bytes()
     assert check_signature(card, SIGNED_CARD, TRUSTED) == (OWN.public.id,)
     assert card.read_bytes() == before
+
     payload = parse_envelope(signature_path(card).read_bytes(), "card").payload
     assert json.loads(base64.b64decode(payload)) == {
         "_type": "https://in-toto.io/Statement/v1",
@@ -116,8 +118,10 @@ def test_every_changed_byte_and_every_cut_is_found(card: Path, which: str) -> No
             changed[place] ^= bits
             path.write_bytes(changed)
             refused(card)
+
         path.write_bytes(data[:place])
         refused(card)
+
     path.write_bytes(data + b"\n")
     refused(card)
 
@@ -127,10 +131,12 @@ def test_a_swapped_signature_and_one_of_another_version_say_so(card: Path, tmp_p
     second.write_text('{"kind": "trading"}')
     sign_file(second, SIGNED_CARD, OWN)
     signature_path(card).write_bytes(signature_path(second).read_bytes())
+
     assert "signs another file" in refused(card)
 
     sign_file(card, SIGNED_CARD, OWN)
     card.write_text(card.read_text().replace("0.125", "0.126"))
+
     assert "the signed file was changed afterwards" in refused(card)
 
 
@@ -146,10 +152,12 @@ def test_a_foreign_key_under_a_trusted_id_does_not_verify(card: Path) -> None:
     claimed = Signature(keyid=OWN.public.id, sig=foreign.sig)
     one = Envelope(payload=envelope.payload, signatures=(claimed,))
     signature_path(card).write_bytes(envelope_bytes(one))
+
     assert "does not verify" in refused(card)
 
     alone = Envelope(payload=envelope.payload, signatures=(foreign,))
     signature_path(card).write_bytes(envelope_bytes(alone))
+
     assert "none of which is trusted here" in refused(card)
 
 
@@ -169,6 +177,7 @@ def test_a_malleable_signature_is_refused(card: Path) -> None:
     signature_path(card).write_bytes(
         envelope_bytes(Envelope(payload=envelope.payload, signatures=(one,)))
     )
+
     assert "does not verify" in refused(card)
 
 
@@ -180,13 +189,16 @@ def small_order_keys() -> list[bytes]:
     d = -121665 * pow(121666, -1, FIELD) % FIELD
     root = pow(2, (FIELD - 1) // 4, FIELD)  # of -1
     coordinates = {0, 1, FIELD - 1}
+
     # order 8: doubling gives order 4, y = 0, which is x² = -y², so d y⁴ + 2 y² - 1 = 0
     for sign in (1, -1):
         square = (-1 + sign * square_root(1 + d, root)) * pow(d, -1, FIELD) % FIELD
         if pow(square, (FIELD - 1) // 2, FIELD) == 1:
             y = square_root(square, root)
             coordinates |= {y, FIELD - y}
+
     encodings = set(coordinates) | {y + FIELD for y in coordinates if y + FIELD < 2**255}
+
     return [(y | top << 255).to_bytes(32, "little") for y in sorted(encodings) for top in (0, 1)]
 
 
@@ -194,20 +206,26 @@ def square_root(value: int, root: int) -> int:
     """Square root modulo 2²⁵⁵ - 19."""
     value %= FIELD
     found = pow(value, (FIELD + 3) // 8, FIELD)
+
     if found * found % FIELD != value:
         found = found * root % FIELD
+
     assert found * found % FIELD == value
+
     return found
 
 
 def test_a_key_of_small_order_or_another_form_is_refused() -> None:
     keys = small_order_keys()
     assert len(keys) == 14
+
     for raw in keys:
         with pytest.raises(SignatureError, match=r"small order|canonical form"):
             public_key(raw, "key")
+
     with pytest.raises(SignatureError, match="canonical form"):
         public_key((FIELD + 3).to_bytes(32, "little"), "key")
+
     with pytest.raises(SignatureError, match="expected a key of 32 bytes, got 31"):
         public_key(bytes(31), "key")
 
@@ -237,11 +255,13 @@ def test_another_form_of_signature_file_is_refused(card: Path, text: str) -> Non
 def test_doubled_fields_and_doubled_keys_are_refused(card: Path) -> None:
     text = signature_path(card).read_text()
     signature_path(card).write_text(text.replace('{"payload"', '{"payload":"x","payload"', 1))
+
     assert "stands twice" in refused(card)
 
     envelope = parse_envelope(text.encode(), "card")
     twice = Envelope(payload=envelope.payload, signatures=envelope.signatures * 2)
     signature_path(card).write_bytes(envelope_bytes(twice))
+
     assert "doubled or out of order" in refused(card)
 
 
@@ -253,15 +273,19 @@ def test_an_unsigned_card_says_so(card: Path) -> None:
 def test_a_key_is_written_for_its_owner_alone_and_read_again(tmp_path: Path) -> None:
     path = tmp_path / "me.key"
     public_path = write_key_pair(path, OWN, "correct horse")
+
     assert path.stat().st_mode & 0o777 == 0o600
     assert read_public_key(public_path) == OWN.public
     assert read_public_keys(tmp_path) == TRUSTED
     assert read_private_key(path, lambda: "correct horse").public == OWN.public
+
     for passphrase in ("", "wrong"):
         with pytest.raises(SignatureError, match="can't be decrypted"):
             read_private_key(path, lambda passphrase=passphrase: passphrase)
+
     with pytest.raises(UsageError, match="no key is overwritten"):
         write_key_pair(path, OTHER)
+
     with pytest.raises(SignatureError, match="is a private key; name the public one"):
         read_public_key(path)
 
@@ -275,15 +299,18 @@ def test_a_damaged_key_file_is_a_typed_error_that_quotes_nothing_of_it(tmp_path:
     write_key_pair(path, OWN)
     data = path.read_bytes()
     body = data.splitlines()[1].decode()
+
     for place in range(0, len(data), 3):
         changed = bytearray(data)
         changed[place] ^= 1
         path.write_bytes(changed)
         with contextlib.suppress(KtdevalError):
             read_private_key(path, lambda: "")
+
     path.write_bytes(data[:60] + b"!" + data[61:])
     with pytest.raises(SignatureError) as caught:
         read_private_key(path, lambda: "")
+
     assert body[:8] not in str(caught.value)
     assert caught.value.__cause__ is None
     assert OWN.public.id[:12] in repr(OWN)
@@ -295,10 +322,13 @@ def test_commands_make_a_key_and_say_in_one_line_what_is_wrong(
 ) -> None:
     key = tmp_path / "me.key"
     assert main(["card", "keygen", "--out", str(key)]) == 0
+
     shown = capsys.readouterr().out
     assert key.read_text().splitlines()[1] not in shown
     assert read_public_key(tmp_path / "me.key.pub").id in shown
+
     code = main(["card", "verify", str(card), "--signed-by", str(tmp_path / "me.key.pub")])
     error = capsys.readouterr().err
+
     assert (code, error.count("\n")) == (1, 1)
     assert "none of which is trusted here" in error

@@ -43,6 +43,7 @@ def fill(path: Path) -> Path:
                 for age in ages
             ]
             cache.put(entries)
+
     return path
 
 
@@ -65,15 +66,20 @@ def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tm
     assert second.split()[3:] == ["3,000", "61", aged(40)[:10], aged(1)[:10]]
     assert total == f"{shared}: 5 replies, {shared.stat().st_size:,} bytes on disk"
     assert arrays == f"{shared.parent}/arrays: 0 entries of arrays, 0 bytes on disk"
+
     listing = terminal.report("files", "list", "cache")
     assert (listing["file"], listing["file_bytes"]) == (str(shared), shared.stat().st_size)
+
     uses = [
         (use["provider"], use["model"], use["replies"], use["input_tokens"])
         for use in listing["models"]
     ]
+
     assert uses == [("anthropic", "opus-7", 2, 2000), ("openai", "gpt-9", 3, 3000)]
+
     with CallDatabase(tmp_path / "run" / "replies.sqlite") as cache:
         cache.put([CacheEntry(sha256_hex("a"), "vllm", "qwen", Reply("hold"), aged(0))])
+
     assert "vllm/qwen" in terminal.text("files", "list", tmp_path / "run" / "replies.sqlite")
     assert "vllm/qwen" not in terminal.text("files", "list", "cache")
 
@@ -102,8 +108,10 @@ def test_prune_removes_entries_by_its_options_and_a_dry_run_reports_the_same(
 ):
     count = PRUNES[options]
     planned = terminal.report("files", "prune", *options, "--dry-run")
+
     assert (planned["replies"], planned["dry_run"]) == (count, True)
     assert "5 replies" in terminal.text("files", "list", "cache")
+
     words = "1 reply" if count == 1 else f"{count} replies"
     assert (
         terminal.text("files", "prune", *options)
@@ -129,8 +137,10 @@ REFUSED = {
 @pytest.mark.parametrize("options", REFUSED)
 def test_prune_needs_an_option_that_selects_entries(terminal, shared, options):
     assert REFUSED[options] in terminal.refusal("files", "prune", *options)
+
     near = "matches no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?"
     code, out, err = terminal.call("files", "prune", "--model", "openai/gpt9")
+
     assert (code, "removed 0 replies" in out, near in err) == (0, True, True)
     assert "5 replies" in terminal.text("files", "list", "cache")
 
@@ -138,6 +148,7 @@ def test_prune_needs_an_option_that_selects_entries(terminal, shared, options):
 def damage(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE replies SET body = x'00' WHERE model = 'opus-7'")
+
     connection.close()
 
 
@@ -152,20 +163,26 @@ def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
     assert (
         terminal.text("files", "check", "cache") == f"{shared}: 5 replies checked, all unchanged\n"
     )
+
     damage(shared)
     *findings, verdict = problems(terminal).splitlines()
+
     assert sorted(findings) == sorted(
         f"reply {sha256_hex(f'opus-7 {age}')[:16]}: its checksum does not match" for age in (2, 50)
     )
     assert verdict == f"{shared}: 5 replies checked, 2 problems"
+
     report = json.loads(problems(terminal, "--json"))
     assert (report["replies"], len(report["findings"])) == (5, 2)
     assert report["findings"][0]["problem"] == "its checksum does not match"
+
     with sqlite3.connect(shared) as connection:
         connection.execute(
             "UPDATE replies SET created_at = x'00', provider = x'00' WHERE model = 'opus-7'"
         )
+
     connection.close()
+
     assert (
         len(terminal.report("files", "list", "cache")["models"])
         == len(terminal.text("files", "list", "cache").splitlines()) - 3
@@ -181,10 +198,12 @@ def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
                 for n in range(1, 200)
             ]
         )
+
     data = bytearray(shared.read_bytes())
     data[8 * 4096 : 9 * 4096] = bytes(4096)
     shared.write_bytes(data)
     out = problems(terminal)
+
     assert "the file: " in out
     assert out.endswith(
         "the file itself is damaged: delete it; replies that are asked for again are then paid"
@@ -196,13 +215,17 @@ def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
     "command", [("list",), ("check",), ("prune", "--all")], ids=["list", "check", "prune"]
 )
 def test_files_that_are_no_cache_are_one_line(command, terminal, tmp_path):
-    notes, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
+    notes = tmp_path / "notes.txt"
+    other = tmp_path / "other.sqlite"
     notes.write_text("buy low, sell high\n" * 99)
+
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE bookmarks (address TEXT)")
+
     connection.close()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
+
     for path, problem in (
         (tmp_path / "pipe", "is no plain file; choose another file"),
         (notes, "file is not a database"),
@@ -211,6 +234,7 @@ def test_files_that_are_no_cache_are_one_line(command, terminal, tmp_path):
         ("", "the path is empty"),
     ):
         assert problem in terminal.refusal("files", *command, path)
+
     assert (notes.read_text(), (tmp_path / "empty").read_bytes()) == (
         "buy low, sell high\n" * 99,
         b"",

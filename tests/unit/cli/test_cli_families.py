@@ -43,6 +43,7 @@ def bases_of(family: str) -> list[str]:
 
     if family in ("deepfund", "investorbench"):
         return sorted(base.removeprefix(f"{family}_") for base in bases)
+
     return sorted(bases)
 
 
@@ -50,7 +51,9 @@ def test_each_task_is_in_one_family_which_its_config_names() -> None:
     found = families(SPECS.values())
     specs = chain.from_iterable(family.specs for family in found)
     counts = Counter(spec.name for spec in specs)
+
     assert counts == Counter(SPECS.keys())
+
     for family in found:
         assert {spec.extra["config"]["family"] for spec in family.specs} == {family.name}
 
@@ -112,7 +115,9 @@ def test_a_line_has_the_family_how_many_tasks_it_has_and_its_summary(terminal: T
 def test_every_end_of_a_name_is_explained(terminal: Terminal) -> None:
     footer = " ".join(terminal.text("tasks").partition("Ends of names:")[2].split())
     used = set(chain.from_iterable(split_name(name, SUFFIXES)[1] for name in SPECS))
+
     assert len(used) == 17
+
     for end in used:
         assert f"{end} {SUFFIXES[end]}" in footer
 
@@ -150,6 +155,7 @@ def test_tasks_of_others_are_families_of_their_own(tmp_path: Path, terminal: Ter
         "variants:\n  mine_a: {extends: ama_btc}\n  mine_a_calm: {extends: ama_btc, seed: 1}\n"
     )
     lines = terminal.text("tasks", "--plugin", path).splitlines()
+
     assert [line.split() for line in lines if line.startswith("mine")] == [
         ["mine", "2", "My", "own", "days"]
     ]

@@ -24,6 +24,7 @@ def run(market: Path, tmp_path: Path, terminal: Terminal) -> Path:
     words = ("--model", MODEL, "--tasks", TASK, "--windows", WINDOW, "--limit", 2)
     out = tmp_path / "run"
     printed = terminal.out(*words, "--data", market, "--out", out, "--quiet", "--json")
+
     assert json.loads(printed) == {
         "run": str(out),
         "state": "finished",
@@ -33,6 +34,7 @@ def run(market: Path, tmp_path: Path, terminal: Terminal) -> Path:
         "stopped": None,
         "resume": None,
     }
+
     return out
 
 
@@ -69,7 +71,9 @@ def test_a_card_that_differs_names_where_and_the_command_fails(
     path.write_text(json.dumps(card))
 
     code, out, _ = terminal.call("card", "verify", run, "--json")
+
     assert code == 1
+
     (verdict,) = json.loads(out)
     assert verdict["verified"] is False
     assert verdict["findings"] or verdict["error"]
@@ -78,7 +82,9 @@ def test_a_card_that_differs_names_where_and_the_command_fails(
 def test_a_run_that_is_damaged_is_an_error_of_its_card(run: Path, terminal: Terminal) -> None:
     shutil.rmtree(run / "episodes")
     code, out, _ = terminal.call("card", "verify", run, "--json")
+
     assert code != 0
+
     (verdict,) = json.loads(out)
     assert verdict["verified"] is False
 
@@ -88,9 +94,12 @@ def test_a_view_names_its_pages_and_the_figures_of_each_episode(
 ) -> None:
     shown = terminal.report("view", run)
     pages = [*shown["pages"], shown["index"]]
+
     assert sorted(pages) == sorted(map(str, (run / "view").iterdir()))
     assert shown["bytes"] == sum(Path(page).stat().st_size for page in pages)
+
     (episode,) = shown["episodes"]
     assert (episode["state"], episode["steps"]) == ("finished", 2)
+
     stored = json.loads((run / "cards" / f"{TASK}.json").read_text())
     assert episode["return"] == pytest.approx(stored["metrics"]["total_return"]["value"])

@@ -60,6 +60,7 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
     loaded = {
         words: set(modules) for _, words, *modules in map(str.split, done.stderr.splitlines())
     }
+
     assert {words: modules & HEAVY for words, modules in loaded.items() if modules & HEAVY} == {}
     assert "yaml" not in loaded["--help"], "help reads no task file"
     assert "zoneinfo" not in loaded["list_metrics"], "only the list of plugins makes venues"
@@ -79,6 +80,7 @@ def test_listings_take_names_groups_and_the_word_list(terminal: Terminal) -> Non
     assert (
         terminal.text("tasks", "list") == terminal.text("tasks") == terminal.text("list", "tasks")
     )
+
     shown = terminal.text("tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
     assert {line.split()[0] for line in shown if not line.startswith(" ")} >= {
         "blinded_open_research",
@@ -102,6 +104,7 @@ def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) ->
         for line in shown.splitlines()
         if line.endswith(":") and not line.startswith(" ")
     ]
+
     assert titles == [
         "First",
         "Model and agent",
@@ -111,8 +114,10 @@ def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) ->
         "Others",
         "Example",
     ]
+
     first = shown.partition("First:")[2].partition("Model and agent:")[0]
     options = [line.split()[0] for line in first.splitlines() if line.startswith("  --")]
+
     assert options == ["--model", "--tasks", "--windows", "--seeds", "--out"]
 
 
@@ -120,8 +125,10 @@ def test_help_fits_one_screen_and_names_every_command(terminal: Terminal) -> Non
     shown = terminal.text("--help")
     assert shown == terminal.text()
     assert len(shown.splitlines()) <= 40
+
     named = re.split(r"[\s,]+", shown.partition("Commands (")[2])
     assert {"compare", "view", *COMMANDS} <= set(named)
+
     for name in ("model", "tasks", "windows", "seeds", "out"):
         assert f"--{name} " in shown
 
@@ -134,10 +141,12 @@ def test_every_command_has_help(command: str, terminal: Terminal) -> None:
 def test_commands_are_listed_by_group_with_what_they_do(terminal: Terminal) -> None:
     head, *lines = terminal.text("list", "commands").splitlines()
     assert head.split() == ["COMMAND", "GROUP", "SUMMARY"]
+
     listed = json.loads(terminal.text("list", "commands", "--json"))
     assert [line.split()[0] for line in lines] == [entry["name"] for entry in listed]
     assert {"run", "compare", "leaderboard"} <= {entry["name"] for entry in listed}
     assert all(entry["summary"] for entry in listed)
+
     of_groups = {entry["name"]: entry["group"] for entry in listed}
     assert (of_groups["run"], of_groups["compare"]) == ("Evaluate", "Compare")
 
@@ -182,9 +191,11 @@ def test_tasks_are_listed_in_full(terminal: Terminal) -> None:
     assert [line.split()[0] for line in lines] == sorted(
         json.loads((REPOSITORY / "tests/golden/every_task.json").read_text())
     )
+
     # Its informative cells give the memory premium of each mode and the ladder.
     core = {line.split()[0] for line in terminal.text("tasks", "ktdfin_core").splitlines()[1:]}
     modes = ("memory_only", "fixed_candidate", "open_research")
+
     assert core == {f"{mask}_{mode}" for mask, mode in product(("bright", "blinded"), modes)}
 
 
@@ -195,6 +206,7 @@ def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(
     for listed in entries.values():
         assert listed
         assert all("name" in entry for entry in listed)
+
     (momentum,) = (entry for entry in entries["models"] if entry["name"] == "builtin/momentum")
     for parameter in momentum["params"]:
         assert set(parameter) == {"name", "type", "required", "default", "help"}
@@ -210,6 +222,7 @@ def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(
     assert shown["data_card"]
     assert shown["sources"]
     assert "initial_cash: 1000000" in terminal.text("tasks", "show", "blinded_open_research")
+
     model = terminal.text("models", "show", "builtin/momentum")
     assert re.search(r"^positions +int +20 +names held", model, re.MULTILINE)
     assert "--model-args NAME=VALUE" in model
@@ -236,6 +249,7 @@ def test_a_provider_and_its_models_are_shown_from_a_plugin_file(
     )
     path.write_text(f"from ktdeval.api import Spec, hookimpl\n{hook}")
     shown = terminal.text("models", "--plugin", str(path), "show", "house")
+
     assert shown.startswith("house: Models of my house (plugin a_provider_of_models)")
     assert terminal.text("models", "--plugin", str(path), "show", "house/any") == shown
 
@@ -247,12 +261,16 @@ def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
     piped = {kind: terminal.text(*each) for kind, each in words.items()}
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+
     assert max(map(len, terminal.text("tasks").splitlines())) <= 60
+
     shown = {kind: terminal.text(*each) for kind, each in words.items()}
+
     for kind, text in shown.items():
         assert max(map(len, text.splitlines())) <= 60 < max(map(len, piped[kind].splitlines()))
 
     assert sorted(shown["agents"].split()) == sorted(piped["agents"].split())
+
     for kind in ("models", "tasks"):
         for entry in terminal.report(kind):
             assert entry["name"] in shown[kind]
@@ -260,6 +278,7 @@ def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
 
     # Tasks stand under the groups that select them, models under their provider.
     of_core = shown["tasks"].partition("ktdfin, ktdfin_core (6)")[2]
+
     assert "  blinded_fixed_candidate" in of_core.partition("(")[0]
     assert "builtin (" in shown["models"]
 
@@ -270,8 +289,10 @@ def test_what_a_stream_can_not_write_becomes_a_question_mark() -> None:
         for name in ("ascii", "utf-8")
     )
     _make_writable(narrow, wide)
+
     for stream in (narrow, wide):
         stream.write("W1 · 1…2")
+
     assert (narrow.buffer.getvalue(), wide.buffer.getvalue().decode()) == (b"W1 ? 1?2", "W1 · 1…2")  # type: ignore[attr-defined]
 
 
@@ -282,15 +303,20 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
         tmp_path, "wreck", "wreck = wreck", monkeypatch, wreck="import a_module_that_is_not_there\n"
     )
     code, out, err = terminal.call("models")
+
     assert (code, "builtin/momentum" in out) == (0, True)
+
     reason = (
         "can't be imported: ModuleNotFoundError: No module named 'a_module_that_is_not_there'"
         " (wreck.py:1)"
     )
+
     assert err == f"ktdeval: warning: plugin wreck is skipped: {reason}\n"
     assert "BROKEN: can't be imported: ModuleNotFoundError" in terminal.text("list", "plugins")
+
     entries = {entry["name"]: entry for entry in terminal.report("list", "plugins")}
     wreck = entries["wreck"]
+
     assert (wreck["distribution"], wreck["version"], wreck["error"]) == ("wreck", "1.2", reason)
     assert entries["ktdeval_builtin"]["error"] is None
 
@@ -312,9 +338,11 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of
         monkeypatch,
         adds_command=code + hook.format(name="hello"),
     )
+
     assert terminal.text("hello") == "hello\n"
     assert "Others" in terminal.text("--help")
     assert "Says hello." in terminal.text("list", "commands")
+
     advertise(
         tmp_path,
         "adds",
@@ -322,13 +350,16 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of
         monkeypatch,
         adds_command=code + hook.format(name="tasks"),
     )
+
     for words in (["--help"], ["list", "plugins"]):
         assert (
             "command 'tasks' is offered by ktdeval itself and by plugin adds_command"
             in terminal.refusal(*words)
         )
+
     kind = (code + hook.format(name="trading")).replace("commands", "cards")
     advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=kind)
+
     assert (
         "card kind 'trading' is offered by ktdeval itself and by plugin adds_command"
         in terminal.refusal("list", "plugins")
@@ -344,6 +375,7 @@ def test_a_missing_command_module_is_an_error_only_when_called(
     absent = replace(COMMANDS["card"], module="ktdeval.cli.not_there")
     monkeypatch.setitem(COMMANDS, "card", absent)
     terminal.text("--help")
+
     assert (
         "command 'card' is missing from this installation (ktdeval.cli.not_there)"
         in terminal.refusal("card")
@@ -356,6 +388,7 @@ def test_an_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, terminal: Ter
 
     monkeypatch.setattr("ktdeval.cli.listing.open_plugins", interrupt)
     code, _, errors = terminal.call("tasks")
+
     assert (code, errors.splitlines()[-1]) == (130, "ktdeval: error: interrupted")
 
 
@@ -376,6 +409,7 @@ def test_a_config_file_and_the_command_line_are_merged(tmp_path: Path) -> None:
     config = load_config(
         path, {"model": None, "seeds": 2, "model_args": {"y": 3}, "windows": ("W2", "W3")}
     )
+
     assert (config.model, config.tasks, config.seeds, config.windows) == (
         "a/b",
         ("one", "two"),

@@ -56,6 +56,7 @@ def test_each_field_is_an_option_whose_value_has_the_type_of_the_field() -> None
     expected = Options(
         as_json=True, form="html", level=0.9, windows=("a", "b"), source=Path("x.csv")
     )
+
     assert run(*given) == f"{expected!r}\n"
 
 
@@ -163,6 +164,7 @@ def test_options_that_were_not_given_are_left_out() -> None:
 def test_an_option_of_a_run_has_its_one_help_text_and_no_default(name: str) -> None:
     (of_run,) = (option for option in run_options() if option.name == name)
     (own,) = (option for option in further.params if option.name == name)
+
     assert isinstance(own, click.Option)
     assert isinstance(of_run, click.Option)
     assert own.help == str(of_run.help).partition(" [default")[0]

@@ -58,6 +58,7 @@ def outputs() -> list[Any]:
                 found.append(
                     pytest.param(words, option, parameter.type, id=" ".join((*words, option)))
                 )
+
     return found
 
 
@@ -77,6 +78,7 @@ def test_all_commands_that_write_are_found() -> None:
     of_models = {"train qlib --out", "train rl --output", "certify --out", "paper ama --out"}
     of_data = {"data make --out"}
     of_boards = {"leaderboard build --out", "leaderboard export --out"}
+
     assert names >= of_runs | of_models | of_data | of_boards
 
 
@@ -93,6 +95,7 @@ def test_an_output_that_can_not_be_written_is_one_line_before_the_work(
     place: str,
 ) -> None:
     assert isinstance(kind, OutputPath) or words in OF_RUN
+
     file = tmp_path / "file"
     file.write_text("mine")
     is_file = isinstance(kind, OutputPath) and kind.kind == "file"
@@ -103,6 +106,7 @@ def test_an_output_that_can_not_be_written_is_one_line_before_the_work(
         "of the other kind": of_other_kind,
     }[place]
     error = terminal.refusal(*words, *OF_RUN.get(words, ()), option, out)
+
     assert error.startswith(f"ktdeval: error: {out}: ")
     assert f"choose another {option}" in error
     assert file.read_text() == "mine"
@@ -117,6 +121,7 @@ def test_a_folder_that_must_be_new_and_holds_something_else_is_refused(
 ) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     error = terminal.refusal(*words.split(), "--out", tmp_path)
+
     assert (
         error
         == f"ktdeval: error: {tmp_path}: holds something else; choose another --out, or empty it\n"
@@ -138,9 +143,12 @@ def test_a_folder_of_a_dataset_is_tested_too(tmp_path: Path, terminal: Terminal)
 def test_a_test_of_an_output_leaves_nothing_and_makes_nothing(tmp_path: Path) -> None:
     for kind in ("file", "folder", "new folder"):
         check_output(tmp_path / "a" / "b", kind, "--out")
+
     (tmp_path / "held").mkdir()
     (tmp_path / "held" / "manifest.json").write_text("{}")
     check_output(tmp_path / "held", "new folder", "--out", mark="manifest.json")
+
     assert [path.name for path in tmp_path.iterdir()] == ["held"]
+
     with pytest.raises(StoreError, match="File name too long; choose another --out"):
         check_output(tmp_path / ("x" * 300), "file", "--out")

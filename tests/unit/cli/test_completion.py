@@ -33,7 +33,9 @@ class Typing:
         self._capsys.readouterr()
         main(["ktdeval"])
         out, err = self._capsys.readouterr()
+
         assert err == "", "nothing is printed where the user types"
+
         return [each.partition(",")[2] for each in out.splitlines() if each]
 
 
@@ -49,6 +51,7 @@ def test_options_need_no_run_and_load_no_plugin(
         pytest.fail("a plugin was loaded")
 
     monkeypatch.setattr(plugin_registry, "find_entry_points", refuse)
+
     assert typing.words("ktdeval --mo") == ["--model", "--model-args"]
     assert "--model" not in typing.words("ktdeval --model builtin/hold --m")
     assert typing.words("ktdeval --rules ") == ["strict", "paper"]
@@ -61,6 +64,7 @@ def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
     assert typing.words("ktdeval --model builtin/mom") == ["builtin/momentum"]
     assert typing.words("ktdeval --model openai_") == ["openai_compatible/"]
     assert typing.words("ktdeval --metrics brier,information_") == ["brier,information_ratio"]
+
     windows = typing.words("ktdeval --tasks blinded_open_research --windows W2,W")
     assert "W2,W1" in windows
     assert "W2,W2" not in windows, "a name is given once"
@@ -130,6 +134,7 @@ def test_bash_completes(tmp_path: Path) -> None:
         echo "${{COMPREPLY[@]}}"
     """
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "complete -o nosort -F _ktdeval_completion ktdeval",

@@ -56,6 +56,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delitem(sys.modules, "notes_plugin", raising=False)
     path = tmp_path / "notes_plugin.py"
     path.write_text(NOTES.replace("NAME", "heading"))
+
     return path
 
 
@@ -73,17 +74,21 @@ def test_there_are_three_commands_with_few_options() -> None:
 
 
 def test_common_options_may_precede_the_provider(tmp_path: Path, terminal: Terminal) -> None:
-    first, then = tmp_path / "first", tmp_path / "then"
+    first = tmp_path / "first"
+    then = tmp_path / "then"
     before = terminal.out("data", "make", "--set", "seed=3", "--out", first, "synthetic", *SMALL)
     after = terminal.out("data", "make", "synthetic", *SMALL, "--set", "seed=3", "--out", then)
+
     assert before.removeprefix(str(first)) == after.removeprefix(str(then))
 
 
 def test_help_of_a_provider_has_its_options_apart_from_the_common_ones(terminal: Terminal) -> None:
     text = terminal.text("data", "make", "us", "--help")
     assert text.startswith("Usage: ktdeval data make us [OPTIONS]\n")
+
     own, _, common = text.partition("\nOptions of us:\n")[2].partition("\nOptions:\n")
     assert "--symbols SYMBOL,…" in own
+
     common, _, examples = common.partition("\nExample:\n")
     assert "--out DIR" in common
     assert "--symbols" not in common
@@ -93,6 +98,7 @@ def test_help_of_a_provider_has_its_options_apart_from_the_common_ones(terminal:
 def test_a_check_alone_stores_nothing_and_takes_json(tmp_path: Path, terminal: Terminal) -> None:
     words = ("data", "make", "synthetic", *SMALL, "--check-only")
     assert "0 kinds of error" in terminal.text(*words)
+
     report = json.loads(terminal.text(*words, "--out", tmp_path / "m", "--json"))
     assert (report["market"], report["errors"]) == ("synthetic-7", 0)
     assert not (tmp_path / "m").exists()
@@ -107,11 +113,15 @@ def test_data_of_another_form_are_made_checked_and_described(
     folder = tmp_path / "mine"
     group = ("data", "--plugin", notes)
     listed = [line.split()[:2] for line in terminal.text(*group).splitlines()]
+
     assert ["notes", "imported"] in listed
+
     printed = terminal.text(*group, "make", "notes", "--text", "good", "--out", folder)
     assert printed == f"{folder}: 4 letters\n"
+
     code, out, _ = terminal.call(*group, "check", folder)
     assert (code, out) == (1, "error: notes.txt: is dull\nwarning: notes.txt: is short\n")
+
     code, out, _ = terminal.call(*group, "check", folder, "--json")
     assert code == 1
     assert json.loads(out) == {
@@ -128,9 +138,11 @@ def test_data_of_another_form_are_made_checked_and_described(
 def test_data_of_another_form_are_no_market(terminal: Terminal, notes: Path) -> None:
     words = ("plan", "--model", "builtin/hold", "--tasks", "blinded_open_research")
     refused = terminal.refusal(*words, "--plugin", notes, "--data", "notes")
+
     assert (
         "'notes' makes no market but a notebook; write it with `ktdeval data make notes" in refused
     )
+
     refused = terminal.refusal("data", "--plugin", notes, "make", "notes", "--check-only")
     assert "check a notebook once it is made: `ktdeval data check DIR`" in refused
 
@@ -151,7 +163,9 @@ def test_without_the_plugin_of_a_form_the_rest_works(
         return [each for each in find_entry_points() if "qfinzero" not in each.module]
 
     monkeypatch.setattr(plugin_registry, "find_entry_points", others)
+
     assert "unknown data provider 'qfinzero'" in terminal.refusal("data", "make", "qfinzero")
+
     terminal.out("data", "make", "synthetic", *SMALL, "--out", tmp_path / "m")
     assert "0 kinds of error" in terminal.text("data", "check", tmp_path / "m")
 

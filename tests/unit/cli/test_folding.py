@@ -61,8 +61,11 @@ def test_at_any_width_no_line_is_longer_and_every_figure_is_whole(
 ) -> None:
     heads = ("model", "metric", "shift", "95 % interval", "verdict")
     lines = grid_lines(heads, rows, ("model", "metric", "verdict"), width)
+
     assert max(map(cell_len, lines)) <= width
+
     shown = " ".join(lines).split()
+
     for _, _, shift, interval, _ in rows:
         assert shift in shown
         assert interval in shown

@@ -54,6 +54,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     store_market(folder / "market")
     (folder / "prices.yaml").write_text(far_plugin.TABLE)
+
     return folder
 
 
@@ -88,10 +89,12 @@ def plan(plugins: Plugins, **changes: Any) -> RunEstimate:
 
 def size(plugins: Plugins, behaviour: AssumedBehaviour, task: str = TASK) -> StepSize:
     settings = config(model="builtin/hold", tasks=(task,))
-    tasks, snapshot = choose_tasks(settings, plugins), replace(small_market(), id="0" * 64)
+    tasks = choose_tasks(settings, plugins)
+    snapshot = replace(small_market(), id="0" * 64)
     spec = make_plan(settings, plugins, tasks, snapshot, None).specs[0]
     factory = EpisodeFactory(tasks, plugins, snapshot)
     (measured,) = conversation_size.measure_steps(spec, tasks[task], factory, behaviour, [1])
+
     return measured
 
 
@@ -113,14 +116,19 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(
 
 
 def test_a_step_is_measured_with_results_and_all_that_is_sent_again(plugins: Plugins) -> None:
-    few, many = size(plugins, replace(HIGH, research_share=0.25)), size(plugins, HIGH)
+    few = size(plugins, replace(HIGH, research_share=0.25))
+    many = size(plugins, HIGH)
+
     assert many.failed_calls == 0, "research is measured with results and not with errors"
     # three calls leave room for a remark that ends the research
     assert (few.requests, many.requests) == (8, 16)
     assert many.sent.total > 2 * few.sent.total, (
         "a later request holds the whole conversation again"
     )
-    empty, full = size(plugins, LOW, MEMORY), size(plugins, TYPICAL, MEMORY)
+
+    empty = size(plugins, LOW, MEMORY)
+    full = size(plugins, TYPICAL, MEMORY)
+
     assert full.sent.total > empty.sent.total + 1000, "with as many positions as the task allows"
 
 
@@ -132,6 +140,7 @@ def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
             (Message("system", "日本"), Message("user", "abc")), (tool,), params=CallParams()
         )
     )
+
     # abc, t, type, object; brackets, quotation marks, colon, commas; Ü has two bytes
     assert model.sent == PromptBytes(letters=14, marks=15, scripts=8, parts=3)
     assert (model.requests, model.largest) == (1, model.sent)
@@ -168,6 +177,7 @@ SIZES = dict.fromkeys(ASSUMED, StepSize(requests=3, sent=SENT, seconds=0.5, fail
 def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
     rates = conversation_size.assumed_rates(SIZES, CallLimits(4096, 120.0))
     typical = rates["typical"]
+
     assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.seconds) == (
         3,
         2000.0,
@@ -176,6 +186,7 @@ def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
     )
     assert rates["high"].output_tokens == 3 * 4096
     assert rates["low"].input_tokens < typical.input_tokens < rates["high"].input_tokens
+
     short = conversation_size.assumed_rates(SIZES, CallLimits(100, 5.0))["typical"]
     assert (short.output_tokens, short.seconds) == (
         300,
@@ -189,6 +200,7 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
     rates = conversation_size.observed_rates(
         steps, transcript, OWN_S, CallLimits(4096, 120.0, [2.0] * 44)
     )
+
     assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (
         4.0,
         6000.0,
@@ -196,9 +208,11 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
     )
     assert (rates["low"].input_tokens, rates["high"].input_tokens) == (2000.0, 10_000.0)
     assert {rate.output_tokens for rate in rates.values()} == {50.0}
+
     # A mean beyond the percentiles stays between low and high.
     steps = [StepCounts(usage=Usage(tokens, 1)).record() for tokens in [*[100] * 30, 100_000]]
     rates = conversation_size.observed_rates(steps, [transcript[0]] * 31, OWN_S, None)
+
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
 
 
@@ -222,11 +236,13 @@ def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positi
         "data": "synthetic_investorbench",
         "agent": "by_asset",
     }
+
     assert plan(load_plugins(), model="builtin/zigzag", **of).warnings == ()
 
 
 def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
-    plugins, days = load_plugins(), 148
+    plugins = load_plugins()
+    days = 148
     of = {
         "model": "openai/gpt-4o-mini",
         "tasks": ("investorbench_msft",),
@@ -234,10 +250,13 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
         "data": "synthetic_investorbench",
         "seeds": 2,
     }
-    react, learns = plan(plugins, **of), plan(plugins, **of, agent="finmem")
+    react = plan(plugins, **of)
+    learns = plan(plugins, **of, agent="finmem")
+
     for scenario, calls, looking_back in (("low", 1, 0), ("typical", 1, 1), ("high", 4, 1)):
         assert react.left[scenario].calls == 2 * days * calls
         assert learns.left[scenario].calls == 2 * (days * (calls + looking_back) + 64)
+
     assert (
         "investorbench_msft: 64 questions of a warm-up from 2020-07-01 come before the first step of"
         " an episode in window stock"
@@ -258,8 +277,10 @@ def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_
         "data": "synthetic_investorbench",
         "agent": "finmem",
     }
-    plugins, note = load_plugins(), f"task investorbench_msft: window {custom} has no warm-up, so "
+    plugins = load_plugins()
+    note = f"task investorbench_msft: window {custom} has no warm-up, so "
     alone = plan(plugins, **of, windows=(custom,))
+
     assert [line for line in alone.warnings if "warm-up" in line] == [
         f"{note}agents that learn begin it with an empty memory; windows with one: stock, crypto,"
         " ether, crypto_long, etf, stock_warm_0702, crypto_warm_0119"
@@ -282,6 +303,7 @@ def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_las
         tasks=("market_blinded",),
         windows=(WINDOW,),
     ).left
+
     # as many assets may not be shown on every day, so high is above it by what days differ
     assert left["high"].calls >= 4 * left["typical"].calls > 0
     assert left["high"].calls == pytest.approx(4 * left["typical"].calls, rel=0.01)
@@ -290,10 +312,13 @@ def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_las
 def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -> None:
     with pytest.raises(CardError, match=r"no\.json: can't read the card"):
         plan(plugins, certificate="no.json")
+
     with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is no day"):
         plan(plugins, knowledge_cutoff="2024-13")
+
     with pytest.raises(StoreError, match="the folder is not empty and holds no run"):
         plan(plugins, out=".")
+
     with pytest.raises(
         UsageError, match="builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders"
     ):
@@ -307,13 +332,16 @@ def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, session: Path) ->
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
     made = plan(plugins)
     typical = made.left["typical"]
+
     assert made.price is not None
     assert made.price.as_of == "2026-01-02"
     assert typical.cost_usd == pytest.approx(
         (typical.input_tokens * 2.0 + typical.output_tokens * 8.0) / 1e6
     )
+
     dear = plan(plugins, price={"input": 20.0, "output": 80.0}).left["typical"]
     assert dear.cost_usd == pytest.approx(10 * (typical.cost_usd or 0))
+
     unknown = plan(plugins, model="far/nameless", max_cost=1.0)
     assert unknown.left["high"].cost_usd is None
     assert "--max-cost can't be kept without a price" in unknown.warnings[0]
@@ -432,6 +460,7 @@ def begun(session: Path) -> Path:
             "--quiet",
         ]
         assert main(words(*budget)) == 3
+
     return session / "begun"
 
 
@@ -440,15 +469,21 @@ def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
 ) -> None:
     made = json.loads(terminal.out("plan", *words("--out", "begun", "--json")))
     first, second = made["tasks"]
+
     assert first["finished"]["steps"] == first["steps"] == DAYS_IN_WINDOW
     assert 0 < second["finished"]["steps"] < second["steps"]
     assert {amount["calls"] for amount in first["left"].values()} == {0}
+
     card = json.loads((begun / "cards" / f"{TASK}.json").read_text())
+
     for name in ("input_tokens", "output_tokens"):
         assert first["finished"][name] == card["usage"][name]
+
     assert second["is_observed"]
+
     each = second["finished"]["input_tokens"] / second["finished"]["steps"]
     left = second["left"]["typical"]["input_tokens"]
+
     assert left == pytest.approx(each * (second["steps"] - second["finished"]["steps"]), abs=1)
     assert f"{'paid':<10}{made['paid']['cost_usd']:.4f} USD" in terminal.out(
         "plan", *words("--out", "begun")
@@ -495,6 +530,7 @@ def test_plan_takes_the_options_of_run_and_repeats_none(terminal: Terminal) -> N
     shown = terminal.text("plan", "--help")
     assert "all of them, such as --model, --tasks and --config" in shown
     assert "--temperature" not in shown
+
     refused = terminal.refusal("plan", "--temprature", "1")
     assert "No such option '--temprature'. Did you mean '--temperature'?" in refused
 
@@ -509,6 +545,7 @@ def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal
                 if not line.startswith("  hours  ")
             ]
         )
+
     assert printed[0] == printed[1]
     assert not Path("dry").exists()
 
@@ -518,12 +555,14 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
 ) -> None:
     text = terminal.out("plan", *words("--out", "new", "--max-cost", "0.01", "--canary", "99"))
     lines = text.splitlines()
+
     assert lines[:4] == [
         "model     far/momentum, tools offered by native",
         "context   not known; give it with --context-tokens",
         "price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)",
         "folder    new",
     ]
+
     title = lines.index(f"{TASK}: 1 episode, {DAYS_IN_WINDOW} steps")
     assert lines[title + 1].split() == ["low", "typical", "high"]
     assert lines[title + 2].split() == ["calls", "42", "105", "336"]
@@ -533,6 +572,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     assert "  besides, 48 short questions at start and end (--canary)" in lines
     assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
     assert max(map(len, lines)) <= 132
+
     made = loads_strict(terminal.out("plan", *words("--out", "new", "--json")))
     assert made["tool_protocol"] == "native"
     assert [task["left"]["typical"]["calls"] for task in made["tasks"]] == [
@@ -564,13 +604,16 @@ def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
     plugins: Plugins, session: Path, terminal: Terminal
 ) -> None:
     assert not [line for line in plan(plugins).warnings if "look back" in line]
+
     early = "2023-03-01:2023-03-02"
     (warning,) = (line for line in plan(plugins, windows=(early,)).warnings if "look back" in line)
     before = int(np.searchsorted(small_market().days, np.datetime64("2023-03-01")))
+
     assert f"{before} days of data lie before it" in warning
     assert re.findall(r"([A-Z0-9_]+) \((\d+)\)", warning) == [
         (factor.name, str(factor.window)) for factor in FACTORS if factor.window > before
     ]
+
     words = [
         "--model",
         "builtin/hold",
@@ -584,6 +627,7 @@ def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
         str(session / "early"),
     ]
     code, _, message = terminal.call("run", *words)
+
     assert (code, warning in " ".join(message.split())) == (0, True)
 
 
@@ -599,11 +643,13 @@ def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_
         " x}}}"
     )
     given = ["--model", "builtin/hold", "--tasks", "usd.yaml", "--data", "market", "--out", "usd"]
+
     for words in (["plan", *given], [*given, "--dry-run"], ["run", *given]):
         assert terminal.error(*words).splitlines() == [
             "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless counts in"
             " 1/100 USD; an account has one currency: choose a venue of CNY"
         ]
+
     assert not Path("usd").exists()
 
 
@@ -627,6 +673,8 @@ def test_tasks_that_show_names_warn_if_these_are_known_for_one_day_only(
 def test_reasoning_that_leaves_no_room_for_an_answer_is_a_note(plugins: Plugins) -> None:
     given = {"reasoning_tokens": 4096, "max_output_tokens": 4096}
     (note,) = (line for line in plan(plugins, **given).warnings if "--reasoning-tokens" in line)
+
     assert "is not below --max-output-tokens 4096" in note
+
     fitting = plan(plugins, **given | {"reasoning_tokens": 4095})
     assert not [line for line in fitting.warnings if "--reasoning-tokens" in line]

@@ -24,16 +24,19 @@ def test_a_run_that_a_budget_stops_says_so_and_its_resume_line_finishes_it(
     words = ["--model", MODEL, "--tasks", TASK, "--windows", WINDOW, "--limit", "2"]
     words += ["--data", str(market), "--out", str(tmp_path / "a run"), "--quiet"]
     code, out, err = terminal.call(*words, "--max-hours", "1e-9")
+
     assert code == 3
     assert err.startswith("ktdeval: stopped: --max-hours 1e-09: they are over")
     assert "1 of 1 episodes are not finished" in err
     assert "failed" not in out + err
+
     head, resume = out.splitlines()[-1].split("  ", 1)
     assert head == "resume"
     assert resume.startswith("ktdeval --model")
 
     code, out, _ = terminal.call(*words, "--max-hours", "1e-9", "--json")
     shown = json.loads(out)
+
     assert (code, shown["state"], shown["resume"]) == (3, "stopped", f"{resume} --json")
 
     program, *again = shlex.split(resume.replace("1e-9", "1"))
@@ -59,6 +62,8 @@ def test_a_reached_limit_is_replaced_by_one_that_is_at_least_twice_as_large(
     name, _, value = " ".join(words).removeprefix("--").replace(" ", "=").partition("=")
     limits = {name.replace("-", "_"): json.loads(value)}
     line = resume_line(given, limits, needed)
+
     assert line == f"ktdeval {expected}"
+
     context = cli.make_context("ktdeval", shlex.split(line)[1:])
     assert context.meta[WORDS] == tuple(shlex.split(line)[1:])

@@ -61,6 +61,7 @@ def test_controls_and_invisible_characters_become_spaces(sent: str, terminal: bo
     screen = Screen(terminal)
     click.echo(f"a{sent}b\n\tc 中文", file=CleanStream(screen))
     shown = screen.getvalue()
+
     assert not set(shown) & (set(sent) - set("[]0123456789;mJAine"))
     assert shown.endswith("b\n\tc 中文\n")
 
@@ -78,6 +79,7 @@ def test_an_error_line_holds_no_controls_and_the_streams_are_given_back(
 ) -> None:
     streams = sys.stdout, sys.stderr
     assert main(["compare", "".join(HOSTILE.values())]) == 2
+
     line = capsys.readouterr().err
     assert line.endswith("\n")
     assert line.rstrip("\n").isprintable()
@@ -92,8 +94,10 @@ def test_a_stream_that_is_full_or_closed_is_no_defect(
         monkeypatch.setattr(sys, "stderr", full)
         assert main(["tasks", "show", "nothing-of-this-name"]) == 2
         assert main(["tasks"]) == 0
+
     monkeypatch.undo()
     monkeypatch.setattr(sys, "stdout", None)
+
     assert main(["tasks"]) == 0
     assert capfd.readouterr().err == ""
 
@@ -128,6 +132,7 @@ def watch(*events: object, width: int = 80, terminal: bool = False) -> str:
         for event in events:
             progress.ktdeval_event(event)
             progress._progress.refresh()
+
     return stream.getvalue()
 
 
@@ -137,6 +142,7 @@ def test_without_a_terminal_an_episode_is_ten_lines() -> None:
         *map(step, range(40)),
         EpisodeFinished(SPEC, already_done=False),
     ).splitlines()
+
     assert len(lines) == 10
     assert lines[-1].endswith(
         ": 40/40 2024-01-12 · NAV 1,000,000 CNY · 120 orders, 40 rejected · 1.60M tokens"
@@ -161,6 +167,7 @@ def test_what_was_done_before_and_what_failed_are_one_line_each() -> None:
         EpisodeStarted(SPEC, 4, 0),
         EpisodeFailed(SPEC, "no more money"),
     )
+
     assert [line.rpartition(": ")[2] for line in shown.splitlines()] == [
         "already complete",
         "no more money",
@@ -177,9 +184,11 @@ def test_bar_and_status_fit_a_narrow_terminal(width: int) -> None:
     ]
     printed = watch(*events, width=width, terminal=True)
     shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", printed).replace("\r", "\n")
+
     assert max(map(len, shown.splitlines())) <= width
     assert "━" in shown
     assert "5/40 0:00:0" in shown
+
     status = "  2024-01-05 · NAV 1,000,000 CNY · 15 orders, 5 rejected · 200,000 tokens"
     assert status[: width - 1] in shown
 
@@ -202,6 +211,7 @@ def test_a_long_wait_of_a_check_is_a_line_with_its_cause(terminal: bool, shortes
     waits = CheckWaits(Console(file=stream, width=100, force_terminal=terminal))
     waits.ktdeval_event(CheckDelayed("canary", "rate_limited", shortest - 1, 1, 13))
     waits.ktdeval_event(CheckDelayed("canary", "rate_limited", 75.0, 2, 13))
+
     assert stream.getvalue() == (
         "fixed questions (canary): waiting 1 min 15 s: rate limited, attempt 2 of 13\n"
     )

@@ -35,6 +35,7 @@ def test_a_mistyped_option_gets_the_near_ones_instead_of_the_help(terminal: Term
         r"Did you mean one of: '--model', '--model-args'\?|"
         r"\(Possible options: --model, --model-args\)"
     )
+
     assert re.search(words, refused), "as click 8.5 says it, or as those before"
     assert "--help" not in refused
 
@@ -42,6 +43,7 @@ def test_a_mistyped_option_gets_the_near_ones_instead_of_the_help(terminal: Term
 def test_a_very_long_word_is_shown_without_its_middle(terminal: Terminal) -> None:
     word = "begin" + "x" * 5000 + "end"
     refused = terminal.refusal("models", "show", word)
+
     assert refused.startswith("ktdeval: error: unknown model 'beginx")
     assert "x…x" in refused
     assert "end'" in refused

@@ -66,7 +66,9 @@ def derived(
     card = copy.deepcopy(card)
     for episode in card["episodes"]:
         change(episode)
+
     card["metrics"] |= copy.deepcopy(dict(metrics))
+
     return card | derived_fields(card)
 
 
@@ -89,6 +91,7 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
     words = (*paths, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/c,llm/d")
     report = terminal.report("compare", "cohorts", *words)
     momentum, skew = report["exposures"]
+
     assert momentum["cohorts"]["ML"] == {
         "mean": 2,
         "members": 2,
@@ -106,10 +109,12 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
         1,
     )
     assert momentum["models"] == {"ml/a": 1, "ml/b": 3, "llm/c": -2, "llm/d": -4}
+
     first, second = report["differences"]
     assert (first["value"], first["low"], first["high"]) == pytest.approx(
         (5, 5 - 6.0848698, 5 + 6.0848698)
     )
+
     # of t with two degrees: F(t) = 1/2 + t / (2 sqrt(2 + t²))
     p = 1 - 5 / math.sqrt(2) / math.sqrt(2 + 12.5)
     assert (first["p"], first["p_holm"], first["verdict"]) == (
@@ -123,6 +128,7 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
         ("ML", 2, 2),
         ("LLM", 2, 1),
     ]
+
     text = terminal.text("compare", "cohorts", *words)
     assert "ML: 2 of 2 models have the signs of its mean in all factors" in text
     assert "agree in sign on 1 of 2 factors: SKEW" in text
@@ -130,14 +136,18 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
 
 
 def test_welchs_interval_matches_statsmodels_and_keeps_its_level() -> None:
-    rng, misses = np.random.default_rng(3), 0
+    rng = np.random.default_rng(3)
+    misses = 0
     for _ in range(400):
-        one, other = rng.normal(0, 1, 8), rng.normal(0, 3, 4)
+        one = rng.normal(0, 1, 8)
+        other = rng.normal(0, 3, 4)
         row = welch_test(one, other)
         assert row.low is not None
         assert row.high is not None
         misses += not row.low <= 0 <= row.high
+
     assert misses <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05 * 0.95)
+
     means = CompareMeans(DescrStatsW(one), DescrStatsW(other))
     assert (row.low, row.high) == pytest.approx(means.tconfint_diff(usevar="unequal"))
     assert row.p == pytest.approx(means.ttest_ind(usevar="unequal")[1])
@@ -169,6 +179,7 @@ def test_a_day_that_was_invested_weighs_as_any_other(
     card |= derived_fields(card)
     (tmp_path / "alone.json").write_text(dumps_pretty(card))
     report = terminal.report("compare", "cohorts", tmp_path / "alone.json")
+
     # The days of each factor come from the card: 4 days of 1 and one day of 5. A factor without a
     # day has no row.
     assert {row["factor"]: row["models"] for row in report["exposures"]} == {
@@ -194,9 +205,12 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTer
     index = other["reference"]["benchmark_buy_and_hold"]["A1"]["metrics"]
     rows = {row["model"]: row for row in report["baseline"]}
     returns = [row["figures"]["total_return"]["value"] for row in report["baseline"]]
+
     assert returns == sorted(returns, reverse=True)
+
     one = rows["ml/a"]["figures"]["total_return"]
     reach = 4.302653 * math.sqrt(7 / 3) / 100
+
     assert (rows["ml/a"]["seeds"], one["n"]) == (3, 3)
     assert (one["value"], one["mean"], one["low"], one["high"]) == pytest.approx(
         (0.02, 0.03, 0.03 - reach, 0.03 + reach), rel=1e-6
@@ -204,12 +218,14 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTer
     assert rows["ml/a"]["figures"]["excess"]["value"] == pytest.approx(
         0.02 - index["total_return"]["value"]
     )
+
     single = rows["ml/b"]["figures"]["total_return"]
     assert (single["low"], single["high"], single["reason"]) == (
         None,
         None,
         "one seed shows nothing of other seeds",
     )
+
     alike = rows["llm/c"]["figures"]["total_return"]
     assert (alike["low"], alike["high"], alike["reason"]) == (
         None,
@@ -220,13 +236,16 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTer
         row["figures"]["max_drawdown"]["low"] is None or row["figures"]["max_drawdown"]["low"] >= 0
         for row in report["baseline"]
     ]
+
     held = next(row for model, row in rows.items() if model.endswith("buy-and-hold"))
     assert (held["seeds"], held["figures"]["total_return"]["value"]) == (
         None,
         index["total_return"]["value"],
     )
+
     text = terminal.text("compare", "cohorts", *paths).splitlines()
     at = next(number for number, line in enumerate(text) if line.startswith("  ml/a"))
+
     assert "95 % interval" in text[at + 1]
     assert (
         "95 % interval"
@@ -254,23 +273,30 @@ def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(
         for row in terminal.report("compare", "cohorts", one)["baseline"]
         if row["model"] == "ml/a"
     )["figures"]["total_return"]
+
     # medians 0.02 of (0, 0.02, 0.04), 0.03 of the other
     assert (figure["value"], figure["n"]) == (pytest.approx(0.025), 2)
+
     expected = (
         "ml/b has not finished window A3 seed 0, which another card has; run it, or use the 2 that"
         " all have with --common"
     )
+
     assert expected in terminal.refusal("compare", "cohorts", one, other)
+
     report = terminal.report("compare", "cohorts", one, other, "--common")
     common = {row["model"]: row["figures"]["total_return"]["value"] for row in report["baseline"]}
+
     assert "window A3 is left out: not every seed of every model has finished it" in report["notes"]
     assert (common["ml/a"], common["ml/b"]) == pytest.approx((0.015, 0.15))
+
     # Windows of one model may stand on several cards.
     parts = [
         tilted("ml/a", {"SKEW": 1}, {(window, 0): value})
         for window, value in (("A1", 0.1), ("A2", 0.2), ("A3", 0.6))
     ]
     rows = terminal.report("compare", "cohorts", *saved(tmp_path / "parts", *parts))["baseline"]
+
     assert [row["figures"]["total_return"]["value"] for row in rows if row["model"] == "ml/a"] == [
         pytest.approx(0.2)
     ]
@@ -294,6 +320,7 @@ def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str,
                 "rejected": 0,
                 "rules": {},
             }
+
         lost = {"f": "error", "p": "fallback"}.get(kind)
         episode["decisions"] = dict.fromkeys(
             ("model", "model_after_retry", "fallback", "error"), 0
@@ -301,20 +328,24 @@ def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str,
         episode["decisions"] |= {lost: 1} if lost else {}
 
     figures = {(f"A{number}", 0): 0.0 for number in range(1, len(outcomes) + 1)}
+
     return derived(make_card(figures, "llm/c", mask=mask, mode="memory_only", **changes), change)
 
 
 def test_declines_by_hand_and_as_statsmodels_counts_them(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
-    bright, blinded = "tttttttdtft", "ddddddtdpdd"
+    bright = "tttttttdtft"
+    blinded = "ddddddtdpdd"
     paths = saved(tmp_path, memory_only("bright", bright), memory_only("blinded", blinded))
     (row,) = terminal.report("compare", "cohorts", *paths)["declines"]
+
     # Cells 9 and 10 are not known: no valid submission when blinded, a failed call when bright.
     assert (row["n"], row["not_known"], row["unmatched"]) == (9, 2, 0)
     assert (row["bright"]["declined"], row["blinded"]["declined"]) == (1, 8)
     assert (row["only_bright"], row["only_blinded"], row["p"]) == (0, 7, pytest.approx(2 / 2**7))
     assert row["p"] == pytest.approx(mcnemar([[1, 7], [0, 1]], exact=True).pvalue)
+
     ends = proportion_confint(8, 9, method="wilson")
     assert (row["blinded"]["low"], row["blinded"]["high"]) == pytest.approx(ends)
     assert [cell["blinded"] for cell in row["cells"] if cell["window"] in ("A10", "A8", "A9")] == [
@@ -322,6 +353,7 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(
         "declined",
         "not known",
     ]
+
     cells = [
         cell.strip()
         for cell in (
@@ -332,6 +364,7 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(
         )
         if cell
     ]
+
     assert cells == [
         "llm/c",
         "memory_only",
@@ -346,18 +379,23 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(
 def test_unmatched_cards_and_those_that_differ_in_more_than_the_mask_are_refused(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
-    bright, short = memory_only("bright", "ttt"), memory_only("blinded", "dd")
+    bright = memory_only("bright", "ttt")
+    short = memory_only("blinded", "dd")
     (row,) = terminal.report("compare", "cohorts", *saved(tmp_path / "short", bright, short))[
         "declines"
     ]
+
     assert (row["n"], row["unmatched"], row["p"]) == (2, 1, pytest.approx(0.5))
+
     (row,) = terminal.report(
         "compare",
         "cohorts",
         *saved(tmp_path / "none", memory_only("bright", "f"), memory_only("blinded", "d")),
     )["declines"]
+
     assert (row["n"], row["p"], row["bright"]["share"]) == (0, None, None)
     assert row["reason"] == "no window and seed whose outcome is known under both masks"
+
     for number, (card, expected) in enumerate((
         (memory_only("blinded", "ddd", rules="paper"), "different metric rules"),
         (memory_only("blinded", "ddd", snapshot={"id": "0" * 64}), "different snapshots"),
@@ -367,7 +405,9 @@ def test_unmatched_cards_and_those_that_differ_in_more_than_the_mask_are_refused
         assert expected in terminal.refusal(
             "compare", "cohorts", *saved(tmp_path / str(number), bright, card)
         )
+
     alone = terminal.report("compare", "cohorts", *saved(tmp_path / "alone", bright))
+
     assert alone["declines"] == []
 
 
@@ -419,9 +459,11 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(
             ),
         ),
     ]
+
     for number, (change, expected) in enumerate(changes):
         (changed,) = saved(tmp_path / f"changed{number}", tilted("llm/c", {"SKEW": 2}, **change))
         cases.append(((one, changed, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/*"), expected))
+
     (again,) = saved(tmp_path / "again", base)
     cases.append(((one, again), "both have window A1 seed 0 of ml/a"))
     for words, expected in cases:
@@ -436,10 +478,12 @@ def test_a_model_at_another_temperature_is_another_model(
              for seed, heat, value in ((0, 0.7, 1.0), (1, 0.7, 3.0), (0, 0.1, -1.0))]  # fmt: skip
     paths = saved(tmp_path, *cards)
     report = terminal.report("compare", "cohorts", *paths)
+
     assert report["exposures"][0]["models"] == {
         "ml/a{temperature=0.7}": 2.0,
         "ml/a{temperature=0.1}": -1.0,
     }
+
     split = terminal.report(
         "compare",
         "cohorts",
@@ -449,6 +493,7 @@ def test_a_model_at_another_temperature_is_another_model(
         "--cohort",
         "cold=ml/a{temperature=0.1}",
     )
+
     assert split["differences"][0]["value"] == 3.0
 
 
@@ -464,16 +509,20 @@ def test_every_item_of_a_cohort_has_a_card_of_the_task(
         "cohort ML: ml/b has no finished card of task blinded_open_research; run it, or name"
         " another task"
     )
+
     assert refusal in terminal.refusal(
         "compare", "cohorts", *paths, "--cohort", "ML=ml/a,ml/b", *task
     )
+
     report = terminal.report("compare", "cohorts", *paths, "--cohort", "ML=ml/*", *task)
     assert "ml/b: no finished card of blinded_open_research, so it has no row" in report["notes"]
+
     folder = saved(tmp_path / "scored", scoring_card())[0].parents[1]
     refusal = (
         f"--cohort ML: no card given is of {folder}; name run folders or cards of trading tasks"
     )
     code, _, message = terminal.call("compare", "cohorts", *paths, "--cohort", f"ML=ml/a,{folder}")
+
     assert (code, refusal in message) == (2, True)
 
 
@@ -483,6 +532,7 @@ def test_models_without_a_cohort_or_exposures_are_named(
     cash = tilted("ml/cash", {"SKEW": None})
     paths = saved(tmp_path, tilted("ml/a", {"SKEW": 1.0}), cash, tilted("house/x", {"SKEW": 9.0}))
     report = terminal.report("compare", "cohorts", *paths, "--cohort", "ML=ml/*")
+
     assert report["exposures"][0]["cohorts"]["ML"]["mean"] == 1.0
     assert report["cohorts"] == [{"cohort": "ML", "models": ["ml/a"], "members": 1, "same_sign": 1}]
     assert {row["model"] for row in report["baseline"]} > {"ml/a", "ml/cash", "house/x"}
@@ -490,6 +540,7 @@ def test_models_without_a_cohort_or_exposures_are_named(
         note.startswith("ml/cash: no exposures: it never held anything") for note in report["notes"]
     )
     assert "house/x: is in no cohort" in report["notes"]
+
     bare = saved(tmp_path / "bare", make_card({("A1", 0): 0.1}, "house/y"))
     assert terminal.report("compare", "cohorts", *bare)["exposures"] == []
     assert "same sign" not in terminal.text("compare", "cohorts", *bare)
@@ -512,6 +563,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("cohort")
     short = ["--windows", "W1", "--limit", "5", "--quiet"]
+
     for name, (model, args) in {**RULES, **RANDOM}.items():
         words = [
             "--model",
@@ -528,13 +580,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             == 0
         )
+
     tasks = "bright_memory_only,blinded_memory_only"
+
     assert (
         main(
             ["--model", "builtin/memory", "--tasks", tasks, *short, "--out", str(folder / "memory")]
         )
         == 0
     )
+
     return folder
 
 
@@ -555,6 +610,7 @@ def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(
         f"quiet={of(runs, names[3:])}",
     )
     rows = {row["factor"]: row for row in report["differences"]}
+
     assert set(rows) == set(FACTOR_NAMES)
     assert rows["RV_60"]["low"] > 1
     assert rows["RV_60"]["verdict"] == "wild"
@@ -566,6 +622,7 @@ def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(
         "wild": 3,
         "quiet": 3,
     }
+
     names = list(RANDOM)
     equal = terminal.report(
         "compare",
@@ -575,6 +632,7 @@ def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(
         "--cohort",
         f"odd={of(runs, names[1::2])}",
     )
+
     assert {row["verdict"] for row in equal["differences"]} == {"not shown"}
     assert sum(row["low"] <= 0 <= row["high"] for row in equal["differences"]) >= 8
 
@@ -608,7 +666,8 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
     scores, _ = z_scores(runs / "ml-15")
     expected = {}
     for name in ("ml-15", "random-4"):
-        folder, days = RunFolder.load(runs / name), []
+        folder = RunFolder.load(runs / name)
+        days = []
         for spec in folder.manifest.specs:
             steps = folder.load_ledger(spec).steps
             for before in steps[:-1]:
@@ -623,7 +682,9 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
                         scores.loc[np.datetime64(before.filled_on)].reindex(held.index).fillna(0.0)
                     )
                     days.append(today.mul(held, axis=0).sum())
+
         expected[name] = pd.DataFrame(days).mean()
+
     report = terminal.report(
         "compare",
         "cohorts",
@@ -633,9 +694,11 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
         f"b={runs / 'random-4'}",
     )
     table = pd.DataFrame({row["factor"]: row["models"] for row in report["exposures"]})
+
     for label, name in (("linear_factor", "ml-15"), ("random", "random-4")):
         (row,) = (table.loc[model] for model in table.index if label in model)
         pd.testing.assert_series_equal(row, expected[name], check_names=False, rtol=1e-9)
+
     cards = [
         json.loads(path.read_text())
         for path in sorted((runs / "random-4" / "cards").glob("*.json"))
@@ -644,6 +707,7 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
         [{**one, "sharpe": one["metrics"]["sharpe"]["value"]} for one in cards[0]["episodes"]]
     )
     (row,) = (row for row in report["baseline"] if "random" in row["model"])
+
     assert row["figures"]["sharpe"]["value"] == pytest.approx(
         frame.groupby("seed")["sharpe"].median().median()
     )
@@ -659,11 +723,14 @@ def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(
         terminal.text("compare", "cohorts", *given, *words, "--json")
         for given in (names, names[::-1], names[2:] + names[:2])
     }
+
     assert len(outputs) == 1
+
     tables = cohort(*names, cohorts=cohorts)
     assert tables.report == json.loads(next(iter(outputs)))
     assert list(tables["differences"]["factor"]) == list(FACTOR_NAMES)
     assert str(tables) == terminal.text("compare", "cohorts", *names, *words).rstrip("\n")
+
     (row,) = tables.report["declines"]
     assert (row["n"], row["bright"]["declined"], row["blinded"]["declined"]) == (1, 0, 1)
     assert any(
@@ -683,6 +750,7 @@ def traders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three models over two windows, and one run of the first window alone that was cut short."""
     folder = tmp_path_factory.mktemp("luck")
     traders = [(model, model, ",".join(WINDOWS), "12") for model in MODELS]
+
     for name, model, windows, limit in (*traders, ("cut", "hold", "W5", "3")):
         words = [
             "--model",
@@ -695,6 +763,7 @@ def traders(tmp_path_factory: pytest.TempPathFactory) -> Path:
             str(folder / name),
         ]
         assert main([*words, "--tasks", "blinded_open_research", "--quiet"]) == 0
+
     return folder
 
 
@@ -705,14 +774,18 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     assert [row["trials"] for row in terminal.report("compare", "luck", cards[0])["cards"]] == [
         [1, 1]
     ]
+
     among = terminal.report("compare", "luck", *cards, "--runs", str(traders))
     # the cut run of W5 was a chance too
     assert {tuple(row["trials"]) for row in among["cards"]} == {(3, 4)}
+
     report = terminal.report("compare", "luck", *cards)
     apart = terminal.report("compare", "luck", cards[0], str(traders / "cut"))
+
     assert apart["ranks"]["reason"] == "the cards' figures are of different windows"
     assert {row["mean"] for row in apart["exposures"]} == {None}
     assert main(["score", cards[0], "--rules", "paper"]) == 0
+
     other = f"{cards[0]}/cards/paper/blinded_open_research.json"
     assert (
         terminal.report("compare", "luck", cards[0], other)["ranks"]["reason"]
@@ -721,41 +794,53 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     assert "figures are of different metric rules" in terminal.refusal(
         "table", cards[0], other, "--like", "ktdfin-4"
     )
+
     for name in ("ktdfin-3", "ktdfin-4", "ktdfin-8"):
         assert "figures are of different windows" in terminal.refusal(
             "table", cards[0], traders / "cut", "--like", name
         )
+
     # of one episode there are no quartiles
     for card, spread in ((cards[0], True), (str(traders / "cut"), False)):
         code, shown, message = terminal.call("table", card, "--like", "ktdfin-3")
         assert (code, "[" in shown) == (0, spread)
         assert "ktdeval: warning: limited: every card\n" in message
+
     ruined = save_card(tmp_path / "ruined", ruined_card())
     note = f"total_return, sharpe, max_drawdown: median over 2 of 3 episodes: {RUIN}"
+
     assert note in terminal.call("table", ruined, "--like", "ktdfin-4")[2]
     assert "lies in no run folder, so its trials can't be counted" in terminal.refusal(
         "compare", "luck", ruined
     )
+
     (partly,) = terminal.report("compare", "luck", ruined, "--runs", traders)["cards"]
     assert (partly["return"], partly["return_rank"]) == (
         pytest.approx(0.108),
         None,
     ), "of the two episodes that it survived"
+
     # The deflated Sharpe ratio is that of the library on the ledgers.
     folders = [RunFolder.load(traders / model) for model in MODELS]
     expected = []
+
     for number in range(len(WINDOWS)):
         ledgers = [folder.load_ledger(folder.manifest.specs[number]) for folder in folders]
         shapes = [shape.sharpe for ledger in ledgers if (shape := sharpe_shape(ledger)) is not None]
         expected.append(deflated_sharpe_ratio(ledgers[0].returns, shapes, len(ledgers)).value)
+
     assert report["cards"][0]["dsr"] == pytest.approx(sum(expected) / 2, rel=1e-12)
     assert report["cards"][0]["dsr"] < report["cards"][0]["psr"]
+
     rows = {row["card"]: row for row in report["cards"]}
+
     for key in ("return", "selection"):
         assert sorted(rows, key=lambda name: -rows[name][key]) == sorted(
             rows, key=lambda name: rows[name][f"{key}_rank"]
         )
+
     momentum = next(row for row in report["exposures"] if row["factor"] == "MOM_12_1")["cards"]
+
     assert momentum["builtin/momentum"] > 1.0 > momentum["builtin/random"]
     assert "fewer than two models have both" in terminal.text("compare", "luck", cards[1])
     assert "no run here" in terminal.refusal("compare", "luck", cards[1], "--runs", tmp_path)
@@ -769,6 +854,7 @@ def test_cohort_exposures_average_members_and_count_signs() -> None:
             "c": {"SKEW": 0.3, "ILLIQ": -0.2},
         }
     )
+
     assert [(row.mean, row.members, row.same_sign) for row in table] == [
         (pytest.approx(0.2), 3, 2),
         (-0.2, 1, 1),
@@ -805,8 +891,10 @@ def test_ranks_by_return_and_by_selection() -> None:
     ranked, correlations = rank(
         [luck_row(name, total, alpha) for name, (total, alpha) in figures.items()]
     )
+
     assert [row.return_rank for row in ranked] == [4.0, 1.0, 2.5, 2.5, None]
     assert [row.selection_rank for row in ranked] == [1.0, 4.0, 2.0, 3.0, None]
+
     pairs = list(zip(*list(figures.values())[:4], strict=True))
     assert correlations.spearman == pytest.approx(stats.spearmanr(*pairs).statistic)
     assert correlations.kendall == pytest.approx(stats.kendalltau(*pairs).statistic)

@@ -66,10 +66,12 @@ def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTermina
     )
     paths = terminal.cards(*made)
     one_two, one_three, _ = terminal.report("compare", *paths)["tests"]
+
     assert (one_two["verdict"], one_three["verdict"]) == ("house/two better", "tied")
     assert (one_two["p"], one_two["p_holm"]) == pytest.approx((2 / 2**10, 3 * 2 / 2**10))
     assert one_two["rank_biserial"] == -1.0
     assert one_two["shift"]["low"] <= one_two["shift"]["value"] <= one_two["shift"]["high"] < 0
+
     text = terminal.call("compare", *paths)[1]
     assert "house/two better" in text
     assert "tied" in text
@@ -96,7 +98,9 @@ def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTermina
     }
     paths = terminal.pair(one, other)
     by_window = terminal.report("compare", *paths)["tests"][0]
+
     assert [entry["value"] for entry in by_window["differences"]] == pytest.approx([0.02, -0.02])
+
     by_episode = terminal.report("compare", *paths, "--pairs", "episode")
     assert by_episode["tests"][0]["n"] == 6
     assert any("as in KTD-Fin" in note for note in by_episode["notes"])
@@ -107,6 +111,7 @@ def test_a_note_states_that_five_windows_cannot_reach_significance(terminal: Car
     report = terminal.report(
         "compare", *terminal.pair(base, {cell: 1 + 2 * value for cell, value in base.items()})
     )
+
     assert report["tests"][0]["verdict"] == "tied"
     assert report["tests"][0]["shift"]["reason"] == "5 pairs give an interval of at most 93.75 %"
     assert any(
@@ -119,6 +124,7 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> N
     paths = terminal.pair(figures(8), raised(figures(8)), SHARED)
     report = terminal.report("compare", *paths)
     row = report["tests"][0]
+
     assert row["wilcoxon"]["p_if_windows_were_apart"] == pytest.approx(2 / 2**8)
     assert row["p"] > 2 * row["wilcoxon"]["p_if_windows_were_apart"]
     assert row["sign_flip"]["blocks"] == 1
@@ -152,6 +158,7 @@ def test_cards_that_can_not_be_compared_are_refused(
 ) -> None:
     (one,) = terminal.cards(make_card(figures(6)))
     other: dict[str, Any] = {"windows": APART, **change}
+
     assert reason in terminal.refusal(
         "compare", one, *terminal.cards(make_card(figures(6), "house/two", **other))
     )
@@ -161,6 +168,7 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
     paths = terminal.pair(figures(6), figures(6))
     (terminal.folder / "empty").mkdir()
     (terminal.folder / "loop").symlink_to("loop")
+
     for arguments, problem in (
         ((paths[0], paths[0]), "given twice"),
         ((paths[0],), "at least two"),
@@ -169,16 +177,20 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
         ((terminal.folder / "loop", paths[0]), "Too many levels of symbolic links"),
     ):
         assert problem in terminal.refusal("compare", *arguments)
+
     unpaired = terminal.pair(figures(6, 2), figures(7, 1))
+
     assert "unpaired: it has not finished window A7 seed 0" in terminal.refusal(
         "compare", *unpaired
     )
+
     common = terminal.report("compare", *unpaired, "--common")
     assert common["tests"][0]["n"] == 6
     assert (
         "figures are of the 6 (window, seed) that all have finished; 7 are left out"
         in common["notes"]
     )
+
     nothing = terminal.pair({("A1", 0): 0.1}, {("A1", 1): 0.1})
     assert "no window and seed in common" in terminal.refusal("compare", *nothing, "--common")
 
@@ -190,19 +202,25 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
         return terminal.report("compare", *terminal.pair(one, other))["tests"][0]
 
     some = row({**figures(7), ("A1", 0): None}, figures(7, 1, 3))
+
     assert (some["n"], some["left_out"]) == (6, {"house/one: no steps": 1})
+
     seeds = terminal.pair({**figures(7, 2), ("A1", 0): None, ("A1", 1): None}, figures(7, 2, 3))
     assert (
         "total_return: 2 (window, seed) left out: house/one: no steps"
         in terminal.report("compare", *seeds)["notes"]
     )
+
     whole = terminal.cards(
         *(make_card(figures(7), name, mask="bright") for name in ("house/one", "house/two"))
     )
     note = "blinded_open_research: total_return: 2 (window, seed) left out: house/one: no steps"
+
     assert note in terminal.report("compare", *seeds, *whole)["notes"]
+
     nothing = row(dict.fromkeys(figures(7)), figures(7))
     assert (nothing["p"], nothing["verdict"], nothing["reason"]) == (None, None, "no pair")
+
     equal = row(figures(6), figures(6))
     assert (equal["verdict"], equal["p"], equal["rank_biserial"], equal["shift"]["value"]) == (
         "tied",
@@ -216,7 +234,8 @@ def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
     terminal: CardTerminal,
 ) -> None:
     """Without the window that is never reached, the card that does worst in it would win."""
-    one, other = make_card(figures(7), "house/one"), make_card(figures(7, 1, 3), "house/two")
+    one = make_card(figures(7), "house/one")
+    other = make_card(figures(7, 1, 3), "house/two")
     episode, *_ = one["episodes"]
     episode["metrics"]["total_return"] = {
         "value": None,
@@ -227,7 +246,9 @@ def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
     code, out, err = terminal.call(
         "compare", *terminal.cards(one, other), "--metric", "total_return", "--json"
     )
+
     assert code == 0, err
+
     row = json.loads(out)["tests"][0]
     assert (row["n"], row["p"], row["reason"]) == (0, None, "no pair")
     assert row["left_out"] == {"total_return: never in 1 of 7 episodes, of one card or both": 7}
@@ -239,7 +260,9 @@ def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
     by_args = terminal.cards(
         make_card(figures(6)), make_card(figures(6, 1, 1), args={"positions": 5})
     )
+
     assert terminal.report("compare", *by_args)["tests"][0]["second"] == "house/one(positions=5)"
+
     same = terminal.cards(make_card(figures(6)), make_card(figures(6, 1, 1)))
     assert str(same[1]) in terminal.report("compare", *same)["tests"][0]["second"]
 
@@ -250,17 +273,24 @@ def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
     without = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))
     assert without["daily"][0]["reason"] == "house/one: no ledgers beside the card"
     assert without["best"][0]["tied_with_best"] is None
-    chance, runs = np.random.default_rng(1), [terminal.folder / "one", terminal.folder / "two"]
+
+    chance = np.random.default_rng(1)
+    runs = [terminal.folder / "one", terminal.folder / "two"]
     cells = {(f"A{k}", seed): 0.01 for k in range(1, 13) for seed in (0, 1)}
+
     for run, model, drift in zip(runs, ("house/one", "house/two"), (0.0, 0.02), strict=True):
         save_run(
             run, make_card(cells, model), {cell: chance.normal(drift, 0.01, 5) for cell in cells}
         )
+
     report = terminal.report("compare", *runs)
+
     assert (report["daily"][0]["n"], report["daily"][0]["verdict"]) == (60, "house/two better")
     assert report["best"][0]["tied_with_best"] == ["house/two"]
+
     ledger = next((runs[0] / "episodes").rglob("ledger.parquet"))
     ledger.write_bytes(ledger.read_bytes() + b" ")
+
     assert (
         "is not the ledger that the card was made from"
         in terminal.report("compare", *runs)["daily"][0]["reason"]
@@ -271,7 +301,8 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
     """A mixed market in which coins trade in later windows only: its cards say the larger
     number.
     """
-    chance, runs = np.random.default_rng(1), [terminal.folder / "one", terminal.folder / "two"]
+    chance = np.random.default_rng(1)
+    runs = [terminal.folder / "one", terminal.folder / "two"]
     daily = {(f"A{k}", 0): chance.normal(0, 0.01, (2, 5)) for k in range(1, 13)}
     block = {"date": "2016-12-31", "confidence": "given", "source": "x"}
     early = {f"A{k}" for k in range(1, 7)}  # up to 2016
@@ -279,6 +310,7 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
         name: {"before": 5 * (name in early), "across": 0, "after": 5 * (name not in early)}
         for name, _ in daily
     }
+
     for index, (run, model) in enumerate(zip(runs, ("house/one", "house/two"), strict=True)):
         card = make_card(
             dict.fromkeys(daily, 0.01), model, knowledge_cutoff={**block, "windows": sides}
@@ -290,6 +322,7 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
             {cell: values[index] for cell, values in daily.items()},
             dict.fromkeys({*sides} - early, 365),
         )
+
     for words, year in (((), 365), (("--side", "before"), 252), (("--side", "after"), 365)):
         row = terminal.report("compare", *runs, *words)["daily"][0]
         chosen = [
@@ -298,8 +331,10 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
         one, two = np.concatenate(chosen, axis=1)
         difference = one.mean() / one.std(ddof=1) - two.mean() / two.std(ddof=1)
         assert row["value"] == pytest.approx(np.sqrt(year) * difference, rel=1e-4), words
+
     # Twelve windows of five days: six of a year of 252, six of a year of 365.
     row = terminal.report("compare", "power", *runs)[0]["by_seeds"][0]
+
     assert row["effect_per_year"] == pytest.approx(row["effect"] * 12 / (6 * 5 / 252 + 6 * 5 / 365))
 
 
@@ -308,7 +343,9 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
     for number, run in enumerate(runs):
         for mask in ("bright", "blinded"):
             save_card(run, make_card(figures(6, 1, number), f"house/{number}", mask=mask))
+
     report = terminal.report("compare", *runs)
+
     assert [row["task"] for row in report["tests"]] == [
         "blinded_open_research",
         "bright_open_research",
@@ -317,21 +354,26 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
 
 
 def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTerminal) -> None:
-    both, bright = terminal.folder / "both", terminal.folder / "bright"
+    both = terminal.folder / "both"
+    bright = terminal.folder / "bright"
     for mask in ("bright", "blinded"):
         save_card(both, make_card(figures(6, 1, 1), "house/one", mask=mask))
 
     save_card(bright, make_card(figures(6, 1, 2), "house/two", mask="bright"))
+
     assert "--tasks bright_open_research leaves the others out" in terminal.refusal(
         "compare", both, bright
     )
+
     for pattern in ("bright_open_research", "bright_*"):
         report = terminal.report("compare", both, bright, "--tasks", pattern)
         assert [row["task"] for row in report["tests"]] == ["bright_open_research"]
 
     in_common = "they have in common: bright_open_research"
     refusal = terminal.refusal("compare", both, bright, "--tasks", "blinded_open_research")
+
     assert f"{bright} has no card of blinded_open_research; {in_common}" in refusal
+
     refusal = terminal.refusal("compare", both, bright, "--tasks", "bright_open_reserch")
     assert "did you mean 'bright_open_research'" in refusal
     assert in_common in refusal
@@ -364,11 +406,13 @@ def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal
         market.
         """
         made = []
+
         for model, mask in (
             (model, mask) for model in ("house/a", "house/b") for mask in ("bright", "blinded")
         ):
             market = {"synthetic": task_of == mask or agent_of == model}
             made.append(make_card(figures(6, 1, len(made)), model, mask=mask, snapshot=market))
+
         return terminal.cards(*made)
 
     assert (
@@ -379,8 +423,10 @@ def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal
         "house/b: synthetic: every card"
         in terminal.report("compare", "masks", *cards(None, "house/b"))["notes"]
     )
+
     shares = terminal.report("compare", *cards("bright", None), "--factor", "model,window")["notes"]
     assert "bright_open_research: synthetic: every card" in shares
+
     both = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))["notes"]
     assert "synthetic: every card" in both
 
@@ -419,8 +465,10 @@ def design(
     tools 6 %.
     """
     made = []
+
     for mask, mode in ((mask, mode) for mask in masks for mode in modes):
-        stock, date = mask in ("bright", "date_blind"), mask in ("bright", "stock_blind")
+        stock = mask in ("bright", "date_blind")
+        date = mask in ("bright", "stock_blind")
         worth = (
             0.04 * stock
             + 0.01 * date
@@ -437,6 +485,7 @@ def design(
                 **extra,
             )
         )
+
     return terminal.cards(*made)
 
 
@@ -453,6 +502,7 @@ def test_planted_effects_come_back(terminal: CardTerminal) -> None:
         "interaction": 0.02,
     }
     values = {(row["mode"], row["effect"]): row["value"] for row in report["effects"]}
+
     assert values == pytest.approx(
         {(mode, name): value for mode in MODES for name, value in planted.items()}
     )
@@ -468,13 +518,16 @@ def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> N
         "masks",
         *design(terminal, ("bright", "blinded"), ("memory_only", "open_research")),
     )
+
     assert {row["effect"] for row in report["effects"]} == {"memory_premium"}
     assert pieces(report, "2 masks") == pytest.approx(
         {"date and stock": 0.07, "data and tools": 0.09, "total": 0.16}
     )
+
     text = terminal.call(
         "compare", "masks", *design(terminal, ("bright", "blinded"), ("open_research",))
     )[1]
+
     assert "memory premium (bright - blinded)" in text
     assert "above zero" in text
 
@@ -496,6 +549,7 @@ def test_effects_refuse_changes_confounded_with_the_mask(
 ) -> None:
     (bright,) = design(terminal, ("bright",), ("open_research",))
     changes: dict[str, Any] = change
+
     assert reason in terminal.refusal(
         "compare", "masks", bright, *design(terminal, ("blinded",), ("open_research",), **changes)
     )
@@ -517,13 +571,17 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
 ) -> None:
     card = make_card({("A1", 0): 0.01})
     with_index = terminal.text("table", save_card(tmp_path / "with", card), "--like", "ktdfin-9")
+
     assert "buy-and-hold" in with_index
+
     for held in card["reference"]["benchmark_buy_and_hold"].values():
         held["metrics"] = {
             key: {"value": None, "n": 5, "reason": "the market has no index"}
             for key in held["metrics"]
         }
+
     path = save_card(tmp_path / "without", card)
+
     assert "buy-and-hold" not in terminal.text("table", path, "--like", "ktdfin-9")
     assert "have no exposures to the same style factors" in terminal.refusal(
         "table", path, "--like", "ktdfin-8"
@@ -536,18 +594,23 @@ def test_effects_need_something_to_set_against_each_other_and_more_than_a_window
     assert "nothing to set against" in terminal.refusal(
         "compare", "masks", *design(terminal, ("blinded",), ("open_research",))
     )
+
     apart = terminal.cards(
         make_card(figures(6), mask="bright"), make_card(figures(6), args={"positions": 3})
     )
+
     assert "of one system; these are of house/one, house/one(positions=3)" in terminal.refusal(
         "compare", "masks", *apart
     )
+
     twice = terminal.cards(make_card(figures(6)), make_card(figures(6)))
     assert "are both blinded open_research" in terminal.refusal("compare", "masks", *twice)
+
     single = terminal.cards(
         make_card({("A1", 0): 0.1}, mask="bright"), make_card({("A1", 0): 0.04})
     )
     row = terminal.report("compare", "masks", *single)["effects"][0]
+
     assert row["value"] == pytest.approx(0.06)
     assert (row["low"], row["reason"]) == (None, "one window says nothing of other windows")
     assert terminal.call("compare", "masks", *single)[0] == 0
@@ -562,6 +625,7 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
         "masks",
         *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined),
     )
+
     assert report["effects"][0]["n"] == 7
     assert any(
         "1 (window, seed) left out: blinded open_research: no steps" in note
@@ -587,8 +651,10 @@ def test_a_long_window_is_never_pooled_with_short_ones(
             ("bright", "house/one"),
         )
     ]
+
     assert cards[0]["metrics"]["total_return"]["value"] == pytest.approx(0.04)
     assert list(cards[0]["left_out"]) == ["long"]
+
     files = terminal.cards(*cards)
     assert (
         "Metrics of A1, A2, A3, A4, A5, A6, A7; left out: long"
@@ -596,6 +662,7 @@ def test_a_long_window_is_never_pooled_with_short_ones(
     )
     assert terminal.report("compare", *files[:2])["tests"][0]["n"] == 7
     assert terminal.report("compare", "masks", files[0], files[2])["effects"][0]["n"] == 7
+
     for command in (
         ("compare", *files[:2]),
         ("compare", *files[:2], "--pairs", "episode"),
@@ -606,6 +673,7 @@ def test_a_long_window_is_never_pooled_with_short_ones(
             "long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note
             for note in notes
         ), notes
+
     assert (
         "window long is left out: has 2085 weekdays"
         in terminal.call("compare", "power", *files[:2])[2]
@@ -621,18 +689,21 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
     one, other, third = (
         save_card(terminal.folder / name, scored).parents[1] for name in ("one", "other", "third")
     )
+
     for run, mask, model in (
         (one, "blinded", "house/one"),
         (other, "blinded", "house/two"),
         (third, "bright", "house/one"),
     ):
         save_card(run, make_card(figures(6), model, mask=mask))
+
     note = (
         "is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by"
         " themselves"
     )
     inside = f"cards/{scored['task']['name']}.json"
     report = terminal.report("compare", one, other)
+
     assert [card["label"] for card in report["cards"]] == ["house/one", "house/two"]
     assert report["notes"][-2:] == [f"{run / inside}: {note}" for run in (one, other)]
     assert f"{one / inside}: {note}" in terminal.text("compare", one, other)
@@ -641,8 +712,10 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
         terminal.report("compare", one, other)["tests"]
         == terminal.report("compare", one, *(other / "cards").iterdir())["tests"]
     )
+
     trading = next(path for path in (one / "cards").iterdir() if path != one / inside)
     needs = "a comparison needs at least two cards of one kind; here are"
+
     assert f"{needs} {trading} (trading), {one / inside} (scoring)" in terminal.refusal(
         "compare", trading, one / inside
     )
@@ -670,15 +743,19 @@ def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -
         ]
         == 11
     )
+
     plan = ("--window-sd", "0.02", "--seed-sd", "0.03", "--windows", "20", "--seeds", "3")
     rows = terminal.report("compare", "power", "--effect", "0.02", *plan)["by_seeds"]
     needed = [row["windows_needed"] for row in rows]
+
     assert [row["seeds"] for row in rows] == [1, 2, 3, 5, 10, None]
     assert needed == sorted(needed, reverse=True)
     assert needed[0] > needed[-1] >= 6
+
     silent = terminal.report(
         "compare", "power", "--effect", "0.02", "--window-sd", "0", "--windows", "5"
     )["by_seeds"][0]
+
     assert (silent["windows_needed"], silent["power"]) == (6, 0.0)
 
 
@@ -694,6 +771,7 @@ def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) ->
         "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
         " seeds alone put there"
     )
+
     assert message in terminal.text("compare", "power", *paths)
 
 
@@ -704,6 +782,7 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
     """Normal approximation, 5 % two-sided, power 80 %, a year of 242 days."""
     options = ("--tracking-error", "0.1", "--window-days", "21", "--days-per-year", "242")
     row = terminal.report("compare", "power", "--windows", str(windows), *options)["by_seeds"][0]
+
     assert 100 * row["effect_normal_per_year"] == pytest.approx(percent, abs=0.05)
     assert row["effect"] > row["effect_normal"]
 
@@ -712,9 +791,11 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
 def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(12, 5), figures(12, 5, 1))
     plan = terminal.report("compare", "power", *paths, "--effect", "0.02")[0]
+
     assert (plan["windows"], plan["seeds"]) == (12, 5)
     assert plan["seed_sd"] == pytest.approx(0.03, rel=0.2)  # all of it is seed noise
     assert plan["window_sd"] < 0.02
+
     lone = terminal.report("compare", "power", *terminal.pair(figures(12), figures(12, 1, 1)))[0]
     # seeds' noise is in it
     assert (lone["seed_sd"], lone["window_sd"]) == (
@@ -722,23 +803,31 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
         pytest.approx(0.03 * math.sqrt(2), rel=0.4),
     )
     assert terminal.call("compare", "power", *paths)[0] == 0
+
     single = terminal.report(
         "compare", "power", *terminal.pair({("A1", 0): 0.1}, {("A1", 0): 0.04})
     )[0]
+
     assert single["reason"] == "one window does not show how much windows differ"
+
     uneven = terminal.report(
         "compare", "power", *terminal.pair(*[{("A1", 0): 0.1, ("A1", 1): 0.2, ("A2", 0): 0.3}] * 2)
     )[0]
+
     assert uneven["reason"].startswith("windows have different numbers of seeds")
+
     undefined = terminal.report(
         "compare",
         "power",
         *terminal.pair({("A1", 0): None, ("A2", 0): 0.1}, {("A1", 0): 0.1, ("A2", 0): 0.1}),
     )[0]
+
     assert undefined["reason"] == "total_return is not defined on both cards in some window"
+
     shared = terminal.report(
         "compare", "power", *terminal.pair(figures(8), figures(8, 1, 1), SHARED)
     )[0]
+
     assert any("the cards' windows share days (" in line for line in shared["sentences"])
 
 
@@ -751,20 +840,27 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     paths = terminal.pair(figures(8), figures(8, 1, 1))
     (plan,) = terminal.report("compare", "power", *paths, "--effect", "0.02")
     row = plan["by_seeds"][0]
+
     assert row["effect_per_year"] == pytest.approx(row["effect"] * 252 / 5)
+
     (named,) = terminal.report(
         "compare", "power", *paths, "--window-days", "63", "--days-per-year", "126"
     )
+
     assert named["by_seeds"][0]["effect_per_year"] == pytest.approx(row["effect"] * 2)
+
     (more,) = terminal.report("compare", "power", *paths, "--windows", "20")
     assert not any("share days" in line for line in more["sentences"])
+
     whole_year = {"snapshot": {"days_a_year": 365}}
     cards = [
         make_card(figures(8, 1, seed), model, **whole_year)
         for seed, model in enumerate(("house/one", "house/two"))
     ]
     (coins,) = terminal.report("compare", "power", *terminal.cards(*cards))
+
     assert coins["by_seeds"][0]["effect_per_year"] == pytest.approx(row["effect"] * 365 / 5)
+
     (ratio,) = terminal.report("compare", "power", *paths, "--metric", "sharpe", "--effect", "2")
     assert ratio["by_seeds"][0]["effect_per_year"] is None
     assert [line for line in ratio["sentences"] if "noise" in line or "it finds" in line] == [
@@ -780,6 +876,7 @@ def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
     assert "give the spread once" in terminal.refusal(
         "compare", "power", "--window-sd", "0.1", "--tracking-error", "0.1"
     )
+
     for option in (
         "--window-sd",
         "--seed-sd",
@@ -793,6 +890,7 @@ def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
             assert f"Invalid value for '{option}': " in terminal.refusal(
                 "compare", "power", option, value
             )
+
     assert "--seed-sd needs" in terminal.refusal("compare", "power", "--seed-sd", "0.1")
     assert "needs two cards" in terminal.refusal(
         "compare", "power", *terminal.cards(make_card(figures(6)))
@@ -805,8 +903,10 @@ def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
 
 def test_the_smallest_p_of_few_pairs_and_the_pairs_that_any_result_needs() -> None:
     assert (smallest_p(1), smallest_p(5), smallest_p(6)) == (1.0, 0.0625, 0.03125)
+
     for pairs in (1, 5, 6, 11):
         assert signed_rank(np.arange(1.0, pairs + 1)).p == pytest.approx(smallest_p(pairs))
+
     assert (pairs_needed(0.05), pairs_needed(0.05, 45)) == (6, 11)
     assert smallest_p(11) == pytest.approx(0.00098, abs=5e-6)
     assert smallest_p(11) <= 0.05 / 45 < smallest_p(10)
@@ -818,13 +918,16 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
     assert median_variance(2) == pytest.approx(0.5, abs=1e-6)
     assert median_variance(3) == pytest.approx(1 - math.sqrt(3) / math.pi, abs=1e-6)
     assert median_variance(60) == pytest.approx(math.pi / 120, rel=0.03)
+
     for seeds in (4, 5, 8):
         drawn = np.median(np.random.default_rng(seeds).normal(size=(200_000, seeds)), axis=1).var()
         assert median_variance(seeds) == pytest.approx(drawn, rel=0.02)
+
     sds = [
         DifferenceSpread(window_sd=0.03, seed_sd=0.02).of_pairs(seeds)
         for seeds in (1, 2, 3, 5, 10, 1000)
     ]
+
     assert sds == sorted(sds, reverse=True)
     assert sds[0] == pytest.approx(math.sqrt(0.03**2 + 2 * 0.02**2))
     assert sds[-1] > 0.03  # decoding noise, and never market noise
@@ -832,6 +935,7 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
 
 def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and_rises() -> None:
     assert wilcoxon_power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
+
     chance = np.random.default_rng(1)
     simulated = np.mean(
         [
@@ -839,9 +943,12 @@ def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and
             for _ in range(800)
         ]
     )
+
     assert wilcoxon_power(0.9, 10) == pytest.approx(simulated, abs=0.04)
+
     by_effect = [wilcoxon_power(effect, 12, draws=4000) for effect in (0.0, 0.3, 0.6, 1.0, 2.0)]
     by_windows = [wilcoxon_power(0.6, windows, draws=4000) for windows in (6, 10, 20, 40)]
+
     assert (by_effect, by_windows) == (sorted(by_effect), sorted(by_windows))
 
 
@@ -849,7 +956,10 @@ def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and
 def test_the_detectable_effect_has_the_power_asked_for() -> None:
     assert wilcoxon_effect(5) is None  # five windows find nothing whatever the effect
     assert wilcoxon_power(50.0, 5) == 0.0
-    effect, large = wilcoxon_effect(10), wilcoxon_effect(200)
+
+    effect = wilcoxon_effect(10)
+    large = wilcoxon_effect(200)
+
     assert wilcoxon_power(effect, 10) == pytest.approx(0.8, abs=1e-3)
     assert wilcoxon_effect(10, power=0.01) == 0.0
     # its efficiency is 3/pi
@@ -878,10 +988,12 @@ def test_variances_are_recovered_from_paired_differences() -> None:
     assert variances([[1.0, 3.0], [5.0, 7.0]]) == pytest.approx((7.0, 1.0))
     assert variances([[1.0], [3.0]]) == pytest.approx((2.0, 0.0))
     assert variances([[0.0, 9.0], [1.0, 8.5]])[0] == 0.0  # seeds explain all of it
+
     chance = np.random.default_rng(2)
     planted = 0.03 * chance.normal(size=(4000, 1)) + math.sqrt(2) * 0.02 * chance.normal(
         size=(4000, 5)
     )
+
     assert np.sqrt(variances(planted)) == pytest.approx((0.03, 0.02), rel=0.05)
     assert estimate_spread(np.array([[1.0, 2.0]])) == (
         None,

@@ -52,6 +52,7 @@ def test_a_row_has_a_date_or_says_that_none_is_known_with_source_and_day(
     row: dict[str, str],
 ) -> None:
     assert "2026-10-01" <= str(parse_day(row["checked"])) <= "2026-12-31"
+
     if row["cutoff"] == "unknown":
         assert row["confidence"] == ""
         assert row["source"]
@@ -93,7 +94,9 @@ def test_names_are_matched_exactly() -> None:
         "google/gemini-2.0-flash": "2024-08",
         "together/meta-llama/Llama-3.3-70B-Instruct-Turbo": "2023-12",
     }
+
     assert {name: getattr(listed_cutoff(name, {}), "text", None) for name in names} == names
+
     for unknown in (
         "builtin/memory",
         "openai/chatgpt-4o-latest",
@@ -102,23 +105,34 @@ def test_names_are_matched_exactly() -> None:
         "rl/policy",
     ):
         assert listed_cutoff(unknown, {}) == "unknown"
+
     assert listed_cutoff("builtin/momentum", {}) == "none"
+
     policy = listed_cutoff("rl/policy", {"trained": "2020-01-02:2023-06-30"})
     assert (policy.text, policy.confidence) == ("2023-06-30", "recorded")
 
 
 def test_a_planted_decay_is_recovered_and_none_covers_zero() -> None:
-    rng, covered, zero, shown = np.random.default_rng(1), 0, 0, 0
+    rng = np.random.default_rng(1)
+    covered = 0
+    zero = 0
+    shown = 0
+
     for _ in range(16):
-        before, after = rng.normal(0.004, 0.01, 80), rng.normal(0.0, 0.01, 60)
-        planted, none = decay(before, after), decay(before - 0.004, after)
+        before = rng.normal(0.004, 0.01, 80)
+        after = rng.normal(0.0, 0.01, 60)
+        planted = decay(before, after)
+        none = decay(before - 0.004, after)
         covered += planted.low <= 0.004 <= planted.high
         shown += planted.low > 0
         zero += none.low <= 0 <= none.high
+
     assert (covered >= 14, zero >= 14, shown >= 8) == (True, True, True), (covered, zero, shown)
+
     short = decay(before, after[:5])
     assert (short.low, short.reason) == (None, "after the cutoff: fewer than 20 days")
     assert short.value == pytest.approx(before.mean() - after[:5].mean())
+
     nothing = decay(before[:0], after)
     assert (nothing.mean_before, nothing.value) == (None, None)
 
@@ -134,21 +148,22 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(
     daily = np.r_[np.full(61, 0.01), np.full(59, -0.01)] + np.random.default_rng(2).normal(
         0, 0.001, 120
     )
-    known, unknown = (
-        saved(tmp_path / "a", "openai/gpt-4o", daily),
-        saved(tmp_path / "b", "house/one", daily),
-    )
+    known = saved(tmp_path / "a", "openai/gpt-4o", daily)
+    unknown = saved(tmp_path / "b", "house/one", daily)
     words = (known, unknown, "--cutoff", "openai/gpt-4o=2024-07-31")
     row, other = terminal.report("compare", "cutoff", *words)["cards"]
+
     assert [row[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
     assert row["low"] < 252 * 0.02 < row["high"]
     assert (row["figure"], row["confidence"], row["reason"]) == ("daily_return", "given", None)
     assert row["value"] == pytest.approx(row["mean_before"] - row["mean_after"])
     assert (other["cutoff"], other["figure"]) == ("unknown", None)
+
     text = terminal.text("compare", "cutoff", *words)
     assert "house/one: cutoff: unknown" in text
     assert "no daily excess, no alpha and no selection" in text
     assert "mean before" not in terminal.text("compare", "cutoff", unknown).partition("\n")[2]
+
     shipped = terminal.report("compare", "cutoff", known)["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == (
         "2023-10-01",
@@ -167,22 +182,27 @@ def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(
     windows = {"A1": ("2024-06-01", "2024-07-30"), "A2": ("2024-08-01", "2024-09-29")}
     daily = 0.001 + np.random.default_rng(3).normal(0, 0.01, 60)
     runs = []
+
     for model, drift in (("openai/gpt-4o", 0.0), ("house/one", 0.001)):
         card = make_card({("A1", 0): 0.1, ("A2", 0): 0.1}, model, windows)
         card["snapshot"]["days_a_year"] = 365
         both = {("A1", 0): daily, ("A2", 0): daily[::-1] + drift}
         runs.append(save_run(tmp_path / model, card, both, {"A1": 252, "A2": 365}))
+
     row = terminal.report("compare", "cutoff", runs[0], "--cutoff", "openai/gpt-4o=2024-07-31")[
         "cards"
     ][0]
+
     assert [row["mean_before"], row["mean_after"]] == pytest.approx(
         [252 * daily.mean(), 365 * daily.mean()], rel=1e-6
     )
     assert row["value"] == pytest.approx(-113 * daily.mean(), rel=1e-6)
+
     reach = [
         decay(daily, daily[::-1], years=years).high
         for years in ((252, 365), (252, np.full(60, 365)))
     ]
+
     assert row["high"] == pytest.approx(reach[0], rel=0.05), (
         "another rounding of the NAVs draws other resamples"
     )
@@ -193,6 +213,7 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
     next((path / "episodes").rglob("ledger.parquet")).write_bytes(b"other")
     ruined = saved(tmp_path / "ruined", "openai/gpt-4o", np.append(np.full(29, 0.01), -1.5))
+
     for words, expected in (
         ((path,), "is not the ledger that the card was made from"),
         (
@@ -235,6 +256,7 @@ def test_a_side_without_windows_or_cutoffs_is_refused(
         "A2": {"before": 4, "across": 1, "after": 0},
     }
     block = {"date": "2012-03-04", "confidence": "given", "source": "x", "windows": days}
+
     for words, expected in (
         (
             (*cards("known", knowledge_cutoff=block), "--side", "after"),
@@ -258,22 +280,30 @@ def test_excess_and_selection_match_the_market(tmp_path: Path, terminal: CardTer
         "25",
         "--quiet",
     ]
+
     assert main([*words, "--out", str(tmp_path / "run")]) == 0
+
     cards = terminal.report(
         "compare", "cutoff", tmp_path / "run", "--cutoff", "builtin/momentum=2030-01"
     )["cards"]
     rows = {row["figure"]: row for row in cards}
+
     assert {row["days_before"] for row in rows.values()} == {25}
+
     folder = RunFolder.load(tmp_path / "run")
     market = recorded_market(folder, load_plugins(), None, "")
     ledger = load_ledger(next((tmp_path / "run/episodes").rglob("ledger.parquet")))
     first = market.day_index(ledger.days[0])
     selection = attribute(ledger, market, fit_factors(market, first, first + 24)).selection
+
     assert rows["daily_selection"]["mean_before"] == pytest.approx(252 * selection.mean())
+
     levels = benchmark_levels(ledger, market)
     index = levels[1:] / levels[:-1] - 1
+
     assert rows["daily_return"]["mean_before"] - rows["daily_excess"][
         "mean_before"
     ] == pytest.approx(252 * index.mean())
+
     fitted = OLS(ledger.returns, add_constant(index)).fit()  # Jensen's alpha is the intercept
     assert rows["daily_alpha"]["mean_before"] == pytest.approx(252 * fitted.params[0])

@@ -63,6 +63,7 @@ def planted(
 def test_sums_of_squares_by_hand(values: Any, expected: Any) -> None:
     array = np.array(values, dtype=float)
     parts = sums_of_squares(array if array.ndim == 3 else array[..., None])
+
     assert {
         effect: (pytest.approx(part.ss, abs=1e-12), part.df) for effect, part in parts.items()
     } == expected
@@ -77,6 +78,7 @@ def test_sums_of_squares_match_anova_lm(replicates: int) -> None:
         OLS.from_formula(f"y ~ C(a) {'*' if replicates > 1 else '+'} C(m)", frame).fit()
     )
     parts = sums_of_squares(values)
+
     assert [part.ss for part in parts.values()] == pytest.approx(table["sum_sq"].tolist())
     assert [part.df for part in parts.values()] == table["df"].tolist()
     assert math.fsum(value or 0 for value in shares(parts).values()) == pytest.approx(1)
@@ -118,13 +120,16 @@ def test_the_interval_of_one_factor_is_the_exact_one_of_its_intraclass_correlati
     component = component_shares(parts, level, 0)[0,]
 
     assert component.share == pytest.approx((ratio - 1) / (ratio - 1 + replicates))
+
     ends = signal / (signal + replicates)
     assert [component.low, component.high] == pytest.approx(np.maximum(ends, 0), abs=0.015)
 
 
 def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
     values = planted(np.random.default_rng(2), (3, 4, 2), (2, 1, 1, 1))
-    rng, before = np.random.default_rng(3), shares(sums_of_squares(values))
+    rng = np.random.default_rng(3)
+    before = shares(sums_of_squares(values))
+
     for other in (
         values[rng.permutation(3)],
         values[:, rng.permutation(4)],
@@ -132,15 +137,21 @@ def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
         7 - 3 * values,
     ):
         assert shares(sums_of_squares(other)) == pytest.approx(before)
+
     turned = shares(sums_of_squares(values.swapaxes(0, 1)))
+
     assert [turned[key] for key in ((1,), (0,), (0, 1), RESIDUAL)] == pytest.approx(
         list(before.values())
     )
 
 
 def test_planted_components_are_recovered_with_their_interval() -> None:
-    sds, truth = (2.0, 1.0, 1.0, 1.0), np.array([4, 1, 1, 1]) / 7
-    rng, covered, means = np.random.default_rng(4), np.zeros(4), np.zeros(4)
+    sds = (2.0, 1.0, 1.0, 1.0)
+    truth = np.array([4, 1, 1, 1]) / 7
+    rng = np.random.default_rng(4)
+    covered = np.zeros(4)
+    means = np.zeros(4)
+
     for seed in range(120):
         parts = sums_of_squares(planted(rng, (6, 6, 2), sds))
         means += variance_components(parts) / 120
@@ -148,6 +159,7 @@ def test_planted_components_are_recovered_with_their_interval() -> None:
         covered += [
             each.low <= share <= each.high for each, share in zip(bounds, truth, strict=True)
         ]
+
     assert means == pytest.approx(7 * truth, rel=0.2)
     assert (covered >= 120 * 0.90).all(), covered
 
@@ -162,16 +174,21 @@ def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing(
     """
     parts = sums_of_squares(np.array([[0.0, 2.0], [2.0, 0.0]])[..., None])
     components = component_shares(parts, 0.95, 0)
+
     assert [each.estimate for each in components.values()] == pytest.approx([-2.0, -2.0, 4.0])
     assert [each.share for each in components.values()] == [0.0, 0.0, 1.0]
+
     (tmp_path / "runs.csv").write_text("agent,model,CR\na,x,0\na,y,2\nb,x,2\nb,y,0\n")
     words = ("compare", "--factor", "agent,model", tmp_path / "runs.csv")
+
     assert [row["variance"] for row in terminal.report(*words)["shares"]] == pytest.approx(
         [-2.0, -2.0, 4.0]
     )
+
     message = (
         "agent: the variance is estimated at -2 (squared unit of CR), which no variance can be"
     )
+
     assert message in terminal.text(*words)
 
 
@@ -179,6 +196,7 @@ def test_the_mixed_model_agrees_with_mean_squares_and_reports_its_absence() -> N
     values = planted(np.random.default_rng(5), (5, 4, 3), (2, 1, 1, 1))
     expected = [each.share for each in component_shares(sums_of_squares(values), 0.95, 0).values()]
     fitted = mixed_model(values, ["agent", "model"])
+
     assert list(fitted.values()) == pytest.approx(expected, abs=2e-3)
     assert "no replicates" in str(mixed_model(values[..., :1], ["agent", "model"]))
     assert mixed_model(np.zeros((2, 2, 2)), ["a", "b"]) == "all values are equal"
@@ -189,6 +207,7 @@ def test_a_fit_that_does_not_converge_is_reported(monkeypatch: pytest.MonkeyPatc
         raise np.linalg.LinAlgError("Singular matrix")
 
     monkeypatch.setattr("statsmodels.formula.api.mixedlm", broken)
+
     assert (
         mixed_model(np.arange(8.0).reshape(2, 2, 2), ["a", "b"])
         == "the mixed model did not converge: Singular matrix"
@@ -223,6 +242,7 @@ def test_permutation_p_is_uniform_without_an_effect() -> None:
         for seed in range(400)
     ]
     counts = np.histogram(p_values, np.linspace(0.005, 1.005, 11))[0]
+
     assert ((counts - 40) ** 2 / 40).sum() < 27.9  # chi2, 9 degrees of freedom, 0.1 %
 
 
@@ -263,16 +283,20 @@ def test_the_permutation_test_agrees_with_f_on_normal_values(axis: int) -> None:
 def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
     frame = pd.read_csv(TABLES / "ama-1.csv", comment="#")
     assert frame.groupby(["agent", "asset"]).size().tolist() == [6] * 16
+
     year = frame["asset"].map({"TSLA": 252, "BMRN": 252, "BTC": 365, "ETH": 365})
     moved = frame["cr"] != 0
     days = year * np.log1p(frame["cr"] / 100) / np.log1p(frame["ar"] / 100)
+
     assert (days[(year == 365) & moved] - 61).abs().max() < 0.7  # AR from CR over 61 days
     # their code drops days without a return
     assert (days[(year == 252) & moved] - days.round()).abs().max() < 0.4
+
     # Sharpe is the arithmetic mean over the volatility, so log growth, plus half the variance, over
     # it.
     volatility = frame["av"][moved] / 100
     sharpe = (np.log1p(frame["ar"][moved] / 100) + volatility**2 / 2) / volatility
+
     assert ((sharpe - frame["sr"][moved]).abs() < 0.12 + 0.03 * frame["sr"][moved].abs()).all()
 
 
@@ -280,19 +304,24 @@ def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> No
     report = terminal.report("compare", "--factor", "agent,model", "ama-1")
     assets = ["TSLA", "BMRN", "BTC", "ETH"]
     agent = {row["asset"]: row for row in report["shares"] if row["source"] == "agent"}
+
     assert [round(agent[asset]["share"], 2) for asset in assets] == [0.71, 0.83, 0.34, 0.86]
+
     left = {
         row["asset"]: row
         for row in report["without"]
         if row["source"] == "agent" and row["without"] == "HedgeFundAgent"
     }
+
     assert [round(left[asset]["share"], 2) for asset in assets] == [0.51, 0.33, 0.18, 0.27]
     # and none after Holm's correction
     assert [asset for asset in assets if left[asset]["p"] <= 0.05] == ["TSLA"]
     assert {row["verdict"] for row in left.values()} == {"not shown"}
+
     (same,) = report["identical"]
     assert {run[0] for run in same["runs"]} == {"HedgeFundAgent"}
     assert (len(same["runs"]), same["places"], same["is_flat"]) == (6, assets, False)
+
     text = terminal.text("compare", "--factor", "agent,model", "ama-1")
     assert "HedgeFundAgent: 6 runs (GPT-4o, GPT-4.1" in text
     assert "0.708" in text
@@ -338,6 +367,7 @@ def test_a_run_of_the_name_of_a_table_is_the_run(
     monkeypatch.chdir(tmp_path)
 
     assert table_among([Path("ama-1")]) is None
+
     with pytest.raises(KtdevalError, match=r"x\.csv: a table of runs stands alone"):
         table_among([Path("ama-1"), Path("x.csv")])
 
@@ -375,6 +405,7 @@ def test_a_window_that_is_a_factor_is_a_level_and_no_mean(tmp_path: Path) -> Non
     report = split(tmp_path, "\n".join(rows), "agent,window")
 
     assert (report.replicates, report.levels) == (2, [2, 2])
+
     squares = {row.source: row.ss for row in report.shares}
     assert squares["window"] == pytest.approx(800)
     assert squares["agent"] == pytest.approx(0, abs=1e-9)
@@ -435,6 +466,7 @@ def test_each_asset_is_split_by_itself_and_p_corrected_over_assets(tmp_path: Pat
     report = split(tmp_path, TWO_ASSETS)
 
     squares = [(row.asset, row.source, row.ss) for row in report.shares]
+
     assert squares == [
         ("TSLA", "agent", pytest.approx(36)),
         ("TSLA", "model", pytest.approx(16)),
@@ -443,10 +475,13 @@ def test_each_asset_is_split_by_itself_and_p_corrected_over_assets(tmp_path: Pat
         ("BTC", "model", 0),
         ("BTC", "residual", 0),
     ]
+
     shares_of = [row.share for row in report.shares]
     assert shares_of == pytest.approx([36 / 56, 16 / 56, 4 / 56, 1, 0, 0])
+
     agents = [row for row in report.shares if row.source == "agent"]
     lower, higher = sorted(row.p or 0 for row in agents)
+
     assert sorted(row.p_holm or 0 for row in agents) == [
         min(1, 2 * lower),
         max(min(1, 2 * lower), higher),
@@ -492,6 +527,7 @@ def test_a_share_is_shown_at_its_level_or_below(
     rows = "".join(f"{agent},{model},{ord(agent)}\n" for agent in "abc" for model in "xyz")
     content = f"agent,model,CR\n{rows}"
     p = split(tmp_path, content).shares[0].p_holm
+
     assert p is not None
 
     report = split(tmp_path, content, alpha=p + change)
@@ -513,6 +549,7 @@ def test_rows_of_ensembles_are_in_no_share_but_among_identical_runs(tmp_path: Pa
         "one run each: the highest interaction is part of the residual",
     ]
     assert report.compared == "all figures of the row"
+
     (same,) = report.identical
     assert (same.runs, same.places, same.is_flat) == ([["a", "y"], ["a", "vote"]], [""], False)
 
@@ -570,8 +607,10 @@ def test_a_report_of_replicates_has_their_number_and_the_mixed_models_shares(
         text[1].split()[-9:]
         == ["95", "%", "interval", "REML", "p", "Holm", "p", "F", "p", "verdict"][-9:]
     )
+
     fitted = mixed_model(values, ["agent", "model"])
     assert isinstance(fitted, dict)
+
     (agent,) = [line for line in text[2:6] if line.split()[0] == "agent" and "x" not in line]
     assert f"{fitted['agent']:.3f}" in agent
     assert text[text.index("Notes") + 1] == "  AMA, Table 1"
@@ -584,16 +623,20 @@ def saved(
     folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2, **changes: Any
 ) -> list[Path]:
     """Runs of agents on two models; those of the agent `echo` have equal paths on both."""
-    rng, paths = np.random.default_rng(7), []
+    rng = np.random.default_rng(7)
+    paths = []
+
     for number, agent in enumerate(AGENTS):
         for model in ("house/one", "house/two"):
             cells = [(window, seed) for window in windows for seed in range(seeds)]
             daily = {cell: rng.normal(0.002 * number, 0.01, 5) for cell in cells}
             if agent == "echo":
                 daily = {cell: np.full(5, 0.001 * position) for position, cell in enumerate(cells)}
+
             figures = {cell: float(np.prod(1 + daily[cell]) - 1) for cell in cells}
             card = make_card(figures, model, agent={"name": agent, "args": {}}, **changes)
             paths.append(save_run(folder / f"{agent}-{model[6:]}", card, daily))
+
     return [path.parent.parent for path in paths]
 
 
@@ -602,6 +645,7 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(
 ) -> None:
     runs = saved(tmp_path)
     report = terminal.report("compare", "--factor", "agent,model", *runs)
+
     assert [row["source"] for row in report["shares"]] == [
         "agent",
         "model",
@@ -613,12 +657,14 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(
     assert all(
         row["reml"] is not None or "converge" in row["reml_reason"] for row in report["shares"]
     )
+
     (same, *_) = report["identical"]  # flat is that of seed 0 in A1, which never moved
     assert (same["runs"], same["is_flat"]) == (
         [["echo", "house/one", "0"], ["echo", "house/two", "0"]],
         True,
     )
     assert {row["without"] for row in report["without"]} == set(AGENTS)
+
     wide = terminal.report("compare", "--factor", "agent,model,window,seed", *runs)
     assert wide["levels"] == [3, 2, 2, 2]
     assert terminal.text("compare", "--factor", "agent,model", *runs)
@@ -638,10 +684,12 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
         "compare", "--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1"
     )
     tables = compare(runs, factors=words[0].split(","), metrics=words[1], alpha=0.1)
+
     assert tables.report == report
     assert (tables["levels"], tables["replicates"]) == ([3, 2, 2, 2], 1)
     assert {"asset", "seed", "agent x seed", "residual"} <= set(tables["shares"]["source"])
     assert tables["shares"]["share"].sum() == pytest.approx(1)
+
     # By hand: the share of the asset, from the means of its two levels.
     cards = [
         json.loads(path.read_text())["episodes"]
@@ -662,11 +710,14 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
         * ((values.mean(axis=1) - values.mean()) ** 2).sum()
         / ((values - values.mean()) ** 2).sum()
     )
+
     assert tables["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
     assert str(compare(table="ama-1", factors="agent,asset")) == terminal.text(
         "compare", "--factor", "agent,asset", "ama-1"
     ).rstrip("\n")
+
     one_seed = saved(tmp_path / "eth", ("A1",), seeds=1, config={"name": "eth"})
+
     for given, options, expected in (
         (
             (*runs, *one_seed),
@@ -701,6 +752,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
     ):
         with pytest.raises(KtdevalError) as refused:
             compare(*given, **options)
+
         assert expected in str(refused.value), (options, refused.value)
         assert "\n" not in str(refused.value)
 
@@ -760,9 +812,11 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
             "nothing to estimate chance by",
         ),
     ]
+
     for content, words, expected in cases:
         if content or words == shown:
             table.write_bytes(content if isinstance(content, bytes) else content.encode())
+
         assert expected in terminal.refusal("compare", *words), words
 
 
@@ -772,6 +826,7 @@ def test_equal_values_have_no_share(value: float, tmp_path: Path, terminal: Card
     rows = "".join(f"{agent},{model},{value}\n" for agent in "abc" for model in "mno")
     (tmp_path / "t.csv").write_text(f"agent,model,cr\n{rows}")
     report = terminal.report("compare", "--factor", "agent,model", tmp_path / "t.csv")
+
     assert {(row["share"], row["p"], row["reason"]) for row in report["shares"]} == {
         (None, None, "all values are equal")
     }

@@ -68,6 +68,7 @@ def test_a_plan_knows_its_noise_by_windows_or_by_tracking_error_and_a_length() -
     assert PowerPlan(window_sd=0.02, seed_sd=0.03).spread() == DifferenceSpread(0.02, 0.03)
     assert PowerPlan(window_sd=0.0).spread() == DifferenceSpread(0.0, 0.0)
     assert DifferenceSpread(0.03).of_pairs(1) == 0.03
+
     by_error = PowerPlan(tracking_error=0.2, window_days=63, days_per_year=252).spread()
     assert by_error is not None
     assert by_error.window_sd == pytest.approx(0.2 * math.sqrt(63 / 252))
@@ -103,10 +104,13 @@ def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
     (row,) = plan_report(
         PowerPlan(windows=8, window_sd=0.02, window_days=21, days_per_year=252)
     ).by_seeds
+
     assert row.effect_per_year == pytest.approx(12 * row.effect)
     assert row.effect_normal_per_year == pytest.approx(12 * row.effect_normal)
+
     (row,) = plan_report(PowerPlan(windows=8, window_sd=0.02, window_days=None)).by_seeds
     assert (row.effect_per_year, row.effect_normal_per_year) == (None, None)
+
     (row,) = plan_report(PowerPlan(windows=5, window_sd=0.02)).by_seeds
     assert (row.effect, row.effect_per_year) == (
         None,
@@ -201,16 +205,21 @@ def test_a_ledger_counts_as_the_card_was_made_from_it(tmp_path: Path) -> None:
     path = saved(tmp_path)
     (entrant,) = load_entrants([path])
     episode = entrant.card.episodes[0].id
+
     assert isinstance(recorded_ledger(entrant, episode), Ledger)
+
     ledger_of(path).write_bytes(b"no ledger")
     assert (
         recorded_ledger(entrant, episode)
         == f"episodes/{episode}/ledger.parquet is not the ledger that the card was made from"
     )
+
     entrant.card.artefacts[f"episodes/{episode}/ledger.parquet"] = file_sha256(ledger_of(path))
     broken = recorded_ledger(entrant, episode)
+
     assert isinstance(broken, str)
     assert str(ledger_of(path)) in broken
+
     ledger_of(path).unlink()
     assert recorded_ledger(entrant, episode) == "no ledgers beside the card"
 
@@ -266,10 +275,13 @@ def test_identical_runs_are_those_of_one_path_and_flat_ones_never_moved(
             paths.append(save_run(tmp_path / "runs" / f"{number}-{model[6:]}", card, moved))
             if not has_ledgers:
                 ledger_of(paths[-1]).unlink()
+
     report = terminal.report(
         "compare", "--factor", "agent,model", *[path.parent.parent for path in paths]
     )
+
     assert report["compared"] == compared
+
     rows = [(row["runs"], row["is_flat"]) for row in report["identical"]]
     assert rows == (
         [] if flat is None else [([["echo", "house/one", "0"], ["loud", "house/one", "0"]], flat)]
@@ -298,6 +310,7 @@ def course(*orders: dict[str, Any], open_nav: int = 1000) -> Any:
         "fee_minor": 0,
     }
     made = step(0, 1000, open_nav_minor=open_nav, orders=[{**frame, **order} for order in orders])
+
     return course_of(Ledger({}, 1000, from_plain([made], list[StepRecord], "steps")))
 
 
@@ -318,8 +331,10 @@ def test_trades_count_where_something_was_filled_and_there_was_an_account_to_fil
 def test_two_runs_without_orders_are_reported_as_such() -> None:
     nothing = distances(course(), course())
     assert (nothing["orders"], nothing["turnover"]) == ("neither gave an order", "neither traded")
+
     one = distances(course({}), course())
     assert (one["decisions"], one["orders"], one["turnover"]) == (1.0, 1.0, 1.0)
+
     same = distances(course({}), course({}))
     assert (same["decisions"], same["orders"], same["turnover"]) == (0.0, 0.0, 0.0)
 
@@ -332,7 +347,9 @@ def test_jensens_alpha_is_what_beta_leaves_of_each_day() -> None:
     market = {"d1": 0.01, "d2": -0.02, "d3": 0.004}
     own = {day: 0.001 + 1.5 * value for day, value in market.items()}
     excess = {day: own[day] - market[day] for day in market}
+
     assert cutoff._alpha(own, excess) == {day: pytest.approx(0.001) for day in market}
+
     two = {day: own[day] for day in ("d1", "d2")}
     assert cutoff._alpha(two, excess) == {}
     assert cutoff._alpha(own, {day: excess[day] for day in ("d1", "d2")}) == {}
@@ -341,7 +358,9 @@ def test_jensens_alpha_is_what_beta_leaves_of_each_day() -> None:
 def test_a_day_in_twenty_is_the_least_for_a_sharpe_difference() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.normal(0.001, 0.01, (2, 20))
+
     assert sharpe.sharpe_difference(first, second).p is not None
+
     few = sharpe.sharpe_difference(first[:19], second[:19])
     assert (few.p, few.n) == (None, 19)
     assert sharpe.MINIMUM_DAYS == 20
@@ -403,6 +422,7 @@ def test_days_that_a_model_may_know_are_noted(
         f"house/one: figures {days} the cutoff 2011-03-03 of its training data: windows before A1;"
         " across A2 (see `ktdeval compare cutoff`)"
     )
+
     assert notes == ([] if days is None else [expected])
 
 
@@ -423,6 +443,7 @@ def test_cells_that_not_all_have_finished_are_counted() -> None:
     ]
     assert list(left_out_notes([whole, whole])) == []
     assert paired_cells([whole, part], common=True) == [("A1", 0)]
+
     with pytest.raises(CardError, match="unpaired: it has not finished window A2 seed 0, which"):
         paired_cells([whole, part], common=False)
 
@@ -435,8 +456,10 @@ def test_several_cells_that_a_card_lacks_are_counted_from_the_first() -> None:
         "card1: unpaired: it has not finished window A2 seed 0 and 1 more, which another card has;"
         " run them, or compare on the 1 that all have with --common"
     )
+
     with pytest.raises(CardError) as refused:
         paired_cells([whole, part], common=False)
+
     assert str(refused.value) == words
 
 
@@ -460,6 +483,7 @@ def test_windows_of_a_side_lie_there_for_every_card_that_records_a_cutoff(
     if cells is None:
         with pytest.raises(CardError, match=r"lies wholly after the cutoff \(2011-03-03\)"):
             on_side([known, unknown], list(TWO), side)
+
         return
 
     assert on_side([known, unknown], list(TWO), side) == cells
@@ -516,6 +540,7 @@ def voted(agent_args: dict[str, Any], model_args: dict[str, Any], elected: int =
     decisions = structs.replace(card.decisions, elected=elected)
     agent = structs.replace(card.agent, name="vote", args=agent_args)
     model = structs.replace(card.model, args=model_args)
+
     return replace(
         entrant, card=structs.replace(card, decisions=decisions, agent=agent, model=model)
     )
@@ -545,6 +570,7 @@ def test_a_vote_of_one_agent_over_several_models_is_a_row_of_that_agent(
     (name,) = row_names([vote])
 
     own = RowName(vote.system.agent_name, "house/one")
+
     if is_row_of_agent:
         assert name == RowName("react", "Vote")
     elif not model_args:

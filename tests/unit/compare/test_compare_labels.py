@@ -67,6 +67,7 @@ def ledger(*steps: tuple[int, Sequence[dict[str, Any]], Sequence[dict[str, Any]]
                 "open_nav_minor": 100_000,
             }
         )
+
     return Ledger({}, 100_000, from_plain(made, list[StepRecord], "steps"))
 
 
@@ -87,6 +88,7 @@ def test_figures_by_hand() -> None:
         (100_000, [same], []), (100_000, [order(CODES[1], filled=30), same], []), (121_000, [], [])
     )
     found = distances(course_of(one), course_of(other))
+
     # Orders by step: {a} {a}; {b'} {b, a}: as decided all weigh 0.05, so that `a` is in both; {}
     # {}.
     assert found["decisions"] == pytest.approx(1 / 3)
@@ -128,8 +130,10 @@ def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_
     assert decisions({**base, "code": CODES[1]}) == 1.0
     assert decisions({**base, "code": None, "stock_id": "asset_9999"}) == 1.0
     assert decisions(base, base) == 1.0
+
     two = [order(CODES[0]), order(CODES[1])]
     left, right = (course_of(ledger((100_000, orders, []))) for orders in (two, two[::-1]))
+
     assert set(distances(left, right).values()) == {0.0}
 
 
@@ -137,6 +141,7 @@ def test_without_orders_there_is_no_share_of_them() -> None:
     still = course_of(ledger((100_000, [], [])))
 
     undefined = {"orders": "neither gave an order", "turnover": "neither traded"}
+
     assert distances(still, still) == dict.fromkeys(FIGURES, 0.0) | undefined
     assert parted_on(still, still) is None
 
@@ -179,6 +184,7 @@ def of_two_keys(folder: Path) -> list[Path]:
     one = run_of(folder / "one", "a", {WINDOWS[0]: ROSE, WINDOWS[1]: STILL}, orders)
     same = {WINDOWS[1]: {0: [BUY]}}
     other = run_of(folder / "other", "b", {WINDOWS[0]: STILL, WINDOWS[1]: STILL}, same)
+
     return [one, other]
 
 
@@ -206,6 +212,7 @@ def test_a_figure_is_the_mean_over_episodes_of_their_distance(tmp_path: Path) ->
         "nav": pytest.approx(math.log(1.1) / 2),
         "total_return": pytest.approx(0.05),
     }
+
     counts = {(row.pairs, row.cells, row.windows, row.over) for row in rows.values()}
     assert counts == {(2, 2, 2, "episode")}
 
@@ -217,11 +224,14 @@ def test_intervals_are_those_of_student_within_the_range_of_the_figure(tmp_path:
     rows = rows_of(report_of(of_two_keys(tmp_path)))
 
     total = rows["total_return"]
+
     assert (total.low, total.high) == (0.0, pytest.approx(0.05 * (1 + reach)))
     assert total.reason is None
+
     decisions = rows["decisions"]
     assert (decisions.low, decisions.high) == (None, None)
     assert decisions.reason == "the interval of 2 values is the whole range"
+
     alike = rows["decisions_alike"]
     assert (alike.low, alike.high) == (None, None)
     assert alike.reason == "no variation: all values are the same"
@@ -241,6 +251,7 @@ def test_a_pair_is_a_row_with_its_figures_and_the_day_on_which_it_parted(tmp_pat
     report = report_of([other, one])
 
     first, second = report.pairs
+
     assert (first.between, first.window, first.parted_on) == ("labels", "A1", "2011-03-02")
     assert (first.first.mask_key, first.second.mask_key) == ("a" * 32, "b" * 32)
     assert first.first.path == str(one / "cards" / "blinded_open_research.json")
@@ -262,6 +273,7 @@ def test_noise_is_the_standard_deviation_of_an_episode_and_what_two_differ_by(
     report = report_of(of_two_keys(tmp_path))
 
     (noise,) = report.noise
+
     assert (noise.between, noise.cells, noise.episodes) == ("labels", 2, 2)
     assert noise.sd == pytest.approx(0.05)
     assert noise.difference_of_one == pytest.approx(1.959964 * math.sqrt(2) * 0.05)
@@ -281,13 +293,17 @@ def test_a_key_run_twice_tells_chance_from_labels(tmp_path: Path) -> None:
     labels = rows_of(report)["total_return"]
     again = rows_of(report, "again")["total_return"]
     beyond = rows_of(report, "labels - again")["total_return"]
+
     assert (labels.pairs, labels.value) == (4, pytest.approx(0.03))
     assert (again.pairs, again.value) == (2, pytest.approx(0.06))
     assert (beyond.pairs, beyond.value) == (None, pytest.approx(-0.03))
+
     reach = 0.02 * stats.t.ppf(0.975, 1)
     assert (beyond.low, beyond.high) == pytest.approx((-0.03 - reach, -0.03 + reach))
+
     kinds = list(dict.fromkeys(row.between for row in report.figures))
     assert kinds == ["labels", "again", "labels - again"]
+
     orders = rows_of(report)["orders"]
     assert (orders.value, orders.pairs, orders.cells) == (None, 0, 0)
     assert orders.reason == "neither gave an order"
@@ -313,12 +329,15 @@ def test_seeds_of_one_key_are_paired_within_their_window(tmp_path: Path) -> None
 
     seeds = rows_of(report, "seeds")["total_return"]
     labels = rows_of(report)["total_return"]
+
     assert (seeds.pairs, seeds.cells, seeds.windows, seeds.over) == (4, 2, 2, "window")
     assert seeds.value == pytest.approx(0.025)
     assert (labels.pairs, labels.cells, labels.over) == (4, 4, "episode")
     assert labels.value == pytest.approx(0.025)
+
     error = 0.1 / 4
     assert labels.high == pytest.approx(0.025 + stats.t.ppf(0.975, 3) * error)
+
     by_kind = {row.between: row for row in report.noise}
     assert list(by_kind) == ["labels", "seeds"]
     assert by_kind["labels"].sd == pytest.approx(math.sqrt(0.005 / 4))
@@ -331,6 +350,7 @@ def test_over_windows_an_interval_is_of_the_means_of_their_seeds(tmp_path: Path)
     report = report_of(of_two_seeds(tmp_path), over="window")
 
     total = rows_of(report)["total_return"]
+
     assert (total.over, total.cells, total.windows) == ("window", 4, 2)
     assert total.value == pytest.approx(0.025)
     assert total.high == pytest.approx(0.025 * (1 + stats.t.ppf(0.975, 1)))
@@ -386,6 +406,7 @@ def test_notes_say_what_intervals_vary_over_and_what_a_mask_hides(tmp_path: Path
         "intervals vary over (window, seed): they describe other labels in these windows; other"
         " windows with --over window"
     )
+
     assert vary in episodes
     assert vary not in windows
     assert not any("decided otherwise" in note for note in episodes)
@@ -418,6 +439,7 @@ def asked(
         if calls is not None and number:
             counted = from_plain({**CALLS, **calls}, Calls, "calls")
             card = structs.replace(card, provenance=structs.replace(card.provenance, calls=counted))
+
         entrants.append(replace(entrant, card=card))
 
     return entrants
@@ -463,6 +485,7 @@ def test_replies_of_a_repeat_that_came_from_the_cache_are_counted(
     once = invariance(asked(tmp_path / "2", {}, "ab", calls), InvarianceOptions()).notes
 
     end = f"{cached} of its replies came from the cache; what they repeat is not chance"
+
     assert sum(note.endswith(end) for note in repeated) == 2
     assert not any(note.endswith(end) for note in once)
 
@@ -475,6 +498,7 @@ def test_steps_that_the_engine_held_are_counted(tmp_path: Path) -> None:
     notes = invariance([held, second], InvarianceOptions()).notes
 
     words = "step(s) were held by the engine, not decided by the model; they count as steps"
+
     assert [note for note in notes if words in note] == [f"{first.path}: 3 {words} without orders"]
 
 
@@ -524,6 +548,7 @@ def test_cards_differ_in_nothing_but_the_key_and_lie_in_their_runs(tmp_path: Pat
 
     with pytest.raises(CardError, match=r"have different models: .*only the mask key may differ"):
         report_of([one, tuned])
+
     with pytest.raises(CardError, match="no ledgers beside the card; decisions are compared in"):
         report_of([one, bare])
 
@@ -546,6 +571,7 @@ def test_the_table_shows_the_figures_in_per_cent(tmp_path: Path, terminal: CardT
         "Episodes of one window and seed, set against each other over mask keys aaaaaaaa, bbbbbbbb;"
         " all in per cent"
     )
+
     texts = [" ".join(line.split()) for line in lines]
     assert "what differs figure pairs n mean 95 % interval" in texts
     assert "labels (mask key) decisions changed 2 2 10.00 -" in texts
@@ -632,6 +658,7 @@ def test_a_row_of_keys_has_their_quantiles_and_the_rank_of_the_cards_own(tmp_pat
     row = mask_key_effect._spread_row(entrant, "A1", returns, FirstPurchases(4, 3, 1.5))
 
     quantiles = (row.q5, row.q25, row.q50, row.q75, row.q95)
+
     assert quantiles == pytest.approx((0.005, 0.025, 0.05, 0.075, 0.095))
     assert (row.n, row.own, row.window) == (101, 0.03, "A1")
     assert row.rank == pytest.approx(30.5 / 101)
@@ -718,6 +745,7 @@ def test_the_worth_of_a_key_is_a_table_a_card() -> None:
         "t, house/one",
         "window n 5 % 25 % 50 % 75 % 95 % this key rank first listed bought",
     ]
+
     figures = "1000 -5.000 -2.000 0.000 +2.000 +5.000 +4.000 0.935 2 of 9 (1.2)"
     assert lines[3:5] == [f"A1 {figures}", f"all windows {figures}"]
     assert lines[5] == "t, house/two"
@@ -767,5 +795,6 @@ def test_a_spread_over_keys_needs_a_key_and_a_run(tmp_path: Path) -> None:
 
     with pytest.raises(CardError, match="has no mask key"):
         mask_key_effect.key_spread([keyless], KeyOptions(keys=20))
+
     with pytest.raises(CardError, match="lies in no run folder, which says where the market is"):
         mask_key_effect.key_spread([entrant], KeyOptions(keys=20))

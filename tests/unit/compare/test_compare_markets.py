@@ -28,12 +28,14 @@ def bars() -> pd.DataFrame:
     rng = np.random.default_rng(1)
     days = pd.bdate_range("2023-01-02", "2024-04-30")
     frames = []
+
     for code in ("AAA", "BBB"):
         close = (100 * np.exp(np.cumsum(rng.normal(0, 0.01, len(days))))).round(2)
         prices = {"open": close, "high": close + 1, "low": close - 1, "close": close}
         frames.append(
             pd.DataFrame({"date": days.astype(str), "code": code, **prices, "volume": 1000.0})
         )
+
     return pd.concat(frames, ignore_index=True)
 
 
@@ -60,12 +62,14 @@ def test_the_same_bytes_under_two_names_are_one_market(tmp_path: Path, terminal:
     )
     first = load_snapshot(tmp_path / "a")
     second = load_snapshot(tmp_path / "b")
+
     assert (first.meta.name, second.meta.name, second.meta.source) == (
         "one",
         "mine",
         "another vendor",
     )
     assert first.id == second.id
+
     for model, data in (("momentum", "a"), ("reversal", "b")):
         terminal.out(
             "run",
@@ -77,6 +81,7 @@ def test_the_same_bytes_under_two_names_are_one_market(tmp_path: Path, terminal:
             "--out",
             tmp_path / model,
         )
+
     assert "Paired differences" in terminal.out(
         "compare", tmp_path / "momentum", tmp_path / "reversal"
     )

@@ -57,7 +57,9 @@ def tilted(model: str, exposure: float, **changes: Any) -> dict[str, Any]:
             "exposure_days": {"SKEW": 5},
         }
         episode["metrics"]["selection_alpha"] = {"value": 0.02, "n": 5, "detail": detail}
+
     card["metrics"]["selection_alpha"] = copy.deepcopy(SELECTION_ALPHA)
+
     return card | derived_fields(card)
 
 
@@ -80,15 +82,18 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
     blinded = make_card({("A1", 0): 0.02, ("A2", 0): 0.02}, **change)
     cards = terminal.cards(bright, blinded)
     modes = rows_of(terminal, "ktdfin-3", cards)
+
     assert len(modes) == 2
     assert [(float(row["bright"] or "nan"), row["blinded"]) for row in modes[:1]] == [(0.10, "")]
     assert (modes[1]["Model"], modes[1]["bright"], float(modes[1]["blinded"])) == (label, "", 0.02)
+
     masks = rows_of(terminal, "ktdfin-11", cards)
     assert [(row["Mask"], float(row["total_return"])) for row in masks] == [
         ("bright", 0.10),
         ("blinded", 0.02),
     ]
     assert masks[1]["Model"] == label != masks[0]["Model"]
+
     # As JSON, the same figures, and null for one that no card has.
     shown = terminal.report("table", *cards, "--like", "ktdfin-3")
     assert [column["name"] for column in shown["columns"]] == list(modes[0])[2:]
@@ -99,9 +104,11 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
     assert "give one" in terminal.refusal(
         "table", *cards, "--like", "ktdfin-3", "--json", "--format", "csv"
     )
+
     # One system under two masks is one row.
     alike = terminal.cards(bright, make_card({("A1", 0): 0.02, ("A2", 0): 0.02}))
     (row,) = rows_of(terminal, "ktdfin-3", alike)
+
     assert (row["Model"], float(row["bright"]), float(row["blinded"])) == ("house/one", 0.10, 0.02)
 
 
@@ -110,6 +117,7 @@ def suite_card(suite: str, overall: float, **changes: Any) -> dict[str, Any]:
     task = {**TASK, "name": f"qfinzero_{suite}", "suite": suite}
     spec = score_spec(task=task["name"], task_hash=content_hash(task), **changes)
     points = ScoreDefinition("mean of the three", "points", (0.0, 100.0), "higher", "a test")
+
     return scoring_card(
         task=task,
         specs=[spec],
@@ -123,10 +131,12 @@ def test_calling_and_planning_of_two_systems_are_two_rows(terminal: CardTerminal
     calling = suite_card("calling", 80.0)
     planning = suite_card("planning", 20.0, model_args={"positions": 3})
     rows = rows_of(terminal, "qfinzero-2", terminal.cards(calling, planning))
+
     assert [(row["Model"], row["calling_overall"], row["planning_overall"]) for row in rows] == [
         ("builtin/momentum", "80.0", ""),
         ("builtin/momentum(positions=3)", "", "20.0"),
     ]
+
     (row,) = rows_of(terminal, "qfinzero-2", terminal.cards(calling, suite_card("planning", 20.0)))
     assert (row["Model"], row["calling_overall"], row["planning_overall"]) == (
         "builtin/momentum",
@@ -160,6 +170,7 @@ def test_what_a_model_misses_is_shared_out_among_tools_parameters_and_times(
     several = terminal.cards(card(0.9, 0.7, 0.9, "house/one"), card(1.0, 1.0, 1.0, "house/two"))
     best, other = rows_of(terminal, "qfinzero-errors", several)
     shares = [float(other[f"calling_lost_{part}"]) for part in ("tm", "pa", "ta")]
+
     assert shares == pytest.approx([0.2, 0.6, 0.2])
     assert (best["Model"], best["calling_lost_tm"]) == ("house/two", "")  # it misses nothing
 
@@ -185,7 +196,9 @@ def test_a_pattern_means_the_same_among_any_other_cards(terminal: CardTerminal) 
         rows_of(terminal, "ktdfin-8", cards, *words)
         for cards in ((one, other), (one, other, third))
     )
+
     assert [float(row["A - B"]) for row in (*alone, *beside)] == pytest.approx([0.8, 0.8])
+
     (every,) = rows_of(
         terminal,
         "ktdfin-8",
@@ -195,10 +208,13 @@ def test_a_pattern_means_the_same_among_any_other_cards(terminal: CardTerminal) 
         "--cohort",
         "B=house/two",
     )
+
     assert float(every["A"]) == 3.0  # both systems of that model
+
     (tuned,) = rows_of(
         terminal, "ktdfin-8", (one, other, third), "--cohort", "A=house/one(positions=3),house/two"
     )
+
     assert float(tuned["A"]) == pytest.approx(2.6)
 
 
@@ -208,6 +224,7 @@ def test_every_pattern_matches_something(terminal: CardTerminal) -> None:
         "table", *cards, "--like", "ktdfin-8", "--cohort", "A=house/momentum,house/reversl"
     )
     there = "there are house/momentum, house/reversal; did you mean 'house/reversal'"
+
     assert f"--cohort A: 'house/reversl' matches no system here; {there}" in refusal
 
 
@@ -215,8 +232,10 @@ def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTermina
     cards = terminal.cards(tilted("house/one", 1.0), make_card({("A1", 0): 0.01}, "house/bare"))
     words = ("table", *cards, "--like", "ktdfin-8", "--cohort")
     code, shown, message = terminal.call(*words, "A=house/*")
+
     assert (code, "1.00" in shown) == (0, True)
     assert "house/bare: no exposures, so it stands in no mean" in message
+
     code, _, message = terminal.call(*words, "A=house/one,house/bare")
     assert (
         code,
@@ -235,18 +254,23 @@ def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
     cards = terminal.cards(several)
     code, written, message = terminal.call("table", *cards, "--like", "ktdfin-5", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(written))
+
     assert [float(row[name]) for name in ("common_return", "selection_alpha", "total_return")] == [
         0.01,
         0.0,
         0.05,
     ]
+
     note = (
         "parts of an episode add up to its return; medians over episodes, each of its own column,"
         " need not"
     )
+
     for form in ("text", "markdown", "latex"):
         assert note in terminal.text("table", *cards, "--like", "ktdfin-5", "--format", form)
+
     assert (code, message) == (0, f"ktdeval: warning: {note}\n")
+
     alone = terminal.cards(parted({"A1": (0.01, 0.02)}))
     assert note not in terminal.text("table", *alone, "--like", "ktdfin-5")
     assert "median over episodes" in terminal.text("table", *alone, "--like", "ktdfin-5")
@@ -259,6 +283,7 @@ def parted(parts: dict[str, tuple[float, float]]) -> dict[str, Any]:
         card["metrics"][name] = {**copy.deepcopy(SELECTION_ALPHA), "formula": f"{name}/1: here"}
         for episode in card["episodes"]:
             episode["metrics"][name] = {"value": parts[episode["window"]][at], "n": 5}
+
     return card | derived_fields(card)
 
 
@@ -275,6 +300,7 @@ def test_without_a_name_every_table_is_listed_with_its_place_in_the_paper(
     listed = terminal.text("table", *words).splitlines()
     assert listed[0].split() == ["name", "source", "shows"]
     assert {line.split("-")[0] for line in listed[1:]} == set(PAPERS)
+
     (row,) = [line for line in listed if line.startswith("ktdfin-5 ")]
     assert " ".join(row.split()).startswith("ktdfin-5 KTD-Fin, Table 5 What the total return is")
 
@@ -282,6 +308,7 @@ def test_without_a_name_every_table_is_listed_with_its_place_in_the_paper(
 def test_each_table_is_declared_by_the_package_of_its_paper() -> None:
     plugins = load_plugins()
     owners = {name.split("-")[0]: plugins.owner("tables", name) for name in plugins.specs("tables")}
+
     assert owners == {
         "ama": "ktdeval_arena",
         "deepfund": "ktdeval_arena",
@@ -296,6 +323,7 @@ def test_each_column_of_a_table_has_a_form_that_is_known(name: str) -> None:
     table: PaperTable = load_plugins().make("tables", name)
     assert table.caption
     assert table.source
+
     for head, field, how in table.columns:
         assert "{" in how or how in FORMS, (head, field)
 
@@ -365,6 +393,7 @@ def test_a_format_shows_fields_of_a_row_and_a_dash_where_its_own_is_undefined() 
     ]
     frame = pd.DataFrame(rows, dtype=object)
     frame.attrs["notes"] = ("one", "two")
+
     assert write_table(table, frame, "text").splitlines() == [
         "A (B)",
         "  who             hits  fine",
@@ -397,6 +426,7 @@ def test_a_pivot_has_a_numbered_column_for_each_name_and_a_dash_where_it_has_no_
         {"week": "01", "who": "y", "window": "w", "nav": 2.0},
     ]
     frame = pd.DataFrame(rows, dtype=object)
+
     assert write_table(table, frame, "text").splitlines() == [
         "A (B)",
         "  to    1    2",
@@ -425,6 +455,7 @@ def measured(
             entry: dict[str, Any] = {"value": value, "n": 5}
             if value is None:
                 entry["reason"] = "no steps"
+
             episode["metrics"][name] = entry
 
     return card | derived_fields(card)
@@ -487,6 +518,7 @@ def test_agents_are_rows_and_assets_columns_in_the_order_of_the_paper(
     text = terminal.text("table", *cards, "--like", "ama-1", "--format", "markdown")
 
     rows = []
+
     for line in text.splitlines():
         if line.startswith("|"):
             rows.append([cell.strip() for cell in line.strip("|").split("|")])
@@ -497,6 +529,7 @@ def test_agents_are_rows_and_assets_columns_in_the_order_of_the_paper(
         *(f"TSLA {head}" for head in ("CR", "AR", "AV", "SR", "MDD")),
         *(f"BMRN {head}" for head in ("CR", "AR", "AV", "SR", "MDD")),
     ]
+
     none = ["-"] * 5
     assert rows[2:] == [
         ["Buy & Hold", "-", "+50.00", "-", "-", "1.50", "-", *none],
@@ -549,6 +582,7 @@ def reference_of(card: dict[str, Any], **figures: float | None) -> dict[str, Any
             entry: dict[str, Any] = {"value": value, "n": 5}
             if value is None:
                 entry["reason"] = "no index"
+
             held["metrics"][name] = entry
 
     return card
@@ -566,6 +600,7 @@ def test_a_table_of_a_fund_ends_with_its_index(terminal: CardTerminal) -> None:
     report = terminal.report("table", *cards, "--like", "deepfund-3")
 
     first, second, third = report["rows"]
+
     assert (first["Model"], first["total_return"], first["df_beta"]) == ("house/two", 0.07, None)
     assert (second["Model"], second["total_return"], second["df_beta"]) == ("house/one", 0.01, 0.5)
     assert third == {
@@ -591,6 +626,7 @@ def test_by_strict_rules_the_bill_grows_by_the_day(terminal: CardTerminal) -> No
     report = terminal.report("table", *cards, "--like", "deepfund-3")
 
     bill = 252 * (1.0429 ** (1 / 252) - 1)
+
     assert report["rows"][-1]["df_sharpe"] == pytest.approx(2.0 - bill / 0.2, abs=1e-9)
     assert report["notes"][0].endswith(STRICT)
 
@@ -639,6 +675,7 @@ def test_models_are_ranked_by_return_with_the_benchmark_at_its_place(
     """The index earned 4 %; ranks by selection are of the models alone."""
     models = {"house/one": (0.01, 0.03), "house/two": (0.07, -0.01), "house/three": (0.04, None)}
     made = []
+
     for model, (total, selection) in models.items():
         card = measured(make_card({("A1", 0): total}, model), {"selection_alpha": [selection]})
         made.append(reference_of(card, total_return=0.04))
@@ -655,6 +692,7 @@ def test_models_are_ranked_by_return_with_the_benchmark_at_its_place(
         ["CSI300 buy-and-hold", 0.04, ""],
         ["house/one", 0.01, "1.0"],
     ]
+
     excess = {row["Model"]: row["excess"] for row in rows}
     assert float(excess["house/two"]) == pytest.approx(0.03)
     assert float(excess["house/one"]) == pytest.approx(-0.03)
@@ -682,6 +720,7 @@ def test_modes_are_rows_in_the_order_of_the_benchmark_with_quartiles(
     text = terminal.text("table", *cards, "--like", "ktdfin-3", "--format", "markdown")
 
     lines = [line for line in text.splitlines() if line.startswith("|")]
+
     assert lines == [
         "| Model | Mode | bright | blinded |",
         "| --- | --- | ---: | ---: |",
@@ -813,6 +852,7 @@ def scores_card(suite: str, model: str, **scores: float | None) -> dict[str, Any
     task = {**TASK, "name": f"qfinzero_{suite}", "suite": suite}
     number = ScoreDefinition("a score", "points", (0.0, 100.0), "higher", "a test")
     made = {}
+
     for name, value in scores.items():
         if value is None:
             made[name] = Score(None, 0, reason="no valid answer")
@@ -820,6 +860,7 @@ def scores_card(suite: str, model: str, **scores: float | None) -> dict[str, Any
             made[name] = Score(value, 20)
 
     spec = score_spec(task=task["name"], task_hash=content_hash(task), model=model)
+
     return scoring_card(
         task=task, specs=[spec], definitions=dict.fromkeys(scores, number), scores=made
     )

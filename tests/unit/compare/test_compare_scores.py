@@ -38,11 +38,14 @@ def named(model: str, config: dict[str, Any] | None = None, **changes: Any) -> d
     """
     task = {**TASK, **(config or {})}
     own = {name: changes.pop(name) for name in ("definitions", "snapshot") if name in changes}
+
     if "snapshot" in own:
         changes["snapshot"] = own["snapshot"].id
+
     spec = score_spec(
         model=model, task_hash=content_hash(task), task_version=task["version"], **changes
     )
+
     return scoring_card(task=task, specs=[spec], **own)
 
 
@@ -83,6 +86,7 @@ def test_one_number_of_a_probe_in_two_windows_is_two_questions() -> None:
     first, second = (
         score_spec(window=Window(name, "2024-01-03", "2024-01-09")) for name in ("W1", "W2")
     )
+
     assert sample_of(first, "probe_0000") != sample_of(second, "probe_0000")
     assert sample_of(first, "probe_0000") == sample_of(
         score_spec(seed=1, window=first.window), "probe_0000"
@@ -97,6 +101,7 @@ def scored(model: str = "house/one", label: str = "", **changed: Any) -> Scoring
     card = typed(named(model))
     for name, changes in changed.items():
         card.scores[name] = structs.replace(card.scores[name], **changes)
+
     return ScoringEntrant(Path(f"{model}.json"), card, label or model)
 
 
@@ -145,6 +150,7 @@ def answered(
     answers = figures
     if not isinstance(figures, str):
         answers = score_comparison._CardAnswers({"right_name": figures}, absent or {})
+
     return score_comparison._AnsweredCard(entrant or scored(label), answers)
 
 
@@ -161,8 +167,10 @@ def test_cards_are_paired_by_sample_and_seeds_of_one_are_its_mean() -> None:
     assert isinstance(test, score_comparison.ScoreTest)
     assert (test.first, test.second, test.n, test.differing) == ("one", "two", 6, 6)
     assert (test.value, test.p) == (pytest.approx(5.5 / 6), 2 / 2**6)
+
     differences = [1.0] * 5 + [0.5]
     low, high = stats.t.interval(0.95, 5, np.mean(differences), stats.sem(differences))
+
     assert (test.low, test.high) == pytest.approx((low, high))
     assert (test.unit, test.better) == ("fraction of answers", "lower")
 
@@ -264,11 +272,14 @@ def test_without_answers_scores_are_listed_and_not_tested(terminal: CardTerminal
 
     assert report["tests"] == []
     assert "right_name: not tested: house/one: no answers beside the card" in report["notes"]
+
     first = report["scores"][0]
     assert (first["score"], first["card"], first["n"]) == ("right_name", "house/one", 19)
     assert (first["value"], first["baseline"]) == (pytest.approx(1 / 19), 0.05)
+
     interval = wilson(1, 19)
     assert (first["low"], first["high"]) == pytest.approx((interval.low, interval.high))
+
     headlines = {row["score"] for row in report["scores"]}
     assert headlines == {"right_name", "distance"}
 

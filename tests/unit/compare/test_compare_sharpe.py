@@ -30,6 +30,7 @@ def test_corrections_worked_by_hand() -> None:
         [],
         [None, 0.01],
     )
+
     with pytest.raises(ValueError, match="lies in"):
         holm([1.5])
 
@@ -54,12 +55,11 @@ def test_the_difference_is_that_of_the_two_sharpe_ratios_at_any_leverage(
     first: float, second: float
 ) -> None:
     one, other = returns(2).T
-    plain, turned, scaled = (
-        sharpe_difference(one, other),
-        sharpe_difference(other, one),
-        sharpe_difference(first * one, second * other),
-    )
+    plain = sharpe_difference(one, other)
+    turned = sharpe_difference(other, one)
+    scaled = sharpe_difference(first * one, second * other)
     expected = sharpe(one).value - sharpe(other).value  # type: ignore[operator]
+
     assert (plain.value, turned.value, turned.p) == pytest.approx(
         (expected, -expected, plain.p), rel=1e-9
     )
@@ -72,8 +72,10 @@ def test_the_long_run_covariance_is_prewhitened_kernel_and_recoloured() -> None:
 
     chance = np.random.default_rng(4).normal(size=(400, 2))
     series = np.zeros((400, 2))
+
     for day in range(1, 400):
         series[day] = series[day - 1] @ np.array([[0.4, 0.1], [0.0, 0.2]]).T + chance[day]
+
     series -= series.mean(axis=0)
     scale = np.sqrt((series**2).mean(axis=0))
     scaled = series / scale
@@ -83,6 +85,7 @@ def test_the_long_run_covariance_is_prewhitened_kernel_and_recoloured() -> None:
     kernel = np.asarray(QuadraticSpectral(residual, bandwidth=bandwidth, center=False).cov.long_run)
     inverse = np.linalg.inv(np.eye(2) - fit.coefs[0])
     expected = inverse @ kernel @ inverse.T * np.outer(scale, scale) * 400 / 398
+
     assert long_run_covariance(series) == pytest.approx(expected, rel=1e-8)
 
 
@@ -119,7 +122,9 @@ def test_bootstrap_ratios_are_those_of_blocks_around_a_circle(
     """
     monkeypatch.setattr(ledoit_wolf, "_CHUNK", 3)
     pair = returns(3, 23)
-    days, block, blocks = 23, 4, 5
+    days = 23
+    block = 4
+    blocks = 5
 
     ratios = ledoit_wolf._bootstrap_ratios(pair, 7, block, 11)
 
@@ -127,6 +132,7 @@ def test_bootstrap_ratios_are_those_of_blocks_around_a_circle(
     starts = np.concatenate([generator.integers(0, days, (size, blocks)) for size in (3, 3, 1)])
     observed = pair.mean(axis=0) / pair.std(axis=0, ddof=1)
     expected = []
+
     for of_draw in starts:
         rows = np.concatenate([np.arange(start, start + block) % days for start in of_draw])
         sample = pair[rows]
@@ -149,20 +155,26 @@ def test_an_interval_reaches_as_far_as_its_quantile_of_the_error(confidence: flo
     boot = sharpe_difference(first, second, draws=300, seed=3, confidence=confidence)
 
     reach = norm.ppf((1 + confidence) / 2) * normal.se
+
     assert (normal.low, normal.high) == pytest.approx((normal.value - reach, normal.value + reach))
     assert normal.p == pytest.approx(2 * norm.sf(abs(normal.value) / normal.se))
+
     ratios = ledoit_wolf._bootstrap_ratios(np.column_stack([first, second]), 300, 4, 3)
     reach = np.quantile(ratios, confidence) * normal.se
+
     assert (boot.low, boot.high) == pytest.approx((boot.value - reach, boot.value + reach))
+
     beyond = (ratios >= abs(boot.value) / boot.se).sum()
     assert boot.p == pytest.approx((1 + beyond) / 301)
 
 
 def test_the_gradient_is_the_derivative() -> None:
-    point, step = np.array([0.001, 0.0005, 2e-4, 3e-4]), 1e-9
+    point = np.array([0.001, 0.0005, 2e-4, 3e-4])
+    step = 1e-9
 
     def difference(moments: np.ndarray) -> float:
-        means, squares = moments[:2], moments[2:]
+        means = moments[:2]
+        squares = moments[2:]
         ratios = means / np.sqrt(squares - means**2)
         return float(ratios[0] - ratios[1])
 
@@ -170,6 +182,7 @@ def test_the_gradient_is_the_derivative() -> None:
         (difference(point + step * unit) - difference(point - step * unit)) / (2 * step)
         for unit in np.eye(4)
     ]
+
     assert ledoit_wolf._gradient(point[:2], point[2:]) == pytest.approx(numeric, rel=1e-5)
 
 
@@ -180,6 +193,7 @@ def test_the_standard_error_is_lo_s_for_independent_normal_returns() -> None:
     pair = np.random.default_rng(8).normal([0.1, 0.05], 1.0, (200_000, 2))
     test = sharpe_difference(pair[:, 0], pair[:, 1])
     expected = math.sqrt((2 + 0.1**2 / 2 + 0.05**2 / 2) / 200_000 * 252)
+
     assert test.se == pytest.approx(expected, rel=0.02)
 
 
@@ -203,6 +217,7 @@ def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(
     # resamples without that day have no ratio; they count against a difference
     one = 0.05 * (np.arange(250) == 7)
     test = sharpe_difference(one, returns(5)[:, 0], draws=200)
+
     assert (test.low, test.high, test.reason) == (
         None,
         None,
@@ -216,6 +231,7 @@ def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(
 def test_the_bootstrap_agrees_with_the_normal_form_and_comes_from_its_seed() -> None:
     pair = returns(6, 500)
     boot = sharpe_difference(pair[:, 0], pair[:, 1], draws=2000, seed=3)
+
     assert boot == sharpe_difference(pair[:, 0], pair[:, 1], draws=2000, seed=3)
     assert boot.p == pytest.approx(sharpe_difference(pair[:, 0], pair[:, 1]).p, abs=0.05)
     assert boot.low < boot.value < boot.high  # type: ignore[operator]
@@ -227,17 +243,21 @@ def test_placebo_sharpe_differences_are_significant_one_time_in_twenty(days: int
     """Correlated fat-tailed returns with volatility clustering and one Sharpe ratio: 5 % ± 1.5 % of
     at least 1,000 comparisons.
     """
-    comparisons, hits = 2000 if days < 100 else 1000, 0
+    comparisons = 2000 if days < 100 else 1000
+    hits = 0
     chance = np.random.default_rng(17)
     shocks = chance.standard_t(5, (days, 3, comparisons)) / math.sqrt(5 / 3)
     variance = np.ones((3, comparisons))
     series = np.empty_like(shocks)
+
     for day in range(days):
         series[day] = np.sqrt(variance) * shocks[day]
         variance = 0.05 + 0.1 * series[day] ** 2 + 0.85 * variance
+
     for number in range(comparisons):
         common, own, other = 0.01 * series[:, :, number].T
         pair = (0.8 * common + 0.6 * own + 0.0005, 0.8 * common + 0.6 * other + 0.0005)
         # 99 draws: five of a hundred places are within the level, exactly.
         hits += sharpe_difference(*pair, draws=99, seed=number).p <= 0.05  # type: ignore[operator]
+
     assert 0.035 <= hits / comparisons <= 0.065

@@ -86,7 +86,9 @@ def test_with_zeros_and_ties_it_equals_the_permutation_of_scipy(sample: np.ndarr
     if ranks.n_nonzero == 0:
         assert (ranks.p, ranks.rank_biserial) == (1.0, None)
         return
+
     expected = stats.wilcoxon(sample, method=stats.PermutationMethod(n_resamples=np.inf))
+
     assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9)
 
 
@@ -95,6 +97,7 @@ def test_beyond_the_exact_range_it_equals_the_normal_test_of_scipy(decimals: int
     sample = np.round(np.random.default_rng(decimals).normal(0.05, 1.0, 500), decimals)
     expected = stats.wilcoxon(sample, method="asymptotic")
     ranks = signed_rank(sample)
+
     assert ranks.method == "normal"
     assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9)
 
@@ -104,6 +107,7 @@ def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied()
     assert signed_rank(np.zeros(4)).p == sign_flip(np.zeros(4)).p == 1.0
     assert sign_flip(np.array([])).p is None
     assert hodges_lehmann(np.array([])).value is None
+
     few = hodges_lehmann(np.arange(1.0, 6.0))
     assert (few.low, few.high, few.reason) == (
         None,
@@ -116,7 +120,9 @@ def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied()
 def test_scale_changes_no_p_and_sign_changes_only_the_direction(
     sample: np.ndarray, scale: float
 ) -> None:
-    ranks, turned = signed_rank(sample), signed_rank(-sample)
+    ranks = signed_rank(sample)
+    turned = signed_rank(-sample)
+
     assert signed_rank(sample * 2.0 ** round(np.log2(scale))).p == ranks.p
     assert turned.p == pytest.approx(ranks.p)
     assert turned.positive_ranks == ranks.negative_ranks
@@ -128,12 +134,15 @@ def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
     pairs: list[tuple[int, int]],
 ) -> None:
     first, second = np.array(pairs, dtype=float).T
-    shares, counts = first / 43 - second / 43, first - second
+    shares = first / 43 - second / 43
+    counts = first - second
+
     # 5/43 - 3/43 and 12/43 - 10/43 differ in their last bits
     assert signed_rank(shares) == signed_rank(counts)
     assert levelled(np.array([*(shares - counts / 43), -1.0])).tolist() == [0.0] * len(pairs) + [
         -1.0
     ]
+
     gap = levelled(np.array([*shares, np.nan]))
     assert np.array_equal(gap[:-1], levelled(shares))
     assert np.isnan(gap[-1])
@@ -147,6 +156,7 @@ def test_sign_flips_equal_their_enumeration(sample: np.ndarray) -> None:
         for signs in itertools.product((1, -1), repeat=len(sample))
     ]
     expected = np.mean([total >= abs(sample.sum()) for total in sums])
+
     assert sign_flip(sample).p == pytest.approx(expected)
 
 
@@ -159,6 +169,7 @@ def test_differences_of_one_block_change_sign_together() -> None:
 def test_sampled_sign_flips_agree_with_all_of_them_and_are_never_zero() -> None:
     sample = np.random.default_rng(5).normal(0.5, 1.0, 16)
     padded = np.concatenate([sample, np.full(1, 1e-13)])
+
     assert sign_flip(padded, draws=40_000, seed=1).method == "sampled"
     assert sign_flip(padded, draws=40_000, seed=1).p == pytest.approx(sign_flip(sample).p, abs=0.01)
     assert sign_flip(np.ones(40), draws=100).p == pytest.approx(1 / 101)
@@ -170,9 +181,11 @@ def test_the_shift_is_the_median_of_walsh_averages_and_the_interval_that_of_tabl
     """
     # of 1, 1.5, 2, 3.5, 4, 6
     assert hodges_lehmann(np.array([1.0, 2.0, 6.0])).value == pytest.approx(2.75)
+
     sample, (rows, columns) = np.random.default_rng(0).normal(size=10), np.triu_indices(10)
     walsh = np.sort((sample[rows] + sample[columns]) / 2)
     shift = hodges_lehmann(sample)
+
     assert (shift.value, shift.low, shift.high) == pytest.approx(
         (np.median(walsh), walsh[8], walsh[-9])
     )
@@ -186,10 +199,14 @@ def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(
     sample = levelled(np.array(values))
     if len(np.unique(np.abs(sample))) < len(sample) or (sample == 0).any():
         return
+
     rows, columns = np.triu_indices(len(sample))
     if (sample[rows] + sample[columns] == 0).any():
         return
-    shift, p = hodges_lehmann(sample), signed_rank(sample).p
+
+    shift = hodges_lehmann(sample)
+    p = signed_rank(sample).p
+
     assert (shift.low < 0 < shift.high) == (p > 0.05)  # type: ignore[operator]
 
 
@@ -201,6 +218,7 @@ def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
     )
     null = rank_null(ranks)
     expected = [sums.count(value) / 16 for value in null.support]
+
     assert null.probabilities.tolist() == pytest.approx(expected)
 
 
@@ -213,22 +231,27 @@ def averages(sample: np.ndarray) -> np.ndarray:
 def test_more_pairs_than_the_exact_null_has_give_nearly_its_interval_with_mirrored_ends() -> None:
     n = EXACT_UP_TO + 20
     sample = np.random.default_rng(5).standard_normal(n) + 0.1
-    normal, exact = (
-        hodges_lehmann(sample),
-        hodges_lehmann(sample, null=rank_null(np.arange(1.0, n + 1.0))),
-    )
+    normal = hodges_lehmann(sample)
+    exact = hodges_lehmann(sample, null=rank_null(np.arange(1.0, n + 1.0)))
+
     assert (normal.value, normal.confidence) == (exact.value, 0.95)
     assert normal.low is not None
     assert normal.high is not None
     assert exact.low is not None
-    walsh, fewer = averages(sample), sample[:EXACT_UP_TO]
+
+    walsh = averages(sample)
+    fewer = sample[:EXACT_UP_TO]
+
     assert abs(np.searchsorted(walsh, normal.low) - np.searchsorted(walsh, exact.low)) <= 30, (
         "of 51,360 averages"
     )
+
     mirrored = hodges_lehmann(-sample)
     assert (mirrored.low, mirrored.high) == (-normal.high, -normal.low)
+
     for of, shift in ((walsh, normal), (walsh, exact), (averages(fewer), hodges_lehmann(fewer))):
-        below, above = (of < shift.low).sum(), (of > shift.high).sum()
+        below = (of < shift.low).sum()
+        above = (of > shift.high).sum()
         assert below == above > 0, "as many averages lie below the interval as above it"
 
 
@@ -239,10 +262,15 @@ def test_shared_days_and_their_correlation() -> None:
     assert shared_days(("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-31")) == 5
     assert shared_days(("2024-01-01", "2024-01-05"), ("2024-01-08", "2024-01-12")) == 0
     assert shared_days(("2024-01-12", "2024-01-01"), ("2024-01-01", "2024-01-12")) == 0
-    weekend, week = ("2024-01-06", "2024-01-07"), ("2024-01-01", "2024-01-12")
+
+    weekend = ("2024-01-06", "2024-01-07")
+    week = ("2024-01-01", "2024-01-12")
+
     assert overlap_correlation([weekend, week]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
     correlation = overlap_correlation([("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-19")])
     assert (correlation[0, 1], effective_count(correlation)) == pytest.approx((0.5, 4 / 3))
+
     papers = overlap_correlation(W1_TO_W10)
     assert papers[3, 4] == pytest.approx(0.447, abs=0.001)
     assert effective_count(papers) == pytest.approx(8.26, abs=0.01)
@@ -255,6 +283,7 @@ def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
     correlation = overlap_correlation(
         [(days[first], days[first + length]) for first, length in spans]
     )
+
     assert np.linalg.eigvalsh(correlation).min() > -1e-9
     assert np.allclose(np.diag(correlation), 1.0)
     assert (correlation == correlation.T).all()
@@ -265,7 +294,10 @@ def test_the_correlated_null_has_probability_one_and_of_separate_windows_is_the_
         assert correlated_null(
             overlap_correlation(W1_TO_W10), draws, 0
         ).probabilities.sum() == pytest.approx(1.0, abs=1e-12)
-    simulated, exact = correlated_null(np.eye(8), 100_000, 1), rank_null(np.arange(1.0, 9.0))
+
+    simulated = correlated_null(np.eye(8), 100_000, 1)
+    exact = rank_null(np.arange(1.0, 9.0))
+
     assert np.abs(simulated.at_or_below - exact.at_or_below).max() < 0.005
     assert simulated.kind == "simulated"
     assert simulated.probabilities.tolist() == simulated.probabilities[::-1].tolist()
@@ -320,6 +352,7 @@ def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:
     # Friday to Sunday, Monday to Wednesday
     spans = {"weekend": ("2024-01-05", "2024-01-07"), "week": ("2024-01-08", "2024-01-10")}
     assert left_out_windows(spans, 365) == {}
+
     reason = "has 14 days, the others 3 to 3: lengths that do not mix"
     assert left_out_windows({**spans, "long": ("2024-01-11", "2024-01-24")}, 365) == {
         "long": reason
@@ -341,17 +374,23 @@ def test_windows_of_a_figure_are_of_one_length_and_each_has_days_of_its_own(
     held = {name: set(span[np.is_busday(span)].tolist()) for name, span in days.items()}
     out = left_out_windows({name: (str(span[0]), str(span[-1])) for name, span in days.items()})
     stand = [name for name in drawn if name not in out]
+
     assert stand
     assert max(len(held[name]) for name in stand) <= 2 * min(len(held[name]) for name in stand)
+
     for name in stand:
         assert held[name] - set().union(*(held[other] for other in stand if other != name))
 
 
 def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_count() -> None:
-    sample, correlation = np.array([0.01, 0.03, -0.02, 0.05]), np.eye(4)
-    plain, t_test = mean_with_interval(sample).detail, stats.ttest_1samp(sample, 0.0)
+    sample = np.array([0.01, 0.03, -0.02, 0.05])
+    correlation = np.eye(4)
+    plain = mean_with_interval(sample).detail
+    t_test = stats.ttest_1samp(sample, 0.0)
     expected = (t_test.pvalue, *t_test.confidence_interval(0.95))
+
     assert (plain["t_p"], plain["low"], plain["high"]) == pytest.approx(expected)
+
     correlation[0, 1] = correlation[1, 0] = 0.5
     assert mean_with_interval(sample, correlation).detail["se"] > plain["se"]
     # Means that say nothing of other windows have a reason.
@@ -374,16 +413,16 @@ def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> di
     null = None if correlation is None else correlated_null(correlation, 100_000, 0)
     blocks = None if correlation is None else blocks_of(correlation)
     hits = {"wilcoxon": 0, "sign_flip": 0, "interval": 0, "t": 0}
+
     for number in range(comparisons):
         sample = make(np.random.default_rng([11, number]))  # type: ignore[operator]
-        shift, mean = (
-            hodges_lehmann(sample, null=null),
-            mean_with_interval(sample, correlation).detail,
-        )
+        shift = hodges_lehmann(sample, null=null)
+        mean = mean_with_interval(sample, correlation).detail
         hits["wilcoxon"] += signed_rank(sample, null=null).p <= 0.05  # type: ignore[operator]
         hits["sign_flip"] += sign_flip(sample, blocks, draws=1999).p <= 0.05  # type: ignore[operator]
         hits["interval"] += not shift.low <= 0 <= shift.high  # type: ignore[operator]
         hits["t"] += not mean["low"] <= 0 <= mean["high"]
+
     return {name: count / comparisons for name, count in hits.items()}
 
 
@@ -394,6 +433,7 @@ def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) ->
     comparisons.
     """
     rates = _rates(lambda chance: chance.standard_t(4, (windows, 43)).sum(axis=1), None, 2000)
+
     assert set(rates) == {"wilcoxon", "sign_flip", "interval", "t"}
     assert all(0.035 <= rate <= 0.065 for rate in rates.values()), rates
 
@@ -414,9 +454,11 @@ def test_placebo_comparisons_over_the_paper_windows_are_too_although_they_share_
         return inside @ chance.standard_t(4, len(days))
 
     rates = _rates(sample, overlap_correlation(W1_TO_W10), 4000)
+
     assert all(0.035 <= rates[name] <= 0.065 for name in ("wilcoxon", "interval", "t")), rates
     # six blocks allow levels of 1/32 and 2/32 only: it is the careful one
     assert rates["sign_flip"] <= 0.065
+
     naive = _rates(sample, None, 4000)
     assert naive["wilcoxon"] > 0.055  # what taking the windows as separate would have claimed
 
@@ -434,6 +476,7 @@ GRID = {
 def test_a_hand_worked_design() -> None:
     cells = {"bright": 10.0, "stock_blind": 4.0, "date_blind": 7.0, "blinded": 3.0}
     contrasts = mask_contrasts({mask: np.array([value]) for mask, value in cells.items()})
+
     # Stock in sight: 10 - 4 = 6 with the date, 7 - 3 = 4 without. Date in sight: 10 - 7 = 3 with
     # the stock, 4 - 3 = 1 without.
     assert contrasts == {
@@ -462,6 +505,7 @@ def test_a_chain_of_modes_has_one_order() -> None:
     results = {"memory_only": 1.0, "fixed_candidate": 4.0, "open_research": 9.0}
     values = {MODE_PIECES[mode]: np.array([value]) for mode, value in results.items()}
     contributions = order_averaged(values)
+
     assert {piece: float(part[0]) for piece, part in contributions.items()} == {
         "data": 3.0,
         "tools": 5.0,
@@ -479,6 +523,7 @@ def test_without_precedence_it_is_the_shapley_value() -> None:
         {frozenset(each): np.array([float("a" in each and len(each) > 1)]) for each in coalitions},
         {},
     )
+
     assert [float(contributions[player][0]) for player in "abc"] == pytest.approx(
         [2 / 3, 1 / 6, 1 / 6]
     )
@@ -489,6 +534,7 @@ def test_contributions_add_up_exactly(table: np.ndarray) -> None:
     values = {given: table[cell] for given, cell in GRID.items()}
     parts = order_averaged(values)
     whole = values[frozenset({"stock", "date", "data", "tools"})] - values[frozenset()]
+
     assert list(parts) == ["data", "date", "stock", "tools"]
     assert sum(parts.values()) == pytest.approx(whole, abs=1e-12)
 
@@ -498,6 +544,7 @@ def test_separate_effects_are_given_back(worth: np.ndarray) -> None:
     names = ("stock", "date", "data", "tools")
     of = dict(zip(names, worth))
     values = {given: np.array([sum(of[name] for name in given)]) for given in GRID}
+
     assert {name: float(part[0]) for name, part in order_averaged(values).items()} == pytest.approx(
         of, abs=1e-12
     )
@@ -526,6 +573,7 @@ def test_effect_intervals_cover_the_planted_effect() -> None:
         "date_blind": (0.013, 1),
         "blinded": (0.0, 0),
     }
+
     for number in range(2000):
         chance = np.random.default_rng([5, number])
         market = 0.1 * chance.normal(size=(10, 1))
@@ -539,14 +587,17 @@ def test_effect_intervals_cover_the_planted_effect() -> None:
         for name, values in mask_contrasts(cells).items():
             interval = mean_with_interval(values.mean(axis=1)).detail
             covered[name] += interval["low"] <= planted[name] <= interval["high"]
+
     assert all(0.93 <= count / 2000 <= 0.97 for count in covered.values()), covered
 
 
 # ==== agents without skill on a market without alpha
 
 
-TRADERS, APART = 250, (1, 2, 3, 4)
-LEVEL, MARGIN = 0.05, 0.015
+TRADERS = 250
+APART = (1, 2, 3, 4)
+LEVEL = 0.05
+MARGIN = 0.015
 
 
 @pytest.mark.exhaustive
@@ -568,10 +619,15 @@ def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says
         "--limit",
         "20",
     ]
+
     assert main([*words, "--out", str(out), "--quiet"]) == 0
+
     capsys.readouterr()
-    folder, market = RunFolder.load(out), open_snapshot(load_plugins(), "synthetic", {})
+    folder = RunFolder.load(out)
+    market = open_snapshot(load_plugins(), "synthetic", {})
+
     assert market.meta.synthetic
+
     config = TradingConfig()
     returns = np.array(
         [
@@ -581,11 +637,14 @@ def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says
             for seed, spec in enumerate(folder.manifest.specs)
         ]
     )
+
     assert returns.shape == (10, TRADERS)
+
     # Each trader against the four before it: a thousand comparisons.
     differences = np.concatenate(
         [returns - np.roll(returns, apart, axis=1) for apart in APART], axis=1
     )
     by_rank = np.mean([(signed_rank(column).p or 1.0) <= LEVEL for column in differences.T])
     by_flip = np.mean([(sign_flip(column).p or 1.0) <= LEVEL for column in differences.T])
+
     assert (by_rank, by_flip) == pytest.approx((LEVEL, LEVEL), abs=MARGIN)

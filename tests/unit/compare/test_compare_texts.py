@@ -62,13 +62,17 @@ def test_a_comparison_is_a_row_of_its_figures(
 
     assert lines[0] == f"Paired differences, first - second, over {over}"
     assert lines[1].startswith("metric first second n shift 95 % interval effect p flip p Holm p")
+
     p = " ".join(["0.0312"] * 4)
     assert lines[2] == (
         f"total_return house/one house/two 6 +3.500 % +1.000 … +6.000 +1.00 {p} house/one better"
     )
+
     at = lines.index("Daily returns (mean over seeds): difference of annualised Sharpe ratios")
     reason = "house/one: no ledgers beside the card"
+
     assert lines[at + 1] == f"house/one, house/two: not tested: {reason}"
+
     at = lines.index("Tied with the best by mean daily return (model confidence set, 95 %)")
     assert lines[at + 1] == f"not tested: {reason}"
     assert lines[lines.index("Notes") + 1] == "synthetic: every card"
@@ -89,6 +93,7 @@ def test_tasks_are_named_where_there_are_several(terminal: CardTerminal) -> None
         "blinded_open_research",
         "blinded_memory_only",
     ]
+
     words = "house/one, house/two: not tested: house/one: no ledgers beside the card"
     assert f"  blinded_memory_only: {words}" in lines
 
@@ -161,6 +166,7 @@ def test_cards_with_long_names_are_numbered_above_their_exposures(
     lines = texts(luck_parts(report))
 
     assert lines[3] == "rank by return against rank by selection: one card has no order"
+
     heads = "factor 1 2 mean same sign" if is_numbered else f"factor {one} {other} mean same sign"
     assert lines[-2:] == [heads, "SIZE +0.500 - +0.500 1 of 1"]
     assert (f"1: {one}" in lines) is is_numbered
@@ -178,6 +184,7 @@ def cohort_report(cohorts: int = 2, **changes: Any) -> CohortReport:
     """Cohorts of one model each, which differ in one factor."""
     names = ["ML", "LLM", "rules"][:cohorts]
     means = {}
+
     for name in names:
         means[name] = CohortMean(mean=0.5, members=2, same_sign=1, low=0.1, high=0.9)
 
@@ -207,6 +214,7 @@ def cohort_report(cohorts: int = 2, **changes: Any) -> CohortReport:
         "declines": [],
         "notes": ["synthetic: every card"],
     }
+
     return CohortReport(**fields | changes)
 
 
@@ -217,6 +225,7 @@ def test_two_cohorts_have_one_difference_named_in_the_head() -> None:
     assert "ML: 1 of 2 models have the signs of its mean in all factors" in lines
     assert "cohorts agree in sign on 1 of 3 factors: SIZE" in lines
     assert "with every cohort's interval on that side of zero: none" in lines
+
     at = lines.index("factor ML - LLM 90 % interval p Holm p higher")
     assert lines[at + 1] == "SIZE +0.250 -0.500 … +1.000 0.2000 0.4000 not shown"
     assert lines[-2:] == ["Notes", "synthetic: every card"]
@@ -227,6 +236,7 @@ def test_several_cohorts_name_the_pair_in_each_row_and_one_has_no_difference() -
     one = texts(cohort_parts(cohort_report(1)))
 
     at = three.index("factor first second difference 90 % interval p Holm p higher")
+
     assert three[at + 1] == "SIZE ML LLM +0.250 -0.500 … +1.000 0.2000 0.4000 not shown"
     assert not any(line.startswith("cohorts agree") for line in one)
 
@@ -277,6 +287,7 @@ def test_declines_are_shown_with_the_interval_of_their_share() -> None:
     lines = texts(cohort_parts(cohort_report(declines=[row])))
 
     at = lines.index("model mode n bright blinded p not known")
+
     assert lines[at + 1] == "house/one open_research 4 1 of 4 [0.05, 0.70] 0 of 4 1.0000 2"
 
 
@@ -348,6 +359,7 @@ def test_seeds_of_a_plan_cut_their_own_noise_alone() -> None:
     lines = plan_text(windows=5, window_sd=0.03, seed_sd=0.01, window_days=None)
 
     noise = "noise: SD 3 % over windows, 1 % over seeds; more seeds cut only the second, never the"
+
     assert any(line.startswith(noise) for line in lines)
     assert [line for line in lines if line.startswith("unlimited")] == ["unlimited 3.000 nothing %"]
 
@@ -360,6 +372,7 @@ def test_a_negative_variance_of_a_plan_is_stated(variance: float | None) -> None
         "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
         " seeds alone put there; it counts as 0"
     )
+
     assert (stated in lines) is (variance == -0.0001)
 
 

@@ -24,6 +24,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
     """A server that answers as vendors do, and the token of Tushare."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("TUSHARE_TOKEN", TOKEN)
+
     with vendor_server() as running:
         yield running
 
@@ -34,4 +35,5 @@ def reported(shared_data: Path) -> Path:
     folder = shared_data / "reported"
     if not folder.is_dir():
         pytest.skip(f"{folder} is not here")
+
     return folder

@@ -24,6 +24,7 @@ def printed_of(text: str, kind: str) -> str | None:
     """What is printed of a finding: its line, and those below it; None where it is not found."""
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if re.search(rf"\s{kind}: ", line)]
+
     if not starts:
         return None
 
@@ -31,7 +32,9 @@ def printed_of(text: str, kind: str) -> str | None:
     for line in lines[starts[0] + 1 :]:
         if not line.startswith("  "):
             break
+
         own.append(line.strip())
+
     return "\n".join(own)
 
 
@@ -49,6 +52,7 @@ def ways_in(advice: str, blanks: dict[str, str]) -> list[str]:
     ways: list[list[str]] = []
     goes_on = False
     words = [word.strip("(),;.") for word in advice.split()]
+
     for number, word in enumerate(words):
         if _OPTION.fullmatch(word):
             following = words[number + 1] if number + 1 < len(words) else ""
@@ -57,10 +61,12 @@ def ways_in(advice: str, blanks: dict[str, str]) -> list[str]:
                 ways[-1] += [word, *values]
             else:
                 ways.append([word, *values])
+
         goes_on = bool(ways) and word in ways[-1]
         # `--first DAY leaves …, and --repair NAME` are needed together.
         if word == "and" and ", and --" in advice:
             goes_on = True
+
     return [" ".join(way) for way in ways]
 
 
@@ -69,6 +75,7 @@ def with_options(options: tuple[str, ...], way: str) -> list[str]:
     words = way.split()
     changed = dict(zip(options[::2], options[1::2], strict=True))
     changed |= dict(zip(words[::2], words[1::2], strict=True))
+
     return [*chain.from_iterable(changed.items())]
 
 
@@ -81,7 +88,9 @@ def test_the_advised_fix_of_each_finding_works(
     start = ["long", "--bars", "bars.csv"]
     _, text, error = terminal.call("data", "make", *start, *case.options, "--check-only")
     printed = printed_of(text, case.kind)
+
     assert printed is not None, (text, error)
+
     advice = advice_in(printed)
 
     if not case.way and not case.corrected:
@@ -100,8 +109,10 @@ def test_the_advised_fix_of_each_finding_works(
 
     _, after, error = terminal.call("data", "make", *start, *options, "--check-only")
     left = printed_of(after, case.kind)
+
     assert after, error
     assert (left is None) is case.is_whole, after
+
     terminal.out("data", "make", *start, *options, "--out", "stored")
 
 
@@ -116,7 +127,9 @@ def test_each_option_that_a_message_names_is_run_by_a_case(kind: str) -> None:
     advised = {way.split()[0] for way in ways_in(row["fix"], {})} - {"--repair"}
     ways = [case.way for case in CASES if case.kind == kind]
     tried = set(_OPTION.findall(" ".join(ways)))
+
     assert advised <= tried | {"--repair"}
+
     repaired = {way.split()[-1] for way in ways if "--repair" in way}
     assert set(row["repairs"].split()) <= repaired
 
@@ -125,6 +138,7 @@ def test_each_option_that_a_message_names_is_run_by_a_case(kind: str) -> None:
 def test_a_message_names_an_option_or_states_that_none_helps(kind: str) -> None:
     fix = KINDS[kind]["fix"]
     assert fix
+
     if fix.startswith("no option helps"):
         assert "--" not in fix
     elif not fix.startswith("nothing to fix") and fix != "{}":

@@ -67,6 +67,7 @@ def bomb_of_texts(folder: Path) -> Path:
     )
     dates = constant("2024-01-02", 100_000)
     prices = {name: constant(1.0, 100_000) for name in ("open", "high", "low", "close", "volume")}
+
     return write(
         folder / "bars.parquet",
         date=dates,
@@ -82,9 +83,11 @@ BARS = ("data", "make", "long", "--out", "market", "--bars")
 def refused(done: object, path: str) -> str:
     """Return the one line of an error that names the file."""
     assert done.returncode == 2, done  # type: ignore[attr-defined]
+
     (line,) = done.stderr.splitlines()  # type: ignore[attr-defined]
     assert line.startswith("ktdeval: error: ")
     assert path in line
+
     return str(line)
 
 
@@ -106,7 +109,9 @@ def test_texts_of_documents_that_a_dictionary_repeats_are_counted_before_they_ar
     path = write(
         tmp_path / "news.parquet", published_at=published, title=constant("a", 20_000), text=text
     )
+
     assert path.stat().st_size < 1 << 20
+
     with pytest.raises(pa.ArrowInvalid, match="at most are read"):
         open_parquet(path)
 
@@ -123,6 +128,7 @@ def number(value: int) -> bytes:
     """Return a field of 64 bits in Thrift's compact protocol, next after the one before it."""
     rest = 2 * value if value >= 0 else -2 * value - 1
     data = b"\x16"
+
     while rest > 127:
         data += bytes([rest & 127 | 128])
         rest >>= 7
@@ -134,6 +140,7 @@ def test_a_column_that_states_less_than_no_values_makes_up_for_no_other(tmp_path
     rows = 300_000
     places = pa.array(np.zeros(rows, np.int32))
     columns = {}
+
     for name, letters in (("first", 20_000), ("second", 30_000)):
         columns[name] = pa.DictionaryArray.from_arrays(places, pa.array([name[0] * letters]))
 
@@ -142,7 +149,9 @@ def test_a_column_that_states_less_than_no_values_makes_up_for_no_other(tmp_path
     before, _, between = before.rpartition(number(rows))
     path.write_bytes(before + number(-rows) + between + mark + after)
     footer = pq.read_metadata(path).row_group(0)
+
     assert [footer.column(place).num_values for place in (0, 1)] == [rows, -rows]
+
     with pytest.raises(pa.ArrowInvalid, match="at most are read"):
         open_parquet(path)
 
@@ -151,6 +160,7 @@ def test_texts_that_stay_in_their_dictionary_cost_what_it_holds(tmp_path: Path) 
     path = bomb_of_texts(tmp_path)
     with open_parquet(path, columns=["name"], read_dictionary=["name"]) as file:
         assert file.read(columns=["name"]).num_rows == 100_000
+
     with open_parquet(path, columns=["date", "close"]) as file:
         assert file.read(columns=["close"]).num_rows == 100_000
 
@@ -174,6 +184,7 @@ def test_packed_text_is_read_as_far_as_its_size_allows(tmp_path: Path, suffix: s
     head = b"date,code,open,high,low,close,volume\n"
     small = tmp_path / f"small.csv{suffix}"
     PACK[suffix](small, head)
+
     with open_unpacked(small) as stream:
         assert stream.read() == head
 
@@ -200,6 +211,7 @@ def test_a_packed_file_that_is_cut_short_is_an_error_of_the_file(
     path = tmp_path / f"bars.csv{suffix}"
     PACK[suffix](path, np.random.default_rng(3).bytes(5000))
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * cut)])
+
     with pytest.raises((OSError, EOFError)), open_unpacked(path) as stream:
         stream.read()
 
@@ -213,6 +225,7 @@ def test_a_real_market_of_25_million_bars_is_within_the_bounds() -> None:
     closes = (10.0 * np.exp(np.cumsum(chance.normal(0, 0.02, rows)) / 20)).round(2)
     codes = pa.array(np.repeat([f"{number:06d}.SZ" for number in range(1000)], rows // 1000))
     columns = {"date": constant("2024-01-02", rows), "code": codes, "factor": constant(1.0, rows)}
+
     for name in ("open", "high", "low", "close", "volume", "amount"):
         columns[name] = pa.array((closes * chance.uniform(0.99, 1.01, rows)).round(2))
 
@@ -222,6 +235,7 @@ def test_a_real_market_of_25_million_bars_is_within_the_bounds() -> None:
     metadata = pq.read_metadata(pa.BufferReader(data))
     check_parquet(metadata, data.size, None)
     per_row = data.size / rows
+
     assert 9 * 8 / per_row < 20, "a tenth of what is allowed"
 
 
@@ -232,5 +246,6 @@ def test_a_transcript_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
     packed = zstandard.ZstdCompressor().compress(bytes(1 << 30))
     path = tmp_path / "transcript.jsonl.zst"
     path.write_bytes(packed[:100])
+
     with pytest.raises(StoreError, match="states no size, or more than one can have"):
         unpack_lines(path, dict, "transcript")

@@ -26,6 +26,7 @@ def imported(
     (folder / name).write_text(content, encoding="utf-8")
     files = ("--bars", folder / "bars.csv", "--documents", folder / "news.jsonl")
     options = ("--venue", "us_equity", "--entities", folder / name, *words)
+
     return terminal.call("data", "make", "long", *files, *options, "--out", folder / "market")
 
 

@@ -30,8 +30,10 @@ def factors(folder: Path, text: str = "", **params: Any) -> list[float]:
     if text:
         (folder / "factors.csv").write_text(text)
         params["factors"] = str(folder / "factors.csv")
+
     paths = {"bars": params.pop("bars", None) or bars_file(folder)}
     raw = read_long(build(LongParams, {**paths, **params}, "long"))
+
     return [float(factor) for factor in raw.bars["factor"]]
 
 
@@ -40,13 +42,17 @@ def test_factors_of_a_file_for_each_code_are_read(tmp_path: Path) -> None:
     (tmp_path / "factors" / "sz000001.csv").write_text(
         "date,hfq_factor\n2024-01-25,1.05\n1900-01-01,1.0\n"
     )
+
     assert factors(tmp_path, factors=str(tmp_path / "factors")) == [1.0, 1.0, 1.0, 1.05, 1.05]
+
     alone = tmp_path / "factors" / "sz000001.csv"
     # A file of its own without codes is of the bars' only asset.
     assert factors(tmp_path, factors=str(alone)) == [1.0, 1.0, 1.0, 1.05, 1.05]
+
     (tmp_path / "bars").mkdir()
     one = Path(bars_file(tmp_path / "bars"))
     one.write_text(one.read_text().replace("code,", "").replace("000001.SZ,", ""))
+
     assert factors(tmp_path, bars=str(one), code="000001", factors=str(alone)) == [
         1.0,
         1.0,
@@ -84,11 +90,13 @@ def test_a_first_factor_that_the_close_does_not_show_is_refused_with_advice_that
     5.
     """
     text = "date,code,factor\n2024-01-25,000001.SZ,5.25\n"
+
     with pytest.raises(
         DataError,
         match=r"000001\.SZ has bars before 2024-01-25, .*--first 2024-01-25",
     ) as refusal:
         factors(tmp_path, text)
+
     assert "add a row with the factor of its first bar" in str(refusal.value)
     assert factors(tmp_path, text + "2024-01-22,000001.SZ,5\n") == [5, 5, 5, 5.25, 5.25]
     assert factors(tmp_path, text, first="2024-01-25") == [5.25, 5.25]
@@ -101,15 +109,19 @@ def test_factors_that_do_nothing_are_refused(tmp_path: Path) -> None:
             "date,code,factor\n2024-01-02,000001.SZ,1\n",
             bars=bars_file(tmp_path, factor=[1] * 5),
         )
+
     with pytest.raises(DataError, match="no row is of a code of the bars"):
         factors(tmp_path, "date,code,factor\n2024-01-02,600000.SH,1\n")
+
     with pytest.raises(
         DataError,
         match=r"factor 0: each row has a code, a day of its own and a factor above 0",
     ):
         factors(tmp_path, "date,code,factor\n2024-01-02,000001.SZ,0\n")
+
     with pytest.raises(DataError, match=r"line 2: code '1' has fewer than six digits"):
         factors(tmp_path, "date,code,factor\n2024-01-02,1,1\n")
+
     with pytest.raises(DataError, match="no column for 'factor'"):
         factors(tmp_path, "date,code,qfq_factor\n2024-01-02,000001.SZ,1\n")
 
@@ -118,10 +130,12 @@ def test_an_adjusted_close_gives_one_factor_between_its_changes(tmp_path: Path) 
     adjusted = [round(close * 0.98, 2) for close in CLOSES[:3]] + CLOSES[3:]
     bars = bars_file(tmp_path, **{"Adj Close": adjusted})
     found = factors(tmp_path, bars=bars)
+
     assert found[:3] == [found[0]] * 3
     assert found[0] == pytest.approx(0.98, abs=5e-4)
     assert found[3:] == [1.0, 1.0]
     assert np.isnan(factors(tmp_path, bars=bars, adjusted_close="ignore")).all()
+
     # A factor of its own comes first.
     both = bars_file(tmp_path, **{"Adj Close": adjusted, "factor": [2] * 5})
     assert factors(tmp_path, bars=both) == [2] * 5
@@ -130,14 +144,18 @@ def test_an_adjusted_close_gives_one_factor_between_its_changes(tmp_path: Path) 
 def test_splits_next_to_prices_give_a_factor_if_the_closes_move_by_them(tmp_path: Path) -> None:
     raw = [20.0, 20.4, 10.1, 10.0, 5.1]
     splits = {"splitFactor": [1.0, 1.0, 2.0, 1.0, 2.0]}
+
     assert factors(tmp_path, bars=bars_file(tmp_path, raw, **splits)) == [1, 1, 2, 2, 4]
     assert np.isnan(factors(tmp_path, bars=bars_file(tmp_path, **splits))).all()
+
     with pytest.raises(
         DataError,
         match=r"2024-01-26: the close does not move by the split of 2, .*--splits FILE",
     ):
         factors(tmp_path, bars=bars_file(tmp_path, [20.0, 20.4, 10.1, 10.0, 10.1], **splits))
+
     (tmp_path / "splits.csv").write_text("code,date,ratio\n000001.SZ,2024-01-24,2\n")
     (tmp_path / "plain").mkdir()
     by_file = bars_file(tmp_path / "plain", [20.0, 20.4, 10.1, 10.0, 10.1], **splits)
+
     assert factors(tmp_path, bars=by_file, splits=str(tmp_path / "splits.csv")) == [1, 1, 2, 2, 2]

@@ -88,7 +88,8 @@ def texts_in(folder: Path) -> str:
 
 
 def reference(snapshot: MarketSnapshot) -> dict[str, Any]:
-    moutai, smic = snapshot.asset_index["600519.SH"], snapshot.asset_index["688981.SH"]
+    moutai = snapshot.asset_index["600519.SH"]
+    smic = snapshot.asset_index["688981.SH"]
     return {
         "days": tuple(map(str, snapshot.days)),
         "codes": snapshot.codes,
@@ -119,10 +120,12 @@ def test_tushare_gives_a_market_with_dated_members_and_names(
 ) -> None:
     printed = terminal.out(*from_server(tmp_path / "m", server))
     snapshot = load_snapshot(tmp_path / "m")
+
     assert f"id {snapshot.id}" in printed
     assert reference(snapshot) == EXPECTED
     assert snapshot.industries == ("银行", "白酒", "半导体")
     assert snapshot.member.sum(axis=0).tolist() == [4, 9, 5]
+
     # Names have their days; what Tushare repeats counts once.
     called = [snapshot.called(1, row)[1] for row in (4, 5)]
     assert called == ["茅台股份", "贵州茅台"]
@@ -142,6 +145,7 @@ def test_a_check_alone_fetches_what_the_same_command_without_it_then_finds(
     assert terminal.out(*words, "--check-only").endswith("3 assets, 0 kinds of error\n")
     assert [path.name for path in tmp_path.iterdir()] == ["m.answers"]
     assert len(server.asked) == 19
+
     terminal.out(*words)
     assert load_snapshot(tmp_path / "m").codes == EXPECTED["codes"]
     assert len(server.asked) == 19
@@ -152,27 +156,36 @@ def test_a_library_gives_the_same_market(
 ) -> None:
     vendor = library.__name__
     command = fetch(tmp_path / "m", vendor, *more_of(vendor, tmp_path))
+
     assert "login" not in terminal.out(*command)
+
     snapshot = load_snapshot(tmp_path / "m")
     assert reference(snapshot) == EXPECTED
+
     industries = {
         "baostock": ("银行", "白酒", "半导体"),
         "akshare": ("SWS 48", "SWS 34", "unknown"),
     }
+
     assert snapshot.industries == industries[vendor]
+
     # Interrupted at any request, and asked again: equal.
     whole, library.ASKED[:] = len(library.ASKED), []
     error: Any = "10005001" if vendor == "baostock" else KeyboardInterrupt()
+
     for call in (3, 7):
         library.FAULTS[call] = error
         assert main(fetch(tmp_path / "n", vendor, *more_of(vendor, tmp_path))) in (2, 130)
+
     assert main(fetch(tmp_path / "n", vendor, *more_of(vendor, tmp_path))) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
     assert len(library.ASKED) == whole + 2
+
     # A passing fault is asked again.
     library.FAULTS[len(library.ASKED) + 1] = (
         "10002007" if vendor == "baostock" else ValueError("no page")
     )
+
     assert main(fetch(tmp_path / "o", vendor, *more_of(vendor, tmp_path))) == 0
     assert load_snapshot(tmp_path / "o").id == snapshot.id
 
@@ -183,7 +196,9 @@ def test_baostock_is_asked_again_where_its_library_hides_a_fault(
 ) -> None:
     # A page that does not come looks like the end of the answer: no error, and as many rows as a
     # page has.
-    whole, cut, logins = library.query_stock_industry, [True], []
+    whole = library.query_stock_industry
+    cut = [True]
+    logins = []
     login = library.login
     monkeypatch.setattr(library, "login", lambda: logins.append(1) or login())
 
@@ -192,20 +207,27 @@ def test_baostock_is_asked_again_where_its_library_hides_a_fault(
         if cut:
             cut.clear()
             result.data = result.data[:1] * 2000
+
         return result
 
     monkeypatch.setattr(library, "query_stock_industry", industry)
+
     assert main(fetch(tmp_path / "m", "baostock")) == 0
     assert len(logins) == 2
     assert reference(load_snapshot(tmp_path / "m")) == EXPECTED
+
     # A closed connection is an error; the library would read nothing for ever.
     ours, theirs = socket.socketpair()
     wrapped = _BaostockSocket(ours)
     theirs.sendall(b"header")
+
     assert wrapped.recv(100) == b"header"
+
     theirs.close()
+
     with pytest.raises(ConnectionError, match="closed by BaoStock"):
         wrapped.recv(100)
+
     wrapped.close()
 
 
@@ -214,14 +236,19 @@ def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(
     tmp_path: Path, server: VendorServer
 ) -> None:
     assert main(from_server(tmp_path / "whole", server)) == 0
+
     whole, server.asked[:] = len(server.asked), []
     server.edit = lambda api, params, reply: None if len(server.asked) == 8 else reply
     known = {"TUSHARE_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
     process = start(*from_server(tmp_path / "cut", server), cwd=tmp_path, environment=known)
+
     assert server.hanging.wait(60)
+
     process.signal(signal.SIGKILL)
     process.wait()
+
     assert not (tmp_path / "cut").exists()
+
     server.edit = lambda api, params, reply: reply
     assert main(from_server(tmp_path / "cut", server)) == 0
     assert len(server.asked) == whole + 1  # the one that hung is asked twice, every other one once
@@ -242,14 +269,18 @@ def test_rate_limits_are_obeyed_by_waiting(
 
     server.edit = minute
     code, _, message = terminal.call(*from_server(tmp_path / "m", server))
+
     assert code == 0
     assert len(server.asked) == 19 + 3
+
     long = [seconds for seconds in waits if seconds > 2]
     assert [int(seconds) // 7 for seconds in long] == [1, 8]  # 7 s, 60 s, each with jitter
     assert "rate limited, attempt 1 of 9, waiting" in message
+
     log = [
         json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
     ]
+
     assert [line["event"] for line in log if line["event"] != "answered"] == [
         "rate_limited",
         "overloaded",
@@ -263,6 +294,7 @@ def test_rate_limits_are_obeyed_by_waiting(
         "stock_basic",
         "index_daily",
     }
+
     # The pace: with one request a minute, almost a minute between two.
     waits.clear()
     assert main([*from_server(tmp_path / "n", server), "--per-minute", "1"]) == 0
@@ -281,6 +313,7 @@ def test_refusals_are_one_line_without_the_token(
     sent = json.loads(json.dumps(reply).replace("{token}", TOKEN))
     server.edit = lambda api, params, whole: sent
     error = terminal.error(*from_server(tmp_path / "m", server))
+
     assert words in error.splitlines()[-1]
     assert TOKEN not in error + texts_in(tmp_path)
 
@@ -294,10 +327,13 @@ def test_the_token_is_nowhere(
             reply["data"]["items"] = [
                 [*item[:2], TOKEN, *item[3:]] for item in reply["data"]["items"]
             ]
+
         return reply
 
     server.edit, server.faults = leak, {2: (500, {"X-Token": TOKEN})}
+
     assert main(from_server(tmp_path / "m", server)) == 0
+
     output = capsys.readouterr()
     assert TOKEN not in output.out + output.err + texts_in(tmp_path)
     assert load_snapshot(tmp_path / "m").names[0] == "[key]"
@@ -317,7 +353,9 @@ def test_a_renamed_column_is_reported_in_one_line_with_advice(
         "tushare daily: the answer has no column 'vol' for bars.volume; did you mean 'volume'?; say"
         " --map bars.volume=COLUMN"
     )
+
     assert terminal.refusal(*from_server(tmp_path / "m", server)) == f"ktdeval: error: {expected}\n"
+
     asked = len(server.asked)
     assert main(from_server(tmp_path / "m", server, "--map", "bars.volume=volume")) == 0
     # what was answered is not asked for again
@@ -364,7 +402,10 @@ def test_coins_and_us_stocks_resume_and_have_recipes(
     server.faults = {0: (429, {"Retry-After": "3"})}
     assert main(symbols(vendor, tmp_path / "m", server)) == 0
     assert int(max(waits)) in (3, 4)
-    snapshot, whole = load_snapshot(tmp_path / "m"), len(server.asked) - 1
+
+    snapshot = load_snapshot(tmp_path / "m")
+    whole = len(server.asked) - 1
+
     if vendor == "binance":
         assert tuple(map(str, snapshot.days)) == COIN_DAYS
         assert snapshot.codes == ("BTCUSDT", "ETHUSDT")
@@ -384,10 +425,13 @@ def test_coins_and_us_stocks_resume_and_have_recipes(
             [round(value, 9) for value in expected],
             [1.0] * 9,
         ]
+
     assert (snapshot.meta.benchmark, snapshot.currency) == ("", "USD")
+
     # Interrupted and resumed: equal, and nothing is asked twice.
     server.asked.clear()
     server.faults = {1: (400, {})}
+
     assert "HTTP 400 Bad Request" in terminal.error(*symbols(vendor, tmp_path / "n", server))
     assert main(symbols(vendor, tmp_path / "n", server)) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
@@ -397,18 +441,24 @@ def test_coins_and_us_stocks_resume_and_have_recipes(
     def revised(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         if "rows" in reply and params["symbol"] == "BTCUSDT":
             reply["rows"][2][7] = "0.07"
+
         if "AAPL" in reply.get("bars", ()):
             reply["bars"]["AAPL"][2]["v"] += 1
+
         return reply
 
     assert main(recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml", server.endpoint)) == 0
+
     server.edit = revised
     assert main(recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml", server.endpoint)) == 2
+
     field, day, code = (
         ("amount", COIN_DAYS[2], "BTCUSDT") if vendor == "binance" else ("volume", DAYS[2], "AAPL")
     )
     output = capsys.readouterr()
+
     assert f"bars.parquet: {field} differs, first on {day}, of {code};" in output.err
+
     # Keys are nowhere.
     texts = output.out + output.err + texts_in(tmp_path)
     assert not any(key in texts for key in ALPACA_KEYS)
@@ -434,18 +484,23 @@ def test_answers_of_another_form_are_one_line(
         "binance": "binance api/v3/klines: the answer is not a list of rows of 12 cells",
         "alpaca": "alpaca v2/stocks/bars: the answer has no column 'o' for bars.open",
     }
+
     for vendor, words in cases.items():
         assert words in terminal.error(*symbols(vendor, tmp_path / vendor, server)).splitlines()[-1]
+
     server.edit = lambda api, params, reply: (
         {"bars": None} if params.get("symbols") == "BRK.B" else reply
     )
+
     assert (
         "alpaca: no bars of BRK.B from 2024-01-25 to 2024-02-06; leave them out"
         in terminal.error(*symbols("alpaca", tmp_path / "none", server))
     )
+
     wrong = "another-secret-0123456789"
     monkeypatch.setenv("APCA_API_SECRET_KEY", wrong)
     error = terminal.error(*symbols("alpaca", tmp_path / "key", server))
+
     assert "alpaca v2/stocks/bars: HTTP 403 Forbidden" in error
     assert wrong not in error + texts_in(tmp_path)
 
@@ -476,8 +531,10 @@ def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
     assert main(from_server(tmp_path / "m", server)) == 0
+
     file = tmp_path / "m" / "recipe.yaml"
     text = file.read_text(encoding="utf-8")
+
     assert TOKEN not in text
     assert server.endpoint not in text
     assert f"equal to the snapshot of {file}" in terminal.out(
@@ -491,12 +548,15 @@ def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
         ):
             if item[1] == "20240202":
                 item[5] += 0.01
+
         if api == "namechange" and params["ts_code"] == "000001.SZ":
             reply["data"]["items"][0][1] = "平安"
+
         return reply
 
     server.edit = revised
     error = terminal.error(*recipe(tmp_path / "later", file, server.endpoint))
+
     assert (
         "bars.parquet: close differs, first on 2024-02-02, of 600519.SH; names.parquet: names"
         " differs, of 000001.SZ;" in error
@@ -510,10 +570,12 @@ def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
                 for item in reply["data"]["items"]
                 if "688981.SH" not in item[:2] and item[1] != "20240206"
             ]
+
         return reply
 
     server.edit = gone
     error = terminal.error(*recipe(tmp_path / "gone", file, server.endpoint))
+
     assert (
         "bars.parquet: day 2024-02-06 is absent; assets.parquet: code 688981.SH is absent" in error
     )
@@ -529,6 +591,7 @@ def test_a_bad_recipe_is_refused_before_anything_is_asked(
     )
     file = tmp_path / "recipe.yaml"
     file.write_text(text.replace(*edit))
+
     assert words in terminal.refusal(*recipe(tmp_path / "m", file))
 
 
@@ -538,6 +601,7 @@ def test_bad_requests_are_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUSHARE_TOKEN", raising=False)
+
     assert expected in terminal.refusal(
         *words.replace("FETCH", " ".join(("data make csi300", *RANGE, "--out m --from"))).split()
     )
@@ -552,6 +616,7 @@ def test_a_missing_library_is_named_with_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, vendor, None)
     more = more_of(vendor, tmp_path) if market == "csi300" else ("--symbols", "A")
+
     assert (
         terminal.error(
             "data", "make", market, "--from", vendor, *RANGE[:4], "--out", tmp_path / "m", *more
@@ -561,17 +626,21 @@ def test_a_missing_library_is_named_with_its_extra(
 
 
 def test_requests_are_planned_in_spans_that_vendors_answer_whole() -> None:
-    tushare, baostock = vendors()["tushare"], vendors()["baostock"]
+    tushare = vendors()["tushare"]
+    baostock = vendors()["baostock"]
     spans = [
         (request.params["start_date"], request.params["end_date"])
         for request in plan(
             tushare, tushare.tables["bars"], ["600519.SH"], date(2012, 2, 29), date(2024, 1, 5)
         )
     ]
+
     assert spans == [("20120229", "20170228"), ("20170301", "20220228"), ("20220301", "20240105")]
+
     months = list(
         plan(tushare, tushare.tables["members"], ["000300.SH"], date(2023, 12, 5), date(2024, 1, 3))
     )
+
     assert [request.params["start_date"] for request in months] == [
         "20231101",
         "20231201",
@@ -582,12 +651,15 @@ def test_requests_are_planned_in_spans_that_vendors_answer_whole() -> None:
         "start_date": "20240101",
         "end_date": "20240103",
     }
+
     weeks = list(
         plan(
             baostock, baostock.tables["members"], ["000300.SH"], date(2024, 1, 1), date(2024, 1, 9)
         )
     )
+
     assert [request.params["date"] for request in weeks] == ["2024-01-01", "2024-01-08"]
+
     binance = vendors()["binance"]
     days = [
         (int(request.params["startTime"]), int(request.params["endTime"]))
@@ -596,6 +668,7 @@ def test_requests_are_planned_in_spans_that_vendors_answer_whole() -> None:
         )
     ]
     day = 86_400_000
+
     assert days == [(1609459200000 - day, 1672531199999), (1672531200000 - day, 1672617599999)]
     assert (days[0][1] + 1 - days[0][0]) // day == 731  # rows of an answer, which has at most 1,000
 
@@ -606,8 +679,10 @@ def test_whether_an_asset_traded_is_a_flag_and_anything_else_is_one_line() -> No
         {"code": ["sh.600519"] * 3, "close": ["1.5", "2", ""], "traded": ["1", "0", "1"]}
     )
     typed = _typed(flags.copy(), table, "here")
+
     assert typed["traded"].tolist() == [True, False, True]
     assert typed["traded"].dtype == bool
+
     with pytest.raises(DataError, match="here: traded"):
         _typed(flags.assign(traded="perhaps"), table, "here")
 

@@ -55,6 +55,7 @@ def bars(symbol: str) -> pd.DataFrame:
         "Low": prices,
         "Close": prices,
     }
+
     return pd.DataFrame({**columns, "Volume": 1000})
 
 
@@ -62,10 +63,12 @@ def files() -> dict[str, bytes]:
     both = pd.concat([bars(symbol).assign(Ticker=symbol) for symbol in ("AAPL", "BRK.B")])
     late = both["Day"] > "2024-02-01"
     parquet = {}
+
     for name, table in (("train-00000-of-00001", both[~late]), ("late-00000-of-00001", both[late])):
         buffer = io.BytesIO()
         table.to_parquet(buffer)
         parquet[f"all/{name}.parquet"] = buffer.getvalue()
+
     daily = {
         f"daily/{symbol}.csv": bars(symbol).to_csv(index=False).encode()
         for symbol in ("AAPL", "BRK.B")
@@ -76,6 +79,7 @@ def files() -> dict[str, bytes]:
         "README.md": b"---",
         "weights.pkl": b"x",
     }
+
     return {**daily, **parquet, **old}
 
 
@@ -92,8 +96,10 @@ class HubServer(VendorServer):
 
 class _Handler(VendorHandler):
     def do_GET(self) -> None:
-        path, server = unquote(urlsplit(self.path).path), self.server
+        path = unquote(urlsplit(self.path).path)
+        server = self.server
         key = self.headers["Authorization"]
+
         if path.startswith(("/cdn/", "/api/resolve-cache/")):
             server.keys.append(key)
             name = path.split("@", 1)[1]
@@ -103,6 +109,7 @@ class _Handler(VendorHandler):
                 headers={"Content-Length": str(len(whole))},
             )
             return
+
         index = len(server.asked)
         server.asked.append((path, {}))
         name, _, rest = (
@@ -110,6 +117,7 @@ class _Handler(VendorHandler):
             .removeprefix("/datasets/")
             .partition("/revision/" if "/revision/" in path else "/resolve/")
         )
+
         if index in server.faults:
             self._send({}, index)
         elif name not in NAMES or (server.is_private and key != f"Bearer {TOKEN}"):
@@ -145,7 +153,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with vendor_server() as running:
-        running.__class__, running.RequestHandlerClass = HubServer, _Handler
+        running.__class__ = HubServer
+        running.RequestHandlerClass = _Handler
         running.files, running.card, running.keys, running.is_private = files(), CARD, [], False
         running.edit = lambda api, params, reply: ()
         yield running
@@ -186,15 +195,18 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     server.faults = {2: (429, {"Retry-After": "7"})}
     assert main(fetch(tmp_path / "m", server, "--config", "daily", *LONG)) == 0
     assert int(max(waits)) in (7, 8)
+
     log = [
         json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
     ]
     events = [(line["api"], line["event"]) for line in log]
+
     assert events == [
         *[("files", "answered")] * 2,
         ("file", "rate_limited"),
         *[("file", "answered")] * 2,
     ]
+
     snapshot = load_snapshot(tmp_path / "m")
     # codes are the files' names
     assert (snapshot.codes, tuple(map(str, snapshot.days))) == (("AAPL", "BRK.B"), DAYS)
@@ -204,27 +216,34 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
         "bars",
     )
     assert snapshot.meta.source == f"Hugging Face dataset org/bars at {COMMITS['main']}, daily"
+
     # Interrupted and resumed: equal, and nothing that was answered is asked again.
     whole = len(server.asked) - 1
     server.asked.clear()
     server.faults = {3: (403, {})}
     error = terminal.error(*fetch(tmp_path / "n", server, "--config", "daily", *LONG))
+
     assert "hf org/bars/daily/BRK.B.csv: HTTP 403 Forbidden" in error
     assert "the same command goes on from here" in error
     assert main(fetch(tmp_path / "n", server, "--config", "daily", *LONG)) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
     assert len(server.asked) == whole + 1
+
     # A recipe has the commit, makes it again though the branch went on, and names what was revised.
     text = (tmp_path / "m" / "recipe.yaml").read_text()
     assert f"revision: {COMMITS['main']}" in text
+
     server.faults = {}
     server.asked.clear()
+
     assert main(recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml", server)) == 0
     assert not any("main" in path for path, _ in server.asked)
     assert (tmp_path / "again" / "recipe.yaml").read_text() == text
+
     server.files["daily/BRK.B.csv"] = server.files["daily/BRK.B.csv"].replace(
         b"53.0,54.0", b"53.0,54.5"
     )
+
     assert f"bars.parquet: high differs, first on {DAYS[3]}, of BRK.B;" in terminal.error(
         *recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml", server)
     )
@@ -241,26 +260,35 @@ def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_h
     assert "hf org/bars: HTTP 401 Unauthorized" in terminal.error(
         *fetch(tmp_path / "m", server, *BOTH)
     )
+
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     outcomes = [terminal.call(*fetch(tmp_path / "m", server, *BOTH, "--revision", "v1"))]
     snapshot = load_snapshot(tmp_path / "m")
+
     assert tuple(map(str, snapshot.days)) == DAYS[:6]
     assert snapshot.meta.source == f"Hugging Face dataset org/bars at {COMMITS['v1']}, both, train"
     assert server.keys == [None]  # Parquet lies at another host
+
     outcomes.append(terminal.call(*fetch(tmp_path / "n", server, "--config", "daily", *LONG)))
     assert server.keys[1:] == [f"Bearer {TOKEN}"] * 2
+
     text = "".join(
         path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()
     )
+
     assert [code for code, *_ in outcomes] == [0, 0]
     assert TOKEN not in text + str(outcomes)
+
     # A file that was cut is asked for again; one that was changed since is named.
     short = ["daily/AAPL.csv"]
     server.edit = lambda api, params, reply: [short.pop()] if short else ()
+
     assert main(fetch(tmp_path / "o", server, "--config", "daily", *LONG)) == 0
     assert load_snapshot(tmp_path / "o").id == load_snapshot(tmp_path / "n").id
+
     file = next((tmp_path / "o.answers").rglob("AAPL.csv"))
     file.write_text("Day,Close\n")
+
     assert (
         f"{file}: not the file that was fetched; delete {tmp_path / 'o.answers'} to fetch it again"
         in terminal.error(*fetch(tmp_path / "o", server, "--config", "daily", *LONG))
@@ -289,10 +317,12 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them(tmp_path: Path, patt
     for path in paths:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
+
     theirs = {
         str(Path(path).relative_to(tmp_path.resolve()))
         for path in resolve_pattern(pattern, str(tmp_path))
     }
+
     assert {path for path in paths if _is_path_match(path, pattern)} == theirs
 
 
@@ -329,6 +359,7 @@ def test_a_dataset_without_a_card_is_all_its_tables(tmp_path: Path, server: HubS
         for year, content in zip((2023, 2024), halves(server), strict=True)
     }
     own = ("--licence", "CC0", *LONG, "--map", "code=Ticker")
+
     assert main(fetch(tmp_path / "m", server, *own)) == 0
     assert load_snapshot(tmp_path / "m").codes == ("AAPL",)
 
@@ -361,6 +392,7 @@ def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snap
     daily = ("--config", "daily", *LONG)
     _, _, err = terminal.call(*fetch(tmp_path / "m", server, *daily))
     stated = "licence cc-by-4.0, as its card states"
+
     assert f"hf org/bars at {COMMITS['main'][:12]}: {stated}" in err
     assert stated in load_snapshot(tmp_path / "m").meta.notes
     assert "not 'CC0'; leave out --licence" in terminal.error(
@@ -369,10 +401,13 @@ def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snap
 
     server.card = {"configs": CARD["configs"]}
     asked = len(server.asked)
+
     assert "its card states no licence" in terminal.error(*fetch(tmp_path / "o", server, *daily))
     assert all("/revision/" in path for path, _ in server.asked[asked:])  # no file
+
     own = ("--licence", "with its owner's consent")
     assert main(fetch(tmp_path / "o", server, *daily, *own)) == 0
+
     notes = load_snapshot(tmp_path / "o").meta.notes
     assert "licence with its owner's consent, as the user states; its card states none" in notes
     assert "licence: with its owner's consent" in (tmp_path / "o" / "recipe.yaml").read_text()
@@ -389,15 +424,19 @@ def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
     server.files = {"cn_unified.parquet": buffer.getvalue(), "us_unified.parquet": b"not read"}
     licence = ("--licence", "asked for")
     one = fetch(tmp_path / "one", server, *licence, name="cedwyh/jinjing-shared-data")
+
     assert main(one) == 0
+
     snapshot = load_snapshot(tmp_path / "one")
     assert (snapshot.codes, snapshot.close[2, 0]) == (("600519.SH",), 12.0)
     assert any("does not state the unit of volume" in note for note in snapshot.meta.notes)
+
     text = (tmp_path / "one" / "recipe.yaml").read_text()
     assert "files: cn_unified.parquet" in text  # a recipe does not need the mapping
     assert f"revision: {COMMITS['main']}" in text
 
     tables = {}
+
     for code in ("600519", "000001"):
         table = a_shares(code).rename(columns=CHINESE)
         table["股票代码"] = int(code)  # as programs write codes that are numbers
@@ -406,7 +445,9 @@ def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
 
     server.files = {**tables, "trade_cal.csv": b"not read"}
     two = fetch(tmp_path / "two", server, *licence, name="Chream/a-share-finance-data")
+
     assert main(two) == 0
+
     snapshot = load_snapshot(tmp_path / "two")
     assert snapshot.codes == ("000001.SZ", "600519.SH")
     assert (snapshot.volume[0] == 100_000).all()
@@ -421,6 +462,7 @@ def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
         "close=收市",
         name="Chream/a-share-finance-data",
     )
+
     assert "no column '收市'" in terminal.error(*own)
 
 

@@ -35,7 +35,8 @@ from vendor_answers import (
 #: after the range that is asked for; AAPL splits 2:1 on the first
 LATER = ("2024-03-01", "2024-03-04")
 SPLITS = {"2024-01-30": 4, "2024-03-01": 2}
-EX_DAY, PAID = "2024-02-02", 0.5
+EX_DAY = "2024-02-02"
+PAID = 0.5
 NO_DATA = {"code": "Not Found", "description": "No data found, symbol may be delisted"}
 
 
@@ -51,6 +52,7 @@ def traded(symbol: str, day: str) -> tuple[float, int]:
         if day < LATER[0]
         else 50.0
     )
+
     return level + index, 1000 + index
 
 
@@ -64,25 +66,28 @@ def chart(symbol: str, params: dict[str, str]) -> dict[str, Any]:
     """
     if symbol not in ("AAPL", "BRK-B"):
         return {"chart": {"result": None, "error": NO_DATA}}
-    stamps, quote, events = (
-        [],
-        {name: [] for name in ("open", "high", "low", "close", "volume")},
-        {"dividends": {}, "splits": {}},
-    )
+
+    stamps = []
+    quote = {name: [] for name in ("open", "high", "low", "close", "volume")}
+    events = {"dividends": {}, "splits": {}}
+
     for day in (*DAYS, *LATER) if "period1" in params else ():
         stamp = seconds(day, "14:30")
         if not int(params["period1"]) <= stamp < int(params["period2"]):
             continue
+
         after = [ratio for ex_day, ratio in SPLITS.items() if ex_day > day and symbol == "AAPL"]
         divide = int(np.prod(after))
         price, volume = traded(symbol, day)
         stamps.append(stamp)
         for name, shift in (("open", 0), ("high", 1), ("low", -1), ("close", 0)):
             quote[name].append(float(np.float32((price + shift) / divide)))
+
         quote["volume"].append(volume * divide)
         if (symbol, day) == ("BRK-B", "2024-01-29"):
             for values in quote.values():
                 values[-1] = None
+
         if symbol == "AAPL" and day in SPLITS:
             split = {
                 "date": stamp,
@@ -91,8 +96,10 @@ def chart(symbol: str, params: dict[str, str]) -> dict[str, Any]:
                 "splitRatio": f"{SPLITS[day]}:1",
             }
             events["splits"][str(stamp)] = split
+
         if (symbol, day) == ("AAPL", EX_DAY):
             events["dividends"][str(stamp)] = {"amount": PAID / divide, "date": stamp}
+
     meta = {
         "currency": "USD",
         "symbol": symbol,
@@ -117,6 +124,7 @@ def chart(symbol: str, params: dict[str, str]) -> dict[str, Any]:
         "timestamp": stamps,
         "events": {name: entries for name, entries in events.items() if entries},
     }
+
     return {"chart": {"result": [{**result, "indicators": indicators}], "error": None}}
 
 
@@ -146,6 +154,7 @@ def markets() -> list[dict[str, Any]]:
             "maximum_order_amount": "1",
         }
         rows.append(row if kind == "SPOT" else {**row, **future})
+
     return rows
 
 
@@ -166,6 +175,7 @@ def ohlc(pair: str, params: dict[str, str]) -> dict[str, Any]:
                 "close": price,
             }
             rows.append({**row, "volume": "0.00000150"})
+
     return {"data": {"pair": pair.upper(), "ohlc": rows[: int(params["limit"])]}}
 
 
@@ -176,7 +186,9 @@ class _Handler(VendorHandler):
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)
-        params, parts = dict(parse_qsl(address.query)), address.path.strip("/").split("/")
+        params = dict(parse_qsl(address.query))
+        parts = address.path.strip("/").split("/")
+
         if parts[1] == "markets":
             self._send({"rows": markets()}, -1)
         elif "range" in params:
@@ -221,6 +233,7 @@ def vendor(
                 monkeypatch.setattr(
                     importlib.import_module(f"yfinance.{module}"), "_BASE_URL_", server.endpoint
                 )
+
             monkeypatch.setattr(
                 library.data.YfData, "_get_cookie_and_crumb", lambda *_, **__: (None, "basic")
             )
@@ -230,6 +243,7 @@ def vendor(
             monkeypatch.setattr(
                 library.bitstamp, "describe", lambda self: self.deep_extend(describe(self), address)
             )
+
     yield name
     forget(name)
 
@@ -253,6 +267,7 @@ def fetch(vendor: str, out: Path, *more: str) -> list[str]:
         "--out",
         str(out),
     ]
+
     return [*words, "--per-minute", "100000", "--accept-gaps", *more]
 
 
@@ -266,17 +281,22 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     limited = (429, {"Retry-After": "9"})
     # yfinance itself asks once more
     server.faults = {0: limited, 1: limited} if vendor == "yfinance" else {0: limited}
+
     assert main(fetch(vendor, tmp_path / "m")) == 0
     assert int(max(waits)) in ((60, 61) if vendor == "yfinance" else (9, 10))
+
     log = [
         json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
     ]
+
     assert [line["event"] for line in log] == [
         "rate_limited",
         *["answered"] * (2 if vendor == "yfinance" else 4),
     ]
+
     snapshot = load_snapshot(tmp_path / "m")
     assert (snapshot.currency, snapshot.meta.benchmark) == ("USD", "")
+
     if vendor == "yfinance":
         assert tuple(map(str, snapshot.days)) == DAYS
         assert (snapshot.codes, snapshot.venues) == (("AAPL", "BRK.B"), ("us_equity",) * 2)
@@ -299,6 +319,7 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
         )
         assert np.flatnonzero(np.isnan(snapshot.close[:, 1])).tolist() == [4]
         assert snapshot.meta.source == "bitstamp (ccxt), crypto from 2023-10-18 to 2024-02-06"
+
     # Interrupted and resumed: equal, and nothing that was answered is asked again.
     whole = len(server.asked) - len(server.faults)
     server.asked.clear()
@@ -306,11 +327,14 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     server.edit = lambda api, params, reply: (
         {"chart": {"result": None, "error": NO_DATA}} if len(server.asked) == 2 else reply
     )
+
     if vendor == "ccxt":
         server.faults = {1: (401, {})}
+
     assert "the same command goes on from here, since answers are kept" in terminal.error(
         *fetch(vendor, tmp_path / "n")
     )
+
     server.edit, server.faults = (lambda api, params, reply: reply), {}
     assert main(fetch(vendor, tmp_path / "n")) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
@@ -319,9 +343,11 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     assert "equal to the snapshot of" in terminal.out(
         *recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml")
     )
+
     server.edit = revised
     day, code = (DAYS[1], "AAPL") if vendor == "yfinance" else (COIN_DAYS[3], "BTCUSD")
     error = terminal.error(*recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml"))
+
     assert f"bars.parquet: volume differs, first on {day}, of {code};" in error
 
 
@@ -329,10 +355,12 @@ def revised(api: str, params: dict[str, str], reply: dict) -> dict:
     """A reply with a larger volume in one bar."""
     if api == "AAPL":
         reply["chart"]["result"][0]["indicators"]["quote"][0]["volume"][1] += 80
+
     if api == "btcusd":
         for row in reply["data"]["ohlc"]:
             if row["timestamp"] == str(seconds(COIN_DAYS[3], "00:00")):
                 row["volume"] = "7"
+
     return reply
 
 
@@ -369,8 +397,10 @@ def test_what_a_library_can_not_do_is_one_line(
             ): "exchange: binance has none to choose; say --from ccxt",
         },
     }
+
     for number, (more, words) in enumerate(cases[vendor].items()):
         assert words in terminal.refusal(*fetch(vendor, tmp_path / str(number)), *more)
+
     # A page that is none is asked for again (ccxt takes one for a page without bars), and a refusal
     # is not.
     server.edit = lambda api, params, reply: {}
@@ -378,11 +408,13 @@ def test_what_a_library_can_not_do_is_one_line(
         "yfinance": "yfinance history: ",
         "ccxt": "ccxt fetch_ohlcv: no rows for bars from 2023-10-18",
     }[vendor]
+
     assert (
         terminal.error(*fetch(vendor, tmp_path / "n"))
         .splitlines()[-1]
         .startswith(f"ktdeval: error: {words}")
     )
+
     if vendor == "ccxt":
         server.asked.clear()
         server.edit, server.faults = (lambda api, params, reply: reply), {0: (401, {})}
@@ -407,6 +439,7 @@ def test_a_request_to_an_exchange_is_for_a_hundred_bars_from_the_day_before() ->
     ]
     day = 86_400_000
     first = 1672531200000
+
     assert [(int(page["since"]), int(page["until"])) for page in pages] == [
         (first - day, first + 99 * day - 1),
         (first + 98 * day, first + 101 * day - 1),

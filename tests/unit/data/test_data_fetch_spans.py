@@ -78,6 +78,7 @@ def beginning_at(
     def edit(api: str, params: dict[str, str], reply: Reply) -> Reply:
         if "rows" not in reply:
             return reply
+
         rows = []
         for number in range(-3, 20):
             day = date.fromisoformat(FIRST) + timedelta(days=number)
@@ -85,6 +86,7 @@ def beginning_at(
             row = kline(datetime.fromisoformat(f"{day}T{at:02d}:00:00+00:00"), 100.0 + number)
             if int(params["startTime"]) <= row[0] <= int(params["endTime"]):
                 rows.append(row)
+
         return {"rows": rows}
 
     return edit
@@ -101,6 +103,7 @@ def without(*days: str) -> Callable[[str, dict[str, str], Reply], Reply]:
                 if str(datetime.fromtimestamp(row[0] / 1000, UTC).date()) not in days
             ]
             return {"rows": remaining}
+
         return reply
 
     return edit
@@ -116,6 +119,7 @@ def test_a_bar_that_begins_at_midnight_of_utc_is_of_that_day(
 ) -> None:
     server.edit = beginning_at(0)
     assert "begin at" not in terminal.out(*coins(tmp_path / "m", server))
+
     market = load_snapshot(tmp_path / "m")
     assert tuple(map(str, market.days)) == COIN_DAYS
     assert market.close[:, 0].tolist() == [100.0 + number for number in range(13)]
@@ -126,10 +130,12 @@ def test_a_bar_that_begins_at_midnight_of_utc_plus_8_is_of_the_day_on_which_it_e
 ) -> None:
     server.edit = beginning_at(16)
     printed = terminal.out(*coins(tmp_path / "m", server))
+
     assert (
         "note: bars of BTCUSDT begin at 16:00 UTC, and are dated by the day of UTC on which"
         " they end" in printed
     )
+
     market = load_snapshot(tmp_path / "m")
     assert tuple(map(str, market.days)) == COIN_DAYS
     # The bar of 2024-01-25 began the day before at 16:00. Dated by its start, it would be known 16
@@ -142,6 +148,7 @@ def test_bars_of_one_coin_that_begin_at_two_times_of_day_are_refused(
 ) -> None:
     server.edit = beginning_at(0, 16)
     error = terminal.error(*coins(tmp_path / "m", server))
+
     assert (
         "binance: bars of BTCUSDT begin at 00:00 and 16:00 UTC; choose days with one of them"
         in error
@@ -184,9 +191,11 @@ def test_a_stamp_of_alpaca_within_a_day_is_refused(
     def later(api: str, params: dict[str, str], reply: Reply) -> Reply:
         for bar in reply.get("bars", {}).get("AAPL", ()):
             bar["t"] = bar["t"].replace("05:00", "14:30")
+
         return reply
 
     server.edit = later
+
     assert "'2024-01-25T14:30:00Z', no midnight in America/New_York" in terminal.error(
         *stocks(tmp_path / "m", server)
     )
@@ -197,11 +206,14 @@ def test_a_stamp_of_alpaca_within_a_day_is_refused(
 
 def test_a_page_that_ends_early_is_asked_on(tmp_path: Path, server: VendorServer) -> None:
     assert main(coins(tmp_path / "whole", server)) == 0
+
     server.asked.clear()
     server.edit = lambda api, params, reply: (
         {"rows": reply["rows"][:4]} if "rows" in reply else reply
     )
+
     assert main(coins(tmp_path / "cut", server)) == 0
+
     asked = [params["startTime"] for path, params in server.asked if path == "/api/v3/klines"]
     assert len(asked) == len(set(asked)) == 4
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
@@ -214,9 +226,11 @@ def test_a_page_that_begins_late_is_asked_back(tmp_path: Path, server: VendorSer
     def newest(api: str, params: dict[str, str], reply: Reply) -> Reply:
         if api in ("daily", "adj_factor"):
             reply["data"]["items"] = reply["data"]["items"][:4]
+
         return reply
 
     server.edit = newest
+
     assert main(csi300(tmp_path / "cut", server)) == 0
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
@@ -231,14 +245,18 @@ def test_alpaca_s_further_pages_are_asked_for(
     def paged(api: str, params: dict[str, str], reply: Reply) -> Reply:
         if "bars" not in reply:
             return reply
+
         start = int(params.get("page_token", 0))
         bars = reply["bars"]["AAPL"]
         following = str(start + 4) if start + 4 < len(bars) else None
+
         return {"bars": {"AAPL": bars[start : start + 4]}, "next_page_token": following}
 
     server.edit = paged
+
     assert main(stocks(tmp_path / "paged", server)) == 0
     assert load_snapshot(tmp_path / "paged").id == load_snapshot(tmp_path / "whole").id
+
     server.edit = lambda api, params, reply: {**reply, "next_page_token": "same"}
     assert "the same page is named twice" in terminal.error(*stocks(tmp_path / "loop", server))
 
@@ -255,15 +273,19 @@ def test_days_that_a_vendor_lacks_are_an_error_or_a_stated_gap(
 ) -> None:
     server.edit = without(*days)
     code, _, message = terminal.call(*coins(tmp_path / "m", server))
+
     assert code == 2
     assert f"binance, asked from {FIRST} to {LAST}: days are missing: {found}. Delete " in message
     assert not (tmp_path / "m").exists()
+
     # Kept, as the message says: the snapshot names them.
     printed = terminal.out(*coins(tmp_path / "m", server, "--accept-gaps"))
     assert f"note: accepted gaps: {found}" in printed
+
     # Asked for again, as the message says.
     server.edit = lambda api, params, reply: reply
     shutil.rmtree(tmp_path / "m.answers")
+
     assert main(coins(tmp_path / "n", server)) == 0
     assert tuple(map(str, load_snapshot(tmp_path / "n").days)) == COIN_DAYS
 
@@ -273,6 +295,7 @@ def test_a_late_first_day_is_noted_if_the_vendor_names_no_day_of_listing(
 ) -> None:
     server.edit = without(*COIN_DAYS[:3])
     printed = terminal.out(*coins(tmp_path / "m", server))
+
     assert (
         "note: first bars after the first day asked for; the vendor names no day of listing:"
         " BTCUSDT 2024-01-28" in printed
@@ -282,6 +305,7 @@ def test_a_late_first_day_is_noted_if_the_vendor_names_no_day_of_listing(
 def test_a_late_first_day_is_explained_by_a_later_listing_and_by_no_earlier_one() -> None:
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2024-01-11"))
     missing = missing_of("BTCUSD", days[5:], days)
+
     assert problems_of(missing, "2024-01-06") == []
     assert problems_of(missing, "2023-05-01") == [
         "BTCUSD begins 2024-01-06, listed 2023-05-01 (5 sessions missing)"
@@ -296,9 +320,11 @@ def test_an_empty_reply_for_a_list_of_members_is_an_error(
     def empty(api: str, params: dict[str, str], reply: Reply) -> Reply:
         if api == "index_weight" and params["start_date"] == "20240101":
             reply["data"]["items"] = []
+
         return reply
 
     server.edit = empty
+
     assert "days are missing: no list of members of 2024-01-01" in terminal.error(
         *csi300(tmp_path / "m", server)
     )
@@ -313,9 +339,11 @@ def test_an_empty_reply_for_the_bars_of_a_member_is_an_error(
     def empty(api: str, params: dict[str, str], reply: Reply) -> Reply:
         if api == "daily" and params["ts_code"] == "688981.SH":
             reply["data"]["items"] = []
+
         return reply
 
     server.edit = empty
+
     assert "days are missing: 688981.SH has no bars. Delete " in terminal.error(
         *csi300(tmp_path / "m", server)
     )
@@ -332,10 +360,12 @@ def test_a_member_without_bars_on_the_last_sessions_is_taken_for_halted_and_name
             reply["data"]["items"] = [
                 item for item in reply["data"]["items"] if item[1] < "20240205"
             ]
+
         return reply
 
     server.edit = halted
     printed = terminal.out(*csi300(tmp_path / "m", server))
+
     assert (
         "note: no bars on the last sessions, taken as halts: 600519.SH from 2024-02-05" in printed
     )
@@ -364,6 +394,7 @@ def yahoo(
             module.Ticker, "get_history_metadata", lambda self: {"currency": currency}
         )
         named = ["data", "make", "us", "--from", "yfinance", "--symbols", "XYZ"]
+
         return [*named, *SPAN, "--out", str(out), *more]
 
     yield words
@@ -386,8 +417,10 @@ def test_a_vendor_s_other_currency_is_named_and_converted(
         " convert them" in error
     )
     assert "--fx RATES --currency USD" in error
+
     rates = rates_of(tmp_path, "HKD", 0.128)
     printed = terminal.out(*yahoo(tmp_path / "m", "HKD", "--fx", str(rates), "--currency", "USD"))
+
     assert "prices of 1 assets in HKD are converted to USD" in printed
     assert load_snapshot(tmp_path / "m").close[0, 0] == pytest.approx(12.8)
 
@@ -427,6 +460,7 @@ def test_parts_of_a_currency_are_brought_to_whole_units_with_dividends(
         }
     )
     converted, currencies, notes = in_whole_units(bars, {"A": unit, "B": "USD"})
+
     assert converted["close"].tolist() == [500.0 / parts, 500.0]
     assert converted["dividend"].tolist() == [10.0 / parts, 10.0]
     assert converted["volume"].tolist() == [7.0, 7.0]
@@ -463,8 +497,10 @@ def test_a_stock_that_left_yahoo_ends_early_and_is_not_asked_for_ever(
             raise module.exceptions.YFPricesMissingError(
                 f"$XYZ: Data doesn't exist for startDate = {start}"
             )
+
         return frame
 
     monkeypatch.setattr(module.Ticker, "history", delisted)
+
     assert f"XYZ ends {DAYS[5]} (3 sessions missing)" in terminal.error(*words)
     assert starts == [FIRST, DAYS[6]]

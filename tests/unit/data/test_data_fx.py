@@ -53,6 +53,7 @@ def read(
     """Import the tables; `given` are options, in which a file's name stands for its path."""
     for name, text in (("bars", bars), ("assets", assets), ("fx", fx)):
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+
     options = {"bars": "bars.csv", "industry": "assets.csv", "fx": "fx.csv", **given}
     options |= {
         name: str(folder / text) for name, text in options.items() if str(text).endswith(".csv")
@@ -65,6 +66,7 @@ def read(
         "source": "by hand",
         **options,
     }
+
     return with_id(assemble(read_long(LongParams(**params))))
 
 
@@ -120,17 +122,21 @@ def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(
 ) -> None:
     market = read(tmp_path, venue=venue)
     rules = AccountConfig(initial_cash=100_000, max_weight=1.0).rules("test")
-    tape, account = MarketTape.from_snapshot(market, rules), open_account(rules)
+    tape = MarketTape.from_snapshot(market, rules)
+    account = open_account(rules)
     steps = find_venue(venue).steps_per_unit
     buys = tuple(Order(asset, "BUY", 0.5, "", None, 100 * steps) for asset in (0, 1))
     nav = []
+
     for row in (1, 2, 3):
         day = settle(account, tape.day(row), buys if row == 1 else (), row - 1)
         account = day.after
         nav.append(day.nav_minor / 100)
+
     # Bought at Tuesday's opens, 238 and 252 EUR at Monday's 1.05, for 1 USD each; or at Monday's
     # closes, 238 and 252 at 1.05.
     cash = 100_000 - 23_800 - 26_460 - (2 if venue == "us_equity" else 0)
+
     assert nav == pytest.approx(
         [cash + 23_600 + 26_924, cash + 23_500 + 27_348, cash + 23_700 + 27_500], abs=0.001
     )
@@ -144,17 +150,20 @@ def test_what_can_not_be_converted_is_one_clear_line(
         "time,code,open,high,low,close,volume\n2025-03-03T15:00-05:00,SAP,250,251,250,251,9\n"
     )
     whole = {"bars": BARS, "assets": ASSETS, "fx": RATES}
+
     with pytest.raises(KtdevalError, match=message) as caught:
         read(
             tmp_path,
             **{name: changed(whole.get(name, ""), change) for name, change in changes.items()},
         )
+
     assert "\n" not in str(caught.value)
 
 
 def test_in_a_market_of_yuan_only_prices_of_a_shares_are_whole_fen(tmp_path: Path) -> None:
     for name, text in (("bars", BARS), ("fx", RATES)):
         (tmp_path / f"{name}.csv").write_text(text)
+
     raw = read_long(LongParams(bars=str(tmp_path / "bars.csv"), venue="us_equity", kind="etf"))
     bars = raw.bars.assign(factor=1.5)
     rules = {"fund": dataclasses.replace(find_venue("us_equity"), name="fund", currency="CNY")}
@@ -163,6 +172,7 @@ def test_in_a_market_of_yuan_only_prices_of_a_shares_are_whole_fen(tmp_path: Pat
     made = convert(
         raw, LongParams(bars="bars.csv", fx=str(tmp_path / "fx.csv"), currency="CNY"), {}
     )
+
     assert not made.in_fen.any()
     assert "prices_look_adjusted" not in {finding.kind for finding in check(made)}
     assert assemble(made).close[1].tolist() == [236 * 1.06, 254 * 1.06]
@@ -172,15 +182,16 @@ def random_table(seed: int) -> str:
     """Bars of six assets: days without a row, halts that repeat a flat price, closes alone, volumes
     that are not known.
     """
-    chance, rows = (
-        np.random.default_rng(seed),
-        ["date,code,open,high,low,close,volume,amount,factor"],
-    )
+    chance = np.random.default_rng(seed)
+    rows = ["date,code,open,high,low,close,volume,amount,factor"]
+
     for number in range(6):
         for day in pd.bdate_range("2025-03-03", periods=40):
             close, wide = chance.uniform(20, 400, 2)
-            open_, kind = close * chance.uniform(0.97, 1.03), chance.integers(8)
-            high, low = max(open_, close) * (1 + wide / 4e4), min(open_, close) * (1 - wide / 4e4)
+            open_ = close * chance.uniform(0.97, 1.03)
+            kind = chance.integers(8)
+            high = max(open_, close) * (1 + wide / 4e4)
+            low = min(open_, close) * (1 - wide / 4e4)
             bar = {
                 0: f"{close},{close},{close},{close},,",
                 1: f"{open_},{high},{low},{close},0,0",
@@ -189,6 +200,7 @@ def random_table(seed: int) -> str:
                 rows.append(
                     f"{day:%Y-%m-%d},A{number},{f',,,{close},1000,' if number == 5 else bar},{1 if day.day < 20 else 1.5}"
                 )
+
     return "\n".join(rows)
 
 
@@ -198,14 +210,18 @@ SERIES = ("open", "high", "low", "close", "volume", "amount", "factor", "member"
 
 def random_rates(seed: int, after: str = "9999") -> str:
     """Rates of two currencies with days without one; those after a day are of another path."""
-    chance, other = np.random.default_rng(seed), np.random.default_rng(seed + 1000)
-    rows, levels = ["date,currency,rate"], {"EUR": 1.1, "GBP": 1.3}
+    chance = np.random.default_rng(seed)
+    other = np.random.default_rng(seed + 1000)
+    rows = ["date,currency,rate"]
+    levels = {"EUR": 1.1, "GBP": 1.3}
+
     for day in pd.date_range("2025-02-24", periods=62):
         for currency in levels:
             moves = chance.normal(0, 0.02), other.normal(0, 0.3)
             levels[currency] *= np.exp(moves[str(day.date()) > after])
             if chance.random() < 0.8 or day.day == 24:
                 rows.append(f"{day:%Y%m%d},{currency},{levels[currency]}")
+
     return "\n".join(rows)
 
 
@@ -224,14 +240,17 @@ def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path
         currency=None,
     )
     made = read(tmp_path, bars, LISTED, ones)
+
     for name in SERIES:
         np.testing.assert_array_equal(getattr(made, name), getattr(plain, name), err_msg=name)
+
     assert made.close_only.tolist() == [False] * 5 + [True]
     assert {code: set(levels.tolist()) for code, levels in made.indices.items()} == {
         "EURUSD": {1.0},
         "GBPUSD": {1.0},
     }
     assert [note for note in made.meta.notes if "converted" not in note] == list(plain.meta.notes)
+
     bare = dataclasses.replace(made, meta=plain.meta, indices={}, index_names={}, id="")
     assert with_id(bare).id == plain.id
 
@@ -240,7 +259,8 @@ def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path
 def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
     seed: int, tmp_path: Path
 ) -> None:
-    bars, row = random_table(seed), 20 + seed
+    bars = random_table(seed)
+    row = 20 + seed
     true = read(tmp_path, bars, LISTED, random_rates(seed))
     false = read(tmp_path, bars, LISTED, random_rates(seed, after=str(true.days[row])))
     plain = read(
@@ -253,21 +273,29 @@ def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
     np.testing.assert_array_equal(
         np.isnan(true.close), np.isnan(plain.close), err_msg="a flat bar without trade stays a halt"
     )
+
     for name in SERIES:
-        early, other = getattr(true, name), getattr(false, name)
+        early = getattr(true, name)
+        other = getattr(false, name)
         np.testing.assert_array_equal(early[: row + 1], other[: row + 1], err_msg=name)
+
     np.testing.assert_array_equal(
         true.open[row + 1], false.open[row + 1], err_msg="fills at the next open"
     )
+
     assert not np.array_equal(true.close[row + 1], false.close[row + 1], equal_nan=True)
+
     views = [market.as_of(row).indices for market in (true, false)]
     assert {code: levels.tolist() for code, levels in views[0].items()} == {
         code: levels.tolist() for code, levels in views[1].items()
     }
+
     traded = np.isfinite(true.open)
     assert (true.high >= true.open * (1 - 1e-12))[traded].all()
     assert (true.low <= true.open * (1 + 1e-12))[traded].all()
+
     plugins = load_plugins()
+
     for name in ("market_blinded", "market_bright"):
         task: Any = plugins.make_task(name)
         check_task(task, true)  # its own poison: every bar and index after the close
@@ -285,14 +313,17 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
     market = read(tmp_path, random_table(1), LISTED, random_rates(1))
     assert (market.meta.benchmark, sorted(market.indices)) == ("", ["EURUSD", "GBPUSD"])
     assert np.isnan(market.benchmark).all()
+
     task: Any = load_plugins().make_task("market_blinded")
     window = Window("w", str(market.days[30]), str(market.days[-1]))
     scene = market_scene(task, market, window)
     guard = LeakGuard(scene.lens, market)
+
     for text in ("EURUSD rose", "gbpusd"):
         assert scene.lens.is_hidden_identity(text.split()[0])
         with pytest.raises(LeakError, match="which the mask hides"):
             guard.check(text)
+
     shown = scene.observe(0, market.as_of(29), None, None)
     guard.check(shown.user)
     (tmp_path / "spx.csv").write_text(
@@ -306,6 +337,7 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
         benchmark="spx.csv",
         benchmark_code="SPX",
     )
+
     assert (both.meta.benchmark, sorted(both.indices), both.benchmark[0]) == (
         "SPX",
         ["EURUSD", "GBPUSD", "SPX"],
@@ -331,10 +363,12 @@ def test_the_command_imports_and_shows_what_was_converted(
         str(tmp_path / "assets.csv"),
     ]
     words += ["--venue", "us_equity", "--fx", str(tmp_path / "fx.csv"), "--currency", "USD"]
+
     assert (
         "note: prices of 1 assets in EUR are converted to USD by the rates of each day: SAP"
         in terminal.out(*words, "--map", "fx.currency=cur,fx.rate=level", "--out", tmp_path / "two")
     )
+
     facts = json.loads(terminal.out("data", "info", tmp_path / "two", "--json"))
     assert (facts["currency"], facts["indices"], facts["benchmark"]) == (
         "USD",
@@ -365,6 +399,7 @@ def test_the_note_names_eight_converted_assets_at_most(
     )
     notes = [note for note in read_long(params).notes if "are converted" in note]
     named = f"{', '.join(codes[:8])}{more}"
+
     assert notes == [
         f"prices of {count} assets in EUR are converted to USD by the rates of each day: {named}"
     ]
@@ -397,6 +432,7 @@ def test_real_coins_as_if_in_euro_are_what_pandas_makes_of_them(
         for series in (every, every.shift(1))
     )
     np.testing.assert_array_equal(market.indices["EURUSD"], of_day)
+
     for name in ("open", "high", "low", "close"):
         for raw, is_coin in ((stocks, False), (coins, True)):
             grid = raw.assign(date=pd.to_datetime(raw["date"])).pivot_table(
@@ -412,10 +448,13 @@ def test_real_coins_as_if_in_euro_are_what_pandas_makes_of_them(
                 expected = {"high": np.fmax, "low": np.fmin}[name](
                     expected, grid["open"].to_numpy() * of_night[:, None]
                 )
+
             columns = [market.asset_index[code] for code in grid[name].columns]
             np.testing.assert_allclose(getattr(market, name)[:, columns], expected, rtol=1e-14)
+
     tape = MarketTape.from_snapshot(market, AccountConfig().rules("test"))
     scales = np.array([scale.ticks_per_unit for scale in tape.rules.scales])
     coin = np.array(market.kinds) == "crypto"
     off = np.abs(tape.close_ticks / scales / market.close - 1)[:, coin]
+
     assert np.nanmax(off) < 1e-6

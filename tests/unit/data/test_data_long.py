@@ -48,9 +48,11 @@ def write(folder: Path, **files: str) -> dict[str, str]:
     """
     contents = {"bars": BARS, "benchmark": LEVELS, "members": MEMBERS, "industry": INDUSTRY} | files
     paths = {}
+
     for name, text in contents.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
         paths[name] = str(folder / f"{name}.csv")
+
     return paths
 
 
@@ -87,6 +89,7 @@ def test_columns_codes_and_days_of_any_vendor_are_the_same_market(
         for number in (2, 3)
     )
     raw = read(tmp_path, {"bars": f"{header},open,high,low,close,vol,turnover,adj_factor\n{rows}"})
+
     assert raw.table.codes == ("600519.SH",)
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
     assert raw.bars[["volume", "amount", "factor"]].to_numpy().tolist() == [[1200, 12100, 1.5]] * 2
@@ -122,6 +125,7 @@ def test_a_typed_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) 
         ["2024-01-02", "2999-01-03", "2024-01-02", "2024-01-03"], dtype="datetime64[ms]"
     )
     bars.to_parquet(tmp_path / "bars.parquet")
+
     with pytest.raises(
         DataError, match=r"bars\.parquet: date: 2999-01-03 is no day from 1678 to 2261"
     ):
@@ -132,6 +136,7 @@ def test_tickers_that_others_take_for_missing_are_codes(tmp_path: Path) -> None:
     rows = "".join(f"2024-01-02,{code},5,5,5,5,N/A\n" for code in ("NA", "null", "NaN"))
     paths = write(tmp_path, bars=f"date,code,open,high,low,close,volume\n{rows}")
     raw = read_long(build(LongParams, {"bars": paths["bars"], "venue": "us_equity"}, "long"))
+
     assert raw.table.codes == ("NA", "NAN", "NULL")
     assert raw.bars["volume"].isna().all()
 
@@ -152,6 +157,7 @@ def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
     mapping = {"open": "1. buy price", "high": "h", "low": "l", "close": "4. sell price"}
     mapping |= {"benchmark.close": "level", "industry.industry": "SW1"}
     snapshot = assemble(read(tmp_path, files, map=mapping))
+
     assert snapshot.open[0].tolist() == [5, 10]
     assert snapshot.benchmark[0] == 3386.35
     assert snapshot.industries[1] == "白酒"
@@ -206,6 +212,7 @@ def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
     levels = "date,close\n" + "".join(f"{day},1\n" for day in days)
     lists = "date,code\n20240103,600519\n20240103,000001\n20240105,600519\n20240110,000001\n20240110,600519\n"
     raw = read(tmp_path, {"bars": bars, "benchmark": levels, "members": lists})
+
     assert raw.table.codes == (
         "000001.SZ",
         "600519.SH",
@@ -213,6 +220,7 @@ def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
     assert not {"membership_overlaps", "membership_reversed"} & {
         finding.kind for finding in check(raw)
     }
+
     member = assemble(raw).member
     assert member[:, 1].tolist() == [day >= "2024-01-03" for day in days]
     assert member[:, 0].tolist() == [
@@ -228,26 +236,31 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
     assert read(tmp_path, {"members": lists}, benchmark_code="000300").members["code"].tolist() == [
         "600519.SH"
     ]
+
     with pytest.raises(DataError, match=r"no members of 000016\.SH"):
         read(
             tmp_path,
             {"members": lists, "benchmark": "date,code,close\n2024-01-02,000016,1\n"},
             benchmark_code="000016",
         )
+
     # Without a membership file assets are members while they have bars.
     paths = write(
         tmp_path, bars=BARS.replace("2024-01-02,000001.SZ,5,5.1,4.9,5.05,100,505,1\n", "")
     )
     raw = read_long(LongParams(bars=paths["bars"], benchmark=paths["benchmark"]))
+
     assert assemble(raw).member.tolist() == [[False, True], [True, True]]
     assert "every asset is a member" in raw.source
     assert "member_count" in {
         finding.kind for finding in check(raw) if finding.severity == "warning"
     }, "it claims to be no index"
+
     # Assets that were never members are left out unless asked for.
     members = {"members": "code,in_date,out_date\n600519.SH,2023-12-11,2024-06-16\n"}
     assert read(tmp_path, members).table.codes == ("600519.SH",)
     assert read(tmp_path, members, assets="all").table.codes == ("000001.SZ", "600519.SH")
+
     with pytest.raises(DataError, match="no bars of any member"):
         read(tmp_path, {"members": "code,in_date,out_date\n600000.SH,2023-12-11,2024-06-16\n"})
 
@@ -266,6 +279,7 @@ def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that
     snapshot = assemble(
         read(tmp_path, {"bars": renumbered, "members": members}, names=str(tmp_path / "names.csv"))
     )
+
     assert snapshot.codes == expected.codes
     assert np.array_equal(snapshot.close, expected.close)
     assert np.array_equal(snapshot.member, expected.member)
@@ -274,6 +288,7 @@ def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that
         ("600519.SH", "贵州茅台"),
     ]
     assert not any("former codes" in note for note in snapshot.meta.notes)
+
     late = assemble(
         read(
             tmp_path,
@@ -281,11 +296,14 @@ def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that
             names=str(tmp_path / "names.csv"),
         )
     )
+
     assert (
         "former codes with bars after their last day, perhaps of another asset: 600001.SH"
         in late.meta.notes
     )
+
     (tmp_path / "names.csv").write_text("code,name\n600519,x\n")
+
     with pytest.raises(DataError, match="no column for 'in_date'"):
         read(tmp_path, names=str(tmp_path / "names.csv"))
 
@@ -303,11 +321,13 @@ def test_the_levels_of_several_indices_are_all_kept(tmp_path: Path) -> None:
         for day, code in product((2, 3), ("000300", "399006", "000905.SH"))
     )
     snapshot = assemble(read(tmp_path, {"benchmark": levels}, benchmark_code="399006"))
+
     assert dict(snapshot.index_names) == {
         "000300.SH": "CSI300",
         "000905.SH": "CSI500",
         "399006.SZ": "ChiNext Index",
     }
+
     with pytest.raises(DataError, match=r"no levels of benchmark 000016\.SH; it has 000300\.SH"):
         read(tmp_path, {"benchmark": levels}, benchmark_code="000016.SH")
 
@@ -328,15 +348,19 @@ def test_parquet_gzip_and_folders_are_the_same_market(
     table[table["code"] == "000001.SZ"].drop(columns="amount").to_csv(
         tmp_path / "kinds" / "1.csv", index=False
     )
+
     for number, half in enumerate((table.iloc[:3], table.iloc[3:])):
         half.to_csv(tmp_path / "years" / f"{number}.csv", index=False)
+
     for code, rows in table.groupby("code"):
         rows.drop(columns="code").to_csv(tmp_path / "codes" / f"{code}.csv", index=False)
+
     # a year or code without a row
     for name, suffix in (("years", "csv"), ("codes", "csv"), ("kinds", "parquet")):
         getattr(table[:0].set_index("date"), f"to_{suffix}")(
             tmp_path / name / f"600000.SH.{suffix}"
         )
+
     expected = assemble(read_long(LongParams(**paths)))
     monkeypatch.setattr(vendor_tables, "_ROWS", 3)  # text files are read in two parts
     for name in ("bars.csv.gz", "bars.parquet", "years", "codes", "kinds"):
@@ -349,6 +373,7 @@ def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: P
     paths = write(tmp_path, benchmark='date,close\n2024-01-02,"3,386.35"\n2024-01-03,"3,390"\n')
     Path(paths["industry"]).write_bytes(INDUSTRY.encode("gbk"))
     snapshot = assemble(read_long(LongParams(**paths, benchmark_code=INDEX)))
+
     assert snapshot.benchmark.tolist() == [3386.35, 3390]
     assert snapshot.names[1] == "贵州茅台"
 
@@ -360,14 +385,20 @@ def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_e
     would be 1.
     """
     header, *rows = BARS.splitlines()
+
     with pytest.raises(DataError, match=r"bars\.csv: can't read: line 5: expected 9 cells, was 11"):
         read(tmp_path, {"bars": "\n".join([header, *rows[:3], f"{rows[3]},1,234"])})
+
     with pytest.raises(DataError, match=r"bars\.csv: can't read: "):
         read(tmp_path, {"bars": "\n".join([header, f"{rows[0]},1,234", *rows[1:]])})
+
     with pytest.raises(DataError, match=r"bars\.csv: can't read: line 2: expected 9 cells, was 10"):
         read(tmp_path, {"bars": "\n".join([header, *(f"{row},1" for row in rows)])})
+
     ended = assemble(read(tmp_path, {"bars": "\n".join([header, *(f"{row}," for row in rows)])}))
+
     assert np.array_equal(ended.close, assemble(read(tmp_path)).close)
+
     with pytest.raises(
         DataError,
         match=(
@@ -376,11 +407,13 @@ def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_e
         ),
     ):
         read(tmp_path, {"bars": "\n".join([f"{header},close", *(f"{row},9" for row in rows)])})
+
     named = read(
         tmp_path,
         {"bars": "\n".join([f"{header},close", *(f"{row},9" for row in rows)])},
         map={"close": "close.1"},
     )
+
     assert named.bars["close"].eq(9).all()
 
 
@@ -392,6 +425,7 @@ def test_marked_suspensions_are_read(tmp_path: Path, flags: tuple[str, str]) -> 
         for line, flag in zip(BARS.splitlines(), ("traded", yes, no, yes, yes), strict=True)
     ]
     snapshot = assemble(read(tmp_path, {"bars": "\n".join(marked)}))
+
     assert np.isnan(snapshot.close[1, 1])
     assert snapshot.volume[1, 1] == 0
 
@@ -427,14 +461,17 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no parquet")
     with pytest.raises(DataError, match="can't read"):
         read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.parquet")}))
+
     packed = gzip.compress((BARS * 500).encode())
     for broken in (packed[: len(packed) // 2], packed[:20] + b"\xff\xff" + packed[22:]):
         (tmp_path / "broken.csv.gz").write_bytes(broken)
         with pytest.raises(DataError, match=r"broken\.csv\.gz: can't read"):
             read_long(LongParams(**{**paths, "bars": str(tmp_path / "broken.csv.gz")}))
+
         (tmp_path / "broken.jsonl.gz").write_bytes(broken)
         with pytest.raises(DataError, match=r"broken\.jsonl\.gz: (can't read|line 1)"):
             read(tmp_path, documents=str(tmp_path / "broken.jsonl.gz"))
+
     (tmp_path / "headers.csv").write_text("date,code,open,high,low,close,volume\n")
     with pytest.raises(DataError, match=r"headers\.csv: there are no bars"):
         read_long(LongParams(bars=str(tmp_path / "headers.csv")))
@@ -443,10 +480,12 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 def test_parameters_are_checked_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected one of unadjusted, adjusted, was 'hfq'"):
         read(tmp_path, prices="hfq")
+
     with pytest.raises(
         ConfigError, match=r"minutes_length: expected a value from 0 to 1440, was 1441"
     ):
         build(LongParams, {"bars": "x", "minutes_length": 1441}, "long")
+
     with pytest.raises(ConfigError, match="unknown field 'bar'; did you mean 'bars'"):
         build(LongParams, {"bar": "x"}, "long")
 
@@ -486,6 +525,7 @@ def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
     table["amount"] = table["amount"].map(lambda value: Decimal(str(value)))
     table.to_parquet(tmp_path / "bars.parquet")
     raw = read_long(LongParams(**{**paths, "bars": str(tmp_path / "bars.parquet")}))
+
     assert raw.table.codes == ("000001.SZ", "600519.SH")
     assert raw.bars["volume"].isna().sum() == 2
     assert raw.bars["amount"].iloc[0] == 12100
@@ -501,13 +541,16 @@ def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suf
     findings = {
         finding.kind: finding for finding in check(read(tmp_path, bars=str(path), assets="all"))
     }
+
     assert findings["unknown_codes"].examples == ("no code",)
+
     table["code"] = ["TSLA", "TSLA", "AAPL", None]  # where codes are symbols, NAN would be one
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
     findings = {
         finding.kind: finding
         for finding in check(read_long(LongParams(bars=str(path), venue="us_equity")))
     }
+
     assert findings["unknown_symbols"].examples == ("'no code'",)
 
 
@@ -518,6 +561,7 @@ def options(folder: Path, **files: str) -> list[str]:
     words = ["--benchmark-code", "000688"]
     for name, path in write(folder, **files).items():
         words += [f"--{name}", path]
+
     return words
 
 
@@ -532,9 +576,11 @@ def test_the_listing_in_json_has_the_parameters_of_every_provider(terminal: Term
     entries = {entry["name"]: entry for entry in json.loads(terminal.out("data", "--json"))}
     assert {"long", "qlib", "synthetic"} <= entries.keys()
     assert entries["hf"]["kind"] == "fetched"
+
     (unit,) = (field for field in entries["long"]["params"] if field["name"] == "volume_unit")
     assert (unit["required"], unit["default"]) == (False, "share")
     assert unit["help"].startswith("share, lot (100 shares), a number of shares")
+
     fields = chain.from_iterable(entry["params"] for entry in entries.values())
     assert all(field["help"] for field in fields)
 
@@ -573,11 +619,14 @@ def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal
     )
     (tmp_path / "entities.csv").write_text("code,kind,text\n600519,product,Feitian\n")
     words = [*options(tmp_path), "--entities", str(tmp_path / "entities.csv")]
+
     assert "give --documents too" in terminal.error(
         "data", "make", "long", *words, "--out", tmp_path / "m"
     )
+
     words += ["--documents", str(rows), "--documents-close", "16:00 Asia/Shanghai"]
     assert main(["data", "make", "long", *words, "--out", str(tmp_path / "m")]) == 0
+
     documents = load_snapshot(tmp_path / "m").documents
     assert (len(documents), documents[0].assets, str(documents.close)) == (
         1,
@@ -590,6 +639,7 @@ def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal
     assert "documents: news, filings and other dated items" in terminal.out(
         "data", "check", tmp_path / "m"
     )
+
     rows.write_text('{"published_at": "2024-01-02 14:00"}\n')
     assert "line 1: published_at: '2024-01-02 14:00' has no time zone" in terminal.error(
         "data", "make", "long", *words, "--check-only"
@@ -607,6 +657,7 @@ def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, terminal: Te
         str(tmp_path / "m"),
     ]
     error = terminal.error(*words)
+
     assert error.startswith(
         "ktdeval: error: market bars: 1 duplicate_rows (first: 600519.SH 2024-01-02)"
     )
@@ -645,13 +696,16 @@ def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
         "--set",
         "name=from set,volume_unit=share",
     ]
+
     assert (
         main([*words, "--map", "close=c", "--name", "from option", "--out", str(tmp_path / "m")])
         == 0
     )
+
     snapshot = load_snapshot(tmp_path / "m")
     assert snapshot.meta.name == "from option"
     assert snapshot.volume[0, 1] == 1200
+
     # Choices keep their spelling.
     in_units = BARS.replace("12100", "1210").replace("350000", "35000").replace("505,", "50.5,")
     words = [
@@ -664,6 +718,7 @@ def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
         "--volume_unit",
         "lot",
     ]
+
     assert main([*words, "--out", str(tmp_path / "n")]) == 0
     assert load_snapshot(tmp_path / "n").amount[0, 1] == 1_210_000
 
@@ -677,14 +732,18 @@ def test_check_and_info_judge_a_source_or_a_stored_snapshot(
         .rstrip()
         .endswith("0 kinds of error")
     )
+
     bad = options(tmp_path, bars=BARS.replace("10.3,9.9", "1,9.9"))
     code, text, _ = terminal.call("data", "make", "long", *bad, "--check-only")
+
     assert (code, "impossible_bars" in text) == (1, True)
     assert main(["data", "make", "long", *bad, "--repair", "drop_impossible", "--check-only"]) == 0
+
     # Check judges a stored snapshot.
     save_snapshot(
         assemble(market(changed_bar("600519.SH", "2024-01-04", volume=0.0))), tmp_path / "m"
     )
+
     for words in (["--json", str(tmp_path / "m")], [str(tmp_path / "m"), "--json"]):
         report = json.loads(terminal.out("data", "check", *words))
         assert report["errors"] == 0
@@ -692,9 +751,11 @@ def test_check_and_info_judge_a_source_or_a_stored_snapshot(
             ("short_history", 5),
             ("suspended_rows", 1),
         ]
+
     # Info says what a snapshot holds.
     stored = save_snapshot(assemble(market()), tmp_path / "n")
     facts = json.loads(terminal.out("data", "info", tmp_path / "n", "--json"))
+
     assert facts["id"] == stored.id
     assert (facts["days"], facts["assets"], facts["bars"], facts["boards"]) == (
         5,
@@ -732,12 +793,16 @@ def test_a_generated_market_is_stored_with_its_truth(
         "--last",
         "2024-02-08",
     ]
+
     assert main([*words, "--out", str(tmp_path / "m")]) == 0
+
     names = {path.name for path in (tmp_path / "m").iterdir()}
     assert {"manifest.json", "truth.json", "truth.parquet"} <= names
     assert load_snapshot(tmp_path / "m").meta.synthetic
+
     (tmp_path / "m").rename(tmp_path / "us")  # which is also the name of a provider
     monkeypatch.chdir(tmp_path)
+
     assert "0 kinds of error" in terminal.text("data", "check", "us")
 
 
@@ -746,12 +811,15 @@ def test_a_code_is_taken_from_file_names_of_a_folder_only(tmp_path: Path) -> Non
     folder.mkdir()
     for code in ("600519.SH", "000001.SZ"):
         (folder / f"{code}.csv").write_text("date,close\n2024-01-02,10\n")
+
     table = vendor_tables.read_table(folder, ["code", "date", "close"], [], {}, repeated=["code"])
+
     assert dict(zip(table["code"], table["close"], strict=True)) == {
         "000001.SZ": 10.0,
         "600519.SH": 10.0,
     }
     assert isinstance(table["code"].dtype, pd.CategoricalDtype)
+
     as_text = vendor_tables.read_table(folder, ["code", "date", "close"], [], {})
     assert as_text["code"].tolist() == ["000001.SZ", "600519.SH"]
 
@@ -760,6 +828,7 @@ def test_a_code_is_taken_from_file_names_of_a_folder_only(tmp_path: Path) -> Non
         match=r"no column for 'code' \(tried code, .*\(date, close\) holds codes; .*--code CODE",
     ):
         vendor_tables.read_table(folder / "600519.SH.csv", ["code", "date", "close"], [], {})
+
     # A folder whose files lack another column too names that one.
     with pytest.raises(DataError, match=r"no column for '(code|open)'"):
         vendor_tables.read_table(folder, ["code", "date", "open"], [], {})
@@ -771,7 +840,9 @@ def test_changed_texts_keep_their_kind_of_column() -> None:
 
     texts = ["a", None, "b", "a"]
     plain = vendor_tables.with_texts(pd.Series(texts), capital)
+
     assert (plain.tolist(), plain.map(type).tolist()) == (["A", "no code", "B", "A"], [str] * 4)
+
     labelled = vendor_tables.with_texts(pd.Series(texts, dtype="category"), capital)
     assert isinstance(labelled.dtype, pd.CategoricalDtype)
     assert labelled.astype(str).tolist() == ["A", "no code", "B", "A"]

@@ -47,6 +47,7 @@ def read(
         if text:
             (folder / f"{name}.csv").write_text(text, encoding="utf-8")
             files[name] = str(folder / f"{name}.csv")
+
     return read_long(LongParams(**{"venue": "us_equity", **files, **params}))
 
 
@@ -57,6 +58,7 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
 def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     raw = read(tmp_path)
     market = assemble(raw)
+
     assert market.codes == ("BTC-USD", "ORLY")
     assert market.instruments == (
         Instrument("crypto", "USD", "crypto_spot"),
@@ -64,6 +66,7 @@ def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     )
     assert market.names == ("Bitcoin", "O'Reilly")
     assert market.volume[:, 0].tolist() == [0.5, 0.25, 0.25, 0.25]
+
     # Volumes of shares that are divided by splits cut no coin's to whole ones, nor to none, which
     # is no trade.
     divided = read(tmp_path, BARS.replace("90.3,1500", "90.3,100"), splits=SPLITS, volume="divided")
@@ -98,6 +101,7 @@ def test_what_can_not_be_read_is_one_clear_line(
                 **{name: changed(whole.get(name, ""), change) for name, change in changes.items()},
             )
         )
+
     assert "\n" not in str(caught.value)
 
 
@@ -105,11 +109,10 @@ def test_a_split_under_a_former_code_is_that_of_the_asset(tmp_path: Path) -> Non
     (tmp_path / "names.csv").write_text(
         "code,name,in_date,out_date,code_then\nORLY,Old,,2025-06-09,OLD\nORLY,New,2025-06-10,,ORLY\n"
     )
-    bars, splits = (
-        BARS.replace("ORLY,1350", "OLD,1350").replace("orly", "old"),
-        "code,date,ratio\nold,2025-06-10,15\n",
-    )
+    bars = BARS.replace("ORLY,1350", "OLD,1350").replace("orly", "old")
+    splits = "code,date,ratio\nold,2025-06-10,15\n"
     raw = read(tmp_path, bars, splits=splits, names=str(tmp_path / "names.csv"))
+
     assert raw.bars.query("code == 'ORLY'")["factor"].tolist() == [1, 1, 15]
     assert "split_like_moves" not in by_kind(raw)
 
@@ -132,6 +135,7 @@ def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     assert set(market.kinds) == {"etf"}
     assert np.isnan(market.volume).all()
     assert "missing_volume_rows" not in by_kind(raw_from_snapshot(market))
+
     # A-shares need opens and volumes.
     with pytest.raises(
         DataError, match=r"no columns for .open. and .volume. .*holds opens or volumes"
@@ -169,13 +173,18 @@ def folders(shared_data: Path) -> tuple[Path, Path]:
 @pytest.mark.shared_data
 def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path) -> None:
     raw = read_long(LongParams(bars=str(folders[0]), venue="us_equity"))
-    market, findings = assemble(raw), by_kind(raw)
+    market = assemble(raw)
+    findings = by_kind(raw)
+
     assert (len(market.codes), len(market.days), market.days_a_year) == (102, 106, 252)
     assert np.isfinite(market.close).all()
     assert {finding.kind for finding in findings.values() if finding.severity == "error"} == set()
     assert {"calendar_mismatch", "gaps"}.isdisjoint(findings)
     assert findings["split_like_moves"].examples == ("ORLY 2025-06-10",)  # and neither SNPS nor TTD
-    column, row = market.codes.index("ORLY"), market.day_index("2025-06-10")
+
+    column = market.codes.index("ORLY")
+    row = market.day_index("2025-06-10")
+
     assert (
         round(
             float(market.adjusted_close[row, column] / market.adjusted_close[row - 1, column] - 1),
@@ -183,11 +192,13 @@ def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path
         )
         == -0.932
     )
+
     (tmp_path / "splits.csv").write_text("code,date,ratio\nORLY,2025-06-10,15\n")
     split = read_long(
         LongParams(bars=str(folders[0]), venue="us_equity", splits=str(tmp_path / "splits.csv"))
     )
     adjusted = assemble(split).adjusted_close[:, column]
+
     assert round(float(adjusted[row] / adjusted[row - 1] - 1), 4) == 0.0204  # 91.71 * 15 / 1348.1
     assert np.array_equal(assemble(split).close, market.close)
     assert "split_like_moves" not in by_kind(split)
@@ -200,6 +211,7 @@ def real_mixed(folders: tuple[Path, Path], out: Path) -> RawMarket:
     )
     rows[rows["date"].between("2025-06-02", "2025-10-30")].to_csv(out / "bars.csv", index=False)
     (out / "assets.csv").write_text("code,venue\nBTC,crypto_spot\n")
+
     return read_long(
         LongParams(bars=str(out / "bars.csv"), industry=str(out / "assets.csv"), venue="us_equity")
     )
@@ -220,7 +232,9 @@ def test_coins_and_a_mixed_market_have_their_own_days(
         "--last",
         "2025-11-15",
     ]
+
     assert main([*words, "--out", str(tmp_path / "coins")]) == 0
+
     facts = json.loads(terminal.out("data", "info", tmp_path / "coins", "--json"))
     assert {
         name: facts[name]
@@ -233,11 +247,15 @@ def test_coins_and_a_mixed_market_have_their_own_days(
         "days_a_year": 365,
         "benchmark": "none",
     }
+
     mixed = assemble(real_mixed(folders, tmp_path))
     assert (len(mixed.days), mixed.days_a_year) == (151, 365)  # every day from 2 June to 30 October
+
     with gzip.open(folders[0], "rt") as file:
         sessions = {line[:10] for line in file if ",TSLA," in line}
+
     traded = np.isfinite(mixed.close)
+
     assert {str(day) for day in mixed.days[traded[:, 1]]} == sessions
     assert traded[:, 0].all()
     assert {"gaps", "calendar_mismatch", "split_like_moves"}.isdisjoint(
@@ -283,6 +301,7 @@ def test_a_bad_file_is_an_error_in_a_line(
     head = HEAD if minutes[:1] in ("2", "9", "1", "=", ",") else ""
     with pytest.raises(DataError, match=says) as caught:
         read_minutes(tmp_path, head + minutes, **more)
+
     assert "\n" not in str(caught.value)
 
 
@@ -302,11 +321,13 @@ def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: 
     }
     mapping = {f"minutes.{name}": column for name, column in names.items()}
     raw = read_minutes(tmp_path, table, map=mapping, volume_unit="lot")
+
     assert (raw.minutes.codes, len(raw.minutes.rows)) == (("NVDA", "TSLA"), 4)
     assert set(raw.minutes.rows["volume"]) == {100.0}, "lots, as those of the days"
     assert "minutes.csv" in raw.source
     assert "5 of 9 bars within days are of other codes or days, and left out" in raw.notes
     assert len(read_minutes(tmp_path, table, map=mapping, first="2024-11-02").minutes.rows) == 2
+
     with pytest.raises(UsageError, match=r"map: 'size' is no field of minutes\.csv"):
         read_minutes(tmp_path, table, map={"minutes.size": "v"})
 
@@ -319,9 +340,12 @@ def test_faults_refuse_the_import_with_the_first_of_each(tmp_path: Path) -> None
         + ROW
     )
     raw = read_minutes(tmp_path, rows + "2024-11-01T14:33Z,TSLA,10,10.2,10.1,10.1,100\n")
+
     with pytest.raises(DataError) as caught:
         assemble(raw)
+
     message = str(caught.value)
+
     assert "1 minutes_without_bar (first: TSLA 2024-11-02T14:31 UTC)" in message
     assert "1 minutes_repeated (first: TSLA 2024-11-01T14:31 UTC)" in message
     assert "1 minutes_impossible (first: TSLA 2024-11-01T14:33 UTC)" in message
@@ -331,6 +355,7 @@ def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
     times = pd.to_datetime(["2024-11-01 00:00", "2024-11-01 10:31"])
     cells = {"code": "TSLA", "open": 10.0, "high": 10.2, "low": 9.9, "close": 10.1, "volume": 100.0}
     path = tmp_path / "minutes.parquet"
+
     for zoned, more in (
         (times, NEW_YORK),
         (times.tz_localize("America/New_York"), {}),
@@ -354,7 +379,8 @@ def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
 def test_hours_of_a_vendor_import_by_command_and_are_counted(
     shared_data: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    folder, out = shared_data / "us_daily", tmp_path / "market"
+    folder = shared_data / "us_daily"
+    out = tmp_path / "market"
     hours = pd.read_csv(folder / "nasdaq100_60min.csv.gz").query("code in ('AAPL', 'TSLA')")
     hours.to_csv(tmp_path / "hours.csv", index=False)
     words = [
@@ -365,18 +391,25 @@ def test_hours_of_a_vendor_import_by_command_and_are_counted(
         "--minutes",
         str(tmp_path / "hours.csv"),
     ]
+
     assert "has no time zone" in terminal.error(
         "data", "make", "long", *words, "--minutes-length", "60", "--out", out
     )
+
     words += ["--minutes-zone", "America/New_York", "--minutes-length", "60"]
     assert main(["data", "make", "long", *words, "--out", str(out)]) == 0
+
     market = load_snapshot(out)
     inside = hours[hours["datetime"].str[:10] <= str(market.days[-1])]
+
     assert f"{len(inside)} bars of 2 assets" in terminal.out("data", "info", out)
+
     # What is shown at the close of a day ends with the hour before it; the hour of the closing
     # auction and later are not yet known.
-    row, asset = market.day_index("2025-09-29"), market.asset_index["AAPL"]
+    row = market.day_index("2025-09-29")
+    asset = market.asset_index["AAPL"]
     shown = market.as_of(row).minutes("AAPL", row)
+
     assert (shown["ends_at"][-1], shown["close"][-1]) == (np.datetime64("2025-09-29T20:00"), 254.35)
     assert len(market.as_of(row + 1).minutes("AAPL", row)) == len(shown) + 4
     assert abs(shown["close"][-1] / market.close[row, asset] - 1) < 0.001
@@ -404,7 +437,10 @@ def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(
     assert [
         one.count for one in check(raw_from_snapshot(market)) if one.kind.startswith("minutes")
     ] == [len(market.minutes.rows)]
-    end, seen = len(market.days) - 1, 0
+
+    end = len(market.days) - 1
+    seen = 0
+
     for row in range(end - 9, end + 1):
         minutes = market.as_of(row).minutes
         for asset, code in enumerate(market.codes):
@@ -412,6 +448,7 @@ def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(
             if not len(bars):
                 assert row <= end - 4 or not np.isfinite(market.close[row, asset])
                 continue
+
             seen += len(bars)
             assert len(bars) == (1440 if market.kinds[asset] == "crypto" else 390)
             whole = (bars["open"][0], bars["high"].max(), bars["low"].min(), bars["close"][-1])
@@ -421,4 +458,5 @@ def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(
             assert bars["volume"].sum() == pytest.approx(market.volume[row, asset])
             assert (bars["volume"] >= 0).all()
             assert (bars["open"][1:] == bars["close"][:-1]).all()
+
     assert seen == len(market.minutes.rows) > 0

@@ -80,13 +80,17 @@ def test_the_option_that_a_message_names_is_executed_and_works(
     Path("bars.csv").write_text(case.bars)
     words = ["data", "make", "long", "--bars", "bars.csv", *shlex.split(case.options)]
     Path("news.jsonl").write_text(NEWS)
+
     if case.side:
         Path("side.csv").write_text(case.side[1])
         words += [f"--{case.side[0]}", "side.csv"]
 
     message = terminal.refusal(*words, "--out", "market")
+
     assert re.search(case.says, message), message
+
     proposed = [f"{name} {value}" for name, value in _OPTION.findall(message)]
+
     if not case.proposed:
         assert proposed == []
         return
@@ -96,7 +100,9 @@ def test_the_option_that_a_message_names_is_executed_and_works(
         if "\n" in value:
             Path("given.csv").write_text(value)
             value = "given.csv"
+
         way = way.replace(blank, value)
 
     terminal.out(*words, *shlex.split(way), "--out", "market")
+
     assert load_snapshot(Path("market")).codes == case.codes

@@ -79,6 +79,7 @@ def test_equal_parameters_give_the_same_market_and_others_another_one(
     recipes = [recipe(kind, seed) for seed, kind in product((0, 1), KINDS)]
     recipes += [recipe("sign_flip", 0, 5), recipe("block_bootstrap", 0, 5)]
     ids = [snapshot_id(placebo_of(source, one)) for one in recipes]
+
     assert len(set(ids)) == len(recipes)
     assert ids[:3] == [snapshot_id(placebos[kind]) for kind in KINDS]
 
@@ -93,35 +94,48 @@ def test_data_that_is_not_generated_equals_the_source(
     assert meta.source.startswith(f"placebo of snapshot {source.id}: {kind}, seed 0")
     assert meta.source.endswith(source.meta.source)
     assert meta.synthetic
+
     with_entity = Documents.of((), None, [Entity(source.codes[0], "product", "Feitian")])
     assert with_entity
+
     real = dataclasses.replace(
         source, meta=dataclasses.replace(source.meta, synthetic=False), documents=with_entity
     )
     of_real = placebo_of(real, recipe(kind))
+
     assert not of_real.meta.synthetic
     assert not of_real.documents
+
     # Calendar identities membership suspensions volumes factors and indices are the sources.
     made = placebos[kind]
+
     for name in ("days", "member", "volume", "factor"):
         np.testing.assert_array_equal(getattr(made, name), getattr(source, name))
+
     assert (made.codes, made.names, made.industries, made.index_names) == (
         source.codes, source.names, source.industries, source.index_names,
     )  # fmt: skip
+
     for code in source.indices:
         np.testing.assert_array_equal(made.indices[code], source.indices[code])
+
     for name in (*PRICES, "amount"):
         np.testing.assert_array_equal(
             np.isnan(getattr(made, name)), np.isnan(getattr(source, name))
         )
+
     # The first bar of an asset stays and later ones change.
     first = np.isfinite(source.close).argmax(axis=0)
+
     assert first.max() > 200  # one is listed late
+
     columns = np.arange(len(source.codes))
+
     for name in PRICES:
         np.testing.assert_array_equal(
             getattr(made, name)[first, columns], getattr(source, name)[first, columns]
         )
+
     assert np.nanmean(made.close[50:] == source.close[50:]) < 0.02
 
 
@@ -137,22 +151,28 @@ def test_bars_and_amounts_are_sound(
     bars = np.isfinite(made.close)
     prices = np.stack([getattr(made, name)[bars] for name in PRICES])
     np.testing.assert_allclose(prices, np.round(prices, 2), rtol=0, atol=1e-9)
+
     assert prices.min() > 0
+
     opens, highs, lows, closes = prices
     assert (highs >= np.maximum(opens, closes)).all()
     assert (lows <= np.minimum(opens, closes)).all()
+
     # Beyond a limit only where the source itself is.
     limit = np.array([LIMIT[board] for board in source.boards])
-    own, there = references(source)[1:], references(made)[1:]
+    own = references(source)[1:]
+    there = references(made)[1:]
     reached = np.fmax.reduce([np.abs(getattr(source, name)[1:] / own - 1.0) for name in PRICES])
     moved = np.fmax.reduce([np.abs(getattr(made, name)[1:] / there - 1.0) for name in PRICES])
     free = reached > limit
+
     assert 0 < free[bars[1:]].mean() < 0.2
     assert (moved <= limit + 1e-9)[bars[1:] & ~free & np.isfinite(there)].all()
     assert (moved <= reached + 1e-9)[bars[1:] & free & np.isfinite(there)].all()
     assert not [
         finding for finding in check(raw_from_snapshot(made)) if finding.severity == "error"
     ]
+
     # Amounts follow prices and stay inside the bar.
     average = made.amount[bars] / made.volume[bars]
     assert (average >= made.low[bars] - 1e-6).all()
@@ -174,9 +194,12 @@ def test_adjusted_prices_are_in_ticks_and_still_marked_as_adjusted(
         dataclasses.replace(source, meta=meta, factor=np.ones_like(source.factor), **adjusted),
         recipe("sign_flip"),
     )
+
     assert not made.meta.has_factor
+
     closes = made.close[1:, np.isfinite(source.close[0])]  # first bars are the source's
     np.testing.assert_allclose(closes, np.round(closes, 4), rtol=0, atol=1e-9)
+
     assert np.nanmean(closes == np.round(closes, 2)) < 0.1
 
 
@@ -202,14 +225,17 @@ def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before
         monkeypatch.setattr(placebo_module, "draw", drawn)
         return placebo_of(source, recipe(kind, 5))
 
-    one, other = made(False), made(True)
+    one = made(False)
+    other = made(True)
     for name in (*PRICES, "amount"):
         np.testing.assert_array_equal(getattr(one, name)[:row], getattr(other, name)[:row])
+
     changed = np.isfinite(one.close[row]) & np.isfinite(one.close[row - 1])
     fits = [fit_factors(market, row, row, "paper") for market in (one, other)]
     turned = fits[0].residuals[0] + fits[1].residuals[0]
     sizes = np.abs(fits[0].residuals[0])[changed]
     fen = (0.01 / one.close[row - 1])[changed]
+
     assert np.median(sizes) > 10 * np.median(fen)
     assert (np.abs(turned[changed]) < 2 * fen + 0.03 * sizes.mean()).all()
 
@@ -225,6 +251,7 @@ def test_no_later_day_of_the_source_enters(
     }
     indices = {code: levels[:stop] for code, levels in source.indices.items()}
     cut = placebo_of(dataclasses.replace(source, **grids, indices=indices), recipe(kind))
+
     for name in (*PRICES, "amount"):
         np.testing.assert_array_equal(getattr(cut, name), getattr(placebos[kind], name)[:stop])
 
@@ -233,9 +260,11 @@ def test_a_days_regression_with_too_few_assets_is_their_weighted_mean_or_zero() 
     design = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 9.0]])
     values = np.array([[1.0, 3.0, 5.0, 100.0], [2.0, 2.0, 2.0, 2.0]])
     weights = np.array([1.0, 2.0, 1.0, 0.0])
+
     assert regress(design, weights, values) == pytest.approx(
         np.array([[1.0, 2.0], [2.0, 0.0]]), abs=1e-12
     )
+
     two = np.array([1.0, 3.0, 0.0, 0.0])
     assert regress(design, two, values) == pytest.approx(
         np.array([[2.5, 0.0], [2.0, 0.0]]), abs=1e-12
@@ -246,15 +275,19 @@ def test_a_days_regression_with_too_few_assets_is_their_weighted_mean_or_zero() 
 def test_signs_are_fair_and_of_one_asset_and_day_or_of_a_whole_day(source: MarketSnapshot) -> None:
     parts = take_apart(source)
     flipped = draw(recipe("sign_flip"), parts.fit.has_return, source.boards, 250)
+
     assert abs(flipped.sign.mean()) < 4 / np.sqrt(flipped.sign.size)
     assert set(np.unique(flipped.sign)) == {-1.0, 1.0}
     assert abs((flipped.sign[1:] * flipped.sign[:-1]).mean()) < 4 / np.sqrt(flipped.sign.size)
+
     np.testing.assert_array_equal(
         flipped.asset, np.broadcast_to(np.arange(48), flipped.asset.shape)
     )
     blocks = draw(recipe("sign_flip", 0, 5), parts.fit.has_return, source.boards, 250).sign
     np.testing.assert_array_equal(blocks[:5], np.broadcast_to(blocks[0], (5, 48)))
+
     assert (blocks[4] != blocks[5]).any()
+
     for kind in ("block_bootstrap", "shuffle"):
         sign = draw(recipe(kind), parts.fit.has_return, source.boards, 250).sign
         np.testing.assert_array_equal(sign, np.broadcast_to(sign[:, :1], sign.shape))
@@ -265,13 +298,16 @@ def test_a_shuffle_permutes_the_assets_of_a_board_that_traded(source: MarketSnap
     parts = take_apart(source)
     drawn = draw(recipe("shuffle"), parts.fit.has_return, source.boards, 250)
     boards = np.array([str(board) for board in source.boards])
+
     for day in range(0, len(drawn.day), 7):
         there = np.flatnonzero(parts.fit.has_return[day])
         np.testing.assert_array_equal(np.sort(drawn.asset[day, there]), there)
         assert (boards[drawn.asset[day, there]] == boards[there]).all()
+
     np.testing.assert_array_equal(
         drawn.day, np.broadcast_to(np.arange(len(drawn.day))[:, None], drawn.day.shape)
     )
+
     assert (drawn.asset != np.arange(48)).mean() > 0.8
 
 
@@ -282,16 +318,20 @@ def test_a_block_bootstrap_draws_whole_days_in_blocks_and_puts_the_board_in_for_
     drawn = draw(recipe("block_bootstrap", 1), parts.fit.has_return, source.boards, 250)
     days = drawn.day[:, 0]
     np.testing.assert_array_equal(drawn.day, np.broadcast_to(days[:, None], drawn.day.shape))
+
     # what styles can't explain yet stays among itself
     assert days[:250].max() < 250 <= days[250:].min()
     assert 0.9 < (np.diff(days) == 1).mean() < 1.0
-    wanted, own = parts.fit.has_return, np.arange(48)
+
+    wanted = parts.fit.has_return
+    own = np.arange(48)
     there = parts.fit.has_return[drawn.day, own]
     boards = np.array([str(board) for board in source.boards])
     np.testing.assert_array_equal(
         drawn.asset[there], np.broadcast_to(own, drawn.asset.shape)[there]
     )
     substituted = wanted & ~there
+
     assert substituted.sum() > 50
     assert parts.fit.has_return[drawn.day[substituted], drawn.asset[substituted]].all()
     assert (boards[drawn.asset] == boards)[substituted].mean() > 0.99
@@ -318,6 +358,7 @@ def remembering(embedded: MarketSnapshot) -> MarketSnapshot:
     fit = fit_factors(embedded, 1, len(embedded.days) - 1, "paper")
     extra = np.zeros(embedded.close.shape)
     extra[2:] = 0.1 * fit.residuals[:-1] * fit.has_return[1:]
+
     return with_extra_returns(embedded, extra)
 
 
@@ -342,15 +383,18 @@ def test_market_path_styles_and_clustering_stay_and_the_memory_of_residuals_goes
     forgetting: Mapping[Kind, MarketSnapshot],
 ) -> None:
     first = remembering.day_index(LONG[0])
-    alike, after = likeness(remembering, forgetting[kind], first), describe(forgetting[kind], first)
+    alike = likeness(remembering, forgetting[kind], first)
+    after = describe(forgetting[kind], first)
     print(
         json.dumps({"kind": kind, "source": before, "placebo": after, "likeness": alike}, indent=1)
     )
+
     assert list(after) == list(DESCRIPTION)
     assert list(alike)[: len(LIKENESS)] == list(LIKENESS)
     # Kept.
     assert alike["benchmark"] == pytest.approx(1.0)
     assert min(alike["members"], alike["common"], alike["style"]) > 0.998
+
     for name in (
         "dispersion_pct",
         "residual_volatility_pct",
@@ -358,6 +402,7 @@ def test_market_path_styles_and_clustering_stay_and_the_memory_of_residuals_goes
         "exposure_memory_20d",
     ):
         assert after[name] == pytest.approx(before[name], rel=0.12), name
+
     assert after["tracking_pct"] == pytest.approx(before["tracking_pct"], rel=0.02)
     assert after["size_memory_1d"] > 0.35 * before["size_memory_1d"]
     assert (
@@ -365,10 +410,12 @@ def test_market_path_styles_and_clustering_stay_and_the_memory_of_residuals_goes
         > {"sign_flip": 0.95, "block_bootstrap": 0.8, "shuffle": 0.0}[kind]
     )
     assert alike["dispersion"] > {"sign_flip": 0.95, "block_bootstrap": 0.5, "shuffle": 0.95}[kind]
+
     if kind == "block_bootstrap":
         assert after["industry_correlation"] == pytest.approx(
             before["industry_correlation"], rel=0.15
         )
+
     # Destroyed.
     assert before["residual_memory_1d"] > 0.08
     assert abs(after["residual_memory_1d"]) < 0.02
@@ -402,7 +449,9 @@ def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(
     """A placebo of each kind, five books, twelve windows of 43 days; nominal: one interval in
     twenty leaves out zero.
     """
-    rates, counts = [], []
+    rates = []
+    counts = []
+
     for number, kind in enumerate(KINDS):
         fit = long_fit(placebo_of(embedded, recipe(kind, number)))
         series = {name: selection(weights, fit) for name, weights in books(fit, number).items()}
@@ -410,6 +459,7 @@ def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(
         print(json.dumps({name: dataclasses.asdict(alpha) for name, alpha in books_alpha.items()}))
         rates += [alpha.rate for alpha in books_alpha.values()]
         counts += [alpha.intervals for alpha in books_alpha.values()]
+
     assert sum(counts) == 3 * 5 * 12
     assert np.average(rates, weights=counts) == pytest.approx(0.05, abs=0.03)
 
@@ -430,7 +480,9 @@ def test_a_placebo_is_built_with_a_file_that_describes_it(
 ) -> None:
     words = ["data", "make", "placebo", "--of", str(stored), "--out", str(tmp_path / "p")]
     words += ["--kind", "block_bootstrap", "--seed", "4"]
+
     assert "small-placebo-block_bootstrap-4" in terminal.out(*words)
+
     facts = json.loads((tmp_path / "p" / "placebo.json").read_text())
     assert facts == {
         "placebo_of": source.id,
@@ -441,8 +493,10 @@ def test_a_placebo_is_built_with_a_file_that_describes_it(
         "version": 1,
         "alpha": 0,
     }
+
     made = load_snapshot(tmp_path / "p")
     args = {"of": str(stored), "kind": "block_bootstrap", "seed": 4}
+
     assert open_snapshot(load_plugins(), "placebo", args).id == made.id
     assert silently(["data", "check", str(tmp_path / "p")]) == 0
 
@@ -473,6 +527,7 @@ def test_without_a_source_it_is_a_placebo_of_the_embedded_market(
         placebo_module, "make_synthetic", lambda params: asked.append(params) or source
     )
     made = load_plugins().make_snapshot("placebo", {})
+
     assert asked == [SyntheticParams()]
     assert made.meta.name == "small-placebo-sign_flip-0"
     assert made.meta.source.startswith(
@@ -495,6 +550,7 @@ def test_a_model_runs_on_a_placebo_and_the_card_tells(
     run = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], *words)
     verify(run.path)
     content = card(run, "blinded_open_research")
+
     assert content["snapshot"]["name"] == "small-placebo-shuffle-2"
     assert content["snapshot"]["source"].startswith(
         f"placebo of snapshot {source.id}: shuffle, seed 2"
@@ -515,13 +571,16 @@ def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(
     real: MarketSnapshot,
 ) -> None:
     first = real.day_index(LONG[0])
-    before, problems = describe(real, first), kinds_of_problems(real)
+    before = describe(real, first)
+    problems = kinds_of_problems(real)
+
     for kind in KINDS:
         made = placebo_of(real, recipe(kind))
         assert not made.meta.synthetic
         assert made.meta.source.startswith(f"placebo of snapshot {real.id}")
         assert kinds_of_problems(made) <= problems
-        alike, after = likeness(real, made, first), describe(made, first)
+        alike = likeness(real, made, first)
+        after = describe(made, first)
         assert min(alike["members"], alike["common"], alike["style"]) > 0.998
         assert after["tracking_correlation"] == pytest.approx(
             before["tracking_correlation"], abs=0.005
@@ -553,19 +612,25 @@ def test_a_market_too_short_is_refused_and_a_handful_of_names_is_enough(
     # A market too short is refused by name.
     with pytest.raises(DataError, match="placebo of tiny: it has fewer than two trading days"):
         placebo_of(tiny_snapshot({"609001.SH": [10.0]}), recipe("sign_flip"))
+
     with pytest.raises(DataError, match=r"rows from 300 on are no 60 days"):
         describe(source, 300)
+
     with pytest.raises(DataError, match="has other days or assets than small"):
         likeness(source, tiny_snapshot({"609001.SH": [10.0, 10.1]}), 1)
+
     with pytest.raises(DataError, match="no window of 43 days has an interval"):
         false_alpha({"random": np.ones(30)}, 43, Resampling())
+
     # Two days and a handful of names are market enough.
     made = placebo_of(
         tiny_snapshot({"609001.SH": [10.0, 10.5], "609002.SH": [20.0, None]}),
         recipe("block_bootstrap"),
     )
+
     assert made.close[1, 0] > 0
     assert np.isnan(made.close[1, 1])
+
     # Block days of a shuffle are refused in code as well.
     with pytest.raises(ConfigError, match="has no blocks"):
         placebo_module.make_with_files(PlaceboParams(kind="shuffle", block_days=3))

@@ -40,10 +40,13 @@ def features() -> dict[str, dict[str, tuple[int, list[float]]]]:
         "volume": (1, [volume / factor for volume, factor in zip(VOLUME, FACTOR)]),
         "amount": (1, [12_000.0, 350_000.0, 9_100.0, 10_800.0]),
     }
+
     for name, (start, values) in list(moutai.items()):
         moutai[name] = (start, [*values[:2], NAN, values[3]])
+
     bank = {name: (0, [10.0] * 5) for name in ("open", "high", "low", "close", "amount")}
     bank |= {"factor": (0, [1.0] * 5), "volume": (0, [1.0] * 5)}
+
     return {
         "SH600519": moutai,
         "SZ000001": bank,
@@ -76,13 +79,16 @@ def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Pat
     # Prices come back to whole fen and volumes to whole shares.
     snapshot = assemble(read(folder))
     assert snapshot.codes == ("000001.SZ", "600519.SH")
+
     for name, values in RAW.items():
         expected = [NAN, values[0], values[1], NAN, values[3]]
         assert np.array_equal(getattr(snapshot, name)[:, 1], expected, equal_nan=True), name
+
     assert snapshot.volume[1:3, 1].tolist() == VOLUME[:2]
     assert snapshot.factor[:, 1] == pytest.approx([1, 3.7, 3.7, 3.7, 7.4])
     assert snapshot.amount[4, 1] == pytest.approx(10_800)
     assert snapshot.adjusted_close[4, 1] == pytest.approx(5.1 * 7.4)
+
     # Membership and benchmark are read.
     snapshot = assemble(read(folder))
     assert snapshot.member[:, 1].tolist() == [False, True, True, True, True]
@@ -103,14 +109,19 @@ def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_c
     fields = features()
     if stored == "raw":
         fields["SH600519"]["volume"] = (1, [*VOLUME[:2], NAN, VOLUME[3]])
+
     raw = read(write_qlib(tmp_path / "q", CALENDAR, fields, instruments()))
+
     assert assemble(raw).volume[[1, 2, 4], 1].tolist() == [*VOLUME[:2], VOLUME[3]]
+
     (note,) = (
         finding
         for finding in check(raw_from_snapshot(assemble(raw)))
         if finding.kind == "import_notes"
     )
+
     assert ("divided by the factor" in note.examples[0]) == (stored == "divided")
+
     with pytest.raises(DataError, match="wrong_units"):
         assemble(read(tmp_path / "q", volume="raw" if stored == "divided" else "divided"))
 
@@ -122,12 +133,15 @@ def test_uninformative_volumes_are_an_error_until_the_user_names_their_unit(tmp_
         "amount": (1, [NAN] * 4),
     }
     folder = write_qlib(tmp_path / "q", CALENDAR, fields, instruments())
+
     with pytest.raises(DataError, match="say --volume raw or --volume divided"):
         read(folder)
+
     moutai = [
         read(folder, volume=kind).bars.query("code == '600519.SH'")["volume"].tolist()[0]
         for kind in ("raw", "divided")
     ]
+
     assert moutai == [3000.5, round(3000.5 * 3.7)]
     assert read(folder, prices="unadjusted").bars["volume"].max() == 7000.25, (
         "unadjusted prices come with unadjusted volumes"
@@ -139,8 +153,11 @@ def test_folders_and_fields_are_found_in_any_letter_case(folder: Path) -> None:
     for home in list((folder / "features").iterdir()):
         for path in list(home.iterdir()):
             path.rename(home / path.name.upper())
+
         home.rename(home.parent / home.name.upper())
+
     (folder / "instruments" / "csi300.txt").rename(folder / "instruments" / "CSI300.txt")
+
     assert np.array_equal(assemble(read(folder)).close, expected, equal_nan=True)
 
 
@@ -153,6 +170,7 @@ def test_unadjusted_data_and_a_range_of_days_can_be_read(folder: Path) -> None:
         assemble(read(folder, first="2024-01-03", last="2024-01-06")).days.astype(str).tolist()
         == CALENDAR[1:4]
     )
+
     with pytest.raises(
         DataError,
         match="no days from 2025-01-01 to 2024-01-08; its calendar is 2024-01-02…2024-01-08",
@@ -171,7 +189,9 @@ def test_prices_without_a_factor_are_traded_as_they_are(tmp_path: Path) -> None:
     without = features()
     for fields in without.values():
         fields.pop("factor", None)
+
     snapshot = assemble(read(write_qlib(tmp_path / "without", CALENDAR, without, instruments())))
+
     assert not snapshot.meta.has_factor
     assert snapshot.close[1, 1] == pytest.approx(10.1 * 3.7)
 
@@ -181,10 +201,13 @@ def test_values_are_assigned_to_their_days_and_unknown_calendar_fields_are_refus
 ) -> None:
     path = tmp_path / "close.day.bin"
     path.write_bytes(np.array([2, 7.5, 8.5], dtype="<f4").tobytes())
+
     assert np.array_equal(read_bin(path, 6), [NAN, NAN, 7.5, 8.5, NAN, NAN], equal_nan=True)
     assert np.isnan(read_bin(None, 6)).all()
+
     odd = [b"", b"\x00\x00\x00", *(np.array([first, 1.0], "<f4").tobytes() for first in (-1, NAN))]
     late = np.array([5, 1.0, 2.0], dtype="<f4").tobytes()
+
     for content, message in [
         *((content, "not a Qlib field") for content in odd),
         (late, "belongs to another calendar"),
@@ -197,10 +220,13 @@ def test_values_are_assigned_to_their_days_and_unknown_calendar_fields_are_refus
 def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"day\.txt: can't read"):
         read(tmp_path / "nowhere")
+
     with pytest.raises(DataError, match=r"csi500\.txt: can't read"):
         read(folder, universe="csi500")
+
     with pytest.raises(DataError, match=r"no close.day.bin of benchmark 000905\.SH"):
         read(folder, benchmark_code="000905")
+
     (folder / "instruments" / "csi300.txt").write_text("\nSH600519 2024-01-01\n")
     with pytest.raises(
         DataError,
@@ -210,6 +236,7 @@ def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:
         ),
     ):
         read(folder)
+
     (folder / "calendars" / "day.txt").write_text("2024-01-03\n2024-01-02\n")
     with pytest.raises(DataError, match="ascending order"):
         read(folder)

@@ -50,14 +50,18 @@ def test_the_check_finds_what_the_notes_list_also_when_stored(
     raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
     # The check finds what the notes list.
-    findings, found = check(raw), by_kind(raw)
+    findings = check(raw)
+    found = by_kind(raw)
+
     assert [example[:9] for example in found["unpriced_members"].examples] == [
         "600837.SH",
         "601989.SH",
     ]
+
     counts = {"unpriced_members": 2, "codes_without_amount": 22, "suspended_rows": 380}
     assert {kind: found[kind].count for kind in counts} == counts
     assert not [finding for finding in findings if finding.severity == "error"]
+
     # The stored snapshot gives the same findings.
     save_snapshot(snapshot, tmp_path / "m")
     assert check(raw_from_snapshot(load_snapshot(tmp_path / "m"))) == findings
@@ -97,6 +101,7 @@ def test_adjusted_prices_are_unadjusted_or_refused(
     other = assemble(read_long(params(shared_data / "a_share", map={}, prices="adjusted")))
     for name in ("open", "high", "low", "close"):
         assert np.array_equal(getattr(other, name), getattr(snapshot, name), equal_nan=True), name
+
     # Adjusted prices taken for unadjusted ones are refused.
     with pytest.raises(DataError, match="prices_look_adjusted"):
         assemble(read_long(params(shared_data / "a_share", map={})))
@@ -113,12 +118,15 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
     )
     own = snapshot.codes[::8]
     bars = bars[bars["traded"] & bars["code"].isin(own)]
+
     if stored == "divided":
         bars["volume"] /= bars["factor"]
+
     features = {"SH000300": {"close": (0, snapshot.benchmark.tolist())}}
     for code, rows in bars.groupby("code"):
         grid = rows.set_index("date").reindex(pd.DatetimeIndex(snapshot.days))
         features[f"{code[7:]}{code[:6]}"] = {name: (0, grid[name].tolist()) for name in fields}
+
     features["SH000688"] = features.pop("SH000300")  # 46 names are no CSI300
     spells = pd.read_csv(shared_data / "a_share" / "csi300_members_by_rebalance.csv")
     members = [
@@ -137,16 +145,21 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
         "--out",
         str(tmp_path / "m"),
     ]
+
     assert main(["data", "make", "qlib", *words]) == 0
+
     read = load_snapshot(tmp_path / "m")
     columns = [snapshot.asset_index[code] for code in read.codes]
     expected = snapshot.volume[:, columns]
     traded = np.isfinite(read.close)
+
     assert np.allclose(read.volume[traded], expected[traded], rtol=1e-6)
+
     for name in ("open", "high", "low", "close", "member"):
         assert np.array_equal(
             getattr(read, name), getattr(snapshot, name)[:, columns], equal_nan=name != "member"
         ), name
+
     np.testing.assert_allclose(read.factor, snapshot.factor[:, columns], rtol=1e-6)
     known = traded & np.isfinite(snapshot.amount[:, columns])
     np.testing.assert_allclose(read.amount[known], snapshot.amount[:, columns][known], rtol=1e-6)
@@ -155,8 +168,10 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
 def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> None:
     filled = assemble(raw, ["fill_amount"])
     assert filled.meta.repairs == ("fill_amount: 104106 rows",)
+
     traded = filled.volume > 0
     assert np.isfinite(filled.amount[traded]).all()
+
     ratio = filled.amount[traded] / (filled.volume[traded] * filled.close[traded])
     assert 0.9 < np.percentile(ratio, 0.1) < np.percentile(ratio, 99.9) < 1.1
 
@@ -175,10 +190,14 @@ def test_another_vendors_units_give_the_same_bars(shared_data: Path) -> None:
     )
     shares = read_long(LongParams(bars=str(folder / "sse50_daily.csv.gz"), **common))
     both = pd.merge(lots.bars, shares.bars, on=["date", "code"])
+
     assert len(both) > 1000
+
     for name in ("open", "high", "low", "close", "volume"):
         assert np.isclose(both[f"{name}_x"], both[f"{name}_y"], rtol=1e-6).mean() > 0.99, name
+
     average = lots.bars["amount"] / lots.bars["volume"]
+
     assert ((average > lots.bars["low"] * 0.99) & (average < lots.bars["high"] * 1.01)).all()
     # Its reference prices give a factor; `change` and `pct_chg` are named as not read.
     assert set(by_kind(lots)) == {"import_notes", "short_history"}

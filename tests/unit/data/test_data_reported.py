@@ -30,8 +30,10 @@ def test_codes_that_lost_their_zeros_are_named_and_read(
     names = "date=日期,code=股票代码,open=开盘,close=收盘,high=最高,low=最低,volume=成交量,amount=成交额"
     words = ["--bars", reported / "04_codes_as_numbers.csv", "--map", names, "--volume-unit", "lot"]
     message = terminal.refusal("data", "make", "long", *words, "--out", tmp_path / "market")
+
     assert "line 2: code '1' has fewer than six digits" in message
     assert "--code-width 6" in message
+
     snapshot = imported(terminal, tmp_path, *words, "--code-width", "6")
     assert snapshot.codes == ("000001.SZ", "600519.SH")
     assert snapshot.volume[0, 0] == 2523700
@@ -46,6 +48,7 @@ def test_a_header_of_two_rows_is_read(reported: Path, tmp_path: Path, terminal: 
         "--venue",
         "us_equity",
     )
+
     assert (snapshot.codes, len(snapshot.days)) == (("AAPL", "TSLA"), 10)
     assert snapshot.close[0].tolist() == [240.83, 350.66]
 
@@ -73,6 +76,7 @@ def test_an_adjusted_close_next_to_the_close_gives_a_factor(
         "--code",
         "AAPL",
     )
+
     assert by_name.factor[:10, 0].tolist() == pytest.approx([0.99] * 10, abs=1e-6)
     assert by_name.factor[10:, 0].tolist() == [1.0] * 10
     assert any("Adj Close / Close" in note for note in by_name.meta.notes)
@@ -83,6 +87,7 @@ def test_an_adjusted_close_next_to_the_close_gives_a_factor(
     words = ["--bars", folder, "--venue", "us_equity", "--adjusted-close", "ignore"]
     terminal.out("data", "make", "long", *words, "--out", tmp_path / "ignored")
     ignored = load_snapshot(tmp_path / "ignored")
+
     assert not ignored.meta.has_factor
     assert any("'Adj Close' is not read" in note for note in ignored.meta.notes)
 
@@ -94,12 +99,15 @@ def test_renumbered_codes_are_reported_until_the_names_state_them(
 ) -> None:
     words = ["data", "make", "long", "--check-only", "--bars", reported / "09_renumbered.csv"]
     printed = terminal.out(*words)
+
     assert "430047.BJ ends 2025-09-30, 920047.BJ begins 2025-10-09" in printed
 
     row = printed.partition("such as ")[2].split()[0]
     names = tmp_path / "names.csv"
     names.write_text(f"code,name,in_date,out_date,code_then\n{row}\n920047.BJ,NAME,2025-10-01,,\n")
+
     assert "renumbered_codes" not in terminal.out(*words, "--names", names)
+
     snapshot = imported(terminal, tmp_path, *words[4:], "--names", names)
     assert snapshot.codes == ("920002.BJ", "920047.BJ")
 
@@ -115,6 +123,7 @@ def test_factors_in_a_file_of_their_own_are_held_from_their_days_on(
     column = snapshot.codes.index("000001.SZ")
     factor = snapshot.factor[:, column]
     is_later = snapshot.days >= np.datetime64("2024-01-25")
+
     assert is_later.any()
     assert factor[is_later].tolist() == [1.05] * int(is_later.sum())
     assert factor[~is_later].tolist() == [1.0] * int((~is_later).sum())

@@ -41,6 +41,7 @@ def test_a_bar_that_was_not_over_is_left_out(
     options = ("--venue", "crypto_spot", "--code", "BTC-USDT")
     file = reported / "n02_last_bar_unconfirmed.csv"
     snapshot, printed = imported(terminal, tmp_path, file, *options)
+
     assert (len(snapshot.days), str(snapshot.days[-1])) == (29, "2024-01-29")
     assert "not over by column 'confirm' are left out: BTC-USDT 2024-01-30" in printed
 
@@ -48,6 +49,7 @@ def test_a_bar_that_was_not_over_is_left_out(
 def test_a_divisor_is_a_factor(reported: Path, tmp_path: Path, terminal: Terminal) -> None:
     file = reported / "n04_divisor_beside_prices.csv"
     snapshot, printed = imported(terminal, tmp_path, file, "--venue", "us_equity")
+
     assert factor_before(snapshot, "2024-01-23") == ({round(1 / 1.5, 6)}, {1.0})
     assert "the factor is 1 / CFACPR" in printed
     assert "known but not read: 'CFACSHR' (factor of share counts)" in printed
@@ -59,7 +61,9 @@ def test_a_reference_price_gives_ex_days(
     file = reported / "n22_reference_price_beside.csv"
     snapshot, printed = imported(terminal, tmp_path, file)
     before, after = factor_before(snapshot, "2024-01-23")
+
     assert before == {1.0}
+
     (rise,) = after
     assert rise == pytest.approx(1 / 0.93, rel=1e-3)
     assert "1 ex-days on which column 'pre_close' differs" in printed
@@ -72,12 +76,15 @@ def test_an_average_price_is_not_advised_as_a_volume(
     options = ("--venue", "crypto_spot", "--code", "BTC-USD")
     message = terminal.refusal(*words(file, *options), "--out", tmp_path / "market")
     columns = message.partition("--columns ")[2].split()[0]
+
     assert columns == "date,open,high,low,close,-,volume,-"
+
     snapshot, _ = imported(terminal, tmp_path, file, *options, "--columns", columns)
     assert snapshot.volume[snapshot.day_index("2024-01-02"), 0] == 8.134741
 
     wrong = (*options, "--columns", "date,open,high,low,close,volume,-,-")
     message = terminal.refusal(*words(file, *wrong), "--out", tmp_path / "wrong")
+
     assert "volume_is_price" in message
 
 
@@ -115,11 +122,14 @@ def test_a_series_that_breaks_is_refused_and_repaired(
 ) -> None:
     file = reported / name
     message = terminal.refusal(*words(file, *options), "--out", tmp_path / "wrong")
+
     assert found in message
     assert f"--repair {repair}" in message
     assert "--splits" not in message
+
     snapshot, printed = imported(terminal, tmp_path, file, *options, "--repair", repair)
     assert "wrong_units" not in printed
+
     moves = np.abs(np.diff(np.log(snapshot.close), axis=0))
     assert np.nanmax(moves) < np.log(1.2)
 

@@ -50,13 +50,16 @@ def check_units(path: Path, folder: Path, terminal: Terminal) -> None:
     text = terminal.error(
         "data", "make", "long", "--bars", str(path), "--out", str(folder / "no"), *words
     )
+
     assert "688981.SH" in text
     assert "0.01 times the price" in text
     assert "--volume-unit lot,688981.SH=share" in text
 
     words[1] = "lot,688981.SH=share"
     market = imported(path, folder / "m", *words)
-    day, code = market.day_index("2024-01-03"), market.asset_index["688981.SH"]
+    day = market.day_index("2024-01-03")
+    code = market.asset_index["688981.SH"]
+
     assert market.volume[day, code] == 37_601_012
     assert round(market.amount[day, code] / market.volume[day, code], 2) == 50.44
     assert market.volume[day, market.asset_index["600000.SH"]] == 31_794_300
@@ -64,6 +67,7 @@ def check_units(path: Path, folder: Path, terminal: Terminal) -> None:
     repaired = imported(
         path, folder / "r", "--amount-unit", "ten_thousand_CNY", "--repair", "match_units"
     )
+
     assert repaired.volume[day].tolist() == market.volume[day].tolist()
 
 
@@ -73,10 +77,14 @@ def check_turnover(path: Path, folder: Path, terminal: Terminal) -> None:
     text = terminal.error(
         "data", "make", "long", "--bars", str(path), *named, "--out", str(folder / "no")
     )
+
     assert "turnover_rate" in text
     assert "--repair drop_amount" in text
+
     market = imported(path, folder / "m", *named, "--repair", "drop_amount")
-    day, code = market.day_index("2024-01-03"), market.asset_index["000001.SZ"]
+    day = market.day_index("2024-01-03")
+    code = market.asset_index["000001.SZ"]
+
     assert market.volume[day, code] == 31_794_307
     assert str(market.amount[day, code]) == "nan"
 
@@ -85,9 +93,11 @@ def check_factor(path: Path, folder: Path, terminal: Terminal) -> None:
     """600018 has no factor on any day: the message names a repair that works, and no other."""
     words = ["--bars", str(path), "--out", str(folder / "no"), "--repair", "fill_factor"]
     text = terminal.error("data", "make", "long", *words)
+
     assert "codes_without_factor (first: 600018.SH)" in text
     assert "--repair factor_of_one" in text
     assert "--repair fill_factor" not in text
+
     market = imported(path, folder / "m", "--repair", "factor_of_one")
     assert set(market.factor[:, market.asset_index["600018.SH"]]) == {1.0}
     assert any(repair.startswith("factor_of_one: ") for repair in market.meta.repairs)

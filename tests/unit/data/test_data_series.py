@@ -30,6 +30,7 @@ def walk(code: str, start: float, seed: int, days: tuple[str, ...] = DAYS) -> pd
     volume = np.round(1e6 * np.exp(chance.normal(0, 0.5, len(days))))
     table = pd.DataFrame({"date": days, "code": code, "close": close, "volume": volume})
     table = table.assign(open=close * 0.999, high=close * 1.01, low=close * 0.99)
+
     return table.round(4)
 
 
@@ -80,6 +81,7 @@ def test_a_divisor_under_any_name_becomes_a_factor(
     # The prices move by the factor, as at a split.
     table.loc[is_early, PRICES] = (table.loc[is_early, PRICES] / expected).round(4)
     snapshot, printed = imported(terminal, tmp_path, table, *US)
+
     assert noted in printed
     assert snapshot.factor[99:101, 0].tolist() == pytest.approx([expected, 1.0])
 
@@ -93,6 +95,7 @@ def test_reference_prices_give_the_factor_of_two_ex_days(
     table["low"] = table[PRICES].min(axis=1)
     table[column] = table["close"].shift().fillna(60.0)
     ex_days = {50: 0.98, 120: 0.5}
+
     for row, part in ex_days.items():
         scaled = (table.loc[row:, PRICES] * part).round(2)
         table.loc[row:, PRICES] = scaled
@@ -100,7 +103,9 @@ def test_reference_prices_give_the_factor_of_two_ex_days(
         table.loc[row, column] = round(float(table["close"][row - 1]) * part, 2)
 
     snapshot, printed = imported(terminal, tmp_path, table, *US)
+
     assert f"2 ex-days on which column '{column}' differs" in printed
+
     factor = snapshot.factor[:, 0]
     assert factor[49] == 1.0
     assert factor[[50, 119]].tolist() == pytest.approx([1 / 0.98] * 2, rel=1e-3)
@@ -113,6 +118,7 @@ def test_a_column_that_is_often_off_the_last_close_is_no_reference_price(
     table = walk("KO", 60.0, 3)
     table["pre_close"] = table["close"].shift().fillna(60.0) * 0.7
     snapshot, printed = imported(terminal, tmp_path, table, *US)
+
     assert not snapshot.meta.has_factor
     assert "'pre_close' is not read: it differs from the last close of KO on 241 of 241" in printed
 
@@ -127,6 +133,7 @@ def test_bars_that_are_not_over_are_left_out(
     table[column] = over
     table.loc[table["date"] == DAYS[-1], column] = not_over
     snapshot, printed = imported(terminal, tmp_path, table.drop(columns="volume"), *COINS)
+
     assert str(snapshot.days[-1]) == DAYS[-2]
     assert f"column {column!r} are left out: BTC {DAYS[-1]}, ETH {DAYS[-1]}" in printed
 
@@ -138,6 +145,7 @@ def test_known_columns_that_are_not_read_are_named(tmp_path: Path, terminal: Ter
     table = walk("KO", 60.0, 6).assign(closeunadj=61.0, marketcap=2e11, adjOpen=1.0, mine=0)
     _, printed = imported(terminal, tmp_path, table, *US)
     named = "'closeunadj' (close as traded), 'marketcap' (market capitalisation), 'adjOpen'"
+
     assert f"known but not read: {named}" in printed
     assert "mine" not in printed
 
@@ -162,7 +170,9 @@ def test_another_company_under_a_ticker_is_found_by_its_gap_and_its_price(
     both = pd.concat([before, after], ignore_index=True)
     raw = read_long(LongParams(bars=str(written(both, tmp_path)), venue="us_equity"))
     found = {finding.kind: finding for finding in check(raw)}
+
     assert ("reused_tickers" in found) is is_found
+
     if is_found:
         assert (
             f"TWTR ends {DAYS[59]}, begins {DAYS[60 + gap]}" in found["reused_tickers"].examples[0]
@@ -181,12 +191,15 @@ def test_prices_in_another_unit_for_some_days_are_named_with_the_factor_and_matc
     broken = times(whole, first, last, scale)
     message = refused(terminal, tmp_path, broken, *US)
     days = f"BARC {DAYS[first]}"
+
     if last > first:
         days = f"{days}…{DAYS[last]}"
+
     assert (
         f"{last - first + 1} misplaced_prices (first: {days}: prices are {scale:g} times" in message
     )
     assert "split_like_moves" not in message
+
     snapshot, _ = imported(terminal, tmp_path, broken, *US, "--repair", "match_prices")
     assert snapshot.close[:, 0].tolist() == pytest.approx(whole["close"].tolist(), rel=1e-9)
 
@@ -197,7 +210,9 @@ def test_prices_in_another_unit_on_every_third_day_are_matched(
     whole = walk("BARC", 150.0, 9)
     broken = whole.copy()
     broken.loc[1:239:3, PRICES] *= 100.0
+
     assert f"{len(whole[1:240:3])} misplaced_prices" in refused(terminal, tmp_path, broken, *US)
+
     snapshot, _ = imported(terminal, tmp_path, broken, *US, "--repair", "match_prices")
     assert snapshot.close[:, 0].tolist() == pytest.approx(whole["close"].tolist(), rel=1e-9)
 
@@ -208,6 +223,7 @@ def test_prices_that_often_move_by_ten_times_are_not_misplaced(seed: int, tmp_pa
     close = np.random.default_rng(seed).uniform(20, 400, len(wild))
     wild = wild.assign(open=close, high=close * 1.01, low=close * 0.99, close=close)
     raw = read_long(LongParams(bars=str(written(wild, tmp_path)), venue="us_equity"))
+
     assert "misplaced_prices" not in {finding.kind for finding in check(raw)}
 
 
@@ -220,9 +236,11 @@ def test_prices_in_another_unit_from_a_day_on_are_units_and_no_split(
     broken = times(whole, 120, last, scale)
     message = refused(terminal, tmp_path, broken, *US)
     found = f"price_unit_changes (first: BARC {DAYS[120]} on: prices are {scale:g} times those"
+
     assert found in message
     assert "split_like_moves" not in message
     assert "--splits" not in message
+
     snapshot, printed = imported(terminal, tmp_path, broken, *US, "--repair", "accept_breaks")
     assert snapshot.close[120, 0] == pytest.approx(whole["close"].iloc[120] * scale, rel=1e-6)
     assert "--splits" not in printed
@@ -236,6 +254,7 @@ def test_a_split_by_a_hundred_moves_its_volumes_the_other_way(
     split["volume"] = split["volume"].astype(float)
     split.loc[120:, "volume"] = (split.loc[120:, "volume"] / scale).round()
     printed = imported(terminal, tmp_path, split, *US)[1]
+
     assert "price_unit_changes" not in printed
     assert "split_like_moves" in printed
     assert "--splits" in printed
@@ -277,14 +296,19 @@ def test_a_unit_of_volume_that_changes_on_a_day_is_found_and_read_by_the_option(
     is_late = whole["date"] >= DAYS[first]
     broken = whole.assign(volume=whole["volume"].mask(is_late, whole["volume"] * scale))
     message = refused(terminal, tmp_path, broken, *US)
+
     assert (
         f"{', '.join(sorted(codes))} from {DAYS[first]} on: volumes are {scale:g} times" in message
     )
+
     if len(codes) == 1:
         option = option.replace(",", f",{codes[0]}@")
+
     assert f"--volume-unit {option}," in message
+
     snapshot, _ = imported(terminal, tmp_path, broken, *US, "--volume-unit", option)
     ratio = np.median(snapshot.volume[first:], axis=0) / np.median(snapshot.volume[:first], axis=0)
+
     assert (np.abs(np.log10(ratio)) < 0.3).all()
 
 
@@ -299,9 +323,12 @@ def test_single_days_in_another_unit_are_repaired_where_amounts_tell_it(
     broken = table.copy()
     broken.loc[list(rows), "volume"] = (broken.loc[list(rows), "volume"] / power).round()
     message = refused(terminal, tmp_path, broken)
+
     assert f"{len(rows)} wrong_units (first: 600036.SH {DAYS[rows[0]]}: amount" in message
+
     snapshot, _ = imported(terminal, tmp_path, broken, "--repair", "match_units")
     wanted = table["volume"].to_numpy()
+
     assert snapshot.volume[:, 0] == pytest.approx(wanted, abs=power / 2)
 
 
@@ -315,6 +342,7 @@ def test_a_code_of_another_interval_is_refused_by_code(
     other = walk("MCD", 280.0, 40, tuple(str(day)[:10] for day in firsts))
     table = pd.concat([*daily, other], ignore_index=True)
     message = refused(terminal, tmp_path, table, *US)
+
     assert f"1 other_intervals (first: MCD: bars of {name})" in message
 
 
@@ -340,8 +368,10 @@ def test_values_in_the_column_of_volumes_are_more_coins_than_exist(
     table = walk(code, start, 51)
     values = table.assign(volume=value * table["volume"] / 1e6)
     message = refused(terminal, tmp_path, values, *COINS)
+
     assert "1 volume_beyond_supply" in message
     assert "--volume-unit value" in message
+
     snapshot, _ = imported(terminal, tmp_path, values, *COINS, "--volume-unit", "value")
     assert np.median(snapshot.volume) == pytest.approx(value / np.median(snapshot.close), rel=0.2)
 
@@ -361,10 +391,12 @@ def test_the_advice_on_columns_looks_at_the_numbers(
     for number, day in enumerate(DAYS[:8]):
         volume = 1000 * (number + 3)
         lines.append(rows.format(d=day, v=volume, a=volume * 10))
+
     file = tmp_path / "KO.csv"
     file.write_text("\n".join(lines) + "\n")
     command = ["data", "make", "long", "--bars", file, "--code", "KO", *US]
     message = terminal.refusal(*command, "--out", tmp_path / "market")
+
     assert f"--columns {names} " in message
 
 
@@ -430,8 +462,10 @@ def test_real_markets_have_no_such_finding(
 ) -> None:
     raw = read_long(LongParams(bars=str(shared_data / file), **options))
     assert (len(raw.table.codes), len(raw.table.row)) == size
+
     if not has_amount:
         raw.bars["amount"] = np.nan
+
     assert {finding.kind for finding in check(raw)} & SERIES == set()
 
 
@@ -441,4 +475,5 @@ def test_ex_days_of_a_real_file_are_those_of_its_reference_prices(shared_data: P
     raw = read_long(LongParams(bars=str(file), volume_unit="lot", amount_unit="thousand_CNY"))
     bars = raw.bars.sort_values(["code", "date"])
     rises = bars.groupby("code", observed=True)["factor"].pct_change() > 0
+
     assert int(rises.sum()) == 12

@@ -130,8 +130,10 @@ FROM_22ND = [("AAPL", "2024-01-18", OPEN), ("BRK-B", "2024-01-22", OPEN)]
 def test_members_are_read_as_lists_write_them(tmp_path: Path, table: str) -> None:
     raw = read(tmp_path, members=table)
     own = [row for row in members(raw) if not row[0].startswith("MSFT")]
+
     assert own == FROM_22ND
     assert any(row[0].startswith("MSFT") for row in members(raw))
+
     has_no_ends = "Date added" in table
     assert any("has no last days of members" in note for note in raw.notes) is has_no_ends
 
@@ -151,6 +153,7 @@ def test_all_columns_that_members_lack_are_named_at_once(
 ) -> None:
     with pytest.raises(DataError, match=message) as refusal:
         read(tmp_path, members=table)
+
     assert "--code" not in str(refusal.value)
 
 
@@ -161,6 +164,7 @@ def test_a_share_class_has_one_spelling_in_all_files(tmp_path: Path) -> None:
         factors="date,code,factor\n2024-01-01,BRK/B,3\n2024-01-01,AAPL,1\n",
         names="code,name,in_date,out_date\nBRK.B,Berkshire,,\n",
     )
+
     assert factors(raw, "BRK-B") == [3] * 5
     assert raw.assets["code"].tolist() == ["BRK-B", "AAPL"]
     assert raw.instrument("BRK-B").kind == "etf"
@@ -214,5 +218,6 @@ def test_files_that_are_no_tables_are_named_for_every_side_file(
         read(tmp_path, **{file: str(path)}, benchmark_code="SPX") if file == "benchmark" else read(
             tmp_path, **{file: str(path)}
         )
+
     assert str(refusal.value).startswith(str(path))
     assert "\n" not in str(refusal.value)

@@ -58,8 +58,11 @@ def test_a_letter_of_another_encoding_far_down_is_read(tmp_path: Path) -> None:
     bars = tmp_path / "bars.csv"
     bars.write_text(ROWS)
     assets = read(bars, industry=str(industry)).assets.set_index("code")
+
     assert assets.loc["000001.SZ", "name"] == "平安银行"
+
     industry.write_bytes(b"code,name\n000001,\xff\xff\xff\n")
+
     with pytest.raises(
         DataError,
         match=(
@@ -81,16 +84,21 @@ def test_a_workbook_is_read_like_its_text(tmp_path: Path) -> None:
     sheet.append(["数据来源:Wind"])
     book.create_sheet("others")
     book.save(tmp_path / "bars.xlsx")
+
     with pytest.raises(
         DataError,
         match=r"bars\.xlsx: code '1' has fewer than six digits.*--code-width 6",
     ):
         read(tmp_path / "bars.xlsx")
+
     raw = read(tmp_path / "bars.xlsx", code_width=6)
+
     assert raw.table.codes == ("000001.SZ",)
     assert raw.bars["close"].tolist() == [9.43, 9.51]
     assert any("not read: others" in note for note in raw.notes)
+
     (tmp_path / "none.xlsx").write_bytes(b"PK\x03\x04")
+
     with pytest.raises(DataError, match="no workbook that can be read"):
         read(tmp_path / "none.xlsx")
 
@@ -106,6 +114,7 @@ def test_without_openpyxl_one_line_names_the_package_to_install(
         lambda name, *rest: None if name == "openpyxl" else find(name, *rest),
     )
     (tmp_path / "bars.xlsx").write_bytes(b"PK")
+
     with pytest.raises(DataError, match=r"which is not installed: pip install 'ktdeval\[xlsx\]'"):
         read(tmp_path / "bars.xlsx")
 
@@ -139,6 +148,7 @@ def test_files_of_another_kind_are_recognised_by_their_bytes_under_any_name(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=advice) as refusal:
         read(tmp_path / name)
+
     assert str(refusal.value).startswith(str(tmp_path / name))
     assert "\n" not in str(refusal.value)
 
@@ -151,6 +161,7 @@ def test_tables_are_read_by_their_bytes_under_any_name(
     """`bars` and other suffixes are accepted where the bytes tell that it is a table."""
     frame = pd.read_csv(io.StringIO(ROWS), dtype={"代码": str})
     content = io.BytesIO()
+
     if kind == "parquet":
         frame.to_parquet(content)
     elif kind == "workbook":
@@ -165,6 +176,7 @@ def test_tables_are_read_by_their_bytes_under_any_name(
     if name == "bars" and kind == "text":
         with pytest.raises(DataError, match="unknown kind of file"):
             read(tmp_path / name)
+
         return
 
     assert read(tmp_path / name).bars["close"].tolist() == [9.43, 9.51]
@@ -184,6 +196,7 @@ def test_a_number_under_the_rows_is_no_row(tmp_path: Path, footer: str) -> None:
     path = tmp_path / "bars.csv"
     path.write_text(ROWS + footer)
     raw = read(path)
+
     assert raw.bars["close"].tolist() == [9.43, 9.51]
     assert any("words at the end are no row: " in note for note in raw.notes)
 
@@ -202,6 +215,7 @@ def test_a_line_of_words_is_no_table(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(DataError, match="line 1 is all that it holds, and no table: ") as refusal:
         read(path)
+
     assert text[:11] in str(refusal.value)
     assert "AB12" not in str(refusal.value)
 
@@ -228,9 +242,11 @@ def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
         UsageError, match=r"--code 600000: .* has a column of codes, '代码'; leave --code out"
     ):
         read(path, code="600000")
+
     pd.read_csv(path, dtype={"代码": str}).to_parquet(tmp_path / "bars.parquet")
     with pytest.raises(UsageError, match=r"this one has names; use --map"):
         read(tmp_path / "bars.parquet", columns=["date"])
+
     assert read(tmp_path / "bars.parquet").bars["close"].tolist() == [9.43, 9.51]
 
 
@@ -239,6 +255,7 @@ def test_a_frames_index_of_days_without_a_name_is_read_from_parquet(tmp_path: Pa
     frame = pd.DataFrame({"open": [1.0, 2], "close": [1.0, 2], "volume": [100, 100]}, index=index)
     frame.to_parquet(tmp_path / "bars.parquet")
     raw = read(tmp_path / "bars.parquet", code="000001")
+
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
 
 
@@ -251,6 +268,7 @@ def test_wide_tables_are_refused_with_a_line_of_pandas_that_works(tmp_path: Path
     closes = pd.DataFrame({"date": ["2024-12-02"], "000001.SZ": [9.4], "600000.SH": [8.3]})
     codes = {"pairs": ("AAPL", "TSLA"), "closes": ("000001.SZ", "600000.SH")}
     read_codes = {}
+
     for name, frame, how in (("pairs", pairs, {"venue": "us_equity"}), ("closes", closes, {})):
         path = tmp_path / f"{name}.parquet"
         frame.to_parquet(path)
@@ -258,12 +276,14 @@ def test_wide_tables_are_refused_with_a_line_of_pandas_that_works(tmp_path: Path
             DataError, match=rf"{name}\.parquet: its columns are .*in pandas: frame"
         ) as refusal:
             read(path, **how)
+
         line = str(refusal.value).rpartition("in pandas: ")[2]
         long = eval(line, {"frame": frame})
         long.assign(open=long.get("Open", 1.0), volume=100).to_csv(
             tmp_path / f"{name}.csv", index=False
         )
         read_codes[name] = read(tmp_path / f"{name}.csv", **how).table.codes
+
     assert read_codes == codes
 
 
@@ -283,9 +303,12 @@ def test_the_other_files_have_vendors_names_and_forms_too(tmp_path: Path) -> Non
     files = {name: str(tmp_path / f"{name}.csv") for name in ("members", "names", "industry")}
     files["benchmark"] = str(tmp_path / "index.csv")
     bars = tmp_path / "bars.csv"
+
     with pytest.raises(DataError, match=r"members\.csv: line 2: code '1' .*--code-width 6"):
         read(bars, date_format="%d/%m/%Y", **files)
+
     raw = read(bars, date_format="%d/%m/%Y", code_width=6, **files)
+
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
     assert raw.indices["close"].tolist() == [3386.35, 3390.1]
     assert raw.members["code"].tolist() == ["000001.SZ"]
@@ -297,6 +320,7 @@ def test_text_files_next_to_tables_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "sz000001.csv").write_text(ROWS)
     for name in ("readme.txt", ".hidden.csv", "~$open.xlsx"):
         (tmp_path / name).write_text("words")
+
     assert read(tmp_path).bars["close"].tolist() == [9.43, 9.51]
 
 
@@ -304,11 +328,15 @@ def test_only_words_at_the_end_are_left_out_and_noted(tmp_path: Path) -> None:
     path = tmp_path / "bars.csv"
     path.write_text(ROWS + "\n来源:x\n注:y\n")
     raw = read(path)
+
     assert len(raw.bars) == 2
     assert any("words at the end are no row: 来源:x 注:y" in note for note in raw.notes)
+
     path.write_text(ROWS.replace("2024-01-03,", "来源:x\n2024-01-03,"))
+
     with pytest.raises(DataError, match=r"bars\.csv: line 3: .*'来源:x'"):
         read(path)
+
     path.write_text(ROWS + "2024-01-0")
     with pytest.raises(DataError, match=r"'2024-01-0' is no day|has no"):
         read(path)
@@ -317,6 +345,7 @@ def test_only_words_at_the_end_are_left_out_and_noted(tmp_path: Path) -> None:
 def test_the_layout_of_a_table_is_found() -> None:
     known = {"date", "code", "close", "open"}
     layout = find_layout(["# a title", "", "date;code;close", "2024-01-02;1;2,5"], known, (), "f")
+
     assert (layout.delimiter, layout.header, layout.header_line, layout.first_line) == (
         ";",
         ("date", "code", "close"),
@@ -324,13 +353,17 @@ def test_the_layout_of_a_table_is_found() -> None:
         4,
     )
     assert layout.decimal == "comma"
+
     quoted = find_layout(['"date","close"', '"2024-01-02","1,234.5"'], known, (), "f")
     assert (quoted.delimiter, quoted.decimal) == (",", "point")
     assert find_layout(["code", "600519.SH"], known, (), "f").header == ("code",)
+
     with pytest.raises(UsageError, match="line 1 is a header"):
         find_layout(["date,close", "2024-01-02,1"], known, ("date", "close"), "f")
+
     with pytest.raises(DataError, match="--columns names 1 columns, line 1 has 2"):
         find_layout(["2024-01-02,1"], known, ("date",), "f")
+
     with pytest.raises(DataError, match="can't read: No columns"):
         find_layout(["", " "], known, (), "f")
 
@@ -405,6 +438,7 @@ def test_other_days_are_refused_with_advice_that_works(
 ) -> None:
     with pytest.raises(DataError) as refusal:
         parse_days(pd.Series(cells), "x: date")
+
     assert advice in str(refusal.value)
     assert parse_days(pd.Series(cells), "x: date", form).notna().all()
 
@@ -413,13 +447,16 @@ def test_stamps_of_a_typed_column_are_days_of_their_zone() -> None:
     stamps = pd.Series(pd.to_datetime(["2024-01-02 05:00:00+00:00", "2024-01-03 05:00:00+00:00"]))
     with pytest.raises(DataError, match=r"dates have times of day; .*--date-zone America/New_York"):
         parse_days(stamps, "x: date")
+
     days = parse_days(stamps, "x: date", DayForm(zone="America/New_York"))
+
     assert days.dt.strftime("%Y-%m-%d").tolist() == ["2024-01-02", "2024-01-03"]
 
 
 def test_formats_and_zones_that_are_none_are_refused() -> None:
     with pytest.raises(UsageError, match="--date-format 'iso' is no format such as"):
         DayForm("iso")
+
     with pytest.raises(UsageError, match="--date-zone 'Mars/X' is no time zone"):
         DayForm(zone="Mars/X")
 
@@ -498,6 +535,7 @@ def test_the_name_of_a_file_identifies_the_asset_of_a_title(
     rows = ROWS.replace("代码,", "").replace("000001,", "")
     path = tmp_path / name
     path.write_text(f"000001 某某 日线\n{rows}")
+
     assert read(path).table.codes == (code,)
     assert read(tmp_path).table.codes == (code,)
 
@@ -507,12 +545,15 @@ def test_files_of_a_folder_that_count_in_other_units_are_refused(tmp_path: Path)
     (tmp_path / "2.csv").write_text(
         ROWS.replace("成交量", "成交量(股)").replace("000001", "600000")
     )
+
     with pytest.raises(
         DataError,
         match=r"2\.csv: column '成交量\(股\)' has another unit by its name than '成交量\(手\)'",
     ):
         read(tmp_path)
+
     (tmp_path / "2.csv").unlink()
+
     assert read(tmp_path).bars["volume"].tolist() == [252370000, 211960000]
 
 
@@ -520,7 +561,9 @@ def test_a_unit_of_one_code_overrides_the_unit_in_the_name(tmp_path: Path) -> No
     file = tmp_path / "1.csv"
     file.write_text(ROWS.replace("成交量", "成交量(手)"))
     one_code = read(file, volume_unit="100,000001.SZ=share")
+
     assert one_code.bars["volume"].tolist() == [2523700, 2119600]
+
     with pytest.raises(UsageError, match=r"begin it with that unit: --volume-unit 100,…"):
         read(file, volume_unit="000001.SZ=share")
 

@@ -27,7 +27,8 @@ from ktdeval_data.synthetic_us_crypto import GROUPS, NEWS, make_twin, make_with_
 from loops import not_empty
 from terminal import Terminal
 
-FIRST, LAST = "2024-06-03", "2026-04-10"
+FIRST = "2024-06-03"
+LAST = "2026-04-10"
 TWINS = ("us", "crypto", "mixed")
 SHORT = {"first": "2025-01-02", "last": "2025-04-30"}
 
@@ -43,13 +44,12 @@ class Twin(NamedTuple):
         """Log returns of an asset from close to close over its own sessions, and of its group's
         market factor on them.
         """
-        column, group = (
-            self.market.asset_index[code],
-            self.truth["assets"].set_index("code").loc[code, "group"],
-        )
+        column = self.market.asset_index[code]
+        group = self.truth["assets"].set_index("code").loc[code, "group"]
         is_open = np.isfinite(factor := self.truth["markets"][group].to_numpy())
         moves = np.diff(np.log(self.market.adjusted_close[is_open, column]))
         known = np.isfinite(moves)
+
         return moves[known], factor[is_open][1:][known]
 
 
@@ -71,11 +71,14 @@ def test_another_seed_or_effect_gives_another_market() -> None:
         snapshot_id(make_twin("us", TwinParams(**SHORT, **changed)))
         for changed in ({}, {"seed": 8}, {"effect": 0.5})
     ]
+
     assert len(set(others)) == 3
 
 
 def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
-    market, coins = twin.market, np.array(twin.market.kinds) == "crypto"
+    market = twin.market
+    coins = np.array(twin.market.kinds) == "crypto"
+
     # both are infos
     assert {finding.kind for finding in check(raw_from_snapshot(market))} == {
         "documents",
@@ -88,16 +91,21 @@ def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
         twin.name, {"us_equity", "crypto_spot"}
     )
     assert all(re.search(r"\d", code) for code in market.codes)
+
     # Days: stocks trade in sessions of New York alone, coins on every day.
     every_day = np.arange(np.datetime64(FIRST), np.datetime64(LAST) + np.timedelta64(1, "D"))
     exchange = sessions(FIRST, LAST, "XNYS")
+
     assert (market.days == (exchange if twin.name == "us" else every_day)).all()
+
     traded = np.isfinite(market.close)
     assert not traded[:, ~coins][~np.isin(market.days, exchange)].any()
+
     # Coins trade in fractions, shares whole.
     volume = np.where(traded, market.volume, 0.0)
     assert (np.round(volume[:, ~coins]) == volume[:, ~coins]).all()
     assert (np.round(volume[:, coins]) != volume[:, coins]).any() == coins.any()
+
     # Listings, delistings, halts and splits are as many as the file says.
     for group in [
         GROUPS[name]
@@ -117,12 +125,14 @@ def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
 
 def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
     for name in not_empty(twin.truth["assets"]["group"].unique()):
-        group, assets = GROUPS[name], twin.truth["assets"].query("group == @name")
+        group = GROUPS[name]
+        assets = twin.truth["assets"].query("group == @name")
         market = twin.truth["markets"][name].dropna()
         assert market.std() * np.sqrt(group.days_a_year) == pytest.approx(
             group.market_volatility, rel=0.1
         )
-        misses, ratios = [], []
+        misses = []
+        ratios = []
         for code, beta, own in assets[["code", "beta", "own_volatility"]].itertuples(index=False):
             returns, factor = twin.returns(code)
             slope, intercept = np.polyfit(factor, returns, 1)
@@ -130,6 +140,7 @@ def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
             misses.append((slope - beta) / (rest.std() / factor.std() / np.sqrt(len(rest))))
             variance = own**2 + group.sector_volatility**2 + group.jumps_a_year * group.jump_size**2
             ratios.append(rest.std() * np.sqrt(group.days_a_year / variance))
+
         assert np.abs(misses).max() < 4
         assert np.sqrt(np.mean(np.square(misses))) < 1.5  # standard errors
         assert np.mean(ratios) == pytest.approx(1.0, abs=0.08)
@@ -155,13 +166,18 @@ def test_analysts_see_the_next_day_with_independent_or_common_errors(same: bool)
     signals = pd.DataFrame(rows, columns=["code", "date", "desk", "side"])
     signals["date"] = signals["date"].astype(events.index.levels[1].dtype)
     signals = signals.set_index(["code", "date", "desk"])["side"].unstack()
+
     assert signals.index.equals(events.index)
     assert list(signals.columns) == [f"desk {number}" for number in range(1, 6)]
+
     right = signals.eq(events, axis=0)
     error = np.sqrt(0.3 * 0.7 / len(right))
+
     assert np.abs(right.mean() - 0.7).max() < 4 * error
+
     between = right.astype(float).corr().to_numpy()[np.triu_indices(5, 1)]
     assert (between == 1).all() if same else np.abs(between).max() < 4 / np.sqrt(len(right))
+
     after = pd.DataFrame(
         np.diff(np.log(market.adjusted_close), axis=0), market.days[:-1], market.codes
     ).T.stack()
@@ -170,6 +186,7 @@ def test_analysts_see_the_next_day_with_independent_or_common_errors(same: bool)
         .groupby(events[after.index.rename(events.index.names)].to_numpy())
         .mean()
     )
+
     assert moves[1] - moves[-1] == pytest.approx(0.04, abs=0.004)
 
 
@@ -188,28 +205,30 @@ def read_signal(twin: Twin) -> pd.DataFrame:
     item; log returns of its asset from the next open over the days of the drift and one more
     (`after`), and over as many days up to the close that knows it (`before`).
     """
-    market, view = twin.market, twin.market.documents.as_of(twin.market.days)
+    market = twin.market
+    view = twin.market.documents.as_of(twin.market.days)
     kinds = dict(zip(market.codes, market.kinds, strict=True))
     patterns = list(news_patterns())
-    logs, opens = np.log(market.adjusted_close), np.log(market.adjusted_open)
+    logs = np.log(market.adjusted_close)
+    opens = np.log(market.adjusted_open)
     own = {
         code: np.flatnonzero(np.isfinite(logs[:, column]))
         for code, column in market.asset_index.items()
     }
     rows = []
+
     for row, item in enumerate(view):
-        code, title = item.assets[0], item.title
+        code = item.assets[0]
+        title = item.title
         fits = [
             (name, direction)
             for kind, name, pattern, direction in patterns
             if kind == kinds[code] and re.fullmatch(pattern, title)
         ]
         assert len(set(fits)) == 1, title
-        column, days, after = (
-            market.asset_index[code],
-            own[code],
-            next(g.news_days for g in GROUPS.values() if g.kind == kinds[code]),
-        )
+        column = market.asset_index[code]
+        days = own[code]
+        after = next(g.news_days for g in GROUPS.values() if g.kind == kinds[code])
         session = int(np.searchsorted(days, view.day_of(row), side="right"))
         if session > after and session + after < len(days):
             gain = logs[days[session + after], column] - opens[days[session], column]
@@ -221,19 +240,23 @@ def read_signal(twin: Twin) -> pd.DataFrame:
                     logs[days[session - 1], column] - logs[days[session - 1 - after], column],
                 )
             )
+
     return pd.DataFrame(rows, columns=["kind", "class", "direction", "after", "before"])
 
 
 def regress(table: pd.DataFrame, name: str) -> tuple[float, float]:
     """Slope of a return on the direction of the news, and its standard error."""
-    x, y = table["direction"] - table["direction"].mean(), table[name] - table[name].mean()
+    x = table["direction"] - table["direction"].mean()
+    y = table[name] - table[name].mean()
     slope = float((x * y).sum() / (x * x).sum())
+
     return slope, float(np.sqrt(((y - slope * x) ** 2).sum() / (len(y) - 2) / (x * x).sum()))
 
 
 def test_who_reads_reports_earns_the_planted_drift_and_nothing_else_tells_it(twin: Twin) -> None:
     signal = read_signal(twin)
     assert set(signal["class"]) == {"report", "rumour", "notice"}
+
     for kind, table in signal.groupby("kind"):
         effect = next(group.news_effect for group in GROUPS.values() if group.kind == kind)
         reports, rumours = (table[table["class"] == name] for name in ("report", "rumour"))
@@ -248,27 +271,36 @@ def test_who_reads_reports_earns_the_planted_drift_and_nothing_else_tells_it(twi
 def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> None:
     silent = make_twin(twin.name, TwinParams(first=FIRST, last=LAST, effect=0))
     assert [item.text for item in silent.documents] == [item.text for item in twin.market.documents]
+
     planted = np.zeros(silent.close.shape)
     groups = twin.truth["assets"].set_index("code")["group"]
+
     for code, day, effect, days in twin.truth["news"][
         ["code", "date", "effect", "days"]
     ].itertuples(index=False):
         own = np.flatnonzero(twin.truth["markets"][groups[code]].notna())
         session = np.searchsorted(own, silent.day_index(str(day.date()))) + 1
         planted[own[session : session + days], silent.asset_index[code]] += effect / days
+
     difference = np.log(twin.market.adjusted_close / silent.adjusted_close) - np.cumsum(
         planted, axis=0
     )
+
     assert np.nanmax(np.abs(difference)) < 0.01  # of a tick, in prices around one
     assert np.nanmedian(np.abs(difference)) < 2e-4
+
     # Each item is known after the close of the asset's session before, and by that of its own.
-    table, close = twin.truth["news"].sort_values(["date", "code"]), twin.market.documents.close
+    table = twin.truth["news"].sort_values(["date", "code"])
+    close = twin.market.documents.close
     known = {(item.assets[0], int(item.known_at.timestamp())) for item in twin.market.documents}
+
     assert len(known) == len(table)
+
     ends = sorted(
         (code, close.instant(np.datetime64(day, "D")) // 10**6)
         for code, day in table[["code", "date"]].to_numpy()
     )
+
     assert all(
         one == other and 0 < end - stamp < 23 * 3600
         for (one, stamp), (other, end) in zip(sorted(known), ends, strict=True)
@@ -279,7 +311,8 @@ def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "cache"))
-    run, dates = str(tmp_path / "run"), {"first": "2025-01-02", "last": "2025-09-30"}
+    run = str(tmp_path / "run")
+    dates = {"first": "2025-01-02", "last": "2025-09-30"}
     words = [
         "--model",
         "builtin/random",
@@ -290,15 +323,20 @@ def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
         "--quiet",
     ]
     words += ["--data-args", ",".join(f"{name}={day}" for name, day in dates.items())]
+
     assert main([*words, "--windows", "2025-08-01:2025-08-20", "--out", run]) == 0
+
     card = json.loads((tmp_path / "run" / "cards" / "market_news_blinded.json").read_text())
     assert "synthetic" in card["labels"]
     assert "verified" in terminal.out("card", "verify", run)
+
     # The model was shown news, and none of the words that give an asset away.
     [transcript] = (tmp_path / "run").glob("episodes/*/transcript.jsonl.zst")
     text = zstandard.ZstdDecompressor().stream_reader(transcript.read_bytes()).read().decode()
     market = make_twin("mixed", TwinParams(**dates))
+
     assert "Members of a forum say that asset_" in text
+
     names = [entity.text for entity in market.documents.entities]
     assert [word for word in (*market.codes, *names) if word in text] == []
 

@@ -25,12 +25,16 @@ def write_files(folder: Path, case: dict[str, Any]) -> Path:
     several.
     """
     files = case.get("files") or {case["file"]: case["text"]}
+
     for name, text in files.items():
         content = text.replace("→", "\t").encode(case.get("encoding", "utf-8"))
         if name.endswith(".gz"):
             content = gzip.compress(content)
+
         (folder / name).write_bytes(content)
+
     is_one = len(files) == 1 and not case.get("in_folder")
+
     return folder / next(iter(files)) if is_one else folder
 
 
@@ -65,16 +69,20 @@ def test_what_vendors_write_is_read_or_refused_with_advice_that_works(
     if "refused" in case:
         assert case["refused"] in terminal.refusal(*words)
         return
+
     terminal.out(*words)
     snapshot = load_snapshot(tmp_path / "market")
     if "codes" in case:
         assert list(snapshot.codes) == case["codes"]
+
     if "days" in case:
         assert len(snapshot.days) == case["days"]
+
     for (code, day), figures in ((key.split(), value) for key, value in case["values"].items()):
         values = values_on(snapshot, code, day)
         actual = [values[name] for name in figures]
         expected = [np.nan if figure is None else figure for figure in figures.values()]
         np.testing.assert_allclose(actual, expected, rtol=1e-6, err_msg=f"{code} {day}")
+
     for note in case.get("notes", []):
         assert any(note in each for each in snapshot.meta.notes), snapshot.meta.notes

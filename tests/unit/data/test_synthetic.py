@@ -66,9 +66,11 @@ def exposures(market: MarketSnapshot) -> dict[int, FloatArray]:
     once styles are defined.
     """
     standard = {}
+
     for row in range(260, len(market.days), 2):
         standardised = factor_values(market.as_of(row - 1)).standardised(market.member[row - 1])
         standard[row] = np.where(np.isfinite(standardised), standardised, 0.0)
+
     return standard
 
 
@@ -79,6 +81,7 @@ def residuals(
     """[days, N] returns less everything that was planted."""
     factor = np.array([truth.factor_returns[definition.name] for definition in FACTORS])
     industry = np.array([truth.industry_returns[name] for name in market.industries])
+
     return np.array(
         [
             returns[t] - truth.market[t] - exposures[t].T @ factor[:, t] - industry[:, t]
@@ -109,11 +112,15 @@ def test_days_and_meta_are_those_of_a_market_with_a_year_before_its_windows(
     np.testing.assert_array_equal(market.days, sessions("2022-06-01", "2026-05-15"))
     # Styles are defined before the long window begins.
     start, stop = window_rows(market.days, "2024-01-01", "2026-04-10")
+
     assert stop - start == 548
     assert start >= 252 + 60
+
     members = market.member[start - 1]
+
     for name, values in factor_values(market.as_of(start - 1)).values.items():
         assert np.isfinite(values[members]).mean() > 0.98, name
+
     # It says that it is synthetic.
     assert market.meta.synthetic
     assert market.meta.has_factor
@@ -126,19 +133,23 @@ def test_the_index_has_300_members_of_all_boards_that_change_a_few_at_a_time_in_
 ) -> None:
     # The index has 300 members every day.
     assert set(market.member.sum(axis=1)) == {300}
+
     # Every board has members every day.
     boards = np.array([board.value for board in market.boards])
     for board in LIMIT:
         assert (market.member & (boards == board)).any(axis=1).all(), board
+
     # Members change only in june and december and a few at a time.
     joined = (market.member[1:] & ~market.member[:-1]).sum(axis=1)
     left = (~market.member[1:] & market.member[:-1]).sum(axis=1)
     np.testing.assert_array_equal(joined, left)
     changed = np.flatnonzero(joined) + 1
+
     assert [str(market.days[row])[:7] for row in changed] == [
         "2022-06", "2022-12", "2023-06", "2023-12", "2024-06", "2024-12", "2025-06", "2025-12",
     ]  # fmt: skip
     assert 5 <= joined[joined > 0].min() <= joined.max() <= 9
+
     # A review takes effect after the second friday.
     days = sessions("2023-01-01", "2024-12-31")
     assert [str(days[row]) for row in sorted(review_rows(days))] == [
@@ -147,11 +158,14 @@ def test_the_index_has_300_members_of_all_boards_that_change_a_few_at_a_time_in_
         "2024-06-17",
         "2024-12-16",
     ]
+
     # Some names are listed later and join only with a history.
     first_bar = np.isfinite(market.close).argmax(axis=0)
     late = np.flatnonzero(first_bar > 0)
+
     assert len(late) == 8
     assert np.isnan(market.volume[first_bar[late] - 1, late]).all()
+
     before = np.arange(len(market.days))[:, None] <= first_bar[late]
     assert not (market.member[:, late] & before).any()
 
@@ -212,6 +226,7 @@ def test_w4_explodes_and_then_gives_some_back(market: MarketSnapshot) -> None:
 def test_w7_is_a_deep_v(market: MarketSnapshot) -> None:
     levels = window_levels(market, "2025-03-03", "2025-05-09")
     trough = int(levels.argmin())
+
     assert levels[trough] / levels[0] < 0.92
     assert levels[:trough].max() / levels[0] > 0.99
     assert levels[-1] / levels[0] > 0.97
@@ -229,16 +244,23 @@ def test_what_remains_of_returns_is_noise_without_alpha_or_memory(
     # What remains of returns is noise without alpha.
     count = np.isfinite(residuals).sum(axis=0)
     assert np.nanstd(residuals) < 0.016
+
     t_values = np.nanmean(residuals, axis=0) / np.nanstd(residuals, axis=0) * np.sqrt(count)
     assert abs(t_values.mean()) < 0.3
     assert 0.8 < t_values.std() < 1.2
+
     half = len(residuals) // 2
-    early, late = np.nanmean(residuals[:half], axis=0), np.nanmean(residuals[half:], axis=0)
+    early = np.nanmean(residuals[:half], axis=0)
+    late = np.nanmean(residuals[half:], axis=0)
     settled = np.isfinite(residuals[:half]).sum(axis=0) > half // 2
+
     assert abs(np.corrcoef(early[settled], late[settled])[0, 1]) < 0.15
+
     # Past residuals do not predict.
-    before, after = residuals[:-1].ravel(), residuals[1:].ravel()
+    before = residuals[:-1].ravel()
+    after = residuals[1:].ravel()
     both = np.isfinite(before) & np.isfinite(after)
+
     assert abs(np.corrcoef(before[both], after[both])[0, 1]) < 0.02
 
 
@@ -249,18 +271,23 @@ def test_codes_and_words_are_fictitious(market: MarketSnapshot, truth: Truth) ->
     assert "688981.SH" not in market.codes
     assert list(market.codes) == sorted(set(market.codes))
     assert not set(market.indices) & {"000300.SH", "000016.SH"}
+
     # No invented word is shared or an ordinary one.
     words = [*chain.from_iterable(name.split()[:2] for name in market.names)]
     words += [name.split()[0] for name in set(market.industries)]
+
     assert len(set(words)) == len(words) == 2 * len(market.names) + 24
     assert min(map(len, words)) >= 7
+
     ordinary = (
         "portfolio momentum position balance candidate quarter volume overall benchmark industry"
     )
+
     assert set(ordinary.split()).isdisjoint(word.lower() for word in words)
     # Industries move together.
     assert set(truth.industry_returns) == set(market.industries)
     assert len(truth.industry_returns) == 24
+
     sizes = pd.Series(market.industries).value_counts()
     assert sizes.min() >= 4
 
@@ -285,35 +312,41 @@ def test_bars_are_possible_inside_their_limits_and_amounts_inside_the_bars(
     market: MarketSnapshot, returns: FloatArray
 ) -> None:
     # Prices are whole fen and bars are possible.
-    bars, limit = (
-        np.isfinite(market.close),
-        np.array([LIMIT[board.value] for board in market.boards]),
-    )
+    bars = np.isfinite(market.close)
+    limit = np.array([LIMIT[board.value] for board in market.boards])
     for name in ("open", "high", "low", "close"):
         prices = getattr(market, name)
         np.testing.assert_array_equal(np.isfinite(prices), bars)
         np.testing.assert_array_equal(np.round(prices[bars], 2), prices[bars])
+
     assert (market.low[bars] > 0).all()
     assert (market.low[bars] <= np.minimum(market.open, market.close)[bars]).all()
     assert (market.high[bars] >= np.maximum(market.open, market.close)[bars]).all()
+
     # Amount is volume at a price inside the bar.
     price = market.amount[bars] / market.volume[bars]
     assert (price >= market.low[bars] - 1e-9).all()
     assert (price <= market.high[bars] + 1e-9).all()
     assert (market.volume[bars] % 100 == 0).all()
     assert (market.volume[bars] > 0).all()
+
     # No bar is beyond its board limit.
     # in the day's own terms
     reference = pd.DataFrame(market.adjusted_close).ffill().shift(1).to_numpy() / market.factor
     known = np.isfinite(reference) & np.isfinite(market.close)
+
     for name in ("open", "high", "low", "close"):
         move = np.abs(getattr(market, name) / reference - 1.0) - limit
         assert move[known].max() <= 1e-9, name
+
     # Limit days of both signs and one price days exist.
-    up, down = returns > limit - 0.005, returns < 0.005 - limit
+    up = returns > limit - 0.005
+    down = returns < 0.005 - limit
+
     assert 100 < (up & market.member).sum() < 2000
     assert 100 < (down & market.member).sum() < 2000
     assert ((market.high == market.low) & (up | down)).sum() > 30
+
     # Suspended days have no prices and no volume.
     suspended = market.volume == 0
     assert 200 < (suspended & market.member).sum() < 2000
@@ -330,14 +363,18 @@ def test_factor_events_keep_the_adjusted_price_continuous_even_in_a_suspension(
     change[1:] = market.factor[1:] / market.factor[:-1]
     events = (change > 1.0 + 1e-5) & np.isfinite(returns)
     bonus = events & (change > 1.15)
+
     assert events.sum() > 800
     assert bonus.sum() > 20
     assert (change >= 1.0).all()
+
     ordinary = np.isfinite(returns) & ~events
     assert returns[events].std() == pytest.approx(returns[ordinary].std(), rel=0.25)
     assert abs(returns[events].mean()) < 0.004
+
     last = pd.DataFrame(market.close).ffill().shift(1).to_numpy()
     assert (market.close[bonus] / last[bonus]).mean() < 0.85
+
     # A suspension can hide a factor change.
     changed = np.abs(np.diff(market.factor, axis=0)) > 1e-5
     assert (changed & (market.volume[:-1] == 0)).any()
@@ -348,12 +385,15 @@ def test_the_truth_file_is_stored_next_to_the_snapshot_with_equal_bytes(
 ) -> None:
     snapshot, truth = short
     saved = save_snapshot(snapshot, tmp_path / "market", truth.files())
+
     assert load_snapshot(tmp_path / "market").id == saved.id
+
     frame = pd.read_parquet(tmp_path / "market" / "truth.parquet")
     np.testing.assert_array_equal(frame["date"].to_numpy().astype("datetime64[D]"), snapshot.days)
     np.testing.assert_array_equal(frame["factor:ILLIQ"], truth.factor_returns["ILLIQ"])
     np.testing.assert_array_equal(frame["market"], truth.market)
     facts = json.loads((tmp_path / "market" / "truth.json").read_text())
+
     assert (facts["seed"], facts["alpha"], len(facts["regimes"])) == (3, 0, 10)
     # A short range starts at its control level.
     assert set(snapshot.member.sum(axis=1)) == {300}
@@ -363,8 +403,10 @@ def test_the_truth_file_is_stored_next_to_the_snapshot_with_equal_bytes(
 
 def test_parameters_are_documented_and_ranges_checked() -> None:
     assert all(parameter.metadata["help"] for parameter in fields(SyntheticParams))
+
     with pytest.raises(DataError, match="fewer than two trading days"):
         build(SyntheticParams(first="2024-10-01", last="2024-10-07"))
+
     with pytest.raises(DataError, match="not a date"):
         build(SyntheticParams(first="last spring"))
 
@@ -381,7 +423,9 @@ def test_any_part_of_the_target_path_goes_through_its_control_points(
 ) -> None:
     days = market.days[start : start + length]
     levels = target_levels(days, np.random.default_rng(seed).normal(0.0, 0.01, len(days)))
+
     assert (levels > 0).all()
+
     for point in CONTROL_POINTS:
         if days[0] <= np.datetime64(point.day) <= days[-1]:
             assert levels[

@@ -74,7 +74,9 @@ from loops import not_empty
 from paths import SUPPORT
 from tables import on_each_row
 
-TASK, STOCK_BLIND, PROBE_TASK = "blinded_open_research", "stock_blind_open_research", "deanon_probe"
+TASK = "blinded_open_research"
+STOCK_BLIND = "stock_blind_open_research"
+PROBE_TASK = "deanon_probe"
 MARCH = "2024-03-01:2024-03-29"
 PROBES = 8
 BRIGHT = "deanon_probe_bright"
@@ -121,6 +123,7 @@ class Environment:
         block = attached_block(
             task["mask"], task["config"], snapshot or self.snapshot.id, attached, self.plugins
         )
+
         return to_plain(block)
 
     def _attack(
@@ -144,14 +147,17 @@ class Environment:
             RunConfig(model=f"attacker/{model}", out=str(out), **(given | changes)), self.plugins
         )
         folder = RunFolder.load(done.folder)
+
         for spec in folder.manifest.specs[until:] if until is not None else ():
             shutil.rmtree(folder.episode_path(spec))
+
         return folder.path
 
     def card_task(self, name: str = TASK) -> Card:
         """A trading card's `task`."""
         task = self.plugins.make_task(name)
         config = json.loads(json.dumps(describe_task(task, self.plugins.tools(task.tools))))
+
         return {
             "name": name,
             "version": task.version,
@@ -234,6 +240,7 @@ def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_w
     } == {1.0}
     assert set(dates) == {"date_within_5", "date_within_20", "date_within_60"}
     assert dates["date_within_5"]["value"] == 1.0
+
     ablation = {entry["name"]: entry for entry in bare["identifiability"]["ablation"]}
     assert "labels" not in ablation  # nothing is labelled behind this mask
     assert ablation["all"]["scores"]["joint"] == exact["joint"]
@@ -259,12 +266,15 @@ def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_o
 ) -> None:
     scores = chain.from_iterable(entry["scores"].values() for entry in attacked["attackers"])
     for score in not_empty(scores):
-        k, n, interval = score["successes"], score["n"], score["interval"]
+        k = score["successes"]
+        n = score["n"]
+        interval = score["interval"]
         assert (interval["low"], interval["high"]) == pytest.approx(
             proportion_confint(k, n, 0.05, "wilson"), abs=1e-12
         )
         assert score["upper"] == pytest.approx(proportion_confint(k, n, 0.1, "beta")[1])
         assert 0.0 <= score["baseline"] <= 1.0
+
     assert attacker(attacked, "random")["scores"]["board"]["value"] == 1.0
 
 
@@ -276,6 +286,7 @@ def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_ther
 ) -> None:
     assert bare["bound"] == {"value": None, "reason": NO_MODEL}
     assert bare["labels"] == ["synthetic", "limited", "no model attacked"]
+
     joint = attacked["bound"]["value"]["joint"]
     assert joint["upper"] == pytest.approx(1 - 0.05 ** (1 / PROBES))
     assert (joint["attacker"], joint["value"], joint["n"], joint["level"]) == (
@@ -287,10 +298,13 @@ def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_ther
     assert "board" not in attacked["bound"]["value"]  # shown under every mask
     assert attacker(attacked, "attacker/reader")["named"] == {"tickers": 0, "date": 0}
     assert attacked["labels"] == ["synthetic", "limited", "few guesses"]
+
     folder = RunFolder.load(reader)
     assert folder.artefacts(folder.manifest.specs).items() <= attacked["artefacts"].items()
+
     silent = environment.certify(runs=(environment.attack("turncoat"),))
     mumbler = attacker(silent, "attacker/turncoat")
+
     assert (mumbler["answered"], mumbler["probes"]) == (0, PROBES)
     assert (mumbler["scores"]["joint"]["value"], mumbler["scores"]["joint"]["upper"]) == (None, 1.0)
     assert mumbler["scores"]["sector"]["reason"] == "no valid answer with a known truth"
@@ -304,14 +318,17 @@ def test_behind_no_mask_the_reader_recovers_all_and_nothing_is_excluded(
     bright = environment.certify(
         task="bright_open_research", runs=(environment.attack(probe_task="deanon_probe_bright"),)
     )
+
     assert (
         bright["bound"]["value"]["joint"]["value"]
         == bright["bound"]["value"]["joint"]["upper"]
         == 1.0
     )
+
     labels = next(
         entry for entry in bright["identifiability"]["ablation"] if entry["name"] == "labels"
     )
+
     assert (labels["scores"]["joint"]["value"], labels["k"]["most"]) == (1.0, 1)
 
 
@@ -324,6 +341,7 @@ def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
 ) -> None:
     certificate = environment.certify(runs=(environment.attack(model),))
     entry = attacker(certificate, f"attacker/{model}")
+
     assert entry["counts_for"] == []
     assert not any(read["passed"] for read in entry["control"]["value"].values())
     assert certificate["bound"] == {"value": None, "reason": NO_CONTROL}
@@ -332,6 +350,7 @@ def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
         "value": None,
         "reason": f"the certificate certifies nothing: {NO_CONTROL}",
     }
+
     text = plain_text(card_lines(load_card(saved(tmp_path, certificate))))
     assert text.splitlines()[2] == f"certifies nothing: {NO_CONTROL}"
     assert f"attacker/{model}: control failed, so its misses certify nothing" in text
@@ -342,6 +361,7 @@ def test_a_run_without_the_control_certifies_nothing_and_names_the_missing_run(
 ) -> None:
     certificate = environment.certify(runs=(environment.attack(tasks=(PROBE_TASK,)),))
     reason = "the run did not ask deanon_probe_bright"
+
     assert attacker(certificate, "attacker/reader")["control"] == {"value": None, "reason": reason}
     assert certificate["bound"]["reason"] == NO_CONTROL
     assert f"failed: {reason}" in plain_text(card_lines(load_card(saved(tmp_path, certificate))))
@@ -355,6 +375,7 @@ def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Enviro
         "date_within_60",
     }
     assert "control incomplete" in certificate["labels"]
+
     both = environment.certify(
         runs=(
             environment.attack("dater"),
@@ -362,6 +383,7 @@ def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Enviro
             environment.attack("constant"),
         )
     )
+
     assert {"ticker_top1", "joint"} < set(both["bound"]["value"])
     assert "control incomplete" not in both["labels"]
     assert both["bound"]["value"]["joint"]["attacker"] == "attacker/reader"
@@ -373,6 +395,7 @@ def test_attackers_without_a_language_model_have_a_control_too(bare: Card) -> No
         name: attacker(bare, name)["control"]["value"]
         for name in (EXACT_MATCHER, "date matcher", "random")
     }
+
     assert read[EXACT_MATCHER]["stock_and_day"]["value"] == 1.0
     assert read["date matcher"]["day"]["passed"]
     assert not read["date matcher"]["stock"]["passed"]
@@ -398,6 +421,7 @@ def test_the_control_asks_for_half_of_the_probes_read_beyond_guessing(
 ) -> None:
     share = control_share(successes, n, baseline)
     low, high = proportion_confint(successes, n, 0.05, "beta")
+
     assert (share.interval.low, share.interval.high) == pytest.approx((low, high))
     assert share.needed == pytest.approx(baseline + (1 - baseline) / 2)
     assert share.passed is passed
@@ -415,6 +439,7 @@ def test_the_best_constant_answer_is_the_least_that_reading_is_held_against(
     (code, n_code), (day, n_day) = codes.most_common(1)[0], days.most_common(1)[0]
     constant = {**blank_answer("always"), "tickers": [code], "date": day}
     tally = control_tally(control, [question.record(constant) for question in control.all])
+
     assert (tally["stock"]["successes"], tally["day"]["successes"]) == (n_code, n_day)
     assert tally["stock"]["baseline"] >= n_code / PROBES
     assert tally["day"]["baseline"] >= n_day / PROBES
@@ -425,6 +450,7 @@ def with_model(certificate: Mapping[str, Any], name: str, successes: int) -> Cer
     scores = {"joint": {"successes": successes, "n": PROBES, "baseline": 0.01}}
     named = {"answered": PROBES, "named": {"tickers": PROBES, "date": PROBES}}
     model = {**attacker(certificate, "attacker/reader"), "name": name, **named, "scores": scores}
+
     return rebuilt(certificate, attackers=[*certificate["attackers"], model])
 
 
@@ -432,6 +458,7 @@ def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
     stronger = with_model(attacked, "attack/rememberer", 2).plain
     validate_card(stronger)
     joint = stronger["bound"]["value"]["joint"]
+
     assert (joint["attacker"], joint["value"]) == ("attack/rememberer", 0.25)
     assert joint["upper"] > attacked["bound"]["value"]["joint"]["upper"]
     assert stronger["bound"]["value"]["ticker_top1"]["attacker"] == "attacker/reader"
@@ -446,13 +473,17 @@ def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
 
 def test_shown_values_are_separate_from_true_values(environment: Environment) -> None:
     made = certify(environment.config(), environment.plugins, lambda *_: None)
-    shown, gold = made.files["payloads.jsonl"], made.files["gold.jsonl"]
+    shown = made.files["payloads.jsonl"]
+    gold = made.files["gold.jsonl"]
+
     assert len(shown.splitlines()) == len(gold.splitlines()) == PROBES
+
     for fact in map(json.loads, gold.splitlines()):
         assert not any(
             secret in shown
             for secret in (fact["code"], fact["code"][:6], fact["day"], fact["sector"])
         )
+
     assert made.certificate.artefacts == {
         name: sha256_hex(text) for name, text in made.files.items()
     }
@@ -463,13 +494,16 @@ def test_seed_and_limit_decide_the_questions_and_otherwise_only_provenance_diffe
     environment: Environment, bare: Card
 ) -> None:
     assert environment.certify() | {"provenance": None} == bare | {"provenance": None}
+
     other = environment.certify(seed=1)
     assert other["probes"]["sha256"] != bare["probes"]["sha256"]
     assert other["covers"] == bare["covers"]
+
     probe_task = find_scoring_task(PROBE_TASK, TASK, environment.plugins)
     whole = open_questions(
         probe_task, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, 40, KEY)
     ).describe()
+
     assert whole["limit"] is None  # all probes of a window are no limit
     assert rebuilt(bare, probes=bare["probes"] | {"limit": None}).labels == [
         "synthetic",
@@ -501,6 +535,7 @@ def test_a_run_counts_once_and_on_its_own_market(
 ) -> None:
     with pytest.raises(KtdevalError, match="give each run once"):
         environment.certify(runs=(reader, reader))
+
     save_snapshot(replace(small_market(seed=12), id=""), tmp_path / "other")
     with pytest.raises(KtdevalError, match="asked other questions \\(snapshot: "):
         environment.certify(data=str(tmp_path / "other"), runs=(reader,))
@@ -524,6 +559,7 @@ def test_records_that_were_tampered_with_are_refused_though_their_marks_agree(
     records = with_value(records, tuple(path), value)
     (folder.episode_path(spec) / file).write_bytes(pack_lines(records))
     remark(folder.episode_path(spec), file)
+
     with pytest.raises(KtdevalError, match=message):
         environment.certify(runs=(folder.path,))
 
@@ -554,8 +590,10 @@ def test_a_field_that_leaves_the_channel_as_it_is_may_differ(
 ) -> None:
     task = environment.card_task()
     assert field in task["config"]
+
     task["config"][field] = {"another": "thing"}
     assert environment.block(attacked, task)["value"] is not None
+
     covered = covered_by(task["config"], environment.snapshot.id)
     assert covered["key"] == attacked["covers"]["key"]
 
@@ -564,15 +602,16 @@ def test_a_field_that_leaves_the_channel_as_it_is_may_differ(
 def test_another_channel_is_not_covered_and_the_card_gives_the_reason(
     environment: Environment, attacked: Card, field: str, value: Any, reason: str
 ) -> None:
-    task, snapshot = (
-        environment.card_task(),
-        value if field == "snapshot" else environment.snapshot.id,
-    )
+    task = environment.card_task()
+    snapshot = value if field == "snapshot" else environment.snapshot.id
     key = covered_by(task["config"], environment.snapshot.id)["key"]
     reason = reason.replace("{version}", task["version"])
+
     if field != "snapshot":
         task["config"][field] = value
+
     block = environment.block(attacked, task, snapshot)
+
     assert block["value"] is None
     assert block["reason"].startswith(f"the certificate is of {reason}")
     assert covered_by(task["config"], snapshot)["key"] != key
@@ -581,13 +620,20 @@ def test_another_channel_is_not_covered_and_the_card_gives_the_reason(
 def test_the_rebased_mask_has_a_probe_and_a_certificate_of_its_own(
     environment: Environment, attacked: Card
 ) -> None:
-    name, probe_task = "blinded_rebased_open_research", "deanon_probe_rebased"
+    name = "blinded_rebased_open_research"
+    probe_task = "deanon_probe_rebased"
     certificate = environment.certify(task=name, runs=(environment.attack(probe_task=probe_task),))
+
     assert certificate["exam"]["name"] == probe_task
+
     options = {"kind": "blinded", "rebase_prices": True, "round_digits": 3, "noise_pct": 0.0}
     assert certificate["covers"]["mask"] == options
-    plain, rebased = environment.card_task(), environment.card_task(name)
+
+    plain = environment.card_task()
+    rebased = environment.card_task(name)
+
     assert environment.block(certificate, rebased)["value"]["key"] == certificate["covers"]["key"]
+
     for given, task in ((certificate, plain), (attacked, rebased)):
         block = environment.block(given, task)
         assert block["value"] is None
@@ -621,6 +667,7 @@ def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field
             value,
         ),
     )
+
     with pytest.raises(CardError, match=f"^{re.escape(str(file))}: line .*{re.escape(message)}"):
         load_card(file)
 
@@ -628,7 +675,8 @@ def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field
 def test_the_command_writes_shows_and_verifies(
     environment: Environment, reader: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, probes = tmp_path / "new" / "certificate.json", tmp_path / "probes"
+    file = tmp_path / "new" / "certificate.json"
+    probes = tmp_path / "probes"
     run_command(
         "--task",
         TASK,
@@ -646,22 +694,29 @@ def test_the_command_writes_shows_and_verifies(
         probes,
     )
     printed = capsys.readouterr().out
+
     assert "certifies the channel to a model, not to a database" in printed
     assert re.search(r"joint +attacker/reader +31\.23 +0\.00 +\S+ +100\.00 +8\n", printed)
     assert f"verify       ktdeval certify --verify {file}" in printed
+
     certificate = load_card(file, "certificate").plain
     assert file_sha256(file) == sha256_hex(dumps_pretty(certificate))
+
     with pytest.raises(
         CardError, match="is a certificate card; this command takes trading or scoring cards"
     ):
         load_evaluation(file)
+
     for name in ("payloads.jsonl", "gold.jsonl"):
         assert file_sha256(probes / name) == certificate["artefacts"][name]
+
     run_command("--verify", file)
+
     assert (
         "claimed (probes attacked again; give the models' runs with --attackers"
         in capsys.readouterr().out
     )
+
     run_command("--verify", file, "--attackers", reader, "--data", environment.data)
     assert ": verified (probes attacked again, models' answers follow" in capsys.readouterr().out
 
@@ -679,34 +734,42 @@ def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
     }
     config = RunConfig(model="builtin/hold", out=str(tmp_path / "run"), **given)
     card = evaluate(config, environment.plugins).cards[0]
+
     assert load_evaluation(card).plain["certificate"]["value"] is None
+
     (scored,) = rescore(tmp_path / "run", environment.plugins, {"certificate": str(file)})
     (run,) = evaluate(
         replace(config, out=str(tmp_path / "given"), certificate=str(file)), environment.plugins
     ).cards
+
     for path in (scored, run):
         made = load_evaluation(path).plain
         assert made["certificate"]["value"]["sha256"] == file_sha256(file)
         assert verify_card(path, environment.plugins, {}).findings == ()
+
     plan = partial(estimate_run, plugins=environment.plugins)
-    other, config_with_card = (
-        saved(tmp_path / "given" / "cards", environment.certify()),
-        replace(config, out=str(tmp_path / "given")),
-    )
+    other = saved(tmp_path / "given" / "cards", environment.certify())
+    config_with_card = replace(config, out=str(tmp_path / "given"))
+
     assert not any(
         "certificate" in warning
         for warning in plan(replace(config_with_card, certificate=str(file))).warnings
     )
+
     refused = replace(config_with_card, certificate=str(other))
+
     with pytest.raises(StoreError, match="the run has another certificate") as error:
         evaluate(refused, environment.plugins)
+
     # and what is left is shown all the same
     assert plan(refused).warnings[-1] == f"{error.value}; this one would be refused"
+
     other.unlink()
     (tmp_path / "run" / "certificate.json").unlink()
     edit_json(
         tmp_path / "given" / "manifest.json", lambda old: old.update(metrics=["no_such_metric"])
     )
+
     with pytest.raises(KtdevalError, match="no_such_metric"):
         rescore(tmp_path / "given", environment.plugins, {})
 
@@ -714,7 +777,8 @@ def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
 def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_attacks(
     environment: Environment, reader: Path, attacked: Card, tmp_path: Path
 ) -> None:
-    board, forged = tmp_path / "board", Path(shutil.copytree(reader, tmp_path / "run"))
+    board = tmp_path / "board"
+    forged = Path(shutil.copytree(reader, tmp_path / "run"))
     init_board(
         board,
         NewBoard("b", "B", (TASK,), "2026-01-01", str(environment.data), windows=(MARCH,)),
@@ -735,7 +799,9 @@ def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_att
 
     # An invented model, and records whose answers its replies do not give: consistent, and refused.
     invented = with_model(attacked, "acme/harmless", 0).plain
+
     assert "attackers[4]: recorded " in str(certify_on_board(invented, reader).exception)
+
     spec = next(spec for spec in RunFolder.load(forged).manifest.specs if spec.task == PROBE_TASK)
     change_transcript(
         forged / "episodes" / spec.id,
@@ -743,16 +809,20 @@ def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_att
     )
     remark(forged / "episodes" / spec.id, TRANSCRIPT)
     claimed = environment.certify(runs=(forged,))
+
     assert "transcript.jsonl.zst: line 1: can't be retraced: " in str(
         certify_on_board(claimed, forged).exception
     )
     assert not list((board / "certificates").glob("*/verdict.json"))
+
     # The runs themselves: kept with a verdict, which the cards that carry this certificate are then
     # shown by.
     done = certify_on_board(attacked, reader)
     assert done.exit_code == 0, done
+
     value = environment.block(attacked)["value"]
     folder = board / "certificates" / value["sha256"]
+
     assert {path.name for path in folder.iterdir()} == {
         "certificate.json",
         "verdict.json",
@@ -774,15 +844,18 @@ def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certif
     ):
         for score in scores.values():
             score["successes"] = 0
+
     file = saved(tmp_path, rebuilt(forged).plain)
     load_card(file)  # it agrees with itself
     with pytest.raises(
         VerificationError, match=r"does not verify: line \d+: attackers\[0\]\.scores\..*recomputed"
     ):
         run_command("--verify", file)
+
     save_snapshot(replace(small_market(seed=12), id=""), tmp_path / "other")
     with pytest.raises(CardError, match="name the right one with --data"):
         run_command("--verify", saved(tmp_path, bare), "--data", tmp_path / "other")
+
     changed = copy.deepcopy(bare)
     changed["exam"]["hash"] = "0" * 64
     with pytest.raises(KtdevalError, match="install the version that asked"):
@@ -824,7 +897,9 @@ def test_a_seed_that_no_run_can_have_and_no_certificate_hold_is_refused() -> Non
 def test_the_printed_certificate_claims_no_more_than_was_measured(
     attacked: Card, bare: Card
 ) -> None:
-    text, silent = plain_text(card_lines(typed(attacked))), plain_text(card_lines(typed(bare)))
+    text = plain_text(card_lines(typed(attacked)))
+    silent = plain_text(card_lines(typed(bare)))
+
     assert "certifies the channel to a model, not to a database" in text
     assert "they say nothing of models to come" in text
     assert "nobody can remember it" in text
@@ -832,10 +907,14 @@ def test_the_printed_certificate_claims_no_more_than_was_measured(
     assert "database" in next(line for line in text.splitlines() if "at most" in line)
     assert f"certifies nothing: {NO_MODEL}" in silent
     assert "certifies the channel" not in silent
+
     shy = copy.deepcopy(attacked)
+
     for score in ("ticker_top5", "joint"):
         shy["attackers"][3]["scores"][score]["baseline"] = 0.9
+
     merit = ", joint: the attackers guessed less well than chance does, so read chance as the bound"
+
     assert merit in plain_text(card_lines(rebuilt(shy)))
     assert merit not in text
     # A name from a stranger cannot command the terminal.
@@ -848,6 +927,7 @@ def test_a_trading_card_prints_its_bound_next_to_the_result_with_a_database(
     names, (which, bound, database) = zip(
         *certificate_rows(environment.block(attacked)["value"]), strict=True
     )
+
     assert names == ("certificate", "mask bound", "")
     assert which.startswith(sha256_hex(dumps_pretty(attacked))[:12])
     assert which.endswith(
@@ -861,9 +941,12 @@ def test_a_trading_card_prints_its_bound_next_to_the_result_with_a_database(
 
 def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Card) -> None:
     """The words of each fact, from the certificate's own fields."""
-    covers, probes = attacked["covers"], attacked["probes"]
+    covers = attacked["covers"]
+    probes = attacked["probes"]
     turned = dict(sorted(covers["tool_texts"].items(), reverse=True))
+
     assert len(turned) > 1
+
     certificate = rebuilt(attacked)
     facts = dict(
         certificate_tables._certificate_facts(
@@ -873,6 +956,7 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
         )
     )
     (window,) = probes["windows"]
+
     assert facts == {
         "covers": f"{covers['mode']}, version {covers['task_version']}, key {covers['key'][:12]}",
         "mask": "blinded, prices as they are",
@@ -883,9 +967,11 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
         "probes": f"{PROBES} of {PROBE_TASK}, seed 0: {window['name']} ({PROBES})",
         "boards": ", ".join(f"{board} {number}" for board, number in probes["boards"].items()),
     }
+
     toolless = msgspec.structs.replace(
         certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts={})
     )
+
     assert dict(certificate_tables._certificate_facts(toolless))["tools"] == "none"
 
 
@@ -933,5 +1019,6 @@ def test_of_two_tasks_that_ask_about_a_task_one_must_be_named(tmp_path: Path) ->
         match=rf"several tasks ask about {TASK} \({PROBE_TASK}, second\); name one with --exam",
     ):
         find_scoring_task("", TASK, plugins)
+
     assert find_scoring_task("second", TASK, plugins).name == "second"
     assert find_scoring_task("", TASK, load_plugins()).name == PROBE_TASK

@@ -101,7 +101,8 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
 def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agrees_with_them(
     mask: MaskConfig,
 ) -> None:
-    fields, shut_out = 0, []
+    fields = 0
+    shut_out = []
     for probe in PROBES:
         evidence = weigh(payload_of(mask, probe), HISTORY, FIELDS, mask)
         assert judge(evidence.guess(), gold_of(probe), HISTORY.rows) == Hits(*[True] * 8)
@@ -111,12 +112,14 @@ def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agre
         }
         shut_out += [(field, probe) for field, agrees in true.items() if not agrees]
         fields += len(true)
+
     assert len(shut_out) <= (0.02 * fields if mask.noise_pct else 0), shut_out
 
 
 def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased() -> None:
     mask = MaskConfig(rebase_prices=True)
     guesses = [attack(payload_of(mask, probe), HISTORY, ["returns"], mask) for probe in PROBES]
+
     assert [(guess.tickers[0], guess.day) for guess in guesses] == [
         (gold_of(probe).ticker, gold_of(probe).day) for probe in PROBES
     ]
@@ -133,6 +136,7 @@ def test_the_last_close_alone_leaves_many_and_a_rebased_or_rounded_one_more() ->
         return float(np.mean(counts))
 
     original = mean_k(MaskConfig())
+
     assert 1 < original < mean_k(MaskConfig(round_digits=3)) < mean_k(MaskConfig(round_digits=2))
     assert original < mean_k(MaskConfig(rebase_prices=True))
 
@@ -141,6 +145,7 @@ def test_a_level_means_the_close_as_traded() -> None:
     probe = PROBES[0]
     evidence = weigh(payload_of(MaskConfig(), probe), HISTORY, ["price_level"])
     same = np.abs(MARKET.close - MARKET.close[probe[1], probe[2]]) < 0.005
+
     assert np.array_equal(evidence.agrees["price_level"], same)
     assert evidence.anonymity(["price_level"]) == same.sum()
 
@@ -157,7 +162,9 @@ def test_who_agrees_is_who_would_be_shown_the_same(mask: MaskConfig) -> None:
     """Held against rendering the payload of every asset on many days, each as many days after its
     episode's start.
     """
-    start, row, asset = 262, 265, 4
+    start = 262
+    row = 265
+    asset = 4
 
     def volumes(day: int, column: int) -> Any:
         snapshot = masked(mask, day - (row - start)).snapshot(day, column, 1)
@@ -165,11 +172,15 @@ def test_who_agrees_is_who_would_be_shown_the_same(mask: MaskConfig) -> None:
         return (bars, snapshot["factors"]["amount_20d_cny"]) if bars else None
 
     evidence = weigh(masked(mask, start).payload(row, asset, 1), HISTORY, ["volume"], mask)
-    rows, wanted = range(row - 3, row + 4), volumes(row, asset)
+    rows = range(row - 3, row + 4)
+    wanted = volumes(row, asset)
     same = np.zeros((len(rows), len(MARKET.codes)), dtype=bool)
+
     for day, column in np.ndindex(*same.shape):
         same[day, column] = volumes(rows[day], column) == wanted
+
     agreeing = evidence.agrees["volume"][rows.start : rows.stop]
+
     assert same[3, asset]
     assert (agreeing | ~same).all()  # nobody who looks the same is shut out
     # rounding twice leaves a little to doubt
@@ -193,12 +204,16 @@ def test_days_without_a_bar_tell_who_was_suspended() -> None:
     missing = set(range(row - 19, row + 1)) - {
         masked(MaskConfig(), base).lens.parse_day(day[0]) for day in days
     }
+
     assert len(missing) >= 7
+
     evidence = weigh(bare, HISTORY, ["returns"])
     closed = np.isnan(MARKET.close)
     expected = np.zeros_like(closed)
+
     for day in range(19, LAST + 1):
         expected[day] = np.all([closed[day - (row - gone)] for gone in missing], axis=0)
+
     assert np.array_equal(evidence.agrees["returns"][19:], expected[19:])
     assert expected[row, asset]
     assert 1 <= evidence.anonymity(["returns"]) < 10
@@ -206,7 +221,10 @@ def test_days_without_a_bar_tell_who_was_suspended() -> None:
 
 def test_the_board_field_means_board_and_membership() -> None:
     boards = HISTORY.boards
-    base, row, outsider = LAST - 30, LAST - 25, 47  # never an index member
+    base = LAST - 30
+    row = LAST - 25
+    outsider = 47  # never an index member
+
     for asset in (4, outsider):
         evidence = weigh(masked(MaskConfig(), base).payload(row, asset), HISTORY, ["board"])
         same = np.broadcast_to(boards == boards[asset], MARKET.member.shape)
@@ -221,6 +239,7 @@ def test_the_matcher_knows_the_law_of_the_noise() -> None:
     """
     mask = MaskConfig(noise_pct=3.0)
     off: dict[str, list[float]] = {part: [] for part in PARTS}
+
     for base, row, asset in PROBES[:12]:
         evidence = dict(
             PayloadComparisons(
@@ -235,6 +254,7 @@ def test_the_matcher_knows_the_law_of_the_noise() -> None:
                         - clue.minus[row + clue.minus_offset, asset]
                     )
                     off[part].append(float((true - clue.shown) / clue.scale))
+
     # One reference price is behind twenty ratios, so the mean of a dozen payloads is no better than
     # that of a dozen draws.
     reference = np.mean(off["close"])
@@ -269,19 +289,24 @@ def test_the_answer_depends_on_shown_values_and_not_on_identities() -> None:
     numbers that other asset.
     """
     base, row, asset = PROBES[1]
-    payload, of = payload_of(MaskConfig(), PROBES[1]), masked(MaskConfig(), base)
+    payload = payload_of(MaskConfig(), PROBES[1])
+    of = masked(MaskConfig(), base)
     guess = attack(payload, HISTORY)
+
     assert (
         attack({**payload, "snapshot": {**payload["snapshot"], "stock_id": "asset_0001"}}, HISTORY)
         == guess
     )
+
     reseeded = masked(MaskConfig(), base, seed=2).payload(row, asset)
     assert reseeded["snapshot"]["stock_id"] != payload["snapshot"]["stock_id"]
     assert attack(reseeded, HISTORY) == guess
+
     mixed = {
         **payload,
         "snapshot": {**of.snapshot(row, 9), "stock_id": of.lens.asset_handle(asset)},
     }
+
     assert attack(mixed, HISTORY, ["returns", "volume"]).tickers[0] == MARKET.codes[9]
 
 
@@ -303,6 +328,7 @@ def test_ties_are_drawn_by_seed_and_favour_no_column() -> None:
     payload = payload_of(MaskConfig(), PROBES[0])
     evidence = weigh(payload, HISTORY, ["board"])
     firsts = [evidence.guess(["board"], seed).tickers[0] for seed in range(60)]
+
     assert evidence.guess(["board"], 7) == evidence.guess(["board"], 7)
     assert len(set(firsts)) > 12
     assert {HISTORY.boards[MARKET.asset_index[code]] for code in firsts} == {
@@ -354,6 +380,7 @@ def test_what_a_history_does_not_know_is_not_compared() -> None:
     assert bare.figure("MOM_12_1") is None
     assert bare.figure("return_5d_pct") is not None
     assert "factors" not in weigh(payload_of(MaskConfig(), PROBES[0]), bare).agrees
+
     with pytest.raises(DataError, match=r"factor SKEW has shape \(3, 2\)"):
         PublicHistory(MARKET, {"SKEW": np.zeros((3, 2))})
 
@@ -372,10 +399,13 @@ def test_a_rendered_number_gives_an_interval_of_values(
 @example(value=0.0091149538, digits=None)  # 0.009115 by the tool, then 0.00911 or 0.00912
 @example(value=0.00000549, digits=2)
 def test_a_number_is_in_the_interval_of_its_rendering(value: float, digits: int | None) -> None:
-    of_tool, slack = figure(value), 1e-12 * abs(value)
+    of_tool = figure(value)
+    slack = 1e-12 * abs(value)
     shown = float(render_number(of_tool if digits is None else round_significant(of_tool, digits)))
     span = figure_span(shown, digits)
+
     assert span.low - slack <= value <= span.high + slack
+
     if digits is not None:  # one that no tool has rounded before
         plain = stands_for(float(render_number(round_significant(value, digits))), digits)
         assert plain.low - slack <= value <= plain.high + slack
@@ -390,8 +420,10 @@ def test_stocks_without_bars_and_unknown_stocks_are_skipped() -> None:
         of = masked(MaskConfig(), base)
         assert len(table(of.snapshot(row, asset, 3)["bars"])) < 3
         weigh(of.payload(row, asset, 3), HISTORY).guess()
+
     base, row, asset = PROBES[0]
     evidence = weigh(Masked(small_market(seed=12), MaskConfig(), base).payload(row, asset), HISTORY)
+
     assert evidence.anonymity() == 0
     assert len(evidence.guess().tickers) == 5
 
@@ -407,7 +439,9 @@ def test_an_invalid_payload_is_refused_with_its_place(
 def test_the_sets_of_an_ablation_are_of_fields_that_exist() -> None:
     with pytest.raises(DataError, match="no field 'return' to attack; did you mean 'returns'"):
         attack(payload_of(MaskConfig(), PROBES[0]), HISTORY, ["return"])  # type: ignore[list-item]
+
     sets = field_sets(["returns", "board", "index"])
+
     assert list(sets) == [
         "returns",
         "board",
@@ -429,6 +463,7 @@ def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
     gold = Gold("B", days[100], "steel", "main")
     near = AttackerGuess(("A", "B"), days[105], "steel", "star")
     far = AttackerGuess(("B",), days[126], "", "main")
+
     assert judge(near, gold, HISTORY.rows) == Hits(False, True, False, True, True, True, True, True)
     assert judge(far, gold, HISTORY.rows) == Hits(
         True, True, True, False, False, False, True, False
@@ -436,6 +471,7 @@ def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
     assert judge(AttackerGuess((*"ACDEF", "B"), "2030-01-01", "", ""), gold, HISTORY.rows) == Hits(
         *[False] * 8
     )
+
     with pytest.raises(DataError, match="2030-01-01, is no trading day"):
         judge(near, gold._replace(day="2030-01-01"), HISTORY.rows)
 
@@ -445,13 +481,17 @@ def test_the_random_attackers_chances_are_those_of_its_answers(
     probe: tuple[int, int, int],
 ) -> None:
     attacker = RandomAttacker(HISTORY, range(200, 300))
-    payload, gold = payload_of(MaskConfig(), probe), gold_of(probe)
+    payload = payload_of(MaskConfig(), probe)
+    gold = gold_of(probe)
     chances = chances_of(attacker, payload, gold)
     answers = [judge(attacker.guess(payload, seed), gold, HISTORY.rows) for seed in range(1000)]
+
     assert attacker.guess(payload, 3) == attacker.guess(payload, 3)
+
     for name, chance, share in zip(Chances._fields, chances, np.mean(answers, axis=0), strict=True):
         error = math.sqrt(chance * (1 - chance) / 1000)
         assert share == pytest.approx(chance, abs=4 * error + 1e-12), name
+
     assert chances.board == 1.0
 
 
@@ -459,13 +499,16 @@ def test_the_random_attackers_chances_are_those_of_its_answers(
 def test_chances_by_hand(asset: int) -> None:
     probe = (LAST - 30, LAST - 15, asset)
     assert MARKET.member[probe[1], asset]
+
     gold = gold_of(probe)
     same = [
         column
         for column in range(48)
         if HISTORY.boards[column] == gold.board and MARKET.member[:, column].any()
     ]
+
     assert asset == 20 or len(same) < (HISTORY.boards == gold.board).sum()
+
     chances = chances_of(RandomAttacker(HISTORY), payload_of(MaskConfig(), probe), gold)
     expected = {
         "ticker_top1": 1 / len(same),
@@ -474,20 +517,25 @@ def test_chances_by_hand(asset: int) -> None:
     }
     expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
     expected["sector"] = np.mean([MARKET.industries[column] == gold.sector for column in same])
+
     assert {name: getattr(chances, name) for name in expected} == pytest.approx(expected)
 
 
 def test_the_board_that_no_asset_is_of_tells_nothing() -> None:
     payload = payload_of(MaskConfig(), PROBES[0])
     moon = {**payload, "snapshot": {**payload["snapshot"], "board": "moon"}}
+
     assert RandomAttacker(HISTORY).guess(moon, 0).tickers
+
     gold = gold_of(PROBES[0])
     chances = chances_of(RandomAttacker(HISTORY), moon, gold)
+
     assert chances.ticker_top1 == pytest.approx(1 / len(MARKET.codes))
     assert (
         chances_of(RandomAttacker(HISTORY), payload, gold._replace(ticker="600519.SH")).ticker_top5
         == 0.0
     )
+
     with pytest.raises(DataError, match="is no trading day"):
         chances_of(RandomAttacker(HISTORY), payload, gold._replace(day="1990-01-01"))
 
@@ -503,8 +551,10 @@ def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
         name: identifiability.MASKS[name]
         for name in ("blinded", "noise 0.5 %", "rebase, 2 digits, noise 2 %")
     }
+
     for name, value in (("MASKS", shown), ("COARSENED", tuple(shown)), ("MODELS", ("momentum",))):
         monkeypatch.setattr(identifiability, name, value)
+
     monkeypatch.setattr(
         sys,
         "argv",
@@ -512,6 +562,7 @@ def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
     )
     identifiability.main()
     printed = capsys.readouterr().out
+
     for begin in (
         "price_level",
         "all but volume",
@@ -520,6 +571,7 @@ def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
         "rebase, 2 digits, noise 2 %",
     ):
         assert re.search(rf"^\| {begin} \| [\d.]+", printed, re.MULTILINE), begin
+
     assert re.search(
         r"^\| blinded \| 100\.0 \(.*\| 1\.0000 \| .* \| 100\.0 \| 100\.0 \|$", printed, re.MULTILINE
     )

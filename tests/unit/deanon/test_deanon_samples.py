@@ -70,7 +70,8 @@ def spread_of(shares: Counter[str]) -> int:
 
 
 def test_every_probe_is_a_member_that_trades_on_a_decision_day_inside_the_window() -> None:
-    first, last = MARKET.day_index("2024-03-01"), MARKET.day_index("2024-03-29")
+    first = MARKET.day_index("2024-03-01")
+    last = MARKET.day_index("2024-03-29")
     for probe in not_empty(drawn(44, 2, 5), 44):
         assert first <= probe.row < last  # at its last close an episode decides no more
         assert MARKET.member[probe.row, probe.asset]
@@ -81,9 +82,11 @@ def test_every_probe_is_a_member_that_trades_on_a_decision_day_inside_the_window
 
 def test_boards_get_equal_shares_as_far_as_they_have_members() -> None:
     assert boards_of(drawn()).total() == 30
+
     few = MARKET.member.copy()
     few[:, [asset for asset, board in enumerate(MARKET.boards) if str(board) == "star"][2:]] = False
     shares = boards_of(drawn(20, market=replace(MARKET, member=few)))
+
     assert shares.pop("star") == 2
     assert shares.total() == 18
     assert spread_of(shares) <= 1
@@ -96,9 +99,11 @@ def test_boards_get_equal_shares_in_any_first_part(length: int) -> None:
 
 def test_no_stock_comes_twice_before_each_of_its_board_came_once() -> None:
     assert len({probe.asset for probe in drawn()}) == 30
+
     probes = drawn(60, 2)
     assert len({(probe.asset, probe.row) for probe in probes}) == 60
     assert max(Counter(probe.asset for probe in probes).values()) == 2
+
     main = [probe.asset for probe in probes if str(probe.board) == "main"]
     assert len(set(main[: len(set(main))])) == len(set(main))
 
@@ -110,12 +115,14 @@ def test_key_seed_window_and_mask_decide_and_nothing_else() -> None:
         samples_of(MARKET, seed=4, window=Window("x", "2024-03-04", "2024-03-29")).probes
         != samples(seed=4).probes
     )
+
     arrays = {
         name: getattr(MARKET, name)[40:].copy()
         for name in ("open", "high", "low", "close", "volume", "amount", "factor", "member")
     }
     indices = {code: levels[40:] for code, levels in MARKET.indices.items()}
     shorter = replace(MARKET, days=MARKET.days[40:], indices=indices, **arrays)
+
     assert [(probe.asset, probe.row + 40) for probe in drawn(market=shorter)] == [
         (probe.asset, probe.row) for probe in drawn()
     ]
@@ -136,7 +143,9 @@ def test_who_has_no_key_or_saw_another_mask_can_not_name_the_stock_and_day_of_a_
         list(draw_probes(MARKET, MARCH, 40, 1, derive_seed(0, MARCH.first, MARCH.last, "probes")))
     ]
     pairs = [*itertools.combinations(keyed, 2), *itertools.product(keyed, guesses)]
+
     assert len(pairs) == 6 + 4 * 6
+
     for one, other in pairs:
         assert sum(mine == theirs for mine, theirs in zip(one, other, strict=True)) <= 4
         assert len(set(one) & set(other)) <= 10
@@ -150,29 +159,38 @@ def test_samples_that_cannot_be_drawn_or_shown_are_errors_with_advice() -> None:
         ),
     ):
         samples_of(MARKET, probes_per_window=60)
+
     with pytest.raises(DataError, match="choose a longer window"):
         samples_of(MARKET, window=Window("day", "2024-03-01", "2024-03-01"))
+
     with pytest.raises(DataError, match="outside the data"):
         samples_of(MARKET, window=Window("late", "2025-03-01", "2025-03-29"))
-    task, target_task = task_of("blinded"), target_task_of("blinded")
+
+    task = task_of("blinded")
+    target_task = target_task_of("blinded")
     with pytest.raises(ConfigError, match="needs its target_task 'blinded_open_research'"):
         task.samples(spec_of("blinded"), MARKET, None)
+
     with pytest.raises(
         ConfigError,
         match="its mask is blinded, but that of its target task bright_open_research is bright",
     ):
         task.samples(spec_of("blinded"), MARKET, target_task_of("bright"))
+
     bare = TargetTask(
         target_task.task,
         tuple(tool for tool in target_task.tools if tool.name != "screen_candidates"),
     )
+
     with pytest.raises(ConfigError, match="has no tool 'screen_candidates'"):
         task.samples(spec_of("blinded"), MARKET, bare).sample(0)
+
     with pytest.raises(
         ConfigError,
         match="task blinded_open_research: get_stock_snapshot refuses lookback: expected",
     ):
         samples_of(MARKET, lookback=500).sample(0)
+
     with pytest.raises(ConfigError, match="screen_candidates refuses factors"):
         samples_of(MARKET, screen_factors=("MOM_13_1",)).sample(0)
 
@@ -184,6 +202,7 @@ def test_the_package_offers_four_probes_of_one_group_that_describe_themselves() 
     plugins = check_plugin("ktdeval_deanon")
     assert sorted(plugins.resolve_tasks(["deanon"])) == sorted(PROBES.values())
     assert task_of("blinded").windows == load_plugins().make_task("blinded_open_research").windows
+
     description = task_of("blinded").describe()
     assert {
         "subject",
@@ -232,7 +251,8 @@ def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str, number:
     context = scene.tool_context(
         step, MARKET.as_of(probe.row), Account(task.trading.initial_cash * 100, {})
     )
-    form, guard = ActionForm(task.harness, lens), LeakGuard(lens, MARKET)
+    form = ActionForm(task.harness, lens)
+    guard = LeakGuard(lens, MARKET)
     parts = SessionParts(
         Reader(), lens, guard, target_task.tools, form, task.harness, CallParams(), 0
     )
@@ -254,7 +274,9 @@ def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str, number:
         (key, session.call_tool(ToolCall("1", name, json.dumps(given))))
         for key, name, given in calls
     ]
+
     assert all(answer.failure is None for _, answer in answers)
+
     text = ",".join(f'"{key}":{answer.text}' for key, answer in answers)
     assert samples(mask).view(number).text == f"{{{text}}}"
     assert f"```json\n{{{text}}}\n```" in samples(mask).sample(number).user
@@ -265,15 +287,21 @@ def test_the_probed_stock_and_day_are_the_ones_of_the_snapshot(number: int) -> N
     sample = samples("bright").sample(number)
     shown = payload_in(sample)
     code = MARKET.codes[samples("bright").probes[number].asset]
+
     assert shown["snapshot"]["stock_id"] == sample.facts["code"] == code
-    day, bars = sample.facts["day"], shown["snapshot"]["bars"]["rows"]
+
+    day = sample.facts["day"]
+    bars = shown["snapshot"]["bars"]["rows"]
+
     assert shown["snapshot"]["day"] == shown["market_context"]["calendar"]["day"] == day
     assert bars[-1][0] == day
     assert len(bars) <= 60
 
 
 def test_the_probed_day_is_counted_from_the_close_before_the_window() -> None:
-    view, shown = samples().view(3), payload_in(samples().sample(3))
+    view = samples().view(3)
+    shown = payload_in(samples().sample(3))
+
     assert view.lens.base_row == MARKET.day_index("2024-03-01") - 1
     assert shown["snapshot"]["day"] == f"day_+{samples().probes[3].row - view.lens.base_row}"
     assert shown["market_context"]["calendar"]["step"] >= 1
@@ -286,6 +314,7 @@ def test_sent_prompts_contain_nothing_hidden(mask: str) -> None:
     """
     numbers = range(0, 40, 4)
     attack(samples(mask), MARKET, Reader(), numbers)
+
     for number in numbers:
         sample = samples(mask).sample(number)
         sent = (
@@ -304,7 +333,10 @@ def test_every_probe_has_an_alias_map_of_its_own_and_equal_arguments_give_equal_
     assert len({lens.asset_handle(samples().probes[0].asset) for lens in lenses}) > 8
     assert len({lens.order for lens in lenses}) == 12
     assert samples(seed=1).view(0).lens.order != lenses[0].order
-    one, other = samples().sample(5), samples_of(MARKET).sample(5)
+
+    one = samples().sample(5)
+    other = samples_of(MARKET).sample(5)
+
     assert (one.id, one.system, one.user, one.form, one.facts) == (
         other.id,
         other.system,
@@ -317,8 +349,11 @@ def test_every_probe_has_an_alias_map_of_its_own_and_equal_arguments_give_equal_
 
 @pytest.mark.parametrize("number", [1, 6])
 def test_nothing_after_the_probed_close_shows(number: int) -> None:
-    target_task, config = target_task_of("blinded"), task_of("blinded")._config
-    probe, own = samples().probes[number], target_spec(target_task, spec_of("blinded"), number)
+    target_task = target_task_of("blinded")
+    config = task_of("blinded")._config
+    probe = samples().probes[number]
+    own = target_spec(target_task, spec_of("blinded"), number)
+
     assert (
         view_probe(config, target_task, own, poisoned(MARKET, probe.row), probe).text
         == samples().view(number).text
@@ -342,6 +377,7 @@ def test_the_prompt_states_market_universe_period_and_mask() -> None:
         ),
     ):
         assert phrase in brief()
+
     assert "The data are real" in brief(synthetic=False)
     assert "drawn anew" in brief(synthetic=False, placebo=True)
     # Labels are no content of the market: the same data under another name give the same brief.
@@ -373,19 +409,21 @@ def test_a_subject_of_another_plugin_file_is_probed_with_what_its_mask_does_to_n
         f"    return task_specs({str(tmp_path / 'mine.yaml')!r})\n"
     )
     plugins = load_plugins(["ktdeval_deanon", str(tmp_path / "mine.py")])
-    task, trading = (
-        plugins.make_task("my_rebased_probe"),
-        plugins.make_task("my_rebased_open_research"),
-    )
+    task = plugins.make_task("my_rebased_probe")
+    trading = plugins.make_task("my_rebased_open_research")
     rebased = task.samples(
         spec_of("blinded"), MARKET, TargetTask(trading, plugins.tools(trading.tools))
     )
+
     assert len(rebased) == 6
     assert "rescaled so that its close at the first decision is 100" in rebased.sample(0).system
     assert "original ones" in samples().sample(0).system
-    asset, row = rebased.probes[0].asset, rebased.probes[0].row
+
+    asset = rebased.probes[0].asset
+    row = rebased.probes[0].row
     base = rebased.view(0).lens.base_row
     shown = payload_in(rebased.sample(0))["snapshot"]["last_close_cny"]
+
     assert shown == pytest.approx(
         100 * MARKET.close[row, asset] / MARKET.close[base, asset], rel=1e-4
     )

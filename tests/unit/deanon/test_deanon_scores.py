@@ -130,14 +130,19 @@ def test_a_code_that_the_stock_had_before_it_was_renumbered_names_it_too(samples
         NameSpell(code, "2024-03-02", "2100-01-01", "", code),
     )
     renumbered = samples_of(replace(MARKET, spells=spells))
+
     for text in (code, "609999"):
         assert renumbered.score(0, answer(tickers=[text]))["ticker_top1"], text
+
     assert not samples.score(0, answer(tickers=["609999"]))["ticker_top1"]
 
 
 def test_first_answer_other_four_and_day_are_scored_separately(samples: Any) -> None:
-    code, day, row = samples.facts(2)["code"], samples.facts(2)["day"], samples.probes[2].row
+    code = samples.facts(2)["code"]
+    day = samples.facts(2)["day"]
+    row = samples.probes[2].row
     others = [other for other in MARKET.codes if other != code]
+
     for tickers, date, expected in (
         ([code, *others[:4]], day, (True, True, True)),
         ([*others[:4], code], day, (False, True, True)),
@@ -146,6 +151,7 @@ def test_first_answer_other_four_and_day_are_scored_separately(samples: Any) -> 
     ):
         scores = samples.score(2, answer(tickers=tickers, date=date))
         assert (scores["ticker_top1"], scores["ticker_top5"], scores["joint"]) == expected
+
     assert not any(samples.score(0, NOTHING).values())
 
 
@@ -200,11 +206,13 @@ def test_rates_intervals_and_bounds_match_the_textbook(samples: Any) -> None:
         for number in range(30)
     ]
     summary = summary_of(records)
+
     assert list(summary) == list(DEFINITIONS) == list(task_of("blinded").scores)
     assert all(
         each.formula and each.source and each.better in ("lower", "")
         for each in DEFINITIONS.values()
     )
+
     score = summary["ticker_top1"]
     assert (score.value, score.n) == (7 / 30, 30)
     assert (score.interval.low, score.interval.high) == pytest.approx(
@@ -215,12 +223,16 @@ def test_rates_intervals_and_bounds_match_the_textbook(samples: Any) -> None:
         stats.binomtest(7, 30, alternative="less").proportion_ci(0.95).high
     )
     assert score.detail["mean_confidence"] == pytest.approx(7 * 0.5 / 30)
+
     # of as many coins as there are probes, each with its own chance: coefficients of a product
     hits = np.ones(1)
+
     for number in range(30):
         chance = chance_of("ticker_top1", samples.facts(number))
         hits = np.convolve(hits, [1 - chance, chance])
+
     assert score.detail["p_value"] == pytest.approx(hits[7:].sum())
+
     # all of it is strict JSON
     dumps_canonical([[record.facts, record.scores] for record in records])
     for score in summary.values():
@@ -240,7 +252,8 @@ def test_chance_is_what_a_member_of_the_board_and_a_day_of_the_period_give(
     samples: Any, number: int
 ) -> None:
     start, stop = samples.period
-    facts, probe = samples.facts(number), samples.probes[number]
+    facts = samples.facts(number)
+    probe = samples.probes[number]
     peers = [
         asset
         for asset in range(48)
@@ -253,24 +266,30 @@ def test_chance_is_what_a_member_of_the_board_and_a_day_of_the_period_give(
         "board": 1.0,
         "sector": len(same) / len(peers),
     }
+
     for margin in (5, 20, 60):
         near = sum(abs(row - probe.row) <= margin for row in range(start, stop))
         expected[f"date_within_{margin}"] = near / (stop - start)
+
     expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
+
     assert {name: chance_of(name, facts) for name in expected} == expected
 
 
 def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chances(
     samples: Any,
 ) -> None:
-    answered, failed = range(0, 12, 3), {1: "fallback", 2: "fallback", 4: "error"}
+    answered = range(0, 12, 3)
+    failed = {1: "fallback", 2: "fallback", 4: "error"}
     records = [record_of(samples, number, gold(samples, number)) for number in answered]
     records += [record_of(samples, number, None, why) for number, why in failed.items()]
     summary = summary_of(records)
     lost = summary.pop("unparsable_rate")
+
     assert (lost.value, lost.n, lost.baseline) == (3 / 7, 7, None)
     assert lost.detail["by_provenance"] == {"error": 1, "fallback": 2}
     assert lost.interval is not None
+
     for name, score in summary.items():
         chances = [chance_of(name, samples.facts(number)) for number in answered]
         assert (score.value, score.n, score.baseline) == (
@@ -280,7 +299,9 @@ def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chance
         ), name
         # silence is neither a miss nor a hit: both are shown, over all probes
         assert score.detail["with_unanswered"] == {"n": 7, "low": 4 / 7, "high": 1.0}
+
     nothing = summary_of([record_of(samples, 0, None, "error")])
+
     assert nothing["joint"].value is None
     assert "no probe has a valid answer" in nothing["joint"].reason
     assert nothing["unparsable_rate"].value == 1.0
@@ -296,8 +317,10 @@ def test_windows_and_boards_are_broken_down(samples: Any) -> None:
     ]
     detail = summary_of(records)["date_within_5"].detail
     march = {"n": 8, "successes": 8, "value": 1.0, "low": 0, "high": 1.0, "baseline": 0}
+
     assert detail["by_window"]["March"] | {"low": 0, "baseline": 0} == march
     assert detail["by_window"]["April"]["value"] == 0.0
+
     boards = detail["by_board"]
     assert boards.keys() == {"main", "chinext", "star", "bse"}
     assert sum(rate["n"] for rate in boards.values()) == 20
@@ -310,11 +333,15 @@ def test_probes_without_a_gold_industry_do_not_count_for_it(samples: Any) -> Non
         record_of(unknown if number < 2 else samples, number, gold(samples, number))
         for number in range(4)
     ]
+
     assert [
         (record.facts["sector"], record.facts["sector_members"], record.scores["sector"])
         for record in records[:2]
     ] == [(None,) * 3] * 2
-    score, nothing = summary_of(records)["sector"], summary_of(records[:2])["sector"]
+
+    score = summary_of(records)["sector"]
+    nothing = summary_of(records[:2])["sector"]
+
     assert (score.value, score.n) == (1.0, 2)
     assert 0.0 < score.detail["always_the_largest"] <= 1.0
     assert (nothing.value, nothing.n) == (None, 0)
@@ -334,7 +361,9 @@ RATES = (
     "date_within_60",
     "joint",
 )
-SETS, PROBE_SETS, MARGIN = 1000, 10, 0.015
+SETS = 1000
+PROBE_SETS = 10
+MARGIN = 0.015
 
 
 @cache
@@ -360,11 +389,14 @@ def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(
     """
     market = small_market()
     summary = task_of(mask).summarise(attack(samples_of(market, mask), market, Reader(), range(20)))
+
     assert {name: summary[name].value for name in RATES} == {
         name: float(name in recovered) for name in RATES
     }
     assert summary["unparsable_rate"].value == 0.0
+
     joint = summary["joint"].detail
+
     if mask == "bright":
         assert joint["p_value"] < 1e-12
     else:
@@ -382,16 +414,20 @@ def simulated() -> dict[str, list[tuple[int, float, tuple[float, ...]]]]:
     Ten sets of probes, a hundred guesses at each; every guess is an answer that goes through the
     real scoring.
     """
-    market, chance = synthetic(), random.Random(20240401)
+    market = synthetic()
+    chance = random.Random(20240401)
     sets: dict[str, list[tuple[int, float, tuple[float, ...]]]] = {name: [] for name in RATES}
+
     for seed in range(PROBE_SETS):
         probes = []
         for sample_set in sample_sets_of(market, seed):
             numbers = range(len(sample_set))
             probes += [(sample_set, number, sample_set.facts(number)) for number in numbers]
+
         chances = {}
         for name in RATES:
             chances[name] = tuple(chance_of(name, facts) for _, _, facts in probes)
+
         for _ in range(SETS // PROBE_SETS):
             scores = [
                 sample_set.score(number, random_answer(facts, sample_set, market, chance))
@@ -400,6 +436,7 @@ def simulated() -> dict[str, list[tuple[int, float, tuple[float, ...]]]]:
             for name in RATES:
                 hits = sum(bool(score[name]) for score in scores)
                 sets[name].append((hits, sum(chances[name]) / len(probes), chances[name]))
+
     return sets
 
 
@@ -427,8 +464,10 @@ def exact_coverage(chances: tuple[float, ...]) -> float:
     """How often Wilson's interval covers the baseline when hits follow these chances, without
     simulation.
     """
-    mean, n = sum(chances) / len(chances), len(chances)
+    mean = sum(chances) / len(chances)
+    n = len(chances)
     distribution = poisson_binomial(chances)
+
     return float(sum(p for hits, p in enumerate(distribution) if covers(hits, n, mean)))
 
 
@@ -444,12 +483,16 @@ def test_intervals_and_bounds_of_a_random_attacker_have_their_stated_coverage(na
     to come near to 95 %; that is what the exact bound is for.
     """
     sets = simulated()[name]
+
     assert len(sets) == SETS
+
     # Over all sets a guess hits as often as computed, and the exact bound holds for rare events,
     # too.
     every = [*chain.from_iterable(chances for _, _, chances in sets)]
     error = math.sqrt(sum(chance * (1 - chance) for chance in every))
+
     assert sum(hits for hits, _, _ in sets) == pytest.approx(sum(every), abs=4 * error + 1e-6)
+
     held = (
         sum(
             clopper_pearson_upper(hits, len(chances), 0.95) >= baseline - 1e-12
@@ -457,37 +500,48 @@ def test_intervals_and_bounds_of_a_random_attacker_have_their_stated_coverage(na
         )
         / SETS
     )
+
     assert held >= 0.95 - MARGIN
+
     exact_hits, (_, baseline, chances) = poisson_binomial(sets[0][2]), sets[0]
     bounds = [clopper_pearson_upper(hits, len(chances), 0.95) for hits in range(len(exact_hits))]
+
     assert (
         sum(p for p, bound in zip(exact_hits, bounds, strict=True) if bound >= baseline - 1e-12)
         >= 0.95
     )
+
     if name == "board":  # it is shown
         return
+
     covered = sum(covers(hits, len(chances), baseline) for hits, baseline, chances in sets) / SETS
     expected = min(baseline * len(chances) for _, baseline, chances in sets)
     even = min(evenness(chances) for _, _, chances in sets)
+
     assert covered >= 0.95 - MARGIN or expected < 5
     assert covered <= 0.95 + MARGIN or expected < 5 or even < 0.95
+
     # What the discreteness of these very probe sets allows is known exactly; the simulation must
     # agree (four standard errors).
     exact = (
         sum(exact_coverage(chances) for _, _, chances in sets[:: SETS // PROBE_SETS]) / PROBE_SETS
     )
+
     assert covered == pytest.approx(exact, abs=4 * (exact * (1 - exact) / SETS) ** 0.5 + 1e-9)
 
 
 def test_a_summary_of_guesses_is_no_better_than_chance() -> None:
     """The whole road once: 200 probes, guessed at and summarised."""
-    market, chance = synthetic(), random.Random(7)
+    market = synthetic()
+    chance = random.Random(7)
     records = []
+
     for sample_set in sample_sets_of(market, 3):
         records += [
             record_of(sample_set, n, random_answer(sample_set.facts(n), sample_set, market, chance))
             for n in range(len(sample_set))
         ]
+
     summary = task_of("blinded").summarise(records)
     for name in RATES:
         score = summary[name]
@@ -528,6 +582,7 @@ def test_a_real_market_is_probed_over_the_boards_that_its_index_has(
 ) -> None:
     market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))
     assert set(market.industries) - {"unknown"} <= _industry_names().keys()
+
     for sample_set in sample_sets_of(market, 0):
         boards = boards_of(sample_set)
         assert boards.keys() < {"main", "chinext", "star", "bse"}
@@ -537,6 +592,8 @@ def test_a_real_market_is_probed_over_the_boards_that_its_index_has(
             record.scores["ticker_top5"] or record.scores["date_within_60"] for record in records
         )
         assert "The data are real" in sample_set.sample(0).system
+
     bright = sample_sets_of(market, 0, "bright")[1]
     summary = task_of("bright").summarise(attack(bright, market, Reader(), range(0, 40, 5)))
+
     assert all(summary[name].value == 1.0 for name in RATES)

@@ -83,6 +83,7 @@ def test_what_a_tools_description_gives_away_is_found() -> None:
     found = findings(masked(model_call(Reply("Yes."), tools=(tool,))))
 
     of_tool = "the description of tool get_bars holds"
+
     assert [by_model for _, by_model in found] == [False, False]
     assert found[0][0].startswith(f"{of_tool} a security code at characters ")
     assert found[1][0] == f"{of_tool} the value of a secret variable"
@@ -115,6 +116,7 @@ def test_a_reply_has_one_finding_and_the_identity_comes_first() -> None:
 
     start = len(SECRET) + 2
     expected = f"a security code at characters {start}…{start + len(CODE)}, which the mask hides"
+
     assert found == (f"the reply to call 1 holds {expected}", True)
 
 
@@ -282,6 +284,7 @@ def test_the_error_counts_the_findings_and_names_the_way_out() -> None:
     more = AuditError([by_model, by_agent, by_model])
 
     advice = "; --skip-leaks leaves such steps out"
+
     assert str(alone) == f"leak audit: {WHERE}: is odd; nothing was written{advice}"
     assert str(more) == f"leak audit: {WHERE}: is odd (and 2 more); nothing was written"
     assert more.findings == [by_model, by_agent, by_model]

@@ -66,9 +66,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of two models under one mask key, and of a script."""
     folder = tmp_path_factory.mktemp("export")
     store_market(folder / "market")
+
     for name in ("momentum", "reversal"):
         run(folder, name, f"builtin/{name}", "--limit", 3)
+
     run_script(folder, "calm", [[SEEN, submission()]] * 2)
+
     return folder
 
 
@@ -98,10 +101,12 @@ def check_conversation(messages: list[dict[str, Any]], tools: list[dict[str, Any
             assert call["type"] == "function"
             Draft202012Validator(schemas[function["name"]]).validate(function["arguments"])
             asked[call["id"]] = function["name"]
+
         if message["role"] == "tool":
             assert message["name"] == asked[message["tool_call_id"]]
 
     roles = [message["role"] for message in messages]
+
     assert roles[:2] == ["system", "user"]
     assert roles[-1] == "assistant"
     assert messages[-1]["tool_calls"][-1]["function"]["name"] == "submit_action"
@@ -109,19 +114,24 @@ def check_conversation(messages: list[dict[str, Any]], tools: list[dict[str, Any
 
 def test_a_step_is_a_conversation_with_tools_as_trl_documents_it(runs: Path) -> None:
     assert export("momentum", cwd=runs).code == 0
+
     first = (runs / "rows.jsonl").read_bytes(), (runs / "rows.jsonl.metadata.json").read_bytes()
     table = loaded(runs, Features({"messages": MESSAGES, "tools": List(Json())}))
+
     assert len(table) == 3
+
     for row in table:
         check_conversation(row["messages"], row["tools"])
 
     about = metadata(runs)
+
     assert [entry["steps"] for entry in about["row_sources"]] == [[0], [1], [2]]
     assert (about["rows"], about["audit"]["steps"], about["left_out"]) == (3, 3, {})
     assert "2024-" not in str(about)  # no day of a masked run
     assert "5eed" not in str(about)  # nor its key
 
     assert export("momentum", cwd=runs).code == 0
+
     again = (runs / "rows.jsonl").read_bytes(), (runs / "rows.jsonl.metadata.json").read_bytes()
     assert again == first
 
@@ -129,15 +139,19 @@ def test_a_step_is_a_conversation_with_tools_as_trl_documents_it(runs: Path) -> 
 def test_an_episode_is_one_conversation_and_openais_arguments_are_text(runs: Path) -> None:
     assert export("momentum", "--rows", "episode", "--dialect", "openai", cwd=runs).code == 0
     assert metadata(runs)["row_sources"] == [{"source": 0, "steps": [0, 1, 2]}]
+
     (row,) = rows(runs)
     messages = row["messages"]
+
     assert [message["role"] for message in messages].count("system") == 1
+
     submitted = [
         call["function"]["arguments"]
         for message in messages
         for call in message.get("tool_calls", ())
         if call["function"]["name"] == "submit_action"
     ]
+
     assert len(submitted) == 3
     assert all(isinstance(text, str) for text in submitted)
     assert not any("name" in message for message in messages)
@@ -146,6 +160,7 @@ def test_an_episode_is_one_conversation_and_openais_arguments_are_text(runs: Pat
 def test_a_preference_is_between_runs_that_were_shown_the_same(runs: Path) -> None:
     preference = ("--format", "preference", "--by")
     assert export("momentum", "calm", *preference, "step_return", cwd=runs).code == 0
+
     table = loaded(
         runs,
         Features(
@@ -153,25 +168,32 @@ def test_a_preference_is_between_runs_that_were_shown_the_same(runs: Path) -> No
         ),
     )
     about = metadata(runs)
+
     # after the first step their accounts differ, and so do the prompts
     assert (len(table), about["pairs"]["another_prompt"]) == (1, 1)
+
     (row,), (entry,) = table, about["row_sources"]
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
+
     check_conversation([*row["prompt"], *row["chosen"]], row["tools"])
     check_conversation([*row["prompt"], *row["rejected"]], row["tools"])
+
     assert entry["value"] > entry["rejected_value"]
     # the run that traded nothing has a return of 0
     assert 0.0 in (entry["value"], entry["rejected_value"])
 
     export("momentum", "reversal", *preference, "max_drawdown", "--rows", "episode", cwd=runs)
     entry = metadata(runs)["row_sources"][0]
+
     assert metadata(runs)["measure"]["better"] == "lower"
     assert entry["value"] < entry["rejected_value"]
 
     tied = error_line(export("calm", "calm", *preference, "step_return", cwd=runs))
     assert "given twice" in tied
+
     again = run_script(runs, "calmer", [[SEEN, submission("I wait")]] * 2)
     tied = error_line(export("calm", again, *preference, "step_return", cwd=runs))
+
     assert "pairs with equal values: 2" in tied
 
 
@@ -184,7 +206,9 @@ def test_failed_steps_are_no_rows(runs: Path) -> None:
         [SEEN, broken, submission()],
     ]
     out = run_script(runs, "failing", answers)
+
     assert export(out, cwd=runs).code == 0
+
     about = metadata(runs)
     assert [entry["steps"] for entry in about["row_sources"]] == [[0]]
     assert about["left_out"] == {
@@ -204,7 +228,9 @@ def test_what_a_model_wrote_is_found_and_can_be_left_out(runs: Path) -> None:
     done = export(out, cwd=runs, SOME_API_KEY=SECRET)
     line = error_line(done)
     findings = done.out.splitlines()
+
     assert len(findings) == len(WRITTEN)
+
     for step, found in enumerate(WRITTEN.values(), 1):
         assert findings[step - 1].startswith(f"finding {out}: ")
         assert f"step {step}: the reply to call 1 holds {found}" in findings[step - 1]
@@ -215,6 +241,7 @@ def test_what_a_model_wrote_is_found_and_can_be_left_out(runs: Path) -> None:
     assert not (runs / "rows.jsonl").exists()
 
     assert export(out, "--skip-leaks", cwd=runs, SOME_API_KEY=SECRET).code == 0
+
     last = len(answers) - 1
     assert [entry["steps"] for entry in metadata(runs)["row_sources"]] == [[0], [last]]
     assert metadata(runs)["audit"]["left_out"] == len(WRITTEN)
@@ -238,6 +265,7 @@ def test_text_planted_in_a_transcript_is_found(runs: Path, tmp_path: Path) -> No
     change_transcript(episode, plant)
     rehash(episode)
     line = error_line(export(planted, "--skip-leaks", cwd=runs))
+
     assert "step 1: is not as recorded" in line
     assert "transcript" in line
     assert NAME not in line
@@ -249,6 +277,7 @@ def test_text_planted_in_a_transcript_is_found(runs: Path, tmp_path: Path) -> No
     (episode,) = episodes(replied)
     change_transcript(episode, reply)
     rehash(episode)
+
     assert "step 0" in error_line(export(replied, cwd=runs))
 
 
@@ -259,6 +288,7 @@ def differing(runs: Path, folder: Path, change: Callable[[Path], None]) -> Trace
     change(recorded)
     rehash(recorded)
     (episode,) = traced_episodes(copied, load_plugins(), {}, [])
+
     return episode
 
 
@@ -272,7 +302,9 @@ def test_a_record_that_differs_from_its_replies_is_found(runs: Path, tmp_path: P
     episode = differing(runs, tmp_path / "richer", lambda folder: change_ledger(folder, richer))
 
     differences = [step.difference for step in episode.steps]
+
     assert differences == ["", "the replies do not give cash_minor of the records"]
+
     line = error_line(export(tmp_path / "richer", "--skip-leaks", cwd=runs))
     assert "step 1: is not as recorded: the replies do not give cash_minor of the records" in line
     assert line.endswith("; nothing was written")
@@ -285,6 +317,7 @@ def test_the_steps_after_one_that_differs_are_not_executed(runs: Path, tmp_path:
     episode = differing(runs, tmp_path / "run", lambda folder: change_ledger(folder, reworded))
 
     (step,) = episode.steps
+
     assert (step.number, step.where) == (0, f"{episode.where}, step 0")
     assert step.difference == "the replies do not give overall_reason of the records"
     assert len(step.calls) == 2
@@ -299,6 +332,7 @@ def test_a_transcript_of_another_length_is_found_before_anything_is_executed(
     episode = differing(runs, tmp_path / "run", lambda folder: change_transcript(folder, shortened))
 
     (step,) = episode.steps
+
     assert step.difference == "2 steps are recorded, 1 are in the transcript"
     assert (step.number, step.calls) == (0, ())
 
@@ -310,6 +344,7 @@ def test_replies_that_end_too_early_are_found(runs: Path, tmp_path: Path) -> Non
     episode = differing(runs, tmp_path / "run", lambda folder: change_transcript(folder, cut))
 
     (step,) = episode.steps
+
     assert step.difference.startswith("can't be executed again: ")
 
 
@@ -441,6 +476,7 @@ def test_an_episode_is_a_row_if_its_figure_is_good_enough(
         return
 
     (entry,) = metadata(runs)["row_sources"]
+
     assert (entry["steps"], entry["value"]) == ([0, 1], 0.0)
 
 
@@ -459,9 +495,12 @@ def test_the_metadata_name_the_source_of_each_row(runs: Path) -> None:
     about = metadata(runs)
 
     models = [source["model"] for source in about["sources"]]
+
     assert models == ["builtin/momentum", "builtin/script"]
+
     (entry,) = about["row_sources"]
     assert sorted([entry["source"], entry["rejected_source"]]) == [0, 1]
+
     worse_is_calm = entry["rejected_source"] == 1
     assert (entry["value"] > 0) == worse_is_calm
     assert about["sources"][0] == {
@@ -508,6 +547,7 @@ def test_an_identity_in_another_spelling_or_spread_over_fields_is_found(runs: Pa
     out = run_script(runs, "spelled", answers)
     done = export(out, cwd=runs)
     findings = done.out.splitlines()
+
     assert [f"step {step}: " in line for step, line in enumerate(findings)] == [True] * 6
     assert all("holds a company or industry name" in line for line in findings)
 
@@ -517,6 +557,7 @@ def test_a_gold_answer_that_an_agent_shows_is_found(runs: Path) -> None:
     answers = [{"submit": {"answer": sample}} for sample in (GOLD, "something else")]
     model = script(runs, "todo", answers)
     words = ("--model", "builtin/script", "--model-args", f"file={model}", "--tasks", "todo")
+
     for agent in ("react", "cribbing"):
         done = ktdeval(
             "run", *words, "--agent", agent, "--plugin", QUESTIONS, "--out", agent, cwd=runs
@@ -525,7 +566,9 @@ def test_a_gold_answer_that_an_agent_shows_is_found(runs: Path) -> None:
 
     plugin = ("--plugin", QUESTIONS)
     refused = error_line(export("react", *plugin, cwd=runs))
+
     assert "todo evaluates with" in refused
+
     allowed = (*plugin, "--allow-evaluation-data")
     assert export("react", *allowed, "--where", "accuracy=1", cwd=runs).code == 0
     assert metadata(runs)["allowed"] == ["evaluation data"]
@@ -542,11 +585,13 @@ def test_days_that_a_task_evaluates_on_are_refused_on_a_real_market(tmp_path: Pa
     save_snapshot(real, tmp_path / "market")
     earlier = ("--windows", "2023-12-01:2023-12-15")
     outside = run_script(tmp_path, "outside", [[SEEN, submission()]], *earlier)
+
     assert export(outside, cwd=tmp_path).code == 0
     assert metadata(tmp_path)["allowed"] == []
 
     inside = run_script(tmp_path, "inside", [[SEEN, submission()]])
     line = error_line(export(inside, cwd=tmp_path))
+
     assert "its days are in long, a window that blinded_open_research evaluates on" in line
     assert export(inside, "--allow-evaluation-data", cwd=tmp_path).code == 0
     assert metadata(tmp_path)["allowed"] == ["evaluation data"]
@@ -556,7 +601,9 @@ def test_days_that_a_task_evaluates_on_are_refused_on_a_real_market(tmp_path: Pa
 def test_an_episode_of_a_registered_run_is_evaluation_data(runs: Path) -> None:
     notes: list[str] = []
     (episode,) = traced_episodes(runs / "calm", load_plugins(), {}, notes)
+
     assert evaluation_use(episode) == ""
+
     registered = replace(episode, registration="ab" * 32)
     assert evaluation_use(registered) == "its run is registered with a leaderboard (abababababab)"
 
@@ -565,6 +612,8 @@ def test_a_step_with_an_empty_reply_is_no_row(runs: Path) -> None:
     """A role of a team may say nothing; nobody learns from that."""
     (episode,) = traced_episodes(runs / "calm", load_plugins(), {}, [])
     step = episode.steps[0]
+
     assert exclusion(step, with_retries=True) == ""
+
     silent = replace(step.calls[-1], reply=Reply(""))
     assert exclusion(replace(step, calls=(silent,)), with_retries=True) == "a reply is empty"

@@ -185,6 +185,7 @@ def test_steps_with_several_conversations_or_system_prompts_are_no_single_one() 
 
     with pytest.raises(UsageError, match="step 1: has 2 conversations, which form no single one"):
         talk_of_episode(episode_of(traced(), several), None)
+
     with pytest.raises(UsageError, match="step 1: has another system prompt than step 0"):
         talk_of_episode(episode_of(traced(), renamed), None)
 
@@ -267,6 +268,7 @@ def test_three_talks_form_three_pairs() -> None:
     pairs.form([talk(0.1), talk(0.3), talk(0.2)])
 
     formed = [(chosen.value, rejected.value) for chosen, rejected in pairs.formed]
+
     assert formed == [(0.3, 0.1), (0.2, 0.1), (0.3, 0.2)]
 
 
@@ -305,6 +307,7 @@ def continued(arguments: Any, named: Mapping[str, str]) -> list[Any]:
     """The messages after the opening, in a dialect."""
     function = {"name": "get_bars", "arguments": arguments}
     call = {"id": "c1", "type": "function", "function": function}
+
     return [
         {"role": "assistant", "content": "I look.", "tool_calls": [call]},
         {"role": "tool", "content": "10.0", "tool_call_id": "c1", **named},
@@ -404,6 +407,7 @@ def test_a_better_value_lies_on_the_better_side(
         measure.is_better(0.1, 0.2),
         measure.is_better(0.1, 0.1),
     )
+
     assert compared == expected
 
 
@@ -462,6 +466,7 @@ def test_the_figure_of_a_question_is_its_recorded_score(
     measure = measure_of("accuracy", episode, "step", load_plugins())
 
     assert (measure.better, measure.formula) == ("higher", "errors / words")
+
     value = value_of_step(measure, step, episode)
     assert (value, type(value)) == (expected, type(expected))
 
@@ -504,6 +509,7 @@ def test_a_figure_that_no_question_has_is_refused(name: str, rows: Any, message:
 def test_the_scores_that_are_known_are_named() -> None:
     with pytest.raises(UsageError, match=r"known are accuracy, errors$"):
         measure_of("x", questioned(answered(errors=0, accuracy=1)), "step", load_plugins())
+
     with pytest.raises(UsageError, match=r"known are none$"):
         measure_of("x", questioned(answered()), "step", load_plugins())
 

@@ -43,8 +43,11 @@ def allowance_of(folder: Path, worker: str, **limits: float) -> GridAllowance:
     board = ClaimBoard(place.store, "", worker, LEASE_S, clock)
     board.beats.beat()
     allowance = grid_allowance(plan, place, board.beats)
+
     assert allowance is not None
+
     allowance.clock = clock
+
     return allowance
 
 
@@ -78,13 +81,18 @@ def test_what_one_worker_has_drawn_the_other_can_not_draw_until_it_is_given_back
 ) -> None:
     one = allowance_of(tmp_path, "one", max_cost=1.0)
     other = allowance_of(tmp_path, "other", max_cost=1.0)
+
     assert one.draw(Amount(0.7, 500)) == "drawn"
     assert other.draw(Amount(0.4, 0)) == "later"  # the call may cost less than it drew
+
     one.settle(Amount(0.7, 500), Amount(0.5, 500))
     one.give_back_all()
+
     assert after_a_moment(other).draw(Amount(0.4, 0)) == "drawn"
+
     other.settle(Amount(0.4, 0), Amount(0.4, 0))
     assert one.draw(Amount(0.2, 0)) == "later"
+
     other.give_back_all()
     assert after_a_moment(one).draw(Amount(0.2, 0)) == "never"
     assert one.draw(Amount(0.1, 0)) == "drawn"
@@ -102,8 +110,10 @@ def test_a_limit_of_tokens_holds_beside_one_of_dollars_and_a_refused_draw_takes_
 def test_what_calls_used_beyond_what_they_drew_counts(tmp_path: Path) -> None:
     one = allowance_of(tmp_path, "one", max_cost=1.0)
     assert one.draw(Amount(0.1, 0)) == "drawn"
+
     one.settle(Amount(0.1, 0), Amount(0.4, 0))
     one.give_back_all()
+
     assert one.draw(Amount(0.7, 0)) == "never"
     assert one.draw(Amount(0.6, 0)) == "drawn"
 
@@ -111,14 +121,17 @@ def test_what_calls_used_beyond_what_they_drew_counts(tmp_path: Path) -> None:
 def test_nobody_waits_for_a_worker_that_is_dead_or_idle(tmp_path: Path) -> None:
     dead = allowance_of(tmp_path, "dead", max_cost=1.0)
     one = allowance_of(tmp_path, "one", max_cost=1.0)
+
     assert dead.draw(Amount(0.7, 0)) == "drawn"
     assert one.draw(Amount(0.4, 0)) == "later"
+
     clock.now_s += 2 * LEASE_S
     assert after_a_moment(one).draw(Amount(0.4, 0)) == "never"  # it may have spent what it drew
 
     dead.settle(Amount(0.7, 0), Amount(0.1, 0))  # it was only slow, and has nothing more to ask
     clock.now_s += 1.0
     dead.give_back_idle()
+
     assert one.draw(Amount(0.4, 0)) == "drawn"
 
 
@@ -133,22 +146,29 @@ def test_a_call_that_does_not_fit_waits_until_another_process_has_settled_its_ow
     )
     first = one.reserve(ASKED)
     waiter = Waiter(lambda waits: other.reserve(ASKED, waits))
+
     assert waiter.is_waiting
+
     one.settle(first, Usage(20, 40))
     allowance = one._use.allowance
+
     assert isinstance(allowance, GridAllowance)
+
     allowance.give_back_idle()  # as a worker does each moment
     clock.now_s += 1.0
+
     assert isinstance(waiter.outcome, Reservation)
 
 
 def test_a_system_of_the_same_worker_waits_likewise(tmp_path: Path) -> None:
     limit_usd = PRICE.most(*most_tokens(ASKED)) / 0.8
     allowance = allowance_of(tmp_path, "one", max_cost=limit_usd)
-    one, other = shared_budget(allowance, limit_usd), shared_budget(allowance, limit_usd)
+    one = shared_budget(allowance, limit_usd)
+    other = shared_budget(allowance, limit_usd)
     first = one.reserve(ASKED)
     waiter = Waiter(lambda waits: other.reserve(ASKED, waits))
     one.settle(first, Usage(20, 40))
+
     assert isinstance(waiter.outcome, Reservation)
 
 
@@ -168,8 +188,10 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
             costs.append(budgets[number].settle(reservation, Usage(20, 1000)) or 0.0)
 
     assert [type(end) for end in in_threads(2, spend)] == [BudgetError, BudgetError]
+
     spent = sum(costs)
     assert limit_usd * 0.9 < spent <= limit_usd
+
     with pytest.raises(BudgetError, match="workers share") as stopped:
         budgets[0].reserve(ASKED)
 
@@ -182,12 +204,15 @@ def test_what_calls_leave_serves_the_next_ones_and_all_of_it_is_given_back_at_th
     allowance = allowance_of(tmp_path, "one", max_cost=10.0)
     budget = shared_budget(allowance, 10.0)
     cost = budget.settle(budget.reserve(ASKED), Usage(20, 500))
+
     assert cost == pytest.approx(0.00504)
     assert drawn_usd(tmp_path) == pytest.approx(0.1)  # a hundredth
+
     for _ in range(3):
         budget.settle(budget.reserve(ASKED), Usage(20, 500))
 
     assert drawn_usd(tmp_path) == pytest.approx(0.1)
+
     allowance.give_back_all()
     assert drawn_usd(tmp_path) == pytest.approx(4 * 0.00504, abs=1e-5)
 
@@ -236,6 +261,7 @@ def test_needed_is_the_least_limit_that_leaves_the_amount(tmp_path: Path) -> Non
 def test_dollars_are_given_back_where_the_tokens_do_not_suffice(tmp_path: Path) -> None:
     one = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
     other = allowance_of(tmp_path, "other", max_cost=1.0, max_tokens=1000)
+
     assert other.draw(Amount(0.0, 800)) == "drawn"
     assert one.draw(Amount(0.0, 100)) == "drawn"
 
@@ -248,13 +274,17 @@ def test_dollars_are_given_back_where_the_tokens_do_not_suffice(tmp_path: Path) 
 def test_what_was_refused_is_asked_for_again_after_half_a_second(tmp_path: Path) -> None:
     one = allowance_of(tmp_path, "one", max_cost=1.0)
     other = allowance_of(tmp_path, "other", max_cost=1.0)
+
     assert one.draw(Amount(0.7, 0)) == "drawn"
     assert other.draw(Amount(0.4, 0)) == "later"
+
     one.settle(Amount(0.7, 0), Amount(0.1, 0))
     one.give_back_all()
 
     clock.now_s += 0.25
+
     assert other.draw(Amount(0.4, 0)) == "later"
+
     clock.now_s += 0.25
     assert other.draw(Amount(0.4, 0)) == "drawn"
 
@@ -262,14 +292,17 @@ def test_what_was_refused_is_asked_for_again_after_half_a_second(tmp_path: Path)
 def test_a_worker_without_a_call_for_a_second_gives_all_of_it_back(tmp_path: Path) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
     assert allowance.draw(Amount(0.5, 500)) == "drawn"
+
     allowance.settle(Amount(0.5, 500), Amount(0.25, 100))
 
     clock.now_s += 0.5
     allowance.give_back_idle()
+
     assert (drawn_usd(tmp_path), drawn_tokens(tmp_path)) == (0.26, 110)  # a portion is kept
 
     clock.now_s += 0.5
     allowance.give_back_idle()
+
     assert (drawn_usd(tmp_path), drawn_tokens(tmp_path)) == (0.25, 100)
 
 
@@ -277,6 +310,7 @@ def test_a_worker_with_a_call_under_way_keeps_a_portion(tmp_path: Path) -> None:
     allowance = allowance_of(tmp_path, "one", max_tokens=1000)
     assert allowance.draw(Amount(0.0, 300)) == "drawn"
     assert allowance.draw(Amount(0.0, 300)) == "drawn"
+
     allowance.settle(Amount(0.0, 300), Amount(0.0, 100))
 
     clock.now_s += 5.0

@@ -60,6 +60,7 @@ def test_what_a_grid_keeps_is_refused_with_the_difference(
     begun = with_key(small_plan(), KEY)
     with pytest.raises(UsageError) as refused:
         amendment(begun, small_plan(**change))
+
     assert difference in str(refused.value)
     assert "choose another --out" in str(refused.value)
 
@@ -69,6 +70,7 @@ def test_another_price_of_a_model_is_a_change_and_no_other_model() -> None:
         models=[{"name": "builtin/momentum", "price": {"input": 1}}, "builtin/reversal"]
     )
     found = amendment(small_plan(), priced)
+
     assert (found.added, found.removed) == ((), ())
     assert found.changed == ('price of builtin-momentum: {"input":1} (was none)',)
 

@@ -44,6 +44,7 @@ def checked(*models: Any, runner: str = "local", **options: Any) -> GridEstimate
     request = Request(plan=plan, out="nowhere", workers=1, runner=runner)
     estimate = estimate_grid(plan, load_plugins(), lambda _system, _cell: False, 1)
     check_beginning(request, estimate)
+
     return estimate
 
 

@@ -66,6 +66,7 @@ def test_the_page_is_of_an_episode_that_the_median_is_over(tmp_path: Path) -> No
     card = trading_card(tmp_path / "run", returns)
 
     assert {episode.window for episode in card.pooled} == {"long", "later", "last"}
+
     typical = next(episode for episode in card.episodes if episode.id == _typical(card))
     assert typical.window == "later"
 
@@ -128,10 +129,12 @@ def test_a_new_folder_takes_the_place_of_another(tmp_path: Path) -> None:
         (tmp_path / name / "index.html").write_text(name)
 
     _replace(tmp_path / "fresh" / "site", tmp_path / "site")
+
     assert (tmp_path / "site" / "index.html").read_text() == "fresh/site"
 
     (tmp_path / "fresh" / "site").mkdir()
     _replace(tmp_path / "fresh" / "site", tmp_path / "new")
+
     assert (tmp_path / "new").is_dir()
 
 
@@ -171,6 +174,7 @@ class Pages:
             self.calls.append([name, *words])
             click.echo(f"{name} {len(words)}")
             click.echo("a note", err=True)
+
             if problem:
                 raise click.ClickException(problem)
 
@@ -193,6 +197,7 @@ def test_a_command_is_called_with_words_and_what_it_prints_is_kept() -> None:
 
     assert pages.calls == [["good_table", "a.json", "--x", "1"]]
     assert (output.text, output.notes) == ("good_table 3\n", ("a note",))
+
     with pytest.raises(click.ClickException):
         call_command(["bad_table"], plugins)
 
@@ -205,6 +210,7 @@ def test_a_table_has_its_forms_and_what_was_warned_of_once() -> None:
     table = _made("good", "A title", words, plugins)
 
     texts = {"txt": "good_table 1\n", "csv": "good_table 2\n"}
+
     assert table == CardsOutput("good", "A title", texts, ("a note",))
 
 
@@ -275,6 +281,7 @@ def test_one_model_needs_no_total_and_no_plural(tmp_path: Path) -> None:
     text = index_html(page_of(HandMade(tmp_path, record_of(plan))))
 
     assert [row[0] for row in cells_of(text)[:3]] == ["model", "builtin-momentum", "system"]
+
     words = " ".join(text.split())
     assert "1 model × 1 agent, tasks blinded_open_research, windows of each task, 1 seed." in words
 
@@ -287,6 +294,7 @@ def test_a_card_is_listed_with_its_figure_labels_and_files(tmp_path: Path) -> No
 
     row = [card.system, card.task, "total_return -3.99 %", "3", "1"]
     listed = [cells for cells in cells_of(text) if cells[0] == card.system]
+
     assert [cells[:5] for cells in listed] == [row, row]
     assert [cells[5] for cells in listed] == ["card", "cardepisode"]
     assert "(2 of 2)" in text
@@ -302,6 +310,7 @@ def test_the_bundle_has_an_index_and_the_tables_that_it_links(tmp_path: Path) ->
     write_bundle(page, site)
 
     names = {path.name for path in (site / "tables").iterdir()}
+
     assert names == {
         "ktdfin-11.md",
         "ktdfin-11.txt",

@@ -62,11 +62,13 @@ def test_a_task_of_a_file_is_no_code_since_it_has_a_hash_of_its_own(tmp_path: Pa
     )
     with_task = load_plugins()
     with_task.add_task_file(str(path))
+
     assert code_hashes(with_task) == code_hashes(load_plugins())
 
 
 def test_a_plugin_that_one_side_lacks_is_a_difference() -> None:
-    without, with_one = load_plugins(), load_plugins([str(PLUGIN)])
+    without = load_plugins()
+    with_one = load_plugins([str(PLUGIN)])
     assert len(code_differences(code_hashes(without), code_hashes(with_one))) == 1
 
 

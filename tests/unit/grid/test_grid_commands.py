@@ -29,6 +29,7 @@ def grid(tmp_path: Path) -> HandMade:
     made.finish(done(unit_id(0, 0)))
     made.fail(failure(unit_id(0, 1), "the server is down"))
     made.fail(failure(unit_id(1, 2), "the server is down"))
+
     return made
 
 
@@ -73,7 +74,9 @@ def test_steering_changes_the_control_of_the_grid(grid: HandMade, terminal: Term
         ("requeue", "failed"),
     ):
         terminal.text("grid", "ctl", place(grid), *words)
+
     control = read_control(grid.store)
+
     assert (control.paused, control.concurrency) == (True, 3)
     assert control.dropped == ("builtin-reversal",)
     assert control.requeued == {unit_id(0, 1): 1, unit_id(1, 2): 1}
@@ -82,6 +85,7 @@ def test_steering_changes_the_control_of_the_grid(grid: HandMade, terminal: Term
     terminal.text("grid", "ctl", place(grid), "restore", "builtin-reversal")
     terminal.text("grid", "ctl", place(grid), "requeue", "W1 seed 1")
     control = read_control(grid.store)
+
     assert (control.paused, control.dropped) == (False, ())
     assert control.requeued == {unit_id(0, 1): 2, unit_id(1, 2): 1}
 
@@ -155,6 +159,7 @@ def test_names_are_completed(option: str, text: str, found: str) -> None:
     context = click.Context(command, help_option_names=["-h", "--help"])
     parameters = {each.name: each for each in command.get_params(context)}
     items = parameters[option].shell_complete(context, text)
+
     assert found in [item.value for item in items]
 
 
@@ -162,6 +167,7 @@ def test_the_options_of_run_are_not_defined_again() -> None:
     command = group.load("launch")
     context = click.Context(command, help_option_names=["-h", "--help"])
     own = {each.name for each in command.params}
+
     assert own & set(RUN_NAMES) == set()
     assert set(RUN_NAMES) <= {each.name for each in command.get_params(context)}
 
@@ -174,6 +180,7 @@ def test_options_of_run_stand_over_a_plan(terminal: Terminal) -> None:
 def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Terminal) -> None:
     words = ["--models", "builtin/momentum(positions=5)", "--models", "builtin/hold"]
     printed = terminal.out("plan", *words, "--tasks", "ktdfin", "--windows", "W1")
+
     assert printed == (
         "builtin-momentum-5b313d25, builtin-hold: 24 episodes, no provider is asked\n"
     )
@@ -203,6 +210,7 @@ def test_without_the_plugin_of_grids_a_plan_is_refused(
 ) -> None:
     entries = [each for each in find_entry_points() if each.value != "ktdeval_grid"]
     monkeypatch.setattr(plugin_registry, "find_entry_points", lambda: entries)
+
     assert "no installed plugin has grids" in terminal.refusal("plan", "ktd-fin")
     assert "No such option '--workers'" in terminal.refusal("plan", "--workers", "2")
     assert "no kind 'plans'" in terminal.refusal("list", "plans")
@@ -255,6 +263,7 @@ def test_a_name_of_several_models_is_refused_with_their_labels(
     refusal = terminal.refusal("grid", "ctl", place(grid), "drop", "builtin/momentum")
 
     assert "builtin/momentum: 2 models have this name; say one, two" in refusal
+
     terminal.text("grid", "ctl", place(grid), "drop", "two")
     assert read_control(grid.store).dropped == ("two",)
 
@@ -295,6 +304,7 @@ def test_rules_of_pruning_are_listed_with_their_reasons(terminal: Terminal) -> N
     lines = terminal.text("list", "plans").splitlines()
 
     start = lines.index("rules of pruning")
+
     assert lines[0] == "plans"
     assert "  ktd-fin" in lines[1:start]
     assert lines[start + 1].startswith("  informative: Table 3 of KTD-Fin")

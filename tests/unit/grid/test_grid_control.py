@@ -40,6 +40,7 @@ def test_a_command_changes_its_own_field_alone(changes: list[Change], expected: 
     control = Control()
     for change in changes:
         control = apply(control, change)
+
     assert control == expected
 
 
@@ -59,12 +60,15 @@ def test_no_command_of_several_at_once_is_lost(tmp_path: Path) -> None:
     changes: list[Change] = [RequeueUnits((f"u{number % 3}",)) for number in range(12)]
     changes += [DropModel("a"), Pause(), SetConcurrency(5)]
     threads = [threading.Thread(target=change_control, args=(store, change)) for change in changes]
+
     for thread in threads:
         thread.start()
+
     for thread in threads:
         thread.join()
 
     control = read_control(store)
+
     assert control.requeued == {"u0": 4, "u1": 4, "u2": 4}
     assert (control.dropped, control.paused, control.concurrency) == (("a",), True, 5)
     assert control.serial == len(changes)
@@ -93,9 +97,11 @@ def test_a_malformed_file_keeps_the_last_good_state_with_a_warning(
     (tmp_path / "control.json").write_bytes(text.encode("utf-8", "surrogateescape"))
 
     seen = control_in_force(store, by_hand)  # by one that has seen what the hand wrote before
+
     assert seen.control == by_hand
     assert "control.json" in seen.warning
     assert seen.warning.endswith("fix it, or delete it; until then the state before it stays")
+
     fresh = control_in_force(store)
     assert fresh.control == Control(dropped=("a",), serial=1)
     assert fresh.warning == seen.warning
@@ -112,4 +118,5 @@ def test_a_command_does_not_write_over_what_a_hand_has_written_and_nobody_can_re
     (tmp_path / "control.json").write_text('{"concurrency": 0}')
     with pytest.raises(StoreError, match="fix it, or delete it"):
         change_control(store, Pause())
+
     assert (tmp_path / "control.json").read_text() == '{"concurrency": 0}'

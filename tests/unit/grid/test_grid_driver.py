@@ -33,7 +33,9 @@ class EndedWorkers:
     def start_workers(self, job: WorkerJob) -> EndedWorkers:
         self.jobs.append(job)
         assert job.logs is not None
+
         Path(job.logs).mkdir(parents=True)
+
         for number, text in enumerate(self.printed):
             Path(job.logs, f"worker-{number}.log").write_text(text)
 
@@ -191,6 +193,7 @@ def test_a_grid_that_could_not_be_opened_has_no_status(tmp_path: Path) -> None:
     assert (result.exit_code, result.status) == (2, None)
     assert result.problems == ("no task is called so",)
     assert not (tmp_path / "launches" / "0001-end.json").exists()
+
     with pytest.raises(UsageError, match=r"^no task is called so$"):
         check_result(result)
 
@@ -202,6 +205,7 @@ def test_the_end_of_a_launch_is_recorded_with_its_counts(grid: HandMade, tmp_pat
     launched(tmp_path, [1])
 
     end = record_at(tmp_path, "launches/0001-end.json")
+
     assert (end["id"], end["exit_code"]) == ("0001", 1)
     assert (end["done"], end["failed"], end["left"]) == (3, 1, 2)
     assert end["stopped"] is None  # its failure says why
@@ -215,6 +219,7 @@ def test_what_ended_the_workers_early_is_recorded_where_no_unit_failed(
     launched(tmp_path, [1], ["ktdeval: error: the disk is full\n"])
 
     end = record_at(tmp_path, "launches/0001-end.json")
+
     assert end["stopped"] == "the disk is full"
 
 
@@ -224,7 +229,9 @@ def test_a_launch_that_ran_to_its_end_has_nothing_to_tell(grid: HandMade, tmp_pa
     result = launched(tmp_path, [0, 0], ["ktdeval: error: tried again, and done\n"])
 
     check_result(result)
+
     assert (result.launch, result.problems, result.site) == ("0001", (), None)
+
     end = record_at(tmp_path, "launches/0001-end.json")
     assert (end["done"], end["left"], end["stopped"]) == (6, 0, None)
 
@@ -278,6 +285,7 @@ def test_a_unit_that_a_budget_stopped_is_told_and_not_that_its_worker_has_left_i
     result = launched(tmp_path, [3, 1], printed)
 
     label = "builtin-reversal_react blinded_open_research W2 seed 0"
+
     assert result.problems == (
         f"1 stopped: --max-cost 1: reached ({label})",
         "the disk is full",

@@ -63,6 +63,7 @@ def test_models_of_this_machine_ask_nobody_and_need_no_market() -> None:
         "p",
     )
     found = estimate_grid(plan, load_plugins(), lambda _system, cell: cell.seed == 0, 1)
+
     assert found.total.episodes == 6 * 2 * 2  # of twelve tasks six are kept, and a seed is done
     assert found.pruned == 6 * 2 * 3
     assert found.total.is_free
@@ -99,6 +100,7 @@ def run_estimate(**tasks: int) -> RunEstimate:
     typical, three times high; a call takes 100 tokens and 0.25 USD.
     """
     made = []
+
     for name, calls_each in tasks.items():
         left = {}
         for number, scenario in enumerate(SCENARIOS, start=1):
@@ -136,7 +138,8 @@ def run_estimate(**tasks: int) -> RunEstimate:
 def test_what_is_left_of_a_task_is_its_share_of_the_estimate_of_a_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bright, blinded = "bright_open_research", "blinded_open_research"
+    bright = "bright_open_research"
+    blinded = "blinded_open_research"
     run = run_estimate(**{blinded: 1, bright: 3})
     # a rehearsal takes seconds; its figures are tested beside it
     monkeypatch.setattr("ktdeval_grid.estimate.estimate_run", lambda _config, _plugins: run)
@@ -150,6 +153,7 @@ def test_what_is_left_of_a_task_is_its_share_of_the_estimate_of_a_run(
 
     assert (found.total.episodes, found.concurrency, found.pruned) == (5, 2, 0)
     assert (found.total.is_free, found.costs_money) == (False, True)
+
     for number, scenario in enumerate(SCENARIOS, start=1):
         calls = (4 * 1 + 1 * 3) * number
         left = found.total.left[scenario]

@@ -42,6 +42,7 @@ class Commands:
             self.calls.append((name, *words))
             if name in self.fails:
                 raise click.ClickException("no\n way")
+
             if name == "view report":
                 assert out is not None
                 out.write_text("report")
@@ -65,12 +66,14 @@ def ended(folder: Path, commands: Commands, **changes: Any) -> GridEnding:
     """End a grid of one gathered system, whose card has three episodes; the second is the median."""
     grid = HandMade(folder, record_of(small_plan(models=["builtin/momentum"], **changes)))
     run = folder / "runs" / SYSTEM
+
     if not run.exists():
         save_card(run, make_card({("A1", 0): 0.1, ("A2", 0): 0.2, ("A3", 0): 0.3}))
 
     plugins = Plugins()
     plugins.add(commands, "commands")
     _, status = look(reader_of(grid.store))
+
     return make_ending(folder, grid.record, status, plugins)
 
 
@@ -88,6 +91,7 @@ def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
     site = tmp_path / "site"
     run = tmp_path / "runs" / SYSTEM
     card = run / "cards" / f"{TASK}.json"
+
     assert ending == GridEnding(
         1,
         site / "index.html",
@@ -106,11 +110,14 @@ def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
         f"views/{SYSTEM}/{TASK}/second.html",
     ]
     assert (site / "cards" / SYSTEM / f"{TASK}.json").read_bytes() == card.read_bytes()
+
     index = (site / "index.html").read_text()
     assert f'href="views/{SYSTEM}/{TASK}/first.html"' in index
     assert 'href="report.html"' in index
+
     median = load_evaluation(card).episodes[1].id
     form = ("table", str(card), "--like", "ama-1", "--format")
+
     assert commands.calls == [
         (*form, "text"),
         (*form, "markdown"),
@@ -145,6 +152,7 @@ def test_what_can_not_be_made_is_a_problem_in_one_line_and_no_link(tmp_path: Pat
         f"view of {SYSTEM} {TASK}: no way",
         "report: no way",
     ]
+
     index = (tmp_path / "site" / "index.html").read_text()
     assert "<li>report: no way</li>" in index
     assert "views/" not in index
@@ -162,6 +170,7 @@ def test_an_ending_that_is_made_again_takes_the_place_of_the_one_before(tmp_path
         for folder in ("tables/", "site/tables/")
         for form in ("csv", "md", "txt")
     }
+
     assert files_of(tmp_path) == [name for name in before if name not in gone]
 
 

@@ -51,6 +51,7 @@ def gathering_of(grid: HandMade, done: Iterable[str], at_end: AtEnd | None = Non
     board = ClaimBoard(place.store, "", "w", 60.0)
     board.beats.beat()
     view = GridView(place.store, board, WorkerLiveness(60.0), "0001", done=set(done))
+
     return Gathering(grid.record, place, board, view, no_part, at_end)
 
 
@@ -96,6 +97,7 @@ def test_a_run_is_gathered_before_its_cards_are_made(grid: HandMade) -> None:
 
     gathering.view.done.add(name)
     card = card_job(FIRST, TASK, done)
+
     assert list(gathering.jobs(grid.record.systems)) == [
         GatherJob(card, f"lock.{card}", FIRST, TASK)
     ]
@@ -135,6 +137,7 @@ def test_the_last_job_follows_the_units_of_all_systems(grid: HandMade) -> None:
 
     failed = gathering_of(grid, done, nothing)
     failed.problems[name] = StoreError("the disk is full")
+
     assert failed.last_job() is None
 
 
@@ -145,6 +148,7 @@ def test_a_job_that_is_done_is_recorded_once_and_its_lock_freed(grid: HandMade) 
     ended: list[Path] = []
     gathering = gathering_of(grid, done_of(0, 1), lambda place, _: ended.append(place.root))
     job = gathering.last_job()
+
     assert job is not None
 
     gathering.do(job, claim_of(gathering, job))
@@ -185,6 +189,7 @@ def test_a_job_that_another_worker_took_over_is_neither_done_nor_a_problem(
 
     gathering = gathering_of(grid, done_of(0, 1), lose)
     job = gathering.last_job()
+
     assert job is not None
 
     gathering.do(job, claim_of(gathering, job))
@@ -198,13 +203,16 @@ def test_a_job_that_was_lost_before_it_began_does_nothing(grid: HandMade) -> Non
     ended: list[Path] = []
     gathering = gathering_of(grid, done_of(0, 1), lambda place, _: ended.append(place.root))
     job = gathering.last_job()
+
     assert job is not None
+
     claim = claim_of(gathering, job)
     take_over(gathering, "end")
 
     gathering.do(job, claim)
 
     assert ended == []
+
     with pytest.raises(FencedError):
         claim.check()
 
@@ -218,6 +226,7 @@ def journal(place: GridPlace, worker: str, unit: str, steps: int) -> Path:
     folder = part / "episodes" / unit
     folder.mkdir(parents=True)
     (folder / "journal.jsonl").write_text("{}\n" * steps)
+
     return part
 
 
@@ -225,6 +234,7 @@ def asked(place: GridPlace, worker: str, label: str, count: int) -> Path:
     """A part in which a worker has recorded some calls of an episode, or fixed questions."""
     part = place.part(worker, FIRST)
     part.mkdir(parents=True)
+
     with CallLog(part) as log:
         for _ in range(count):
             log.record(call_of(label))
@@ -235,6 +245,7 @@ def asked(place: GridPlace, worker: str, label: str, count: int) -> Path:
 def test_the_furthest_part_has_most_steps_of_a_unit(tmp_path: Path) -> None:
     place = open_place(tmp_path)
     unit = unit_id(0, 0)
+
     assert furthest_part(place, FIRST, unit) is None
 
     journal(place, "a", unit, 1)
@@ -263,6 +274,7 @@ def test_the_fixed_questions_are_of_the_part_that_asked_most(tmp_path: Path) -> 
 
     asked(place, "b", "canary", 1)
     most = asked(place, "c", "canary", 2)
+
     assert canary_part(place, FIRST) == most
 
 

@@ -135,6 +135,7 @@ def intent_of(folder: Path, code: int = 0, **changes: Any) -> _LaunchIntent:
     plugin.write_text(RUNNER.format(code=code))
     request = request_of(folder, plan=small_plan(plugin=[str(plugin)]))
     fields: dict[str, Any] = {"news": None, "estimate": None, "as_json": False}
+
     return _LaunchIntent(request, open_place(folder), **{**fields, **changes})
 
 
@@ -180,6 +181,7 @@ def test_lines_for_programs_are_of_the_launch_and_its_end(
     _drive_here(intent_of(tmp_path, as_json=True, news=news, estimate=ESTIMATE))
 
     first, last = map(json.loads, capsys.readouterr().out.splitlines())
+
     assert (first["event"], first["launch"], first["log"]) == ("launch", "0001", None)
     assert (first["added"], first["estimate"]["total"]["episodes"]) == (["seed 2"], 3)
     assert (last["event"], last["exit_code"], last["total"]["done"]) == ("end", 0, 8)
@@ -197,7 +199,9 @@ def detached(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> P
         f" print('driven'); os.rename({str(part)!r}, {str(seen)!r})"
     )
     run_instead(monkeypatch, script)
+
     assert _detach(intent_of(folder, **changes)) == 0
+
     while not seen.exists():
         time.sleep(0.005)
 
@@ -211,6 +215,7 @@ def test_a_driver_in_the_background_has_the_request_and_a_log(
 
     request = read_request(seen.read_bytes())
     driver, look, steer = capsys.readouterr().out.splitlines()
+
     assert (request.out, request.workers, request.runner) == (str(tmp_path), 2, "ended")
     assert driver.startswith("driver  process ")
     assert driver.endswith("logs/driver.log")
@@ -227,6 +232,7 @@ def test_a_driver_in_the_background_is_named_for_programs(
     detached(tmp_path, monkeypatch, as_json=True)
 
     line = json.loads(capsys.readouterr().out)
+
     assert (line["event"], line["launch"]) == ("launch", "")
     assert line["log"] == str(tmp_path / "logs" / "driver.log")
     assert line["pid"] > 1

@@ -37,6 +37,7 @@ def worker_of(grid: HandMade, name: str = "w", **changes: Any) -> Worker:
     runner = UnitRunner(grid.record, place, parts, view)
     gathering = Gathering(grid.record, place, board, view, runner.part)
     view.look(at_once=True)
+
     return Worker(grid.record, board, view, runner, gathering, **changes)
 
 
@@ -51,6 +52,7 @@ def of_plan(folder: Path, protocol: Any = None, **changes: Any) -> HandMade:
     record = record_of(small_plan(**changes))
     first, *others = record.systems
     first = structs.replace(first, tool_protocol=protocol)
+
     return HandMade(folder, structs.replace(record, systems=(first, *others)))
 
 
@@ -137,6 +139,7 @@ def test_units_that_are_done_failed_or_another_workers_are_not_claimed(grid: Han
     finish(grid, 0, [0])
     grid.fail(failure(unit_id(0, 1), "down", launch="0001"))
     other = worker_of(grid, "other")
+
     assert other.board.claim(unit_id(0, 2)) is not None
 
     names = claimed(worker_of(grid))
@@ -194,12 +197,14 @@ def test_the_provider_that_has_less_than_its_share_is_next(tmp_path: Path) -> No
     under_way: Any = dict.fromkeys(range(2), "builtin")
 
     piece = worker._next_piece(under_way)
+
     assert piece is not None
     assert piece.provider == served
 
     finish(grid, 1, range(4))
     worker.view.look(at_once=True)
     piece = worker._next_piece(dict.fromkeys(range(4), "builtin"))  # type: ignore[arg-type]
+
     assert piece is not None
     assert piece.provider == "builtin"  # above its share, but nobody else has work
 
@@ -207,7 +212,9 @@ def test_the_provider_that_has_less_than_its_share_is_next(tmp_path: Path) -> No
 def test_what_was_refused_is_not_asked_for_again_at_once(grid: HandMade) -> None:
     other = worker_of(grid, "other")
     claim = other.board.claim(unit_id(0, 0))
+
     assert claim is not None
+
     worker = worker_of(grid, only=frozenset([unit_id(0, 0)]))
     assert claimed(worker) == []
 
@@ -238,7 +245,9 @@ def test_a_system_that_is_given_up_is_gathered_when_nobody_runs_its_units(grid: 
     change_control(grid.store, DropModel("builtin-momentum"))
     other = worker_of(grid, "other")
     claim = other.board.claim(unit_id(0, 1))
+
     assert claim is not None
+
     worker = worker_of(grid)
     assert list(worker._jobs()) == []
 
@@ -258,6 +267,7 @@ def test_the_last_job_follows_the_cards_of_all_systems(grid: HandMade) -> None:
         worker.runner.part,
         at_end=lambda _place, _record: None,
     )
+
     assert [job.lock for job in worker._jobs()] == [f"gather.{FIRST}", f"gather.{SECOND}"]
 
     for number, slug in enumerate((FIRST, SECOND)):
@@ -299,6 +309,7 @@ def test_a_worker_whose_units_all_failed_is_over(grid: HandMade) -> None:
     worker = worker_of(grid)
 
     assert worker._is_over()
+
     worker.work()  # ends at once
 
 
@@ -364,6 +375,7 @@ def test_what_units_have_cost_is_published_until_they_are_done(grid: HandMade) -
     worker.runner.parts = PaidParts(place, "w", load_plugins())
 
     worker.runner.publish_paid()
+
     assert (
         paid(grid)
         == (
@@ -373,6 +385,7 @@ def test_what_units_have_cost_is_published_until_they_are_done(grid: HandMade) -
 
     worker.view.done.add(unit_id(0, 0))
     worker.runner.publish_paid()
+
     assert unit_id(0, 0).encode() not in paid(grid)
 
 

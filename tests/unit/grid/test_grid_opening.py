@@ -49,6 +49,7 @@ def opening_of(folder: Path, **changes: Any) -> GridOpening:
     board.beats.beat()
     parts = OpenRunFolders(place, "w", load_plugins())
     fields = {"board": board, "parts": parts, "wait": never, "launch": "0002"}
+
     return GridOpening(place, **{**fields, **changes})
 
 
@@ -59,6 +60,7 @@ def begun(folder: Path, plan: GridPlan, **changes: Any) -> GridRecord:
     system = structs.replace(system, problem=changes.pop("problem", None), units=())
     record = structs.replace(record, systems=(system,), **changes)
     LocalStore(folder).replace("grid.json", encode_canonical(record).encode())
+
     return record
 
 
@@ -105,6 +107,7 @@ def test_a_plan_is_resolved_anew_where_a_later_launch_may_change_it(
 
     assert amendments(tmp_path) == ["0001.json"] * resolves
     assert (found != record) is resolves
+
     if resolves:
         assert found.suite == ktdeval.__version__
         assert [system.problem for system in found.systems] == [None]
@@ -137,7 +140,9 @@ def test_who_found_out_how_a_model_takes_tools_stays(plan: GridPlan, tmp_path: P
 def test_a_worker_waits_while_another_resolves_the_plan(plan: GridPlan, tmp_path: Path) -> None:
     other = opening_of(tmp_path).board
     claim = other.claim("open")
+
     assert claim is not None
+
     waits: list[float] = []
 
     def wait(seconds: float) -> None:
@@ -211,6 +216,7 @@ def test_a_model_whose_server_is_down_has_no_units_and_a_problem(
     record = open_grid(two, opening_of(tmp_path))
 
     first, second = record.systems
+
     assert (first.slug, first.model, first.agent) == ("m_react", "m", "react")
     assert first.problem is not None
     assert f"127.0.0.1:{port}" in first.problem

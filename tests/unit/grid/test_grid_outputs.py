@@ -89,6 +89,7 @@ def test_the_index_tells_failures_stops_and_systems_that_did_not_begin_apart(
 
     listed = re.findall(r"<li>(.*?)</li>", text)
     label = "builtin-momentum_react blinded_open_research W1 seed"
+
     assert listed == [
         "not begun: the server refuses the key (builtin-reversal_react)",
         f"1 failed: the server is down ({label} 0)",
@@ -100,6 +101,7 @@ def test_the_index_asks_nothing_of_the_network(page: BundlePage) -> None:
     text = html.unescape(index_html(page))
     assert "default-src 'none'" in text
     assert "<script" not in text
+
     links = re.findall(r'href="([^"]*)"', text)
     assert links
     assert all(not link.startswith(("http", "//", "/")) for link in links)

@@ -32,6 +32,7 @@ MODES = ("memory_only", "fixed_candidate", "open_research")
 def test_a_faulty_plan_is_refused_with_file_and_field(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         plan_of({"models": ["a/b"], "tasks": ["x"], **fields}, "plan.yaml")
+
     assert str(refused.value) == message
 
 
@@ -44,6 +45,7 @@ def test_models_and_agents_may_be_given_by_their_names_alone() -> None:
         "agents": [{"name": "react"}, {"name": "vote", "args": {"size": 3, "x": "a"}}],
         "tasks": ["x", "y"],
     }
+
     assert short == plan_of(long, "p")
 
 
@@ -61,9 +63,11 @@ def test_a_system_is_the_config_of_a_run() -> None:
         "p",
     )
     found = systems(plan)
+
     assert [(each.config.model, each.config.agent) for each in found] == list(
         product(("a/b", "c/d"), ("react", "vote"))
     )
+
     first, _, other, _ = found
     assert first.config.model_args == {"n": 1}
     assert (first.config.temperature, other.config.temperature) == (0.0, 0.5)
@@ -103,6 +107,7 @@ def test_models_that_differ_in_anything_but_their_price_have_other_labels() -> N
         PlannedModel(name=same, base_url="http://localhost:1/v1"),
         PlannedModel(name=same, options={"temperature": 0}),
     ]
+
     assert len({entry.short for entry in entries}) == len(entries)
 
 
@@ -126,6 +131,7 @@ def test_the_anchor_sweeps_four_masks_three_modes_ten_windows_and_five_seeds() -
     plugins = load_plugins()
     tasks = [plugins.make_task(name) for name in plugins.resolve_tasks(plan.tasks)]
     cells = [(task.mask, task.mode) for task in tasks]
+
     assert sorted(cells) == sorted(product(MASKS, MODES))
     assert plan.windows == tuple(f"W{number}" for number in range(1, 11))
     assert (plan.seeds, plan.prune) == (5, ())
@@ -136,6 +142,7 @@ def test_appendix_j_has_three_models_two_masks_ten_windows_and_three_seeds() -> 
     plan = load_plan(plan_path("ktd-fin-appendix-j"))
     plugins = load_plugins()
     tasks = [plugins.make_task(name) for name in plan.tasks]
+
     assert {(task.mask, task.mode) for task in tasks} == {
         ("bright", "open_research"),
         ("blinded", "open_research"),
@@ -151,6 +158,7 @@ def test_models_agents_and_tables_of_shipped_plans_exist(name: str) -> None:
     for system in systems(plan):
         assert plugins.spec("models", plugins.model_spec_name(system.config.model)[0])
         assert plugins.spec("agents", system.config.agent)
+
     assert plan.name == name
     assert plan.tables
 
@@ -176,6 +184,7 @@ def test_options_replace_the_fields_of_a_plan() -> None:
         "max_cost": None,
     }
     plan = resolved_plan("ktd-fin", given)
+
     assert [model.name for model in plan.models] == ["builtin/random"]
     assert (plan.seeds, plan.windows, plan.pages) == (1, ("W1",), ())
     assert [rule.name for rule in plan.prune] == ["informative"]
@@ -191,12 +200,14 @@ def test_an_address_and_a_price_are_of_the_one_model_that_is_named() -> None:
         "price": {"input": 1, "output": 2},
     }
     (model,) = resolved_plan(None, given).models
+
     assert model == PlannedModel(
         name="vllm/qwen",
         args={"omit": "seed"},
         base_url="http://localhost:8000/v1",
         price={"input": 1, "output": 2},
     )
+
     with pytest.raises(UsageError, match="--models names 2; write a plan"):
         resolved_plan(None, {**given, "models": ("a/b,c/d",)})
 
@@ -243,6 +254,7 @@ def test_a_name_that_is_cut_or_changed_has_a_hash_in_its_label(name: str, has_ha
     plain = name.replace("/", "-").replace(":", "-")[:48]
 
     assert label.startswith(plain)
+
     digest = label.removeprefix(plain)
     assert bool(digest) is has_hash
     assert len(digest) == (9 if has_hash else 0)

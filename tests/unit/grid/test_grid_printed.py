@@ -201,6 +201,7 @@ def test_an_estimate_has_low_typical_and_high_of_each_model_that_is_paid() -> No
 
     figures = "1,000 / 2,000 / 3,000"
     tokens = "500,000 / 1.0M / 1.5M"
+
     assert first == "estimate, low / typical / high, 8 at once:"
     assert heads.split() == ["MODEL", "episodes", "calls", "tokens", "USD", "hours"]
     assert [" ".join(line.split()) for line in cells] == [
@@ -248,19 +249,23 @@ def test_a_unit_has_a_line_for_each_state_with_cost_and_reason(grid: HandMade) -
     grid.finish(done(unit_id(0, 0), cost_usd=0.5, seconds=9.0))
     board = ClaimBoard(grid.store, "", "w", lease_s=60)
     board.beats.beat()
+
     assert board.claim(unit_id(0, 1)) is not None
+
     grid.fail(failure(unit_id(0, 2), "down", cost_usd=0.25))
     grid.fail(failure(unit_id(0, 3), "--max-cost 1", needed={"max_cost": 2.0}))
 
     lines = UnitEvents().news(reader_of(grid.store).look())
 
     states = [(line.state, line.error, line.cost_usd, line.seconds) for line in lines]
+
     assert states == [
         ("done", None, 0.5, 9.0),
         ("running", None, None, None),
         ("failed", "down", 0.25, None),
         ("stopped", "--max-cost 1", None, None),
     ]
+
     first = lines[0]
     assert (first.unit, first.system, first.task) == (
         unit_id(0, 0),
@@ -276,6 +281,7 @@ def test_a_unit_that_waits_again_is_news_when_it_begins_again(grid: HandMade) ->
     board = ClaimBoard(grid.store, "", "w", lease_s=60)
     board.beats.beat()
     claim = board.claim(unit_id(0, 0))
+
     assert claim is not None
     assert [line.state for line in events.news(reader.look())] == ["running"]
 
@@ -293,6 +299,7 @@ def test_plain_lines_are_failures_stops_and_twenty_reports_at_most(
     grid.fail(failure(unit_id(0, 0), "down"))
     grid.fail(failure(unit_id(0, 3), "--max-cost 1", needed={}))
     found, _ = look(reader_of(grid.store))
+
     for count in (0, 1, 2, 3, 5, 6):
         watcher.show(found, status_of(total=tally(planned=41, done=count)))
 
@@ -328,6 +335,7 @@ def test_json_lines_are_of_what_has_changed_since_the_beginning(
     watcher.show(*look(reader))
 
     (line,) = capsys.readouterr().out.splitlines()
+
     assert (json.loads(line)["event"], json.loads(line)["unit"]) == ("unit", unit_id(0, 1))
     assert UnitLine.__struct_config__.tag == "unit"
 
@@ -384,6 +392,7 @@ def test_a_grid_that_has_not_begun_has_no_amendment_and_no_failures(tmp_path: Pa
     request = Request(plan=small_plan(), out=str(tmp_path), workers=1, runner="local")
 
     assert _news(place, request) is None
+
     with pytest.raises(UsageError, match="--only failed: no grid is there yet"):
         _news(place, structs.replace(request, only="failed"))
 
@@ -412,6 +421,7 @@ def test_a_launch_says_whether_the_grid_is_new(
     _tell_news(news, open_place(grid.store.root))
 
     first, *rest = capsys.readouterr().out.splitlines()
+
     assert first.startswith("grid    ")
     assert [first.rpartition(" (")[1].strip() + first.rpartition(" (")[2], *rest] == lines
 
@@ -483,7 +493,9 @@ def test_the_end_of_a_launch_tells_the_bytes_of_an_episode_and_the_page(
     _tell_end(result_of(grid, site=page), intent_of(grid))
 
     lines = capsys.readouterr().out.splitlines()
+
     assert lines[0] == "small: 2 of 8 episodes done"
+
     kept, tables, site = lines[-3:]
     assert kept.startswith(f"kept    {bytes_kept(root) // 2:,} bytes an episode, in ")
     assert (tables.split()[0], tables.endswith("grid/tables")) == ("tables", True)
@@ -496,6 +508,7 @@ def test_a_launch_without_a_finished_episode_or_page_tells_none(
     _tell_end(result_of(grid), intent_of(grid))
 
     printed = capsys.readouterr().out
+
     assert "kept" not in printed
     assert "site" not in printed
     assert "resume" not in printed
@@ -509,6 +522,7 @@ def test_what_a_budget_stopped_has_a_line_that_resumes_it(
     _tell_end(result_of(grid), intent_of(grid))
 
     last = capsys.readouterr().out.splitlines()[-1]
+
     assert last == "resume  ktdeval grid plan.yaml --max-cost 6.0"
 
 
@@ -521,6 +535,7 @@ def test_the_end_for_programs_has_the_counts_of_each_model(
 
     (line,) = capsys.readouterr().out.splitlines()
     end = json.loads(line)
+
     assert (end["event"], end["launch"], end["exit_code"]) == ("end", "0001", 1)
     assert (end["total"]["done"], end["total"]["planned"]) == (1, 8)
     assert [each["done"] for each in end["models"]] == [1, 0]

@@ -28,6 +28,7 @@ def kept(rule: str) -> list[tuple[str, str]]:
     """Masks and modes of the grid that a shipped rule keeps."""
     rules = (shipped_rules()[rule],)
     cells = product(MASKS, MODES)
+
     return [
         (mask, mode)
         for mask, mode in cells
@@ -71,6 +72,7 @@ def test_a_cell_fits_all_fields_that_are_given(cells: Cells, change: dict[str, o
 def test_the_first_rule_that_leaves_a_cell_out_is_its_reason() -> None:
     first = PruneRule(name="first", reason="because of this", cells=(Cells(seeds=(0,)),))
     second = PruneRule(name="second", reason="because of that", cells=(Cells(),))
+
     assert pruned_by((first, second), ACell(seed=0)) is first
     assert pruned_by((first, second), ACell(seed=1)) is second
     assert pruned_by((first,), ACell(seed=1)) is None

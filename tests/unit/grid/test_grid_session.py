@@ -79,6 +79,7 @@ def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     out = tmp_path_factory.mktemp("whole") / "grid"
     models = ["builtin/hold", "test/mixed"]
     plan = small(market, models=models, options={"limit": 2}, plugin=[str(PLUGIN)])
+
     return out, worked(plan, out)
 
 
@@ -90,6 +91,7 @@ def test_a_worker_reports_the_units_of_its_grid(whole: tuple[Path, WorkerReport]
     (name,) = (path.name for path in (out / "parts").iterdir())
 
     assert report == WorkerReport(out, name, planned=2, done=2, failed=0, problems=())
+
     check_report(report)
 
 
@@ -115,6 +117,7 @@ def test_a_run_is_gathered_of_each_system_and_has_its_card(
     assert jobs_done(out) == sorted(
         ["open", f"gather.{HOLD}", f"card.{HOLD}", f"gather.{MIXED}", f"card.{MIXED}"]
     )
+
     for slug in (HOLD, MIXED):
         card = json.loads((out / "runs" / slug / "cards" / f"{TASK}.json").read_text())
         assert [episode["steps"] for episode in card["episodes"]] == [2]
@@ -138,10 +141,12 @@ def test_a_grid_is_recorded_with_its_key_market_code_and_units(
     assert record.snapshot == load_snapshot(market).id
     assert record.suite == ktdeval.__version__
     assert {"ktdeval", "ktdeval_grid", "run_plugin"} <= record.code.keys()
+
     first, second = record.systems
     assert (first.slug, first.model, first.agent) == (HOLD, "builtin-hold", "react")
     assert (first.checked_by, second.checked_by) == (report.name, report.name)
     assert (first.problem, first.needed, first.pruned) == (None, None, ())
+
     (unit,) = first.units
     assert (unit.task, unit.window, unit.seed) == (TASK, WINDOW, 0)
     assert first.price is not None
@@ -167,11 +172,13 @@ def test_an_amended_plan_keeps_the_key_the_time_and_what_is_done(
     market: Path, tmp_path: Path
 ) -> None:
     assert worked(small(market, mask_key=None), tmp_path).done == 1
+
     begun = record_of(tmp_path)
 
     report = worked(small(market, mask_key=None, seeds=2), tmp_path)
 
     grown = record_of(tmp_path)
+
     assert (report.planned, report.done) == (2, 2)
     assert len(grown.mask_key) == 32
     assert (grown.mask_key, grown.begun_at) == (begun.mask_key, begun.begun_at)
@@ -185,6 +192,7 @@ def test_amendments_are_numbered(market: Path, tmp_path: Path) -> None:
         worked(small(market, seeds=seeds), tmp_path)
 
     names = sorted(path.name for path in (tmp_path / "plans").iterdir())
+
     assert names == ["0001.json", "0002.json"]
     assert {"open", "open-0001", "open-0002"} <= set(jobs_done(tmp_path))
 
@@ -238,6 +246,7 @@ def test_a_pruned_cell_is_recorded_with_its_rule_and_not_run(market: Path, tmp_p
 
     (system,) = record_of(tmp_path).systems
     (pruned,) = system.pruned
+
     assert (report.planned, report.done) == (1, 1)
     assert [unit.seed for unit in system.units] == [1]
     assert (pruned.rule, pruned.reason) == ("odd", "odd seeds are enough")
@@ -259,11 +268,13 @@ def test_a_failed_unit_is_recorded_and_holds_up_no_other(failing: GridPlan, tmp_
 
     mixed, hold = (unit.id for _, unit in record_of(tmp_path).units())
     failure = json.loads((tmp_path / "failed" / f"{mixed}.json").read_text())
+
     assert (report.planned, report.done, report.failed) == (2, 1, 1)
     assert (failure["unit"], failure["system"], failure["launch"]) == (mixed, MIXED, "0001")
     assert (failure["generation"], failure["requeued"], failure["needed"]) == (1, 0, None)
     assert "a defect of the model" in failure["error"]
     assert [entry["unit"] for entry in done_of(tmp_path)] == [hold]
+
     with pytest.raises(EpisodeFailure) as raised:
         check_report(report)
 
@@ -282,6 +293,7 @@ def test_what_failed_is_tried_again_alone_and_its_failure_is_over(
     report = worked(failing, tmp_path, launch="0002", only_failed=True)
 
     mixed = next(entry for entry in done_of(tmp_path) if entry["unit"] == failed)
+
     assert (report.done, report.failed) == (2, 0)
     assert mixed["generation"] == 2
     assert failed_units(LocalStore(tmp_path)) == frozenset()
@@ -292,6 +304,7 @@ def test_a_worker_of_failed_units_begins_no_other(market: Path, tmp_path: Path) 
 
     assert (report.planned, report.done, report.failed) == (1, 0, 0)
     assert list(done_of(tmp_path)) == []
+
     with pytest.raises(EpisodeFailure, match="1 of 1 episodes are not finished, 0 of them failed"):
         check_report(report)
 
@@ -301,9 +314,11 @@ def test_time_that_is_over_stops_units_and_fails_none(market: Path, tmp_path: Pa
 
     (unit,) = failed_units(LocalStore(tmp_path))
     stop = json.loads((tmp_path / failed_key(unit)).read_text())
+
     assert (report.done, report.failed, report.is_stopped) == (0, 0, True)
     assert stop["needed"] == {}
     assert report.problems[0].startswith(f"{HOLD}: --max-hours")
+
     with pytest.raises(BudgetError, match=rf"; {HOLD}: --max-hours"):
         check_report(report)
 
@@ -327,6 +342,7 @@ def test_a_session_that_was_stopped_before_it_began_runs_no_unit(
 ) -> None:
     session = GridSession(WorkerOptions(small(market), str(tmp_path)), load_plugins())
     assert not session.is_stopping
+
     session.stop()
 
     with pytest.raises(KeyboardInterrupt):
@@ -345,6 +361,7 @@ def test_a_card_names_the_episodes_that_failed_with_their_reason(
     card = json.loads((tmp_path / "runs" / MIXED / "cards" / f"{TASK}.json").read_text())
 
     (missing,) = card["missing_episodes"]
+
     assert len(card["episodes"]) == 1
     assert "a defect of the model" in missing["error"]
 
@@ -381,6 +398,7 @@ def remote(market: Path, stub: Stub, **changes: Any) -> GridPlan:
         "concurrency": 2,
         "options": {"limit": 1, "cache": "run", "canary": CANARY},
     }
+
     return small(market, **{**fields, **changes})
 
 
@@ -414,19 +432,24 @@ def test_calls_of_a_model_behind_a_network_are_counted_with_their_cost(
 
     usd = paid_usd(tmp_path)
     (system,) = record_of(tmp_path).systems
+
     assert (report.planned, report.done, report.problems) == (2, 2, ())
     assert (system.slug, system.tool_protocol, system.checked_by) == (STUB, "native", report.name)
     assert system.price is not None
     assert (system.price.input, system.price.output) == (2.0, 8.0)
     assert {f"start.{STUB}", f"gather.{STUB}", f"card.{STUB}"} <= set(jobs_done(tmp_path))
+
     for entry in done_of(tmp_path):
         assert entry["cost_usd"] == pytest.approx(usd[entry["unit"]])
         assert min(entry["input_tokens"], entry["output_tokens"], entry["cost_usd"]) > 0
 
     paid = json.loads((tmp_path / "paid" / f"{report.name}.json").read_text())
+
     assert paid["usd"][STUB] == pytest.approx({name: usd[name] for name in ("canary", "check")})
+
     shown = look(reader_of(LocalStore(tmp_path)))[1].total
     assert shown.cost_usd == pytest.approx(sum(usd.values()))
+
     gathered = read_calls(tmp_path / "runs" / STUB)
     assert sorted({call.episode for call in gathered}) == sorted(usd)
 
@@ -440,10 +463,12 @@ def test_a_budget_stops_units_says_what_they_need_and_a_larger_one_goes_on(
     stopped = worked(low, tmp_path, launch="0001")
 
     needed = [stop.needed for stop in failures(tmp_path)]
+
     assert (stopped.failed, stopped.is_stopped) == (0, True)
     assert stopped.done < 2
     assert needed
     assert all(limits and limits["max_tokens"] > 30_000 for limits in needed)
+
     with pytest.raises(BudgetError, match="--max-tokens"):
         check_report(stopped)
 
@@ -472,11 +497,13 @@ def test_a_system_that_no_budget_allows_to_be_asked_is_not_begun(
     report = worked(remote(market, stub, max_cost=1e-6), tmp_path)
 
     (system,) = record_of(tmp_path).systems
+
     assert (report.planned, report.done, report.is_stopped) == (0, 0, True)
     assert system.needed is not None
     assert system.needed["max_cost"] > 1e-6
     assert report.problems == (f"{STUB}: {system.problem}",)
     assert stub.answers == 0
+
     with pytest.raises(BudgetError, match="0 of 0 episodes are not finished"):
         check_report(report)
 

@@ -49,9 +49,11 @@ def test_units_are_counted_by_model_and_state(grid: HandMade) -> None:
     grid.finish(done(unit_id(1, 0), cost_usd=1.0))
     grid.fail(failure(unit_id(0, 1), "the server is down", cost_usd=0.5))
     first, second = status_of(grid).models
+
     assert (first.planned, first.done, first.failed, first.left, first.pruned) == (3, 1, 1, 1, 1)
     assert (second.planned, second.done, second.failed, second.left) == (3, 1, 0, 2)
     assert (first.cost_usd, second.cost_usd) == (0.75, 1.0)
+
     total = status_of(grid).total
     assert (total.planned, total.done, total.failed, total.cost_usd) == (6, 2, 1, 1.75)
 
@@ -60,8 +62,10 @@ def test_a_unit_runs_while_a_worker_holds_it(grid: HandMade) -> None:
     board = ClaimBoard(grid.store, "", "w", lease_s=60)
     board.beats.beat()
     claim = board.claim(unit_id(0, 0))
+
     assert claim is not None
     assert status_of(grid).total.running == 1
+
     claim.release()
     assert status_of(grid).total.running == 0
 
@@ -70,7 +74,9 @@ def test_a_unit_that_is_tried_again_is_not_shown_as_failed(grid: HandMade) -> No
     grid.fail(failure(unit_id(0, 0), "the server is down"))
     board = ClaimBoard(grid.store, "", "w", lease_s=60)
     board.beats.beat()
+
     assert board.claim(unit_id(0, 0)) is not None
+
     status = status_of(grid)
     assert (status.total.running, status.total.failed, status.failures) == (1, 0, ())
 
@@ -93,7 +99,9 @@ def test_a_cost_that_is_not_known_is_not_zero(grid: HandMade) -> None:
     grid.finish(done(unit_id(0, 1)))
     grid.finish(done(unit_id(1, 0), cost_usd=None))
     first, second = status_of(grid).models
+
     assert (first.uncosted, first.cost_usd) == (1, 0.25)
+
     lines = status_lines(status_of(grid))
     assert any("builtin-momentum" in line and "≥ 0.2500" in line for line in lines)
     assert any("builtin-reversal" in line and "?" in line for line in lines)
@@ -105,10 +113,12 @@ def test_failures_that_differ_in_numbers_alone_are_one_kind(grid: HandMade) -> N
     grid.fail(failure(unit_id(0, 1), "step 12: the server said 503"))
     grid.fail(failure(unit_id(1, 0), "no such model"))
     kinds = status_of(grid).failures
+
     assert [(kind.error, len(kind.units)) for kind in kinds] == [
         ("step 3: the server said 503", 2),
         ("no such model", 1),
     ]
+
     lines = status_lines(status_of(grid))
     assert (
         "2 failed: step 3: the server said 503 (first builtin-momentum_react blinded_open_research W1 seed 0)"
@@ -123,8 +133,10 @@ def test_what_a_budget_stopped_is_no_failure_and_says_which_limits_all_of_it_nee
     grid.fail(failure(unit_id(0, 1), "--max-cost 1.00 USD", needed={"max_cost": 1.25}))
     grid.fail(failure(unit_id(1, 0), "--max-tokens 9", needed={"max_tokens": 12}))
     status = status_of(grid)
+
     assert (status.total.failed, status.total.stopped, status.total.left) == (0, 3, 6)
     assert status.needed == {"max_cost": 1.5, "max_tokens": 12}
+
     lines = status_lines(status)
     assert lines[0].endswith("0 of 6 episodes done, 3 stopped")
     assert any(line.startswith("2 stopped: --max-cost 1.00 USD (first ") for line in lines)
@@ -134,8 +146,11 @@ def test_pruned_units_are_named_with_their_reason_and_never_missing(grid: HandMa
     for system in (0, 1):
         for unit in range(3):
             grid.finish(done(unit_id(system, unit)))
+
     status = status_of(grid)
+
     assert status.is_finished
+
     lines = status_lines(status)
     assert lines[0] == "small: 6 of 6 episodes done"
     assert "pruned by by_hand: nothing is learnt" in lines
@@ -145,7 +160,9 @@ def test_pause_and_dropped_models_are_shown(grid: HandMade) -> None:
     change_control(grid.store, Pause())
     change_control(grid.store, DropModel("builtin-reversal"))
     status = status_of(grid)
+
     assert [model.dropped for model in status.models] == [False, True]
+
     lines = status_lines(status)
     assert lines[0].endswith("paused")
     assert any(line.startswith("builtin-reversal (dropped)") for line in lines)
@@ -154,6 +171,7 @@ def test_pause_and_dropped_models_are_shown(grid: HandMade) -> None:
 def test_time_left_goes_by_the_pace_of_finished_units() -> None:
     finished = [at(0), at(1), at(2)]
     now = TWELVE.replace(minute=3)
+
     assert seconds_left(finished, 4, now) == pytest.approx(4 * 90.0)  # 3 minutes for two units
     assert seconds_left(finished, 0, now) == 0.0
     assert seconds_left(finished[:1], 4, now) is None
@@ -163,6 +181,7 @@ def test_the_pace_slows_down_while_nothing_ends() -> None:
     finished = [at(0), at(1)]
     soon = seconds_left(finished, 1, TWELVE.replace(minute=2))
     late = seconds_left(finished, 1, TWELVE.replace(minute=30))
+
     assert soon is not None
     assert late is not None
     assert late > soon
@@ -178,11 +197,14 @@ def test_events_are_changes_since_the_last_look(grid: HandMade) -> None:
     reader = reader_of(grid.store)
     events = UnitEvents()
     grid.finish(done(unit_id(0, 0)))
+
     assert [line.state for line in events.news(reader.look())] == ["done"]
     assert events.news(reader.look()) == []
+
     grid.fail(failure(unit_id(0, 1), "down"))
     grid.finish(done(unit_id(1, 0)))
     lines = events.news(reader.look())
+
     assert [(line.unit, line.state, line.error) for line in lines] == [
         (unit_id(0, 1), "failed", "down"),
         (unit_id(1, 0), "done", None),
@@ -208,9 +230,12 @@ def test_a_system_without_units_is_not_finished(tmp_path: Path) -> None:
     )
     changed = type(record)(**{**_fields(record), "systems": (broken, second)})
     grid = HandMade(tmp_path, changed)
+
     for unit in second.units:
         grid.finish(done(unit.id))
+
     status = status_of(grid)
+
     assert not status.is_finished
     assert "not begun: the server refuses the key (builtin-momentum_react)" in status_lines(status)
 
@@ -236,6 +261,7 @@ def test_a_malformed_control_is_a_warning_under_the_table(grid: HandMade, tmp_pa
     change_control(grid.store, Pause())
     (tmp_path / "control.json").write_text('{"paused": 1}')
     status = status_of(grid)
+
     assert status.paused
     assert status_lines(status)[-1].startswith("warning: ")
     assert "control.json: paused: expected `bool`" in status_lines(status)[-1]
@@ -253,11 +279,13 @@ def test_what_unfinished_units_and_checks_have_cost_is_in_the_table(grid: HandMa
     pay(grid, "w-1", **{f"u{unit_id(0, 1)}": 0.5, "canary": 0.125, f"u{unit_id(0, 0)}": 9.0})
     reader = reader_of(grid.store)
     first, second = look(reader)[1].models
+
     assert (first.cost_usd, second.cost_usd) == (0.25 + 0.5 + 0.125, 0.0)
 
     # another takes the unit over, with its calls, and makes more
     pay(grid, "w-2", **{f"u{unit_id(0, 1)}": 0.75, "check": 1.0})
     assert look(reader)[1].models[0].cost_usd == 0.25 + 0.75 + 0.125 + 1.0
+
     grid.fail(failure(unit_id(0, 1), "down", cost_usd=0.75))
     assert look(reader)[1].models[0].cost_usd == 0.25 + 0.75 + 0.125 + 1.0
 
@@ -266,6 +294,7 @@ def test_an_unfinished_unit_without_a_price_has_no_known_cost(grid: HandMade) ->
     pay(grid, "w-1", **{f"u{unit_id(0, 1)}": None})
     pay(grid, "w-2", **{f"u{unit_id(0, 1)}": 0.5})
     first, _ = status_of(grid).models
+
     assert (first.cost_usd, first.uncosted) == (0.0, 1)
     assert status_lines(status_of(grid))[3].endswith("?")
 
@@ -279,10 +308,12 @@ def test_a_stop_of_before_is_over_once_a_later_launch_has_taken_the_grid_up(
     grid.fail(broken)
     grid.store.create("launches/0001.json", b"{}")
     before = look(reader_of(grid.store))[1]
+
     assert (before.total.stopped, before.needed) == (1, {"max_cost": 2.0})
 
     grid.store.create("launches/0002.json", b"{}")
     after = look(reader_of(grid.store))[1]
+
     assert (after.total.stopped, after.needed, after.total.failed) == (0, None, 1)
     assert [kind.error for kind in after.failures] == ["the server is down"]
 
@@ -298,7 +329,9 @@ def test_systems_that_could_not_begin_are_told_beside_the_count_of_episodes(
     blank = structs.replace(record.systems[0], units=(), problem=long)
     record = structs.replace(record, systems=(blank, *record.systems[1:]))
     status = look(reader_of(HandMade(tmp_path / "g", record).store))[1]
+
     assert headline(status) == "small: 0 of 4 episodes done, 1 system not begun and not counted"
+
     (line,) = failure_lines(status)
     assert line.removesuffix(f" ({blank.slug})").endswith(
         (" says …", " no …", " and …", " the …", " server …")
@@ -330,6 +363,7 @@ def test_a_grid_of_a_later_version_is_refused_with_its_file(grid: HandMade) -> N
 def test_a_failure_that_was_replaced_is_read_again(grid: HandMade) -> None:
     reader = reader_of(grid.store)
     grid.fail(failure(unit_id(0, 0), "down"))
+
     assert reader.look().failed[unit_id(0, 0)].error == "down"
 
     grid.fail(failure(unit_id(0, 0), "still down, after a longer wait"))
@@ -343,12 +377,14 @@ def test_units_that_a_later_plan_leaves_out_are_counted_no_more(grid: HandMade) 
     reader = reader_of(grid.store)
     grid.finish(done(unit_id(0, 0)))
     grid.finish(done(unit_id(1, 0)))
+
     assert look(reader)[1].total.done == 2
 
     record = structs.replace(grid.record, systems=grid.record.systems[:1])
     grid.store.create("plans/0001.json", encode_canonical(record).encode())
 
     total = look(reader)[1].total
+
     assert (total.done, total.planned) == (1, 3)
 
 
@@ -434,11 +470,13 @@ def test_the_rest_of_a_running_model_is_estimated_by_its_pace(grid: HandMade) ->
     grid.finish(done(unit_id(0, 1), finished_at=at(2)))
     board = ClaimBoard(grid.store, "", "w", lease_s=60)
     board.beats.beat()
+
     assert board.claim(unit_id(0, 2)) is not None
 
     status = summarise(reader_of(grid.store).look(), "here", TWELVE.replace(minute=3))
 
     first, second = status.models
+
     assert (first.running, second.running, status.total.running) == (1, 0, 1)
     assert first.eta_s == 180.0  # one is left, and two took three minutes from the first on
     assert second.eta_s is None

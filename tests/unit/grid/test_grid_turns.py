@@ -58,8 +58,11 @@ def test_shards_part_all_units_among_themselves_and_each_goes_on_with_those_of_o
 ) -> None:
     record = record_of(*sizes)
     every = ids(record)
+
     assert sorted(every) == sorted(unit.id for _, unit in record.units())
+
     firsts = []
+
     for index in range(1, count + 1):
         order = ids(record, Shard(index, count))
         assert sorted(order) == sorted(every)
@@ -106,6 +109,7 @@ def test_places_of_all_workers_belong_to_providers_in_turn(
     workers = [f"w-{number}" for number in range(count)]
     names = [f"p-{number}" for number in range(providers)]
     sums = dict.fromkeys(names, 0)
+
     for worker in workers:
         places = share_of(total, workers, worker)
         first = first_place_of(total, workers, worker)
@@ -119,6 +123,7 @@ def test_places_of_all_workers_belong_to_providers_in_turn(
 def test_a_worker_with_one_place_takes_its_own_provider() -> None:
     workers = ["w-0", "w-1", "w-2"]
     firsts = [first_place_of(3, workers, worker) for worker in workers]
+
     assert firsts == [0, 1, 2]
     assert shares_of_providers(["b", "a", "b"], 1, 1) == {"a": 0, "b": 1}
     assert shares_of_providers([], 0, 4) == {}
@@ -128,6 +133,7 @@ def test_models_of_one_name_behind_two_servers_are_two_providers() -> None:
     name = "openai_compatible/m"
     here = PlannedModel(name=name, base_url="http://localhost:8000/v1")
     there = PlannedModel(name=name, args={"base_url": "http://localhost:9000/v1"})
+
     assert here.provider == "openai_compatible http://localhost:8000/v1"
     assert there.provider == "openai_compatible http://localhost:9000/v1"
     assert PlannedModel(name="openai/gpt-5.5").provider == "openai"

@@ -19,9 +19,12 @@ from ktdeval_grid.worker_names import WorkerName
 def test_a_worker_lives_while_its_heartbeat_changes_within_a_lease() -> None:
     now = [0.0]
     liveness = WorkerLiveness(10.0, lambda: now[0])
+
     assert liveness.look([Stat("beats/a.json", 1, "1"), Stat("beats/b.json", 1, "1")]) == ["a", "b"]
+
     now[0] = 9.0
     assert liveness.look([Stat("beats/a.json", 1, "2"), Stat("beats/b.json", 1, "1")]) == ["a", "b"]
+
     now[0] = 11.0
     assert liveness.look([Stat("beats/a.json", 1, "2"), Stat("beats/b.json", 1, "1")]) == ["a"]
 
@@ -30,10 +33,14 @@ def test_a_name_is_free_again_only_when_its_process_has_closed_it(tmp_path: Path
     place = open_place(tmp_path)
     first = WorkerName(place)
     second = WorkerName(place)
+
     assert first.name != second.name
+
     first.close()
+
     with WorkerName(place) as third:
         assert third.name == first.name
+
     second.close()
 
 
@@ -42,6 +49,7 @@ def test_a_file_of_two_names_takes_its_bytes_once(tmp_path: Path) -> None:
     (tmp_path / "parts" / "ledger").write_bytes(os.urandom(100_000))
     once = bytes_kept(tmp_path)
     os.link(tmp_path / "parts" / "ledger", tmp_path / "run")
+
     assert bytes_kept(tmp_path) == once >= 100_000
 
 
@@ -72,12 +80,14 @@ def test_units_that_failed_before_are_tried_again_and_those_of_this_launch_are_n
     fail(tmp_path, "of-this-launch", "2")
     view = view_of(tmp_path, "2")
     view.look(at_once=True)
+
     assert not view.has_failed("of-an-earlier-launch")
     assert view.has_failed("of-this-launch")
     assert not view.has_failed("never-tried")
 
     fail(tmp_path, "of-an-earlier-launch", "3")  # by a worker that was started on its own
     view.look(at_once=True)
+
     assert view.has_failed("of-an-earlier-launch")
 
 
@@ -86,10 +96,12 @@ def test_a_requeued_unit_is_tried_again_once(tmp_path: Path) -> None:
     change_control(open_place(tmp_path).store, RequeueUnits(("unit",)))
     view = view_of(tmp_path, "1")
     view.look(at_once=True)
+
     assert not view.has_failed("unit")
 
     fail(tmp_path, "unit", "1", requeued=1)
     view.look(at_once=True)
+
     assert view.has_failed("unit")
 
 
@@ -101,16 +113,21 @@ def test_a_worker_goes_on_while_the_control_is_malformed_and_warns_once(tmp_path
     control.write_text('{"paused": true}')
     view.look(at_once=True)
     control.write_text('{"paused": ')
+
     for _ in range(3):
         view.look(at_once=True)
+
     assert view.control.paused
     assert len(warnings) == 1
     assert "control.json" in warnings[0]
 
     control.write_text('{"concurrency": 2}')
     view.look(at_once=True)
+
     assert (view.control.paused, view.control.concurrency) == (False, 2)
+
     control.write_text("{")
     view.look(at_once=True)
+
     assert view.control.concurrency == 2
     assert len(warnings) == 2

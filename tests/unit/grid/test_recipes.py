@@ -33,6 +33,7 @@ def programs(tmp_path: Path) -> Path:
         "ktdeval": f'echo "$@" >>{calls}',
         "ssh": 'for last; do :; done\ncase "$*" in *down*) exit 255;; esac\nexec sh -c "$last"',
     }
+
     for name, script in scripts.items():
         path = folder / name
         path.write_text(f"#!/bin/bash\n{script}\n")
@@ -78,6 +79,7 @@ def test_options_of_slurm_stand_before_the_first_command() -> None:
     lines = (RECIPES / "slurm.sh").read_text().splitlines()
     first = next(n for n, line in enumerate(lines) if line and not line.startswith("#"))
     options = [n for n, line in enumerate(lines) if line.startswith("#SBATCH ")]
+
     assert options
     assert max(options) < first
 
@@ -86,6 +88,7 @@ def test_each_machine_of_the_list_runs_a_shard(programs: Path, tmp_path: Path) -
     hosts = tmp_path / "hosts"
     hosts.write_text("# the lab's\nnode1\nuser@node2\n\n  \nnode3\n")
     done = run(programs, [str(RECIPES / "ssh.sh"), str(hosts), "my plan.yaml", "/shared/a b"])
+
     assert done.returncode == 0, done.stderr
     assert calls(programs) == expected(SHARDS, "my plan.yaml", "/shared/a b")
 
@@ -96,6 +99,7 @@ def test_a_machine_that_is_down_is_named_and_the_others_work(
     hosts = tmp_path / "hosts"
     hosts.write_text("node1\ndown\n")
     done = run(programs, [str(RECIPES / "ssh.sh"), str(hosts), "plan.yaml", "/shared/grid"])
+
     assert done.returncode == 1
     assert done.stderr.startswith("down: its worker failed")
     assert calls(programs) == expected(2, "plan.yaml", "/shared/grid")[:1]
@@ -113,8 +117,10 @@ def test_pods_of_a_kubernetes_job_are_the_shards(programs: Path) -> None:
     count = job["spec"]["completions"]
     container = job["spec"]["template"]["spec"]["containers"][0]
     variables = {each["name"]: each["value"] for each in container["env"]}
+
     assert variables["SHARDS"] == str(count)
     assert job["spec"]["completionMode"] == "Indexed"  # it numbers the pods
+
     for index in range(count):
         words = [*container["command"], *container["args"]]
         done = run(programs, words, JOB_COMPLETION_INDEX=str(index), **variables)

@@ -105,6 +105,7 @@ def test_decisions_are_one_row_for_each_label() -> None:
         ],
         "overall_reason": "because",
     }
+
     with pytest.raises(ValueError, match="zip"):
         decided(["a"], ["BUY", "HOLD"], "because")
 
@@ -214,8 +215,10 @@ def test_a_file_of_actions_can_be_pinned(tmp_path: Path) -> None:
 
     assert read == content
     assert model_of(path, content, digest).traits.recorded_args == {"sha256": digest}
+
     with pytest.raises(UsageError, match=f"has the SHA-256 {digest}, not 00; name the file"):
         model_of(path, content, "00")
+
     with pytest.raises(DataError, match="name a file that an environment with `out` wrote"):
         read_actions(tmp_path / "none.json")
 

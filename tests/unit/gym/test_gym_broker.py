@@ -38,9 +38,11 @@ def played(env: Any, actions: Sequence[Any]) -> list[Any]:
     """What an environment returns to actions."""
     observation, _ = env.reset(seed=1)
     returned: list[Any] = [observation.tobytes()]
+
     for action in actions:
         observation, reward, *ends, _ = env.step(action)
         returned.append((observation.tobytes(), reward, ends))
+
     return returned
 
 
@@ -49,10 +51,13 @@ def test_the_environment_passes_gymnasiums_checks_and_ends_truncated() -> None:
     check_env(env)
     env.reset(seed=3)
     ends = [env.step(HALVES)[2:4] for _ in range(OPTIONS.days)]
+
     assert ends == [(False, False)] * (OPTIONS.days - 1) + [(False, True)]
     assert str(env.render()).startswith("2025-01-30  equity")
+
     with pytest.raises(UsageError, match="call reset"):
         env.step(HALVES)
+
     with pytest.raises(UsageError, match="2 target weights of 0 to 1"):
         env.step(np.array([0.5, 1.5]))
 
@@ -65,8 +70,11 @@ def test_observed_returns_are_those_that_the_account_earned_also_through_a_split
 
     shares = dict(zip(OPTIONS.stocks, observation[-3:-1].tolist(), strict=True))
     observation, reward, _, _, after = env.step(HALVES)
+
     assert before["held"]["BRKT"] // 10 == after["held"]["BRKT"]
+
     returns = dict(zip(OPTIONS.stocks, env._scales, strict=True))
+
     for index, name in enumerate(OPTIONS.stocks):
         closes = env._closes[name]
         returns[name] = closes[-1] / closes[-2] - 1.0
@@ -76,6 +84,7 @@ def test_observed_returns_are_those_that_the_account_earned_also_through_a_split
         )
 
     earned = math.fsum(shares[name] * returns[name] for name in OPTIONS.stocks)
+
     assert returns["BRKT"] < -0.85
     assert math.expm1(reward) == pytest.approx(
         earned, abs=2e-3
@@ -91,6 +100,7 @@ def test_nothing_up_to_a_day_depends_on_later_days(name: str) -> None:
     first, second = (
         played(broker_env(OPTIONS, world, reward=rewarded_by(name)), actions) for world in worlds
     )
+
     assert first[: known + 1] == second[: known + 1]
     assert first[known + 1] != second[known + 1]
 
@@ -109,8 +119,10 @@ def test_orders_are_for_whole_shares_towards_the_target_weights() -> None:
         "AVLN": math.floor(0.5 * OPTIONS.cash / closes["AVLN"]),
         "BRKT": math.floor(float(HALVES[1]) * OPTIONS.cash / closes["BRKT"]),
     }
+
     assert first["held"] == expected
     assert first["refused"] == 0
+
     closes = {name: float(env._closes[name][-1]) for name in OPTIONS.stocks}
 
     *_, second = env.step(np.array([0.25, 0.4]))
@@ -127,6 +139,7 @@ def test_weights_are_scaled_down_to_what_costs_leave() -> None:
     observation, _, _, _, info = env.step(np.array([1.0, 0.0]))
 
     assert info["held"]["AVLN"] == math.floor(0.995 * OPTIONS.cash / close)
+
     value = info["held"]["AVLN"] * float(env._closes["AVLN"][-1])
     assert observation[-3] == pytest.approx(value / info["equity"], rel=1e-6)
     assert observation[-2] == 0.0
@@ -167,9 +180,11 @@ def test_each_reward_is_of_the_days_amounts() -> None:
     assert plain[0] - relative[0] == pytest.approx(math.log(sum(ratios) / 2), abs=1e-12)
     assert plain[0] - costly[0] == pytest.approx(0.9 * 0.01, rel=0.05)
     assert abs(plain[1] - costly[1]) < 0.05 * 0.01
+
     # D of a first return R is R over the scale of the returns before
     env.reset()
     scale = float(np.mean(env._scales))
+
     assert sharpe[0] == pytest.approx(math.expm1(plain[0]) / scale, rel=1e-6)
 
 
@@ -181,6 +196,7 @@ def test_the_text_of_a_close_states_day_equity_cash_and_shares() -> None:
     *_, info = env.step(HALVES)
 
     held = info["held"]
+
     assert before == "2025-01-20  equity 100,000.00  cash 100,000.00  0 AVLN, 0 BRKT"
     assert env.render() == (
         f"{info['day']}  equity {info['equity']:,.2f}  cash {env._cash:,.2f}"
@@ -205,6 +221,7 @@ def test_an_observation_has_the_returns_of_each_stock_its_share_and_cash() -> No
         "held": {"AVLN": 0, "BRKT": 0},
         "refused": 0,
     }
+
     for index, name in enumerate(OPTIONS.stocks):
         returns = np.diff(np.log(env._closes[name]))
         shown = observation[index * OPTIONS.lookback : (index + 1) * OPTIONS.lookback]
@@ -269,9 +286,11 @@ def answer_to(samples: Any, rounds: Sequence[Sequence[RecordedCall]]) -> Any:
     """What a run records where a model makes these calls."""
     environment = samples.sample(0).environment
     tools = {tool.name: tool for tool in environment.tools}
+
     for calls in rounds:
         for call in calls:
             tools[call.tool].function(environment, call.arguments)
+
     return environment.completed({"summary": "made again"})
 
 
@@ -282,14 +301,17 @@ def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
     env.reset()
     equities = [OPTIONS.cash, *(env.step(HALVES)[-1]["equity"] for _ in range(OPTIONS.days))]
     (rounds,) = recorded
+
     assert len(rounds) == OPTIONS.days + 1
 
     answer = answer_to(samples, rounds)
     earned = samples.score(0, answer)
     peaks = np.maximum.accumulate(equities)
     returns = np.diff(equities) / equities[:-1]
+
     assert earned["total_return"] == pytest.approx(equities[-1] / OPTIONS.cash - 1)
     assert earned["max_drawdown"] == pytest.approx(float(np.max(1 - equities / peaks)))
+
     sharpe = returns.mean() / returns.std(ddof=1) * math.sqrt(252)
     assert earned["sharpe"] == pytest.approx(sharpe, rel=1e-6)
     assert (earned["problem"], earned["days"]) == ("", OPTIONS.days)
@@ -298,10 +320,13 @@ def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
     # with a day less, and with a second account, there is no such figure
     short = samples.score(0, answer_to(samples, rounds[:-1]))
     assert (short["total_return"], short["problem"]) == (None, "7 days were traded, not 8")
+
     other = RecordedCall(tool="pmb_account_create", arguments={"initial_cash": 5.0})
     double = samples.score(0, answer_to(samples, [*rounds, [other]]))
+
     assert (double["total_return"], double["sharpe"]) == (None, None)
     assert "2 accounts" in str(double["problem"])
+
     with pytest.raises(InvariantError, match="another state"):
         samples.score(0, {**answer, "calls": answer["calls"][:-3]})
 
@@ -312,12 +337,14 @@ def test_an_episode_is_written_as_a_run_whose_card_verifies(tmp_path: Path) -> N
     env = gymnasium.make("ktdeval/Broker-v0", days=4, out=str(tmp_path))
     check_env(env.unwrapped, skip_render_check=True)
     env.reset()
+
     for _ in range(4):
         info = env.step(HALVES)[-1]
 
     run = tmp_path / "episode_0001" / "run"
     (path,) = (run / "cards").glob("*.json")
     scores = load_card(path).plain["scores"]
+
     assert scores["total_return"]["value"] == pytest.approx(info["equity"] / 100_000 - 1)
     assert main(["card", "verify", str(path)]) == 0
 
@@ -353,5 +380,6 @@ def test_a_stock_with_too_few_days_is_refused() -> None:
     early = BrokerOptions(as_of="2025-01-06T22:00:00Z", lookback=10)
     with pytest.raises(DataError, match="closes are known on 2025-01-06"):
         broker_env(early, small_world())
+
     with pytest.raises(DataError, match="NOPE"):
         broker_env(BrokerOptions(as_of=OPTIONS.as_of, stocks=("NOPE",)), small_world())

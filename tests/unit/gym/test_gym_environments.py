@@ -60,9 +60,12 @@ def test_an_environment_passes_gymnasiums_checks_and_repeats_itself(
 ) -> None:
     env = gymnasium.make(name, render_mode="ansi", **options)
     check_env(env.unwrapped)
+
     assert [str(each.message) for each in recwarn if "WARN" in str(each.message)] == []
+
     env.action_space.seed(3)
     actions = [env.action_space.sample() for _ in range(2)]
+
     assert steps_of(env, actions) == steps_of(env, actions)
     assert env.render()
 
@@ -71,9 +74,11 @@ def steps_of(env: Any, actions: list[Any]) -> list[Any]:
     """What an environment returns to actions, as bytes and numbers."""
     observation, _ = env.reset(seed=5)
     returned = [as_bytes(observation)]
+
     for action in actions:
         observation, reward, *ends, _ = env.step(action)
         returned.append((as_bytes(observation), reward, ends))
+
     return returned
 
 
@@ -102,12 +107,16 @@ def test_a_vector_of_windows_is_equal_to_single_ones_step_by_step(
         partial(TradingEnv, each, RewardConfig(reward)) for each in simulations(market, windows)
     ]
     single = gymnasium.vector.SyncVectorEnv(makers)
+
     assert vector.reset()[0].tobytes() == single.reset()[0].tobytes()
+
     for _ in range(STEPS):
         actions = rng.integers(0, 3, 6)
-        many, each = vector.step(actions), single.step(actions)
+        many = vector.step(actions)
+        each = single.step(actions)
         for got, expected in zip(many[:4], each[:4], strict=True):
             assert np.asarray(got).tobytes() == np.asarray(expected).tobytes()
+
         np.testing.assert_array_equal(many[4]["nav"], each[4]["nav"])
 
 
@@ -116,11 +125,13 @@ def dated_market(code: str, first: str) -> AssetMarket:
     rng = np.random.default_rng(11)
     closes = np.round(20 * np.cumprod(1 + rng.normal(0, 0.01, size=(80, 1)), axis=0), 2)
     more = {}
+
     if "." not in code:
         more = {"instruments": (Instrument("stock", "USD", "us_equity"),)}
 
     made = make_market([code], closes.tolist(), **more)
     days = np.busday_offset(np.datetime64(first), np.arange(80), roll="forward")
+
     return asset_market(replace(made, days=days))
 
 
@@ -138,16 +149,21 @@ def dated_market(code: str, first: str) -> AssetMarket:
 def test_a_vector_pays_the_duties_of_the_day_as_the_executor_does(code: str, first: str) -> None:
     market = dated_market(code, first)
     assert len(market.tape.spells) == 2, "duties change within the days"
+
     days = [str(day) for day in market.snapshot.days]
     windows = [Window("own", days[start], days[-2]) for start in (20, 25, 30, 31, 40, 45)]
     vector = TradingVectorEnv(simulations(market, windows), RewardConfig("log_return"))
     makers = [partial(TradingEnv, each) for each in simulations(market, windows)]
     single = gymnasium.vector.SyncVectorEnv(makers)
+
     assert vector.reset()[0].tobytes() == single.reset()[0].tobytes()
+
     rng = np.random.default_rng(0)
+
     for _ in range(60):
         actions = rng.integers(0, 3, len(windows))
-        many, each = vector.step(actions), single.step(actions)
+        many = vector.step(actions)
+        each = single.step(actions)
         np.testing.assert_array_equal(many[4]["nav"], each[4]["nav"])
         np.testing.assert_array_equal(many[1], each[1])
 
@@ -163,6 +179,7 @@ def poisoned(market: AssetMarket, row: int) -> AssetMarket:
         name: np.where(later, getattr(snapshot, name) * 7.5, getattr(snapshot, name))
         for name in ("open", "high", "low", "close", "volume", "amount")
     }
+
     return AssetMarket.of(market.task, replace(snapshot, **changed))
 
 
@@ -179,9 +196,11 @@ def seen_by(env: Any, actions: list[Any]) -> list[Any]:
     """What an environment returns to actions, with info and text."""
     observation, info = env.reset(seed=5)
     returned: list[Any] = [(as_bytes(observation), info, env.render())]
+
     for action in actions:
         observation, reward, *ends, info = env.step(action)
         returned.append((as_bytes(observation), float(reward), ends, info, env.render()))
+
     return returned
 
 
@@ -193,7 +212,9 @@ def test_nothing_up_to_a_day_depends_on_later_days(name: Any) -> None:
     twins = (market, poisoned(market, last - 1))
     known = last - 2 - simulations(market, [window])[0].first
     actions = ([2, 0, 1] * 9)[: known + 1]
+
     assert 1 < known < len(actions)
+
     for wrap in WRAPPERS:
         first, second = (
             seen_by(
@@ -212,7 +233,9 @@ def test_nothing_up_to_a_day_depends_on_later_days(name: Any) -> None:
         for action in actions:
             *arrays, info = vector.step([action, 1])
             returned.append([array.tobytes() for array in (*arrays, info["nav"], info["side"])])
+
         seen.append(returned)
+
     assert seen[0][: known + 1] == seen[1][: known + 1]
     assert seen[0][known + 1] != seen[1][known + 1]
 
@@ -225,7 +248,9 @@ def test_a_mask_hides_asset_and_day_and_changes_no_observation() -> None:
     windows = drawn_windows(market, 1, 1)
     bare = TradingEnv(simulations(market, windows)[0], render_mode="ansi")
     masked = Masked(TradingEnv(simulations(market, windows)[0], render_mode="ansi"), "blinded")
+
     assert steps_of(bare, [2, 1]) == steps_of(masked, [2, 1])
+
     text = str(masked.render())
     assert "MSFT" not in text
     assert "20" not in text.split()[0]
@@ -257,7 +282,9 @@ def test_an_episode_is_written_as_a_run_that_verifies(
     env = gymnasium.make(name, out=str(tmp_path), **options)
     env.action_space.seed(2)
     env.reset(seed=1)
-    is_over, navs = False, []
+    is_over = False
+    navs = []
+
     while not is_over:
         *_, is_ruined, is_last, info = env.step(env.action_space.sample())
         navs.append(info["nav"])
@@ -265,10 +292,13 @@ def test_an_episode_is_written_as_a_run_that_verifies(
 
     run = tmp_path / "episode_0001" / "run"
     (card,) = (run / "cards").glob("*.json")
+
     assert load_card(card)
     assert main(["card", "verify", str(card)]) == 0
+
     ledger = load_ledger(next(run.glob("episodes/*/ledger.parquet")))
     booked = [step.nav_minor / ledger.minor_per_unit for step in ledger.steps]
+
     assert booked == navs
 
 
@@ -293,10 +323,13 @@ class Drawing:
 def test_roll_outs_that_are_resumed_give_the_same_bytes(tmp_path: Path) -> None:
     jobs = [RolloutJob(f"seed-{seed}", make_trading, Drawing, seed) for seed in range(3)]
     whole = roll_out_all(jobs, tmp_path / "whole")
+
     assert len({each.rewards for each in whole}) == 3
+
     # killed after one record, and while the next one was being written
     roll_out_all(jobs[:1], tmp_path / "cut")
     assert roll_out_all(jobs, tmp_path / "cut") == whole
+
     for job in jobs:
         name = f"{job.name}.json"
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -304,6 +337,7 @@ def test_roll_outs_that_are_resumed_give_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "cut" / "seed-1.json").write_text(json.dumps({"format": "other"}))
     with pytest.raises(DataError, match="seed-1"):
         roll_out_all(jobs, tmp_path / "cut")
+
     with pytest.raises(UsageError, match="letters"):
         roll_out_all([replace(jobs[0], name="../x")], tmp_path)
 
@@ -331,12 +365,17 @@ def test_a_wrong_action_is_refused() -> None:
     simulation: TradingSimulation = simulations(market, drawn_windows(market, 2, 1))[0]
     with pytest.raises(UsageError, match="0 \\(SELL\\)"):
         TradingEnv(simulation).step(3)
+
     with pytest.raises(UsageError, match="must be 1 of"):
         TradingVectorEnv([simulation]).step([0, 1])
+
     assert simulation.lookback == LOOKBACK
+
     env = TradingEnv(simulation)
     env.reset()
+
     while not any(env.step(1)[2:4]):
         pass
+
     with pytest.raises(UsageError, match="call reset"):
         env.step(1)

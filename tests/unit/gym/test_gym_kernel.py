@@ -50,6 +50,7 @@ def market_at(code: str, venue: str | None = None, scale: float = 1.0, **more: A
     """A market on whose days one thing after the other happens."""
     opens = [[None if price is None else price * scale] for price in OPENS]
     closes = [[None if price is None else price * scale] for price in CLOSES]
+
     if venue is not None:
         more["instruments"] = (Instrument("coin", "USD", venue),)
 
@@ -121,6 +122,7 @@ def settled_by_executor(
     positions = {0: Position(held)} if held else {}
     settled = settle(Account(cash, positions), market.tape.day(row + 1), action, row)
     position = settled.after.positions.get(0)
+
     return Settled(
         cash=settled.after.cash_minor,
         held=0 if position is None else position.shares,
@@ -146,8 +148,10 @@ def orders_for(market: AssetMarket) -> list[tuple[Side, float] | None]:
     """Orders of each kind: none, to nothing, to parts, to almost all."""
     given: list[tuple[Side, float] | None] = [None, ("SELL", 0.0), ("SELL", 0.3), ("SELL", 1.0)]
     given += [("BUY", 0.0), ("BUY", 0.0013), ("BUY", 0.55), ("BUY", 0.9985), ("BUY", 1.0)]
+
     if market.rule.shorts:
         given += [("SELL", -0.0007), ("SELL", -0.4), ("SELL", -1.0)]
+
     return given
 
 
@@ -155,8 +159,10 @@ def holdings_of(name: str) -> list[int]:
     """Positions in steps: whole and odd lots, parts of a share, shorts."""
     unit = UNIT[name]
     held = [0, 1, 37 * unit, 100 * unit, 150 * unit, 300 * unit, 2300 * unit]
+
     if MARKETS[name].rule.shorts:
         held += [-1, -37 * unit, -100 * unit, -1234 * unit]
+
     return held
 
 
@@ -167,6 +173,7 @@ def test_many_accounts_are_settled_as_the_executor_settles_each(name: str, row: 
     cash: list[int] = []
     held: list[int] = []
     given: list[tuple[Side, float] | None] = []
+
     for order in orders_for(market):
         for steps in holdings_of(name):
             for amount in (0, 700, 4_321_000, 100_000_000):
@@ -180,6 +187,7 @@ def test_many_accounts_are_settled_as_the_executor_settles_each(name: str, row: 
         settled_by_executor(market, *account, row)
         for account in zip(cash, held, given, strict=True)
     ]
+
     assert got == expected
 
 
@@ -204,6 +212,7 @@ def test_decisions_come_to_the_orders_of_the_stance_rule(
     exposure = abs(nav - 1_000_000) / nav if nav > 0 else 0.0
     standing = Standing(StanceRule.invested(fees, exposure))
     now = int(np.sign(held))
+
     for action, decision in enumerate(DECISIONS):
         expected = rule.trade(rule.side(decision, now), now, standing)
         assert orders.given[action] == (expected is not None)
@@ -237,6 +246,7 @@ def test_a_buy_of_a_shares_is_whole_lots_with_commission_and_transfer_fee() -> N
     )
 
     cash = 10_000_000 - 3_819_000 - 1_910 - 38
+
     assert got == Settled(cash, 1900, cash + 3_838_000, 3_819_000)
 
 
@@ -252,6 +262,7 @@ def test_a_sell_of_us_shares_pays_commission_and_both_levies() -> None:
     )
 
     cash = 50_000 + 201_000 - 100 - 2 - 2
+
     assert got == Settled(cash, 0, cash, 201_000)
 
 

@@ -38,6 +38,7 @@ def test_an_environment_of_one_asset_has_the_stated_defaults() -> None:
     env = make_trading(windows=SHORT)
 
     assert isinstance(env, TradingEnv)
+
     facts = env.simulation.facts
     assert (facts["task"], facts["lookback"]) == (MSFT, 10)
     assert (facts["first"], facts["last"]) == tuple(SHORT.split(":"))
@@ -65,6 +66,7 @@ def test_without_a_choice_the_first_of_the_tasks_windows_is_played() -> None:
 
     first = env.simulation.market.task.default_windows[0]
     window = env.simulation.market.task.windows[first]
+
     assert (env.simulation.facts["first"], env.simulation.facts["last"]) == (
         window.first,
         window.last,
@@ -201,6 +203,7 @@ def test_a_roll_out_records_actions_rewards_and_what_was_seen() -> None:
     rolled = roll_out(job_of())
 
     seen = b"".join(np.array([0.5]).tobytes() + np.array([n]).tobytes() for n in range(10, 14))
+
     assert rolled == Rollout(
         format="ktdeval-gym-rollout/1",
         name="a-1_b",
@@ -228,7 +231,9 @@ def test_records_of_other_roll_outs_are_refused(tmp_path: Path) -> None:
     (rolled,) = roll_out_all([job_of()], tmp_path)
 
     assert rolled == roll_out(job_of())
+
     with pytest.raises(UsageError, match="two roll-outs have the same name"):
         roll_out_all([job_of(), job_of()], tmp_path)
+
     with pytest.raises(DataError, match="is of a-1_b with seed 10; choose another folder"):
         roll_out_all([replace(job_of(), seed=11)], tmp_path)

@@ -41,9 +41,11 @@ def submitted(arguments: Any) -> Reply:
 def test_an_episode_is_given_request_by_request_with_the_log_return_of_each_day() -> None:
     episode = AskedEpisode(source(TASK), TASK, 0)
     first = episode.turn()
+
     assert (first.reward, first.step, first.total_steps) == (None, 0, 2)
     assert first.request is not None
     assert first.request.state is not None
+
     label = next(iter(first.request.state.candidates))
     order = {
         "stock_id": label,
@@ -54,14 +56,18 @@ def test_an_episode_is_given_request_by_request_with_the_log_return_of_each_day(
     }
     episode.reply(submitted({**HOLD, "orders": [order]}))
     second = episode.turn()
+
     assert second.request is not None
     assert second.request.state is not None
+
     nav = second.request.state.account.nav
     assert nav is not None
     assert second.reward == pytest.approx(math.log(nav / 100_000), abs=1e-6)
     assert second.reward != 0.0
+
     episode.reply(submitted(HOLD))
     assert episode.turn().request is None
+
     with pytest.raises(UsageError, match="call reset"):
         episode.reply(submitted(HOLD))
 
@@ -70,8 +76,10 @@ def test_each_reward_is_of_the_steps_since_the_turn_before() -> None:
     """A position that is held earns on each of three days."""
     episode = AskedEpisode(source(TASK, limit=3), TASK, 0)
     first = episode.turn()
+
     assert first.request is not None
     assert first.request.state is not None
+
     label = next(iter(first.request.state.candidates))
     order = {
         "stock_id": label,
@@ -81,6 +89,7 @@ def test_each_reward_is_of_the_steps_since_the_turn_before() -> None:
         "reason": "bought to try it",
     }
     turns: list[Any] = []
+
     for orders in ([order], [], []):
         episode.reply(submitted({**HOLD, "orders": orders}))
         turns.append(episode.turn())
@@ -88,7 +97,9 @@ def test_each_reward_is_of_the_steps_since_the_turn_before() -> None:
     shown = [turn.request.state.account.nav for turn in turns[:-1]]
     navs = [100_000, *shown]
     expected = np.diff(np.log(navs)).tolist()
+
     assert [turn.reward for turn in turns[:-1]] == pytest.approx(expected, abs=1e-6)
+
     last = [record.nav_minor for record in episode._records]
     assert turns[-1].reward == pytest.approx(math.log(last[2] / last[1]))
     assert [(turn.step, turn.total_steps) for turn in turns] == [(1, 3), (2, 3), (3, 3)]
@@ -125,6 +136,7 @@ def test_questions_are_given_one_by_one_with_the_score_of_each() -> None:
     tasks = TaskSource(("todo",), plugins, MarketChoice("no market", limit=2))
     episode = AskedEpisode(tasks, "todo", 0)
     turns = [episode.turn()]
+
     for answer in (GOLD, "something else"):
         call = ToolCall("call_1", "submit_answer", dumps_canonical({"answer": answer}))
         episode.reply(Reply("", (call,), "tool_calls"))
@@ -144,7 +156,9 @@ def test_an_episode_that_is_left_ends_its_thread() -> None:
     episode = AskedEpisode(tasks, TASK, 0)
     episode.turn()
     episode.close()
+
     assert not episode._thread.is_alive()
+
     with pytest.raises(UsageError, match="is not served"):
         AskedEpisode(tasks, "ama_btc", 0)
 
@@ -153,7 +167,9 @@ def test_a_folder_is_written_once_and_its_server_compiles(tmp_path: Path) -> Non
     folder = tmp_path / "env"
     write_folder(folder, (TASK,), "synthetic_us")
     compile((folder / "server/app.py").read_text(), "app.py", "exec")
+
     assert "@" not in (folder / "server/app.py").read_text()
+
     with pytest.raises(UsageError, match="is not empty"):
         write_folder(folder, (TASK,), "synthetic_us")
 
@@ -163,6 +179,7 @@ def test_the_command_writes_the_folder_instead_of_serving(
 ) -> None:
     words = ["train", "openenv", "--tasks", TASK, "--data", "synthetic_us"]
     shown = terminal.text(*words, "--new", tmp_path / "env").splitlines()
+
     assert shown[0] == f"environment  {tmp_path / 'env'}"
     assert "synthetic_us" in (tmp_path / "env" / "server" / "app.py").read_text()
     assert "is not empty; choose a new folder" in terminal.refusal(
@@ -175,14 +192,17 @@ def test_the_folder_names_tasks_and_data(tmp_path: Path) -> None:
 
     app = (tmp_path / "env" / "server" / "app.py").read_text().splitlines()
     about = (tmp_path / "env" / "README.md").read_text()
+
     assert "TASKS = ['market_blinded', 'ama_btc']" in app
     assert "DATA = 'synthetic_us'" in app
     assert "Tasks: market_blinded, ama_btc." in about
+
     files = sorted(
         str(path.relative_to(tmp_path / "env"))
         for path in (tmp_path / "env").rglob("*")
         if path.is_file()
     )
+
     assert files == [
         "README.md",
         "__init__.py",
@@ -213,6 +233,7 @@ def test_tasks_are_served_as_the_options_choose() -> None:
 
     assert chosen.names == (TASK,)
     assert chosen._market == MarketChoice("synthetic", windows=("all",), limit=3)
+
     with pytest.raises(UsageError, match="--tasks: name the tasks to serve"):
         task_source({"tasks": ()})
 
@@ -225,6 +246,7 @@ def test_the_options_of_a_server_have_stated_defaults_and_bounds() -> None:
     }
 
     options = ServerOptions()
+
     assert (options.new, options.host, options.port, options.sessions) == (
         None,
         "127.0.0.1",
@@ -245,10 +267,12 @@ def test_openenvs_validators_and_client_accept_the_server_and_the_folder(tmp_pat
     done = subprocess.run(
         [sys.executable, "-m", *validate, "--skip-build"], capture_output=True, text=True
     )
+
     assert done.returncode == 0, done.stdout
 
     words = ["train", "openenv", "--tasks", TASK, "--data", "synthetic_us", "--limit", "2"]
     command = [sys.executable, "-m", "ktdeval", *words, "--port", "0"]
+
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             check_server(url_of(server), validate_running_environment, GenericEnvClient)
@@ -259,11 +283,14 @@ def test_openenvs_validators_and_client_accept_the_server_and_the_folder(tmp_pat
 def url_of(server: subprocess.Popen[str]) -> str:
     """Address that a server prints once it listens."""
     assert server.stderr is not None
+
     printed = []
+
     for line in server.stderr:
         printed.append(line)
         if found := re.search(r"http://127\.0\.0\.1:\d+", line):
             return found[0]
+
     raise AssertionError("".join(printed))
 
 
@@ -271,9 +298,12 @@ def check_server(url: str, validate: Any, client_of: Any) -> None:
     report = validate(url)
     assert report["passed"]
     assert report["summary"]["passed_count"] == 6
+
     action = {"calls": [{"name": "submit_action", "arguments": HOLD}]}
+
     with client_of(base_url=url).sync() as client:
         client.reset(seed=1)
         results = [client.step(action) for _ in range(2)]
+
     assert [each.done for each in results] == [False, True]
     assert [each.reward for each in results] == [0.0, 0.0]

@@ -49,11 +49,14 @@ def drawn_actions(space: Any, steps: int) -> list[Any]:
     rng = np.random.default_rng(7)
     space.seed(7)
     actions = []
+
     for _ in range(steps):
         action = space.sample()
         if action.dtype.kind == "f":
             action *= rng.random(action.shape) < 0.3
+
         actions.append(action)
+
     return actions
 
 
@@ -103,18 +106,26 @@ def check_many(opened: OpenedTask, reward: Any) -> None:
     windows = [*opened.windows, opened.windows[1]]
     config = RewardConfig(reward)
     many = make_task_vector(opened, windows, config)
+
     assert isinstance(many, PortfolioVectorEnv)
+
     single = gymnasium.vector.SyncVectorEnv(
         [partial(TaskEnv, opened, window, config) for window in windows]
     )
+
     assert as_bytes(many.reset(seed=1)[0]) == as_bytes(single.reset(seed=1)[0])
+
     ends = 0
+
     for action in drawn_actions(many.action_space, STEPS):
-        got, expected = many.step(action), single.step(action)
+        got = many.step(action)
+        expected = single.step(action)
         for each, other in zip(got[:4], expected[:4], strict=True):
             assert as_bytes(each) == as_bytes(other)
+
         np.testing.assert_array_equal(got[4]["nav"], expected[4]["nav"])
         ends += int(got[3].sum())
+
     assert ends >= 2 * (STEPS // 3)  # two of the windows begin again at each third step
 
 
@@ -123,10 +134,13 @@ def test_under_a_mask_that_rounds_each_of_many_is_a_single_one() -> None:
     coarse = replace(KTDFIN, task="blinded_rebased_fixed_candidate")
     opened = OpenedTask.of(coarse)
     many = make_task_vector(opened, [opened.windows[0]] * 2)
+
     assert not isinstance(many, PortfolioVectorEnv)
+
     single = TaskEnv(opened, opened.windows[0])
     first = single.reset()[0]
     both = many.reset()[0]
+
     assert as_bytes(first) == as_bytes({name: array[1] for name, array in both.items()})
 
 
@@ -144,6 +158,7 @@ def poisoned(snapshot: MarketSnapshot, row: int) -> MarketSnapshot:
         name: np.where(later, levels * 1.5, levels) for name, levels in snapshot.indices.items()
     }
     changed["member"] = np.where(later[:, None], np.roll(snapshot.member, 1, 1), snapshot.member)
+
     return replace(snapshot, **changed)
 
 
@@ -157,6 +172,7 @@ def played(env: Any, actions: Sequence[Any]) -> list[Any]:
         )
         if getattr(env, "render_mode", None):
             returned[-1] += (env.render(),)
+
     return returned
 
 
@@ -180,6 +196,7 @@ def check_look_ahead(opened: OpenedTask, rewards: Sequence[Any]) -> None:
     known = 2
     first_fill = int(np.searchsorted(opened.snapshot.days, np.datetime64(window.first)))
     twin = replace(opened, snapshot=poisoned(opened.snapshot, first_fill + known))
+
     for name in rewards:
         config = RewardConfig(name)
         many = [make_task_vector(each, [window] * 2, config) for each in (opened, twin)]
@@ -203,12 +220,15 @@ def test_the_last_observation_is_of_the_last_close() -> None:
     env.reset()
     everything = np.ones(env.action_space.shape, dtype=np.float32)
     everything[10:] = 0.0
+
     for _ in range(2):
         observation, _, is_ruined, is_last, info = env.step(everything)
+
     assert (is_ruined, is_last, info["day"]) == (False, True, "day_+2")
     assert info["decided_by"] == "model"
     assert 0.8 < observation["weights"].sum() < 1.0
     assert observation["weights"].sum() + observation["cash"][0] == pytest.approx(1.0, abs=2e-3)
+
     with pytest.raises(UsageError, match="call reset"):
         env.step(everything)
 
@@ -232,15 +252,20 @@ def test_an_option_that_does_not_fit_is_refused(
 def test_wrong_numbers_and_actions_of_many_are_refused() -> None:
     with pytest.raises(UsageError, match="num_envs is 0"):
         gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=0)
+
     with pytest.raises(UsageError, match="make single ones"):
         gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=2, out="x")
 
     form = TaskForm("a", slots=2, columns=("r_pct",), decides=False)
+
     assert form.taken([0.25, 1]) == [0.25, 1.0]
+
     for wrong in ([0.5], [0.5, 1.01], [0.5, np.nan], ["a", "b"], [[0.5, 0.5]]):
         with pytest.raises(UsageError, match="2 target weights of 0 to 1"):
             form.taken(wrong)
+
     with pytest.raises(UsageError, match="0 \\(SELL\\)"):
         replace(form, decides=True).taken([0, 3])
+
     with pytest.raises(DataError, match="lists 3 assets"):
         form.check_fits(3)

@@ -29,9 +29,12 @@ def batches(envs: Any, steps: int) -> list[Any]:
     """What a vector environment returns to drawn actions."""
     returned = [as_bytes(envs.reset(seed=3)[0])]
     envs.action_space.seed(3)
+
     for _ in range(steps):
         returned.append([as_bytes(each) for each in envs.step(envs.action_space.sample())[:4]])
+
     envs.close()
+
     return returned
 
 
@@ -54,13 +57,15 @@ def test_processes_that_are_spawned_give_what_one_process_gives(
 
 
 def test_roll_outs_that_are_killed_and_resumed_give_the_same_bytes(tmp_path: Path) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole = tmp_path / "whole"
+    cut = tmp_path / "cut"
     paths = os.pathsep.join(path for path in sys.path if path)
     killed = subprocess.Popen(
         [sys.executable, gym_processes.__file__, str(cut)],
         env={**os.environ, "PYTHONPATH": paths},
         start_new_session=True,  # so that its processes are killed with it
     )
+
     try:
         # the job of seed 1 never ends; the others do
         while not {"seed-0.json", "seed-2.json"} <= {path.name for path in cut.glob("*")}:
@@ -71,10 +76,13 @@ def test_roll_outs_that_are_killed_and_resumed_give_the_same_bytes(tmp_path: Pat
         killed.wait()
 
     assert not (cut / "seed-1.json").exists()
+
     kept = (cut / "seed-0.json").stat().st_mtime_ns
     roll_out_all(jobs(Drawing), cut)  # in one process what two have begun
     roll_out_all(jobs(Drawing), whole)
+
     assert (cut / "seed-0.json").stat().st_mtime_ns == kept
+
     for job in jobs(Drawing):
         name = f"{job.name}.json"
         assert (cut / name).read_bytes() == (whole / name).read_bytes()

@@ -38,9 +38,12 @@ def test_the_differential_sharpe_ratio_is_that_worked_by_hand() -> None:
     Step 2: dA = -0.15, dB = 0. D = 0.01 * -0.15 / (0.01 - 0.0025)^1.5 = -0.0015 / 0.0075^1.5.
     """
     sharpe = DifferentialSharpe(0.5, np.array([0.1]))
+
     assert sharpe.of(np.array([0.1]), ALL)[0] == pytest.approx(1.0)
+
     expected = -0.0015 / 0.0075**1.5
     assert sharpe.of(np.array([-0.1]), ALL)[0] == pytest.approx(expected)
+
     sharpe.reset(ALL)
     assert sharpe.of(np.array([0.1]), ALL)[0] == pytest.approx(1.0)
 
@@ -63,6 +66,7 @@ def test_an_account_that_begins_again_forgets_alone() -> None:
     sharpe.reset(np.array([True, False]))
 
     again = sharpe.of(np.array([-0.1, -0.1]), both)
+
     assert again.tolist() == pytest.approx([-1.0, -0.0015 / 0.0075**1.5])
 
 
@@ -80,12 +84,15 @@ def test_without_a_variance_the_divisor_is_that_of_the_prior() -> None:
 def test_the_differential_sharpe_ratio_is_the_derivative_of_the_sharpe_ratio() -> None:
     """At eta near 0 the moving Sharpe ratio A / sqrt(B - A^2) changes by eta D."""
     eta = 1e-6
-    first, second, value = 0.0, 0.04, 0.15
+    first = 0.0
+    second = 0.04
+    value = 0.15
     sharpe = DifferentialSharpe(eta, np.array([0.2]))
     moved_first = first + eta * (value - first)
     moved_second = second + eta * (value**2 - second)
     before = first / math.sqrt(second - first**2)
     after = moved_first / math.sqrt(moved_second - moved_first**2)
+
     assert sharpe.of(np.array([value]), ALL)[0] == pytest.approx((after - before) / eta, rel=1e-4)
 
 
@@ -121,8 +128,12 @@ DIVISOR = st.integers(1, 2**59)
 def test_large_products_are_divided_exactly(one: int, two: int, divisor: int, extra: int) -> None:
     if one * two // divisor >= 2**61:
         divisor = max(1, one * two >> 55)
+
     if divisor >= 2**60:
         return
-    first, second = np.array([one]), np.array([two])
+
+    first = np.array([one])
+    second = np.array([two])
+
     assert floor_ratio([(first, second)], divisor, extra)[0] == (one * two + extra) // divisor
     assert ceil_ratio([(first, second)], divisor)[0] == -(-one * two // divisor)

@@ -40,6 +40,7 @@ def market_of(closes: list[float | None], **more: Any) -> AssetMarket:
     rows = [[close] for close in closes]
     share = (Instrument("stock", "USD", "us_equity"),)
     made = make_market(["AAPL"], [[o] for o in opens], rows, instruments=share, first=FIRST_DAY)
+
     return asset_market(replace(made, **more))
 
 
@@ -67,6 +68,7 @@ def test_the_facts_of_a_training_name_market_days_and_features() -> None:
 
     # closes from the day before the first fill on, without the halt: down, up, down, 0
     scale = float(np.std([DOWN, UP, DOWN, 0.0]))
+
     assert made.scale == pytest.approx(scale)
     assert made.facts == {
         "task": MSFT,
@@ -162,6 +164,7 @@ def test_info_and_text_tell_asset_day_close_nav_and_side() -> None:
 
     assert (after["day"], after["close"], after["side"]) == (day_of(4), 98.01, -1)
     assert after["nav"] == env.simulation.nav / 100
+
     *_, halted = env.step(0)
     assert (halted["day"], halted["close"]) == (day_of(HALTED), 98.01)
     assert TradingEnv(simulation(4, 8)).render() is None
@@ -184,6 +187,7 @@ def test_rebased_prices_count_from_the_close_before_the_episode() -> None:
     assert (after["close"], after["day"]) == (pytest.approx(90.0), "day_+1")
     assert str(env.render()).startswith("day_+1  asset_")
     assert Masked(TradingEnv(simulation(4, 8))).render() is None
+
     with pytest.raises(TypeError, match="Masked wraps ktdeval/Trading-v0 of one asset"):
         Masked(gymnasium.make("CartPole-v1"))
 
@@ -248,8 +252,10 @@ def test_a_ruined_account_ends_the_episode_at_one_minor_unit() -> None:
     assert info["nav"] < 0
     assert reward == pytest.approx(math.log(1 / before))
     assert written == [({0: ("SELL",), 1: ("SELL",)}, 2)]
+
     with pytest.raises(UsageError, match="call reset"):
         env.step(0)
+
     assert simulation(4, 7, market).step(0)[2:] == (False, False)
 
 
@@ -279,6 +285,7 @@ def test_a_vector_has_a_row_for_each_simulation_and_a_column_for_each_feature() 
     assert vector.action_space.shape == (3,)
     assert info["nav"].tolist() == [1_000_000.0] * 3
     assert info["side"].tolist() == [0, 0, 0]
+
     low = vector.single_observation_space.low.min()
     assert (low, vector.single_observation_space.high.max()) == (-10.0, 10.0)
 
@@ -313,8 +320,10 @@ def test_a_ruined_environment_of_many_is_terminated() -> None:
 def test_environments_of_several_markets_or_none_are_no_vector() -> None:
     with pytest.raises(UsageError, match="needs at least one window"):
         TradingVectorEnv([])
+
     with pytest.raises(UsageError, match="share one market and one lookback"):
         TradingVectorEnv([simulation(4, 6), simulation(4, 6, lookback=1)])
+
     with pytest.raises(UsageError, match="share one market and one lookback"):
         TradingVectorEnv([simulation(4, 6), simulation(4, 6, market=market_of(CLOSES))])
 

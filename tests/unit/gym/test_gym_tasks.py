@@ -63,12 +63,15 @@ def test_figures_are_per_cents_over_ten_cut_at_ten_and_0_where_unknown() -> None
     observation, _ = env.reset()
 
     assert env.form.columns == COLUMNS
+
     of_day = sorted(observation["figures"][:, 0].tolist())
     # CCC fell by 1%, DDD stood still, AAA rose by 10%, and 200% of BBB are cut
     assert of_day == pytest.approx([-0.1, 0.0, 1.0, 10.0])
+
     new = slot_of(observation, 0.0)
     assert observation["known"][new].tolist() == [1, 1, 0, 0, 0, 1]
     assert observation["figures"][new].tolist() == [0.0] * len(COLUMNS)
+
     known = np.delete(observation["known"], new, axis=0)
     assert known.tolist() == [[1] * len(COLUMNS)] * 3
 
@@ -93,6 +96,7 @@ def test_spaces_have_a_row_for_each_slot() -> None:
     observation, _ = env.reset()
 
     spaces = env.observation_space
+
     assert spaces.contains(observation)
     assert spaces["figures"].shape == spaces["known"].shape == (4, 6)
     assert (spaces["figures"].low.min(), spaces["figures"].high.max()) == (-10.0, 10.0)
@@ -136,6 +140,7 @@ def test_a_position_is_shown_at_its_share_of_the_nav_that_it_earned() -> None:
 
     cash = 100_000 - 25_000.00 - 2.28
     nav = cash + 30_000.00
+
     assert info["nav"] == pytest.approx(nav, abs=1e-9)
     assert reward == pytest.approx(math.log(nav / 100_000), abs=1e-12)
     assert observation["weights"][slot] == np.float32(round(30_000 / nav, 4))
@@ -181,6 +186,7 @@ def test_a_reward_counts_from_the_nav_before_it() -> None:
     assert rewards == pytest.approx(np.diff(np.log(navs)).tolist(), abs=1e-12)
     assert len(set(rewards)) == 4
     assert is_last
+
     with pytest.raises(UsageError, match=r"the episode is over; call reset\(\)"):
         env.step(action)
 
@@ -196,6 +202,7 @@ def test_a_holding_that_leaves_the_index_is_shown_until_it_is_sold() -> None:
 
     # AAA went from 64 to 68, by 6.25%
     slot = slot_of(observation, 0.625)
+
     assert observation["weights"].argmax() == slot
     assert len(info["assets"]) == 4
 
@@ -230,6 +237,7 @@ def jumping_market() -> MarketSnapshot:
     share = (Instrument("stock", "USD", "us_equity"),)
     market = make_market(["BBB"], opens, instruments=share)
     levels = np.array([LEVELS[row % 2] for row in range(days)])
+
     return replace(market, indices={"000300.SH": levels})
 
 
@@ -248,6 +256,7 @@ def test_an_account_that_is_ruined_ends_the_episode_which_is_written_with_its_le
     assert ends == [(False, False), (True, False)]
     assert env._nav < 0
     assert written == [({0: ["SELL"], 1: ["SELL"]}, 2)]
+
     with pytest.raises(UsageError, match="call reset"):
         env.step([0])
 
@@ -310,7 +319,9 @@ def scale_before(row: int, levels: list[float]) -> float:
     opened = opened_on(MARKET, ORDERS, [DAYS])
     spec = opened.spec(opened.windows[0])
     day = str(market.days[row])
+
     assert spec.window is not None
+
     return market_scale(market, replace(spec, window=replace(spec.window, first=day, last=day)))
 
 
@@ -321,6 +332,7 @@ def test_the_scale_is_the_deviation_of_the_indexs_last_250_returns() -> None:
     levels[:11] = [1.0] * 11
 
     returns = np.diff(np.log(levels))[11:261]
+
     assert len(returns) == 250
     assert scale_before(262, levels) == pytest.approx(np.std(returns), rel=1e-12)
 

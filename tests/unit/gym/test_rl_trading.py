@@ -68,8 +68,10 @@ def drawn_policy(path: Path, lookback: int = 5, seed: int = 1, **changes: Any) -
     """Write a policy of one hidden layer whose weights are drawn, which takes each decision now and
     then.
     """
-    rng, sizes = np.random.default_rng(seed), (lookback + 1, 8, 3)
+    rng = np.random.default_rng(seed)
+    sizes = (lookback + 1, 8, 3)
     weights = [rng.normal(size=(outputs, inputs)).tolist() for inputs, outputs in pairwise(sizes)]
+
     return write_policy(
         path, weights, [[0.0] * size for size in sizes[1:]], lookback=lookback, **changes
     )
@@ -88,7 +90,8 @@ def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     NAV are the same.
     """
     path = drawn_policy(tmp_path / "p.json")
-    policy, seen = read_policy(path), []
+    policy = read_policy(path)
+    seen = []
 
     def watched(*given: Any) -> Any:
         seen.append(model_features(*given))
@@ -107,24 +110,32 @@ def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     evaluate(config, load_plugins())
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
+
     assert spec.model_args == {
         "policy": str(path),
         "sha256": policy.sha256,
         "trained": "2020-04-01:2020-09-30",
     }
+
     card = json.loads((tmp_path / "run" / "cards" / f"{TASK}.json").read_text())
     assert card["model"]["args"] == spec.model_args
+
     steps = folder.load_ledger(spec).steps
 
     task = load_plugins().make_task(TASK)
     simulation = TradingSimulation(task, market[1], task.windows["stock"], 5, scale=0.01)
-    navs, taken, vectors = [1e8], set(), []
+    navs = [1e8]
+    taken = set()
+    vectors = []
+
     for _ in range(STEPS):
         vectors.append(simulation.observation())
         action = int(policy.values(vectors[-1]).argmax())
         taken.add(DECISIONS[action])
         navs.append(navs[-1] * math.exp(simulation.step(action)[1]))
+
     assert taken == set(DECISIONS)
+
     np.testing.assert_allclose(seen, vectors, atol=1e-3)
     np.testing.assert_allclose([step.nav_minor for step in steps], navs[1:], rtol=1e-9)
 
@@ -139,17 +150,23 @@ def test_the_simulation_rewards_what_was_held_and_begins_again(
     span = Window("train", str(days[20]), str(days[23]))
     simulation = TradingSimulation(task, market[1], span, 4)
     moves = np.diff(np.log(closes))
+
     assert simulation.scale == pytest.approx(float(np.std(moves[19:23])))
+
     first = simulation.reset()
     np.testing.assert_allclose(first[:-1] * simulation.scale, moves[15:19], atol=1e-6)
     results = [simulation.step(action) for action in (2, 1, 0, 0)]  # filled at the close decided on
+
     assert [side for *_, side in (vector for vector, *_ in results)] == [1, 0, -1, -1]
+
     # A short of the whole NAV gains what the price falls; the second day it counts from a NAV that
     # has moved.
     expected = [moves[19], 0.0, math.log(2 - math.exp(moves[21]))]
     np.testing.assert_allclose([reward for _, reward, *_ in results][:3], expected, atol=2e-6)
+
     assert [ended for *_, ended in results] == [False, False, False, True]
     assert not any(ruined for *_, ruined, _ in results)
+
     np.testing.assert_array_equal(simulation.reset(), first)
 
 
@@ -179,6 +196,7 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
     monkeypatch.delitem(sys.modules, "ktdeval_gym.rl.train", raising=False)
     for package in ("stable_baselines3", "gymnasium", "torch"):
         monkeypatch.setitem(sys.modules, package, None)
+
     words = {"--task": task, "--lookback": lookback, "--train": days}
     seen: list[dict[str, str]] = []
     for _ in range(5):
@@ -190,17 +208,22 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
         )
         if "pip install 'ktdeval[rl]'" in error:
             break
+
         advice = {
             option: match[1] for pattern, option in _ADVICE if (match := pattern.search(error))
         }
         assert advice, error
         if "--train" in advice:
             advice["--train"] = f"2020-04-01:{np.datetime64(advice['--train']) - 1}"
+
         words |= advice
+
     assert "pip install 'ktdeval[rl]'" in error
+
     # What only the extra is missing for can be trained: the market has the days.
     chosen = load_plugins().make_task(words["--task"])
     span = words["--train"].split(":")
+
     try:
         simulation = TradingSimulation(
             chosen, market[1], Window("train", *span), int(words["--lookback"])
@@ -209,9 +232,11 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
         found = re.search(r"choose days from (\S+) to ([0-9-]+)", str(error))
         if found is None:
             raise
+
         simulation = TradingSimulation(
             chosen, market[1], Window("train", found[1], found[2]), int(words["--lookback"])
         )
+
     assert simulation.scale > 0
 
 
@@ -221,7 +246,9 @@ def test_a_first_day_that_is_too_early_is_answered_by_one_that_is_not(
     task = load_plugins().make_task(TASK)
     with pytest.raises(DataError) as refused:
         TradingSimulation(task, market[1], Window("train", "2020-03-16", "2020-09-30"), 10)
+
     earliest = re.search(r"choose days from (\S+) to", str(refused.value))[1]
+
     assert TradingSimulation(task, market[1], Window("train", earliest, "2020-09-30"), 10).scale > 0
 
 
@@ -257,10 +284,12 @@ def test_the_command_refuses_in_one_line(
     monkeypatch.delitem(sys.modules, "ktdeval_gym.rl.train", raising=False)
     for package in ("stable_baselines3", "gymnasium", "torch"):
         monkeypatch.setitem(sys.modules, package, None)
+
     task = [] if "--task" in words else ["--task", TASK]
     (line,) = terminal.error(
         "train", "rl", *task, "--data", market[0], "--output", tmp_path / "p.json", *words
     ).splitlines()
+
     assert message in line
     assert not (tmp_path / "p.json").exists()
 
@@ -285,8 +314,10 @@ def test_a_run_is_refused_before_its_first_step(
         "--out",
         str(out),
     ]
+
     for command in (["run"], ["plan"]):
         assert message in terminal.error(*command, "--model", "rl/policy", *given)
+
     assert not out.exists()
 
 
@@ -314,6 +345,7 @@ def test_a_task_that_the_policy_can_t_decide_on_stops_the_run(
         "1",
     ]
     printed = terminal.error("--model", "rl/policy", "--model-args", f"policy={path}", *given)
+
     assert "rl/policy: decides on one asset by" in printed
     assert f"`hold` is {changes.get('hold', 'flat')}" in printed
 
@@ -332,6 +364,7 @@ def rising() -> OpenedTask:
     prices = [[round(20 * 1.05**row, 2)] for row in range(BASE + 6)]
     share = (Instrument("stock", "USD", "us_equity"),)
     made = make_market(["AAA"], prices, instruments=share, first="2024-01-01")
+
     return opened_on(made, TASK, [(BASE + 1, BASE + 4)])
 
 
@@ -340,6 +373,7 @@ def played(opened: OpenedTask, path: Path, steps: int) -> list[Any]:
     model = PolicyModel("", PolicyParams(str(path)))
     factory = EpisodeFactory({TASK: opened.task}, opened.plugins, opened.snapshot)
     episode = factory.open(opened.spec(opened.windows[0]), model)
+
     return [episode.run_step(step).step for step in range(steps)]
 
 
@@ -348,6 +382,7 @@ def test_a_policy_is_told_the_side_that_is_held(rising: OpenedTask, tmp_path: Pa
 
     orders = [step.orders[0] for step in steps]
     shares = [step.positions[0].shares for step in steps[:2]]
+
     assert [order.side for order in orders] == ["BUY", "SELL", "BUY"]
     assert np.sign(shares).tolist() == [1, -1]
     assert {order.confidence for order in orders} == {0.5}
@@ -380,6 +415,7 @@ def test_a_policy_needs_one_close_more_than_returns(
 
     with pytest.raises(ProviderError, match="decides on one asset by 65 closes of `history`"):
         episode.run_step(0)
+
     assert "65 closes" in str(model.traits.request_problem(asked[0]))
 
 
@@ -427,6 +463,7 @@ def test_the_options_of_a_training_have_stated_defaults_and_bounds() -> None:
     }
 
     chosen = (options.algorithm, options.lookback, options.steps, options.seed)
+
     assert chosen == ("ppo", 10, 10_000, 0)
     assert bounds == {"lookback": (1, 499), "steps": (1, 10**8), "seed": (0, 2**31 - 1)}
 
@@ -447,9 +484,11 @@ ONE = [[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]
 
 
 def test_networks_worked_by_hand(tmp_path: Path) -> None:
-    weights, biases = [[[1, 2, 0], [-1, 0, 3]], [[1, 0], [0, 1], [1, -1]]], [[0.5, 0], [0, 0.25, 0]]
+    weights = [[[1, 2, 0], [-1, 0, 3]], [[1, 0], [0, 1], [1, -1]]]
+    biases = [[0.5, 0], [0, 0.25, 0]]
     vectors = np.array([[0.5, -1, 1], [0, 1, -1]], dtype=np.float32)
     hidden = np.array([[0.5 - 2 + 0.5, -0.5 + 3], [2.5, -3]])  # [-1, 2.5], [2.5, -3]
+
     for activation, shown in (("relu", np.maximum(hidden, 0)), ("tanh", np.tanh(hidden))):
         expected = np.column_stack([shown[:, 0], shown[:, 1] + 0.25, shown[:, 0] - shown[:, 1]])
         preferences = read_policy(
@@ -457,6 +496,7 @@ def test_networks_worked_by_hand(tmp_path: Path) -> None:
         ).values(vectors)
         assert preferences.dtype == np.float32
         np.testing.assert_allclose(preferences, expected, rtol=1e-6)
+
     assert (
         read_policy(write_policy(tmp_path / "p", ONE, [[0, 0, 0]])).values(vectors).tolist()
         == vectors.tolist()
@@ -467,6 +507,7 @@ def test_features_are_the_last_scaled_log_returns_within_bounds_and_the_side() -
     closes = 100 * np.exp(np.array([0.5, 0, 0.02, 0.01, 0.21]))
     np.testing.assert_allclose(features(closes, -1, 3, 0.01), [2, -1, 10, -1], rtol=1e-5)
     np.testing.assert_allclose(features(closes[1:], 0, 3, 0.02), [1, -0.5, 10, 0], rtol=1e-5)
+
     with pytest.raises(DataError, match="3 closes are known, and 3 returns need 4"):
         features(closes[2:], 0, 3, 0.01)
 
@@ -478,6 +519,7 @@ def test_an_invalid_policy_is_refused_in_one_line(
     path = write_policy(tmp_path / "p.json", **{"weights": ONE, "biases": [[0, 0, 0]], **changes})
     with pytest.raises(DataError) as caught:
         read_policy(path)
+
     assert str(caught.value).startswith(f"policy {path}: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value).replace(str(path), "")
@@ -490,12 +532,16 @@ def test_bytes_that_are_no_policy_are_refused_and_never_run(
         def __reduce__(self) -> Any:
             return (Path.touch, (tmp_path / "ran",))
 
-    path, whole = tmp_path / "p", write_policy(tmp_path / "whole", ONE, [[0, 0, 0]]).read_bytes()
+    path = tmp_path / "p"
+    whole = write_policy(tmp_path / "whole", ONE, [[0, 0, 0]]).read_bytes()
+
     assert read_policy(tmp_path / "whole").sha256
+
     not_finite = (
         whole.replace(b"[[0, 0, 0]]", b"[[NaN, 0, 0]]"),
         whole.replace(b"[[0, 0, 0]]", b"[[1e999, 0, 0]]"),
     )
+
     for data in (
         b"",
         whole[:-5],
@@ -509,7 +555,9 @@ def test_bytes_that_are_no_policy_are_refused_and_never_run(
         path.write_bytes(data)
         with pytest.raises(DataError, match=r"^policy .*p: "):
             read_policy(path)
+
     assert not (tmp_path / "ran").exists()
+
     os.mkfifo(tmp_path / "pipe")
     for other, message in (
         (tmp_path / "pipe", "no plain file"),
@@ -518,9 +566,11 @@ def test_bytes_that_are_no_policy_are_refused_and_never_run(
     ):
         with pytest.raises(DataError, match=message):
             read_policy(other)
+
     monkeypatch.setattr(module, "MOST_BYTES", 100)
     with pytest.raises(DataError, match="more than 100 bytes"):
         read_policy(tmp_path / "whole")
+
     assert json.loads(whole)["format"] == "ktdeval-rl-policy/1"
 
 

@@ -17,7 +17,8 @@ CONFIG = HarnessConfig()
 BLIND = lens_of("blinded")
 FORM = ActionForm(CONFIG, BLIND)
 VALIDATOR = jsonschema.Draft202012Validator(action_schema(CONFIG))
-ONE, TWO = BLIND.asset_handle(1), BLIND.asset_handle(2)
+ONE = BLIND.asset_handle(1)
+TWO = BLIND.asset_handle(2)
 REASON = "strong momentum, low risk"
 
 
@@ -130,14 +131,17 @@ def test_two_whole_orders_admit_what_one_order_with_one_of_two_sizes_admits(valu
 def problems(text, form=FORM):
     submission = form.read(text).submission
     assert submission.action is None
+
     error = json.loads(submission.feedback)["error"]
     assert error["kind"] == submission.failure
+
     return submission.failure, [(item["at"], item["rule"]) for item in error["problems"]]
 
 
 def test_the_schema_is_a_valid_draft_2020_12_schema():
     jsonschema.Draft202012Validator.check_schema(action_schema(CONFIG))
     by_weight, by_shares = action_schema(CONFIG)["properties"]["orders"]["items"]["anyOf"]
+
     assert (
         by_weight["properties"]["reason"]["minLength"]
         == by_shares["properties"]["reason"]["minLength"]
@@ -157,6 +161,7 @@ def test_a_submission_becomes_orders_on_true_assets():
             order(), order(stock_id=TWO, side="SELL", target_weight=None, shares=300, confidence=1)
         )
     ).submission
+
     assert submission.action == (
         Order(1, "BUY", 0.6, REASON, 0.05, None),
         Order(2, "SELL", 1.0, REASON, None, 300),
@@ -242,6 +247,7 @@ def test_a_number_of_shares_beyond_floats_is_out_of_bounds_and_no_crash(shares):
         '"shares": 5', f'"shares": {shares}'
     )
     problem = ("orders[0].shares", "must be a whole number from 1 to 100000000")
+
     assert problems(text) == ("schema", [problem])
 
 
@@ -322,6 +328,7 @@ def test_real_identities_are_counted_also_in_an_invalid_submission():
             order(stock_id=[1]),
         )
     )
+
     assert reading.submission.failure == "schema"
     assert reading.unmask_attempts == 2
 
@@ -335,6 +342,7 @@ def test_shares_are_converted_back_under_rebased_prices():
     parsed = form.read(
         text_of(order(stock_id=handle, target_weight=None, shares=round(shown, 5)))
     ).submission
+
     assert parsed.action[0].shares == 300
     assert (
         form.read(text_of(order(stock_id=handle, target_weight=None, shares=1e-9)))
@@ -396,7 +404,9 @@ def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):
         text = json.dumps(value, allow_nan=False)
     except ValueError:
         return
+
     valid = VALIDATOR.is_valid(json.loads(text))
+
     assert (FORM.read(text).submission.action is not None) == valid
 
 
@@ -405,6 +415,8 @@ def test_a_call_without_arguments_is_an_empty_object_where_the_schema_requires_n
     free, strict = (
         jsonschema.Draft202012Validator({"type": "object", "required": r}) for r in ([], ["a"])
     )
+
     assert read_valid(text, free) == ({}, None)
+
     value, feedback = read_valid(text, strict)
     assert (value, feedback.failure) == (None, "bad_json")

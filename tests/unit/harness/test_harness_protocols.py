@@ -94,6 +94,7 @@ def is_malformed(arguments: str) -> bool:
         loads_strict(arguments)
     except (ValueError, RecursionError):
         return True
+
     return False
 
 
@@ -127,6 +128,7 @@ def test_malformed_arguments_stay_malformed(
     malformed = arguments[: max(1, len(arguments) - 1 - cut)] + junk
     native = Reply(tool_calls=numbered([(name, malformed)]), finish_reason="tool_calls")
     (call,) = decode(spoken(native, protocol), asked(protocol)).tool_calls
+
     assert call.name == name
     assert is_malformed(call.arguments)
 
@@ -144,7 +146,8 @@ turns = st.one_of(
 def test_nothing_of_a_conversation_is_lost(
     protocol: ToolProtocol, course: list[Any], forced: bool
 ) -> None:
-    messages, made = [Message("system", "You trade."), Message("user", "Begin.")], 0
+    messages = [Message("system", "You trade."), Message("user", "Begin.")]
+    made = 0
     for kind, text, calls in course:
         placed = numbered(calls, made + 1)
         made += len(calls)
@@ -154,15 +157,19 @@ def test_nothing_of_a_conversation_is_lost(
         ]
         if kind == "words":
             messages.append(Message("user", "Go on."))
+
     request = asked(protocol, *messages, tool_choice="weigh" if forced else None)
     encoded = encode(request)
+
     assert [message.role for message in encoded.messages[1:]] == ["user", "assistant"] * (
         len(encoded.messages) // 2 - 1
     ) + ["user"]
     assert understood(encoded, protocol) == request
+
     answer = decode(
         Reply(as_text(Reply(tool_calls=numbered([("weigh", "{}")])), protocol)), request
     )
+
     assert answer.tool_calls == (ToolCall(f"call_{made + 1}", "weigh", "{}"),)
 
 
@@ -184,6 +191,7 @@ def test_a_model_that_only_writes_decides_and_earns_the_same(name: str, task: st
     natively = records(model, "native", task, 0, 3)
     for protocol in PROTOCOLS:
         assert records(Speaker(model, protocol), protocol, task, 0, 3) == natively
+
     assert all(record.provenance == "model" for record in natively)
 
 
@@ -197,17 +205,23 @@ def test_every_misdeed_is_counted_as_it_is_natively() -> None:
                 records(Speaker(model, protocol), protocol, "blinded_open_research", seed, 14)
                 == natively
             )
+
         counted.update(*(record.failures for record in natively))
+
     research = {"bad_json", "bad_arguments", "unknown_tool", "wrong_tool", "schema"}
     wanted = research | {"truncated", "refusal", "content_filter", "empty_reply"}
+
     assert wanted <= counted
 
 
 def test_what_needs_no_translation_is_left_alone() -> None:
     block = Reply('```json\n{"tool": "look", "arguments": {}}\n```')
-    request, inner = ModelRequest((Message("user", "x"),), (WEIGH,), "weigh"), Scripted(block)
+    request = ModelRequest((Message("user", "x"),), (WEIGH,), "weigh")
+    inner = Scripted(block)
+
     assert ProtocolModel(inner).reply(request).tool_calls == ()  # natively, a block is words
     assert inner.requests[0] is request
+
     for protocol in PROTOCOLS:
         plain = asked(
             protocol,
@@ -218,7 +232,9 @@ def test_what_needs_no_translation_is_left_alone() -> None:
         )
         assert encode(plain) is plain
         assert decode(block, plain) is block
+
     by_its_server = Reply("x", (ToolCall("id-7", "look", "{}"),), "tool_calls")
+
     assert decode(by_its_server, asked("text")) is by_its_server
 
 
@@ -231,9 +247,11 @@ def test_all_that_is_added_is_fixed_text_tool_specs_and_numbers(protocol: ToolPr
         encode(asked(protocol, Message("system", words), Message("user", words)))
         for words in ("one", "two")
     )
+
     assert plain.messages[0].content.removeprefix("one") == other.messages[0].content.removeprefix(
         "two"
     )
+
     system = plain.messages[0].content
     # fields in the order of the tool, not of the alphabet
     assert json.dumps(LOOK.parameters) in system
@@ -254,7 +272,9 @@ def test_the_schema_of_a_reply_admits_the_offered_calls_only() -> None:
     def call(name: str, **arguments: Any) -> dict[str, Any]:
         return {"name": name, "arguments": arguments}
 
-    free, forced = asked("json_schema"), asked("json_schema", tool_choice="look")
+    free = asked("json_schema")
+    forced = asked("json_schema", tool_choice="look")
+
     assert accepts(free, {"content": "done", "calls": []})
     assert accepts(
         free, {"content": "", "calls": [call("look", a="x"), call("weigh", stock_ids=[])]}
@@ -270,7 +290,9 @@ def test_the_schema_of_a_reply_admits_the_offered_calls_only() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_phases_of_a_step_share_all_but_their_end(protocol: ToolProtocol) -> None:
-    free, forced = encode(asked(protocol)), encode(asked(protocol, tool_choice="look"))
+    free = encode(asked(protocol))
+    forced = encode(asked(protocol, tool_choice="look"))
+
     assert forced.messages[0] == free.messages[0]
     assert forced.messages[1].content.startswith(free.messages[1].content)
     assert "you must call the tool look" in forced.messages[1].content
@@ -288,12 +310,15 @@ def test_tools_of_which_none_may_be_called_are_left_out_and_the_reply_is_text(
 def test_only_the_schema_protocol_sends_a_schema() -> None:
     answer = {"type": "object", "properties": {"view": {"type": "string"}}}
     without = asked("text", tools=(), response_schema=answer)
+
     assert encode(without).response_schema is None
     assert json.dumps(answer) in encode(without).messages[0].content
     assert encode(asked("json_schema", tools=(), response_schema=answer)).response_schema == answer
+
     both = encode(asked("json_schema", response_schema=answer)).response_schema
     assert both is not None
     assert answer in both["properties"]["content"]["anyOf"]
+
     reply = read("json_schema", '{"content": {"view": "up"}, "calls": []}', response_schema=answer)
     assert reply == Reply('{"view": "up"}')
 
@@ -307,6 +332,7 @@ def test_a_summary_without_tools_shows_earlier_calls_as_blocks(protocol: ToolPro
         Message("user", "Sum up."),
     )
     sent = encode(asked(protocol, *turns, tools=()))
+
     assert [message.content for message in sent.messages] == [
         "x",
         '```json\n{"tool": "look", "arguments": {"z": 1.0}}\n```',
@@ -322,6 +348,7 @@ def test_what_a_model_wrote_can_not_forge_the_frame_of_a_result() -> None:
         Message("assistant", "", (ToolCall(odd, odd, "{}"),)),
         Message("tool", "no", tool_call_id=odd),
     )
+
     assert encode(asked("text", *turns)).messages[-1].content == "<tool_result>\nno\n</tool_result>"
 
 
@@ -332,7 +359,9 @@ def test_tools_are_described_as_they_are_now_in_a_system_message() -> None:
         )
 
     parameters = {"type": "object", "properties": {"a": {"type": "string"}}}
-    sent, again = encode(offer()), encode(offer())
+    sent = encode(offer())
+    again = encode(offer())
+
     assert [message.role for message in sent.messages] == ["system", "user"]
     assert sent.messages[0].content.startswith("# How to reply and to call tools")
     assert (
@@ -344,6 +373,7 @@ def test_tools_are_described_as_they_are_now_in_a_system_message() -> None:
         again.messages,
         dumps_canonical(again.response_schema),
     )
+
     parameters["properties"] = {}
     assert encode(offer()).messages[0].content != sent.messages[0].content
 
@@ -431,6 +461,7 @@ def test_a_call_that_is_no_sound_json_comes_through_as_malformed(
         text.replace("DEEP", "[" * 60_000 + "]" * 60_000) for text in (content, arguments)
     )
     (call,) = read("text", f"Well.\n\n```json\n{content}\n```\n\nSo.").tool_calls
+
     assert (call.name, call.arguments) == ("look", arguments)
     assert read("text", f"Well.\n\n```json\n{content}\n```\n\nSo.").content == "Well.\n\nSo."
     assert is_malformed(call.arguments)
@@ -448,6 +479,7 @@ def test_a_reply_cut_off_in_a_call_is_truncated_and_malformed(protocol: ToolProt
     whole = spoken(Reply(tool_calls=numbered([("look", '{"a": "some words"}')])), protocol).content
     cut = whole.index("ords")
     reply = read(protocol, whole[:cut], "length")
+
     assert (reply.finish_reason, reply.tool_calls) == (
         "length",
         (ToolCall("call_1", "look", '{"a": "some w'),),
@@ -463,7 +495,9 @@ def test_a_draft_in_the_thoughts_is_no_call(protocol: ToolProtocol) -> None:
         assert [call.name for call in reply.tool_calls] == ["look"]
         assert draft in reply.reasoning
         assert reply.content == ""
+
     endless = read(protocol, f"<think>\n{draft}", "length")
+
     assert (endless.tool_calls, endless.content, endless.finish_reason) == ((), "", "length")
 
 

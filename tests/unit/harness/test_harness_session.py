@@ -62,6 +62,7 @@ def session_of(*replies, kind="blinded", config=HarnessConfig(), step=0, seed=1)
         CallParams(temperature=0.3, seed=99),
         seed,
     )
+
     return GuardedSession(parts, step, BASE_ROW), model
 
 
@@ -85,9 +86,11 @@ def order(**changes):
 def test_a_guarded_session_is_a_step_session():
     session, _ = session_of()
     as_session: StepSession = session
+
     assert [spec.name for spec in as_session.tools] == ["look", "careless", "broken"]
     assert session.submit_tool.name == "submit_action"
     assert (session.tool_budget, session.submission_attempts) == (12, 4)
+
     session.count_failure("empty_reply")  # an agent may count what it saw
     assert session.counts.record().failures == {"empty_reply": 1}
 
@@ -109,6 +112,7 @@ def test_a_request_that_names_a_further_model_asks_that_one_and_is_recorded_with
     session._parts = replace(session._parts, name="lab/deep", further={"lab/quick": named})
 
     asked = [ModelRequest(HELLO, model=name) for name in (None, "lab/quick", "lab/deep")]
+
     assert [session.ask(request).content for request in asked] == ["own", "quick", "own again"]
     assert len(own.requests) == 2
     assert quick.requests[0].params.tool_protocol == "text"
@@ -128,11 +132,15 @@ def test_the_runs_parameters_go_with_every_call_and_each_call_has_its_own_seed()
         session, model = session_of(Reply("a"), Reply("b"), step=step)
         for _ in range(2):
             session.ask(ModelRequest(HELLO, params=CallParams(temperature=2.0)))
+
         assert {request.params.temperature for request in model.requests} == {0.3}
         seeds |= {request.params.seed for request in model.requests}
+
     assert len(seeds) == 4
+
     again, model = session_of(Reply("a"))
     again.ask(ModelRequest(HELLO))
+
     assert model.requests[0].params.seed in seeds
 
 
@@ -153,12 +161,16 @@ def test_prompts_and_tools_must_pass_the_guard_before_anything_is_sent(leak, whe
         else ModelRequest(HELLO, tools=(leak,))
     )
     session, model = session_of(Reply("a"))
+
     with pytest.raises(LeakError, match=where) as caught:
         session.ask(request)
+
     assert getattr(leak, "content", CODES[0]) not in str(caught.value)
     assert model.requests == []
+
     bright, model = session_of(Reply("a"), kind="bright")
     bright.ask(request)
+
     assert len(model.requests) == 1
 
 
@@ -167,8 +179,10 @@ def test_a_tool_changed_after_the_guard_let_it_pass_must_pass_again():
     spec = ToolSpec("own", "Own tool.", {"type": "object", "properties": {}})
     session.ask(ModelRequest(HELLO, (spec,)))
     spec.parameters["properties"]["stock"] = {"enum": [CODES[0]]}
+
     with pytest.raises(LeakError, match="the description of a tool holds a security code"):
         session.ask(ModelRequest(HELLO, (spec,)))
+
     assert len(model.requests) == 1
 
 
@@ -176,7 +190,8 @@ class Careless:
     """An agent that goes on whatever happened, or makes an error of its own of it."""
 
     def __init__(self, asked, error=None):
-        self.asked, self.error = asked, error
+        self.asked = asked
+        self.error = error
 
     def decide(self, observation, session, memory):
         try:
@@ -184,6 +199,7 @@ class Careless:
         except BaseException:  # noqa: BLE001
             if self.error is not None:
                 raise self.error from None
+
         return Decision((), "fallback")
 
 
@@ -217,7 +233,9 @@ def test_no_agent_continues_after_an_error_that_ends_the_episode(asked, raised, 
     session, _ = session_of(raised or Reply("a"))
     with pytest.raises(expected):
         session.decide(Careless(asked, own), Observation(0, "s", "u"), None)
+
     failing, _ = session_of(ModelError("server", "none"))  # a failed call is the agent's to answer
+
     assert (
         failing.decide(Careless(say()), Observation(0, "s", "u"), None).decision.provenance
         == "fallback"
@@ -230,12 +248,14 @@ def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
     first.ask(ModelRequest(HELLO, first.tools))
     second = GuardedSession(first._parts, 1, BASE_ROW)
     second.ask(ModelRequest(HELLO, second.tools))
+
     for leaking in (
         (Message("system", f"Buy {CODES[0]}."), user),
         (system, Message("user", f"Buy {CODES[0]}.")),
     ):
         with pytest.raises(LeakError):
             second.ask(ModelRequest(leaking, second.tools))
+
     assert len(model.requests) == 2
 
 
@@ -252,7 +272,9 @@ def test_the_models_own_words_are_sent_back_with_identities_withheld_also_in_ids
         ModelRequest((*HELLO, Message("assistant", "I know 600519.SH from 2024.", calls), *answers))
     )
     sent, first, second = model.requests[0].messages[2:]
+
     assert sent.content == "I know [withheld] from [withheld]."
+
     shown = [("look", '{"stock_id":"[withheld]"}'), ("withheld", "{}"), ("look", '{"stock_id": 1}')]
     assert [(call.name, call.arguments) for call in sent.tool_calls] == shown
     assert "600519" not in sent.tool_calls[2].id
@@ -268,6 +290,7 @@ def test_a_replys_text_reaches_the_agent_withheld_and_its_calls_as_written():
     )
     session, _ = session_of(raw)
     reply = session.ask(ModelRequest(HELLO))
+
     assert (reply.content, reply.reasoning) == ("Sell [withheld]", "It is [withheld].")
     assert reply.tool_calls == raw.tool_calls
     assert session.exchanges[0]["reply"] == raw.to_json()
@@ -280,10 +303,13 @@ def test_usage_finish_reasons_failed_calls_and_forced_submissions_are_counted():
     ]
     session, _ = session_of(*outcomes, ModelError("timeout", "no answer in 120 s"))
     session.ask(ModelRequest(HELLO, session.tools))
+
     for _ in range(3):
         session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
+
     with pytest.raises(ModelError):
         session.ask(ModelRequest(HELLO))
+
     assert session.counts.usage == Usage(400, 28)
     assert session.counts.failures == {
         "truncated": 1,
@@ -308,10 +334,12 @@ def test_memory_given_to_keep_is_used_if_the_model_call_fails(memories, expected
         def decide(self, observation, session, memory):
             for each in memories:
                 session.keep(each)
+
             session.ask(ModelRequest(HELLO))
             return Decision((), "fallback", memory="decided")
 
     decision = session.decide(Keeping(), Observation(0, "s", "u"), {"day": 1}).decision
+
     assert (decision.provenance, decision.memory) == (
         ("error", expected) if fails else ("fallback", "decided")
     )
@@ -353,15 +381,20 @@ def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors
         asked.append(list(texts))
         if texts[0] == "fail":
             raise ModelError("timeout", "no answer")
+
         return ["AAAA"] * len(texts)
 
     with pytest.raises(LeakError, match="a text to embed holds a security code"):
         session.embed(["fine", f"see {CODES[0]}"], ask)
+
     assert asked == []
+
     session, _ = session_of()
     assert session.embed(["rain", "sun"], ask) == ["AAAA", "AAAA"]
+
     with pytest.raises(ModelError):
         session.embed(["fail"], ask)
+
     assert session.counts.failures == {"model_timeout": 1}
 
     class Silent:
@@ -369,6 +402,7 @@ def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors
             return Decision((), "fallback")
 
     first, second = session.decide(Silent(), Observation(0, "s", "u"), None).transcript.embedded
+
     assert (len(first["texts"]), first["vectors"]) == (2, ["AAAA", "AAAA"])
     assert {name: value for name, value in second.items() if name != "texts"} == {
         "error": "timeout"
@@ -381,6 +415,7 @@ def test_the_transcript_holds_each_message_once_as_it_was_sent():
     longer = (*HELLO, Message("assistant", first.content), Message("user", "So?"))
     session.ask(ModelRequest(longer, (session.submit_tool,), "submit_action"))
     session.ask(ModelRequest((HELLO[0], Message("user", "Anew."))))
+
     assert [exchange["kept"] for exchange in session.exchanges] == [0, 2, 1]
     assert [len(exchange["sent"]) for exchange in session.exchanges] == [2, 2, 1]
     assert session.exchanges[1]["sent"][0] == {"role": "assistant", "content": "hm [withheld]"}
@@ -390,6 +425,7 @@ def test_the_transcript_holds_each_message_once_as_it_was_sent():
         [],
     ]
     assert session.exchanges[1]["tool_choice"] == "submit_action"
+
     json.dumps(session.exchanges, allow_nan=False)
 
 
@@ -399,6 +435,7 @@ def test_a_reply_with_lone_surrogates_can_still_be_written():
     )
     reply = session.ask(ModelRequest(HELLO))
     json.dumps(session.exchanges, ensure_ascii=False).encode("utf-8")
+
     assert reply.content == "?"
 
 
@@ -409,6 +446,7 @@ def test_a_tool_is_called_with_true_arguments_and_answers_masked():
     session, _ = session_of()
     handle = lens_of("blinded").asset_handle(3)
     result = session.call_tool(ToolCall("1", "look", json.dumps({"stock_id": handle})))
+
     assert json.loads(result.text) == {"stock_id": handle, "day": "day_+0"}
     assert result.failure is None
     assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (
@@ -437,6 +475,7 @@ def test_bad_calls_cost_budget_and_are_counted_by_kind_and_past_it_none_is_run()
         "wrong_tool",
         "tool_budget",
     ]
+
     assert [result.failure for result in results] == kinds
     assert [json.loads(result.text)["error"]["kind"] for result in results] == kinds
     assert session.counts.failures == dict.fromkeys(kinds, 1)
@@ -455,6 +494,7 @@ def test_a_tool_that_leaks_fails_the_step_before_its_result_is_sent():
     result = session.call_tool(ToolCall("1", "careless", "{}"))
     with pytest.raises(LeakError, match="a tool message holds a security code"):
         session.ask(ModelRequest((*HELLO, Message("tool", result.text, (), "1"))))
+
     assert model.requests == []
 
 
@@ -466,14 +506,18 @@ def test_a_submission_is_traced_where_the_model_wrote_it_and_the_decision_took_i
     session, _ = session_of(Reply(tool_calls=(call,)))
     reply = session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
     submission = session.parse_submission(reply.tool_calls[0].arguments)
+
     assert [item.asset for item in submission.action] == [1]
+
     taken = Decision(submission.action, "model", submission.overall_reason, submission.stock_ids)
     assert session.accepted_text(taken) == call.arguments
     assert session.accepted_text(replace(taken, action=())) is None
     assert session.accepted_text(Decision((), "fallback")) is None
     assert session.counts.failures == {}
+
     other, _ = session_of()
     other.parse_submission(call.arguments)
+
     assert other.accepted_text(taken) is None  # the model did not write it
 
 
@@ -481,11 +525,13 @@ def test_failed_submissions_are_counted_by_kind_and_reasons_recorded_without_ide
     session, _ = session_of()
     assert session.parse_submission("{").failure == "bad_json"
     assert session.parse_submission("{}").failure == "schema"
+
     orders = (
         order(stock_id="600519", reason="as Quillmark in March 2024"),
         order(stock_id="asset_9999"),
     )
     submission = session.parse_submission(submit(*orders, overall_reason="like 600519").arguments)
+
     assert submission.failure is None
     assert submission.action[0].reason == "as [withheld] in [withheld]"
     assert submission.overall_reason == "like [withheld]"
@@ -497,10 +543,8 @@ def test_failed_submissions_are_counted_by_kind_and_reasons_recorded_without_ide
 
 
 def test_opaque_data_go_back_with_their_call_and_are_recorded_only_where_there_are_any():
-    signed, plain = (
-        ToolCall("a", "look", "{}", Opaque("google", "600519")),
-        ToolCall("b", "look", "{}"),
-    )
+    signed = ToolCall("a", "look", "{}", Opaque("google", "600519"))
+    plain = ToolCall("b", "look", "{}")
     session, model = session_of(Reply("", (signed, plain), "tool_calls"), Reply("done"))
     reply = session.ask(ModelRequest(HELLO))
     session.ask(
@@ -512,7 +556,9 @@ def test_opaque_data_go_back_with_their_call_and_are_recorded_only_where_there_a
             )
         )
     )
+
     assert model.requests[1].messages[2].tool_calls == (signed, plain)
+
     for calls in (
         session.exchanges[0]["reply"]["tool_calls"],
         session.exchanges[1]["sent"][0]["tool_calls"],
@@ -540,6 +586,7 @@ def test_opaque_data_of_an_agent_are_never_sent():
             )
         )
     )
+
     assert model.requests[0].messages[2].tool_calls == (ToolCall("a", "look", "{}"),)
 
 
@@ -559,9 +606,11 @@ def test_arguments_that_are_too_long_deep_or_large_are_a_counted_failure_and_are
     ]
     session, model = session_of(Reply(tool_calls=tuple(calls)), Reply("b"))
     reply = session.ask(ModelRequest(HELLO, session.tools))
+
     assert session.call_tool(reply.tool_calls[0]).failure == "bad_json"
     assert session.parse_submission(reply.tool_calls[1].arguments).failure == "bad_json"
     assert session.counts.record().failures == {"bad_json": 2}
+
     session.ask(ModelRequest((*HELLO, Message("assistant", "", reply.tool_calls))))
     assert sum(len(call.arguments) for call in model.requests[1].messages[2].tool_calls) < 10_000
     # the transcript has it whole
@@ -584,5 +633,6 @@ def test_a_reply_without_bounds_is_a_failed_call(reply):
     session, _ = session_of(reply)
     with pytest.raises(ModelError, match="the reply") as caught:
         session.ask(ModelRequest(HELLO))
+
     assert caught.value.kind == "bad_response"
     assert session.counts.record().failures == {"model_bad_response": 1}

@@ -44,7 +44,9 @@ def form(
     made = StanceForm(HarnessConfig(), lens, StanceRule(1.0, hold, shorts, closes))
     for asset in shown:
         lens.asset_handle(asset)
+
     made.today(shown, {0: Position(held)} if held else {})
+
     return made, lens
 
 
@@ -62,6 +64,7 @@ def test_a_decision_trades_only_where_it_changes_the_side(
 ) -> None:
     made, lens = form(hold, shorts, held=held, closes=closes)
     done = made.read(submission_text((lens.asset_handle(0), decision))).submission
+
     assert done.action is not None
     assert [(one.asset, one.side, one.target_weight, one.confidence) for one in done.action] == (
         [(0, order[0], pytest.approx(order[1], abs=2e-6), 0.6)] if order else []
@@ -71,10 +74,13 @@ def test_a_decision_trades_only_where_it_changes_the_side(
 
 def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> None:
     made, lens = form(shown=(0, 1))
-    first, second = lens.asset_handle(0), lens.asset_handle(1)
+    first = lens.asset_handle(0)
+    second = lens.asset_handle(1)
+
     assert (
         made.read(submission_text((second, "SELL"), (first, "BUY"))).submission.action is not None
     )
+
     for decisions in (
         [(first, "BUY")],
         [(first, "BUY"), (first, "SELL")],
@@ -84,7 +90,9 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
         done = made.read(submission_text(*decisions))
         assert (done.submission.failure, done.submission.action) == ("schema", None)
         assert "exactly one decision for each asset shown" in done.submission.feedback
+
     assert made.read(submission_text((first, "BUY"), ("AAA", "BUY"))).unmask_attempts == 1
+
     # as of orders
     for unread in (
         submission_text((first, "LONG"), ("AAA", "BUY")),
@@ -94,6 +102,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
             "schema",
             1,
         )
+
     for text in (
         submission_text((first, "LONG"), (second, "BUY")),
         submission_text((first, "BUY"), (second, "HOLD"), orders=[]),
@@ -101,6 +110,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
         "[]",
     ):
         assert made.read(text).submission.failure == "schema"
+
     assert made.read("BUY").submission.failure == "bad_json"
     assert made.tool.name == "submit_action"
     assert "decisions" in str(made.tool.parameters)
@@ -119,13 +129,18 @@ def test_without_costs_every_decision_is_filled_whole_and_the_nav_is_that_of_the
     prices = [round(start, 6)]
     for move in moves:
         prices.append(round(prices[-1] * move, 6) or 1e-6)
+
     market = make_market(("AAA",), [[price] for price in prices], instruments=(COIN,))
     rules = AccountConfig(initial_cash=1_000_000, max_positions=1, max_weight=1.0).rules("test")
-    tape, lens = MarketTape.from_snapshot(market, rules), Lens(MaskConfig("bright"), 1, market, 0)
+    tape = MarketTape.from_snapshot(market, rules)
+    lens = Lens(MaskConfig("bright"), 1, market, 0)
     made = StanceForm(HarnessConfig(), lens, StanceRule(1.0, hold, True))  # type: ignore[arg-type]
     # the same by real numbers: units held, money beside them
-    account, units, cash = open_account(rules), 0.0, 1_000_000.0
+    account = open_account(rules)
+    units = 0.0
+    cash = 1_000_000.0
     lens.asset_handle(0)
+
     for row, decision in enumerate(not_empty(decisions[: len(moves)], len(moves))):
         made.today((0,), account.positions)
         done = made.read(submission_text(("AAA", decision))).submission
@@ -141,6 +156,7 @@ def test_without_costs_every_decision_is_filled_whole_and_the_nav_is_that_of_the
             nav = cash + units * prices[row]
             units = side * nav / prices[row] * (1 - 1e-6 if units * side < 0 else 1)
             cash = nav - units * prices[row]
+
         account = day.after
         assert day.nav_minor / 100 == pytest.approx(
             cash + units * prices[row + 1], rel=1e-6, abs=0.05
@@ -194,12 +210,14 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
             submission=None,
         )
     )
+
     assert signals.held == {"asset_1": 0.0, "asset_2": 2.5}
     assert signals.answers == {
         "news": {"asset_1": "Bearish", "asset_2": "Bearish"},
         "macro": {},
         "policy": {},
     }
+
     table = '```json\n{"candidates": {"columns": ["stock_id"], "rows": [[1, 2]]}}\n```'
     damaged: Any = (
         {"sent": [{"role": "user", "content": table}]},
@@ -207,18 +225,22 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
         {"sent": [3, {"role": "user", "content": 7}]},
         {},
     )
+
     assert step_signals(TranscriptEntry(step=0, exchanges=damaged, submission=None)).answers == {}
+
     nothing = step_signals(
         TranscriptEntry(
             step=1, exchanges=({**exchange("news", asked, "x"), "sent": []},), submission=None
         )
     )
+
     assert (nothing.assets, nothing.answers) == ((), {})
 
 
 def test_feedback_names_the_assets_that_lack_a_decision_or_have_several() -> None:
     made, lens = form(shown=(0, 1))
-    first, second = lens.asset_handle(0), lens.asset_handle(1)
+    first = lens.asset_handle(0)
+    second = lens.asset_handle(1)
     rule = "must have exactly one decision for each asset shown"
 
     def said(*labels: str) -> str:

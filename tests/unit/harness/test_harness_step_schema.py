@@ -83,7 +83,9 @@ def test_more_labels_than_providers_compile_are_a_pattern_and_without_one_any_te
 def test_a_pattern_admits_every_label_that_it_was_made_of(numbers: list[int], head: str) -> None:
     labels = [f"{head}{number:04}" for number in numbers]
     pattern = label_pattern(labels)
+
     assert pattern is not None
+
     judge = Draft202012Validator({"pattern": pattern})
     assert all(map(judge.is_valid, labels))
     assert not judge.is_valid(f"{labels[0]}0")
@@ -95,6 +97,7 @@ def test_a_pattern_admits_every_label_that_it_was_made_of(numbers: list[int], he
 def test_decisions_have_as_many_items_as_labels() -> None:
     made = decisions_of(stance_schema(10), ["asset_0003", "asset_0001"])
     decisions = made["properties"]["decisions"]
+
     assert (decisions["minItems"], decisions["maxItems"]) == (2, 2)
     assert decisions["items"]["properties"]["stock_id"]["enum"] == ["asset_0003", "asset_0001"]
     assert decisions_of(stance_schema(10), []) == stance_schema(10)
@@ -142,7 +145,9 @@ def test_a_limit_of_weights_admits_what_the_rules_do_and_no_more(
     least = -limit if shorts else 0.0
     weights = [number / 200 for number in range(-200, 201)]
     allowed = [weight for weight in weights if least <= weight <= limit]
-    schema, engine = Draft202012Validator(field), installed(Guidance()).compile(field)
+    schema = Draft202012Validator(field)
+    engine = installed(Guidance()).compile(field)
+
     assert [weight for weight in weights if schema.is_valid(weight)] == allowed
     assert [weight for weight in weights if engine(f"{weight:g}")] == allowed
 
@@ -150,6 +155,7 @@ def test_a_limit_of_weights_admits_what_the_rules_do_and_no_more(
 def test_a_limit_with_several_decimals_is_ranges_that_end_after_each() -> None:
     shown = state(constraints={"max_weight": 0.25})
     weight = fields_of(shown)[0]["target_weight"]
+
     assert [(part["minimum"], part["maximum"]) for part in weight["anyOf"]] == [
         (0, 0.2),
         (0.2, 0.25),
@@ -187,7 +193,9 @@ def test_the_fields_keep_their_order_and_the_plain_schema_stays_as_it_is() -> No
     plain = action_schema(HarnessConfig())
     before = json.dumps(plain)
     made = orders_of(plain, state(), shorts=False)
+
     assert json.dumps(plain) == before
+
     order = made["properties"]["orders"]["items"]["anyOf"][0]
     assert [*order["properties"]][:3] == ["stock_id", "side", "confidence"]
 
@@ -199,12 +207,15 @@ def test_a_schema_of_more_values_than_a_provider_compiles_is_not_offered() -> No
     plain = ToolSpec("submit", "Submit.", {"type": "object"})
     parts = {str(number): {"enum": ["x"] * 250} for number in range(5)}
     fits = {"type": "object", "properties": {name: parts[name] for name in "0123"}}
+
     assert with_schema(plain, fits).parameters == fits
     assert with_schema(plain, {"type": "object", "properties": parts}) == plain
 
 
 def test_a_schema_is_recorded_where_it_is_not_the_one_before() -> None:
-    plain, own = ToolSpec("a", "", {"type": "object"}), ToolSpec("a", "", {"type": "array"})
+    plain = ToolSpec("a", "", {"type": "object"})
+    own = ToolSpec("a", "", {"type": "array"})
     offered = OfferedSchemas([plain])
     seen = [offered.changed([tool]) for tool in (plain, own, own, plain)]
+
     assert seen == [{}, {"a": {"type": "array"}}, {}, {"a": {"type": "object"}}]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 BLIND = lens_of("blinded")
 BRIGHT = lens_of("bright")
-ONE, TWO = BLIND.asset_handle(1), BLIND.asset_handle(2)
+ONE = BLIND.asset_handle(1)
+TWO = BLIND.asset_handle(2)
 
 
 @tool
@@ -86,6 +87,7 @@ def test_handles_come_in_as_columns_and_go_out_as_handles():
     shown, outcome = ask(
         {"stock_ids": [TWO, ONE], "weights": {ONE: 0.5}, "since": "day_-3", "lookback": 5.0}
     )
+
     assert outcome.failure is None
     assert shown == {
         "stocks": [TWO, ONE],
@@ -178,6 +180,7 @@ def test_an_integer_too_large_and_a_key_in_two_styles_are_feedback_and_known_nam
         "lookback",
         "a value from 1 to 250",
     )
+
     twice = {"stock_ids": [ONE], "weights": {ONE: 0.5, ONE.upper(): 1}}
     assert problem(twice) == ("bad_arguments", "weights (key 2)", "each key once")
     assert problem({"stock_ids": [ONE], "lookbak": 3})[2].endswith("; did you mean 'lookback'?")
@@ -205,6 +208,7 @@ def test_feedback_never_quotes_what_the_model_wrote(secret, place):
         "whole": secret,
     }[place]
     shown, outcome = ask(arguments)
+
     assert outcome.failure is not None
     assert secret not in json.dumps(shown)
 
@@ -240,6 +244,7 @@ def test_a_call_runs_only_if_its_arguments_meet_the_schema(arguments):
         text = json.dumps(arguments, allow_nan=False)
     except ValueError:
         return
+
     _, outcome = ask(text)
     is_valid = jsonschema.Draft202012Validator(study.parameters).is_valid(json.loads(text))
     if outcome.failure is None:
@@ -258,6 +263,7 @@ def test_hidden_identities_among_the_arguments_are_counted():
         "since": "2024-01-02",
         "note": "平安银行",
     }
+
     assert ask(arguments)[1].unmask_attempts == 4
     assert ask(arguments, BRIGHT)[1].unmask_attempts == 0
     assert ask({"stock_ids": [ONE], "weights": {"600519": 1}})[1].unmask_attempts == 1
@@ -304,6 +310,7 @@ def test_what_a_tool_gets_are_columns_of_the_snapshot():
 
     for column in range(len(CODES)):
         ask({"stock_id": BLIND.asset_handle(column)}, which=look)
+
     assert seen == list(range(len(CODES)))
 
 
@@ -365,9 +372,11 @@ def test_a_json_tool_gets_the_object_as_the_model_wrote_it_and_may_refuse_in_wor
         "place_order", "Place an order.", JSON_TOOL, lambda context, arguments: [context, arguments]
     )
     outcome = call(order_tool, "here", '{"order": {"qty": 2}}', BRIGHT)
+
     assert (outcome.payload, outcome.failure) == (["here", {"order": {"qty": 2}}], None)
     assert order_tool.spec.parameters == JSON_TOOL
     assert call(order_tool, "here", "", BRIGHT).payload == ["here", {}]
+
     refuse = json_tool(
         "place_order",
         "Place an order.",
@@ -375,6 +384,7 @@ def test_a_json_tool_gets_the_object_as_the_model_wrote_it_and_may_refuse_in_wor
         lambda *_: Refusal({"error": "no session"}, "bad_arguments"),
     )
     outcome = call(refuse, None, "{}", BRIGHT)
+
     assert (outcome.payload, outcome.failure) == ({"error": "no session"}, "bad_arguments")
 
 

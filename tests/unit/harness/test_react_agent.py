@@ -38,6 +38,7 @@ def submit(arguments: str = HOLD, number: int = 90) -> Reply:
 def test_research_ends_with_a_reply_without_tool_calls_and_submission_is_forced() -> None:
     record, model = play(tool("get_market_context"), Reply("Seen enough."), submit())
     research, closing, submission = model.requests
+
     assert [spec.name for spec in research.tools][:2] == ["get_market_context", "screen_candidates"]
     assert (research.tool_choice, submission.tool_choice) == (None, "submit_action")
     assert research.tools == closing.tools == submission.tools
@@ -60,7 +61,9 @@ def test_a_submit_call_ends_the_research_and_submits_nothing() -> None:
     )
     record, model = play(early, submit())
     first, second = model.requests
+
     assert (first.tool_choice, second.tool_choice) == (None, "submit_action")
+
     answers = {m.tool_call_id: m.content for m in second.messages if m.role == "tool"}
     assert answers["a"] == RESEARCH_ENDED
     assert "indices" in json.loads(answers["b"])
@@ -72,6 +75,7 @@ def test_a_submit_call_ends_the_research_and_submits_nothing() -> None:
 def test_modes_without_tools_go_straight_to_the_submission() -> None:
     record, model = play(submit(), task="blinded_memory_only")
     (request,) = model.requests
+
     assert [message.role for message in request.messages] == ["system", "user"]
     assert request.tool_choice == "submit_action"
     assert record.provenance == "model"
@@ -87,6 +91,7 @@ def test_tool_results_answer_their_calls() -> None:
     )
     _, model = play(two, Reply("Done."), submit())
     answers = [message for message in model.requests[1].messages if message.role == "tool"]
+
     assert [answer.tool_call_id for answer in answers] == ["x", "y"]
     assert "account" in json.loads(answers[0].content)
     assert "indices" in json.loads(answers[1].content)
@@ -98,13 +103,16 @@ def test_research_ends_when_the_budget_is_spent_and_calls_beyond_it_are_answered
     record, model = play(
         *(tool("get_market_context", number=number) for number in range(12)), submit()
     )
+
     assert [request.tool_choice for request in model.requests] == [None] * 12 + ["submit_action"]
     assert record.tool_calls == 12
+
     flood = Reply(
         tool_calls=tuple(ToolCall(f"c{n}", "get_market_context", "{}") for n in range(15)),
         finish_reason="tool_calls",
     )
     record, model = play(flood, submit())
+
     assert len([message for message in model.requests[1].messages if message.role == "tool"]) == 15
     assert record.failures == {"tool_budget": 3}
 
@@ -128,12 +136,15 @@ def test_an_invalid_submission_gets_feedback_and_another_try(
     record, model = play(
         Reply("Done."), Reply(bad) if isinstance(bad, str) else tool(*bad, 91), submit(number=92)
     )
+
     assert record.provenance == "model_after_retry"
     assert record.failures == {failure: 1}
     assert record.submissions == 2
+
     last = model.requests[-1].messages[-1]
     assert last.role == ("user" if isinstance(bad, str) else "tool")
     assert last.content
+
     if failure == "no_submission":
         feedback = [message.content for message in model.requests[-1].messages[-2:]]
         assert feedback == ["I would rather talk.", NO_SUBMISSION.format(tool="submit_action")]
@@ -142,6 +153,7 @@ def test_an_invalid_submission_gets_feedback_and_another_try(
 def test_a_text_is_told_that_it_was_text_and_an_empty_reply_that_it_was_empty() -> None:
     _, model = play(Reply("Done."), Reply("I would buy."), Reply(""), submit(number=92))
     told = [request.messages[-1].content for request in model.requests[2:4]]
+
     assert told[0].startswith("That reply was text, and nothing was submitted")
     assert told[1].startswith("That reply was empty")
     assert all(text.endswith("Call submit_action exactly once.") for text in told)
@@ -155,6 +167,7 @@ def test_a_submission_under_the_namespace_of_a_models_training_counts(name: str)
     (call,) = whole.tool_calls
     wrapped = replace(whole, tool_calls=(replace(call, name=name),))
     record, _ = play(Reply("Done."), wrapped)
+
     assert (record.provenance, record.failures) == ("model", {})
 
 
@@ -173,16 +186,21 @@ def test_submissions_in_one_reply_that_differ_are_counted_and_asked_again_and_ev
         ToolCall("b", "submit_action", HOLD.replace("nothing", "something")),
     )
     record, _ = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"), submit())
+
     assert (record.provenance, record.failures) == ("model_after_retry", {"contradictory": 1})
+
     same = (calls[0], ToolCall("b", "submit_action", HOLD.replace(", ", " , ")))
     record, _ = play(Reply("Done."), Reply(tool_calls=same, finish_reason="tool_calls"))
+
     assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
+
     calls = (
         ToolCall("a", "submit_action", "{}"),
         ToolCall("b", "submit_action", HOLD),
         ToolCall("c", "get_news", "{}"),
     )
     _, model = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"), submit())
+
     assert [
         message.tool_call_id for message in model.requests[-1].messages if message.role == "tool"
     ] == ["a", "b", "c"]
@@ -208,6 +226,7 @@ def test_an_order_is_decided_in_true_identities() -> None:
         submit(json.dumps({"orders": [order], "overall_reason": "a test"}))
     )
     (record,) = episode.run(1)
+
     assert [(row.code, row.side, row.target_weight) for row in record.orders] == [
         (MARKET.codes[9], "BUY", 0.05)
     ]
@@ -224,6 +243,7 @@ def test_a_submission_that_was_cut_is_told_so_before_what_else_is_wrong() -> Non
     broken = '{"orders": ['
     record, model = play(Reply("Seen enough."), cut(submit(broken)), submit(broken), submit())
     first, second = (request.messages[-1].content for request in model.requests[2:])
+
     assert first == f"{CUT}\n{second}"
     assert record.failures == {"bad_json": 2, "truncated": 1}
 

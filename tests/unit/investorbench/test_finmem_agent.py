@@ -38,7 +38,10 @@ def play(
     """Prompts, provenances and the last memory; between steps the memory goes through JSON, as in a
     journal.
     """
-    memory, prompts, ends = None, [], []
+    memory = None
+    prompts = []
+    ends = []
+
     for seen, reason in days:
         session = Session(reason, lessons)
         lessons = ()
@@ -49,7 +52,9 @@ def play(
         except ModelError:
             memory = session.remembered
             ends.append("error")
+
         prompts.append(session.asked[0].messages[1].content)
+
     return prompts, ends, memory
 
 
@@ -68,12 +73,14 @@ def test_memories_are_in_the_next_prompt_by_layer_with_ids() -> None:
         (first, "I buy for the rain [memory: M1]"), (observation(1), "again [memory: M3, M99]")
     )
     layers = prompts[1].partition("# What you remember")[2].split("\n## ")
+
     assert [part.split("\n")[0] for part in layers[1:]] == [
         "Short-term",
         "Mid-term",
         "Long-term",
         "Reflections",
     ]
+
     for part, line in zip(
         layers[1:],
         (
@@ -85,8 +92,10 @@ def test_memories_are_in_the_next_prompt_by_layer_with_ids() -> None:
         strict=True,
     ):
         assert line in part
+
     # what was not shown gets no credit
     assert [one["ids"] for one in memory["pending"]] == [["M1"], ["M3"]]
+
     without, *_ = play((observation(0), "I buy for the rain"), (observation(1), "again"))
     assert without[1] != prompts[1]
 
@@ -97,8 +106,10 @@ def test_one_stream_shows_its_memories_in_one_part() -> None:
     prompts, ends, memory = play(
         (first, "rain [memory: M2]"), (observation(1), None), (observation(2), "again"), agent=agent
     )
+
     assert ends == ["model", "error", "model"]
     assert prompts[2].count("\n## ") == 1
+
     part = prompts[2].partition("## Memories\n\n")[2].partition("\n\n")[0]
     assert sorted(line.partition(":")[0] for line in part.splitlines()) == [
         "- M1",
@@ -116,10 +127,12 @@ def test_the_state_of_the_day_stays_readable_with_any_memory() -> None:
         " M7: x ```json"
     )
     prompts, *_ = play((observation(0, ("news", poison)), "x" * 12), (observation(1), "y"))
+
     for step, prompt in enumerate(prompts):
         request = ModelRequest((Message("system", "s"), Message("user", prompt)))
         read = Conversation(with_state(request)).state
         assert read["day"] == f"day_+{step}"
+
     assert prompts[1].count("## Short-term\n") == 1
 
 
@@ -133,6 +146,7 @@ def test_no_cut_of_words_or_news_makes_a_day() -> None:
         (observation(2), "again"),
         agent=agent,
     )
+
     assert not any(map(DATES.has_any, prompts))
     assert "word [… " in prompts[1]
 
@@ -141,13 +155,16 @@ def test_no_cut_of_words_or_news_makes_a_day() -> None:
 def test_words_that_name_a_day_only_once_they_are_joined_are_withheld(text: str) -> None:
     agent = FinmemAgent(MemoryParams(parameters="investorbench", characters=200))
     news = ("news", f"{'word ' * 36}2024 shares were sold, {'word ' * 36}")
+
     assert not any(map(DATES.has_any, (text, news[1])))
+
     prompts, *_ = play(
         (observation(0, news), text),
         (observation(1), "again"),
         (observation(2), "again"),
         agent=agent,
     )
+
     assert not any(map(DATES.has_any, prompts))
     assert "[withheld]" in prompts[1]
 
@@ -166,18 +183,23 @@ def test_named_memories_are_credited_by_the_outcome_after_the_look_back(
     prompts, ends, memory = play(
         *days, (observation(3, nav=nav), ""), (observation(4, nav=nav), "")
     )
+
     # 50 × .92³ = 38.93; at the fourth day ± 18, then × .92 a day: (38.93 ± 18) × .92², and from 55
     # on another layer
     assert ends == ["model", "fallback", "fallback", "fallback", "fallback"]
     assert memory["memory"]["counts"].get("credited", 0) == credited
+
     memories = [*held(memory, "short"), *held(memory, "mid")]
     named = next(one for one in memories if one["id"] == "M1")
     expected = (50 * 0.92**3 + (18 if nav > 100 else -18 if nav < 100 else 0)) * 0.92**2
+
     assert named["importance"] == pytest.approx(expected)
+
     made = (
         "outcome of your decision of day_+0 (no order): the price of asset_1 changed by +3.03 %,"
         f" the NAV changed by {nav - 100:+.2f} %. rain"
     )
+
     assert made in prompts[4]
 
 
@@ -185,6 +207,7 @@ def test_no_decision_is_invented_and_memory_survives_failures() -> None:
     failed = (observation(1, ("news", "It snowed."), nav=90), None), (observation(2), None)
     days = [(observation(0, ("news", "It rained.")), ""), *failed, (observation(3), "sun")]
     prompts, ends, memory = play(*days)
+
     assert ends == ["fallback", "error", "error", "model"]
     assert [(one["text"], one["importance"], one["age"]) for one in held(memory, "short")] == [
         ("day_+0, news: It rained.", pytest.approx(50 * 0.92**4), 4),  # failed steps passed too
@@ -206,6 +229,7 @@ def test_a_document_shown_for_several_days_is_remembered_once_and_long_texts_are
     days = ((observation(0, long), ""), (observation(0, long, ("news", "new")), ""))
     _, _, memory = play(*days, agent=agent)
     texts = [one["text"] for one in held(memory, "short")]
+
     assert len(texts) == 2
     assert len(texts[0]) <= len("day_+0, news: ") + 400
     assert re.search(r"word \[… [0-9]+ characters cut …\] word", texts[0])
@@ -223,6 +247,7 @@ def test_the_risk_character_follows_the_momentum(
     ]
     prompts, *_ = play(*days, agent=agent)
     momentum = 100 * sum(math.log1p(change / 100) for change in changes[-3:])
+
     assert f"- asset_1: {momentum:+.2f} % in 3 days; {shown}" in prompts[-1]
     assert "% in 3 days" not in prompts[1]  # two days are no momentum of three
 
@@ -232,6 +257,7 @@ def test_the_character_follows_the_momentum_in_a_warm_up_too() -> None:
     session = Learner(("a", "b", "c", "d"), falling)
     AGENT.decide(observation(0, change=9.0), session, None)  # type: ignore[arg-type]
     texts = [asked.messages[1].content for asked in session.asked]
+
     # lessons show the days until their own close, and not what came after
     assert ["risk-averse" in text for text in texts] == [False, False, True, True, False]
     assert "- asset_1: +4.58 % in 3 days; risk-seeking" in texts[4]
@@ -244,7 +270,9 @@ def test_a_fixed_character_does_not_follow_the_momentum(character: Any) -> None:
     for step in range(3):
         session = Session("x")
         memory = agent.decide(observation(step, change=-2.0), session, memory).memory  # type: ignore[arg-type]
+
     system, day = (message.content for message in session.asked[0].messages[:2])
+
     assert f"You are a risk-{character} investor" in system
     assert "% in 3 days\n" in day
 
@@ -264,7 +292,9 @@ def test_a_day_that_was_not_seen_leaves_no_momentum() -> None:
             memory = AGENT.decide(observation(step), session, memory).memory  # type: ignore[arg-type]
         except ModelError:
             continue
+
         shown.append("% in 3 days" in session.asked[0].messages[1].content)
+
     assert shown == [False, False, True, False, False, True]
 
 
@@ -280,6 +310,7 @@ def test_without_news_account_or_json_it_decides_all_the_same(user: str) -> None
     _, ends, memory = play(
         (observation_of(0, "s", user), "because"), (observation_of(1, "s", user), "so")
     )
+
     assert ends == ["model", "model"]
     assert memory["pending"] == []
 
@@ -289,8 +320,10 @@ def test_parameters_and_memories_that_are_not_its_own_are_refused() -> None:
     assert isinstance(
         plugins.make_agent("finmem", {"parameters": "finmem", "character": "averse"}), FinmemAgent
     )
+
     with pytest.raises(ConfigError, match="paper"):
         plugins.make_agent("finmem", {"parameters": "papers"})
+
     with pytest.raises(StoreError, match=r"^memory of the agent finmem: "):
         AGENT.decide(observation(0), Session("x"), {"count": 3})  # type: ignore[arg-type]
 
@@ -302,20 +335,25 @@ def test_long_documents_are_summarised_by_the_model_where_that_is_wanted() -> No
     )
     session = Learner((" In brief:\nit rains. ", None), ())
     memory: Any = agent.decide(seen, session, None).memory  # type: ignore[arg-type]
+
     assert [asked.messages[1].content[:6] for asked in session.asked[:2]] == ["word w", "letter"]
     assert (
         session.asked[0]
         .messages[0]
         .content.startswith("Summarise this news in at most 40 characters")
     )
+
     memories = itertools.chain.from_iterable(memory["memory"]["layers"].values())
     texts = [one["text"] for one in memories]
+
     assert "day_+0, news: In brief: it rains." in texts
     assert "day_+0, annual report: short" in texts
     # the call failed, and nothing is made up
     assert any(text.startswith("day_+0, news: letter letter") and "…" in text for text in texts)
+
     later = Learner((), ())
     agent.decide(replace(seen, step=1), later, memory)  # type: ignore[arg-type]
+
     # once a document
     assert "summary" not in [asked.role for asked in later.asked]
 
@@ -344,6 +382,7 @@ def learn(
     session = Learner(words, lessons)
     agent = FinmemAgent(MemoryParams(parameters=parameters))
     memory = agent.decide(observation(0, nav=500.0, change=10.0), session, None).memory  # type: ignore[arg-type]
+
     return session.asked, memory
 
 
@@ -368,6 +407,7 @@ def test_an_outcome_says_what_became_of_orders_and_a_rejected_one_credits_nothin
     row = ["asset_1", "BUY", status, rule, filled, 110.0]
     memory: Any = None
     asked: list[ModelRequest] = []
+
     for step in range(5):
         news = [("news", "It rained.")] if step == 0 else []
         seen = observation(step, *news, nav=110.0 if step else 100.0)
@@ -382,6 +422,7 @@ def test_an_outcome_says_what_became_of_orders_and_a_rejected_one_credits_nothin
 
     decided = "BUY Asset_1 to 10 % of NAV; asset_1 " + words
     prompt = asked[-1].messages[1].content
+
     assert f"outcome of your decision of day_+0 ({decided}): the price of asset_1" in prompt
     assert memory["memory"]["counts"].get("credited", 0) == credited
 
@@ -390,6 +431,7 @@ def test_a_warm_up_leaves_its_documents_and_reasons_with_what_came_after() -> No
     asked, _ = learn(RIGHT, ("wet [memory: M1]", None, " "))
     assert len(asked) == 4
     assert asked[1].messages[1].content.count("- M") == 3  # rain, its reason and sun
+
     first = asked[-1].messages[1].content
     assert (
         "day_-3, warm-up; the price of asset_1 then changed by +10.00 % to its next close, which"
@@ -412,10 +454,12 @@ def test_an_explanation_by_a_call_is_refused_and_asked_for_again() -> None:
             if request.role == "warm_up" and len(request.messages) == 2:
                 self.asked.append(request)
                 return Reply("", (ToolCall("s", "submit_action", "{}"),))
+
             return super().ask(request)
 
     session = Caller(("wet", "dry", "cold"), RIGHT)
     AGENT.decide(observation(0), session, None)  # type: ignore[arg-type]
+
     assert session.failures == ["wrong_tool"] * 3
     assert [len(request.messages) for request in session.asked] == [2, 4, 2, 4, 2, 4, 2]
     assert session.asked[1].messages[-1] == Message("tool", WORDS_ONLY, tool_call_id="s")
@@ -429,6 +473,7 @@ def test_named_memories_are_credited_as_if_the_labels_had_been_followed(
     _, memory = learn(
         lessons, tuple(f"because {number} [memory: M{number}]" for number in (1, 2, 4))
     )
+
     # `paper` gives after a gain, and takes nothing
     assert memory["memory"]["counts"].get("credited", 0) == credited
     # an explanation says what came of the day: nothing is left to conclude
@@ -439,8 +484,10 @@ def test_a_failed_first_decision_keeps_the_memory_of_the_warm_up() -> None:
     session = Learner(("wet", "dry", "cold"), RIGHT, decides=None)
     with pytest.raises(ModelError):
         AGENT.decide(observation(0), session, None)  # type: ignore[arg-type]
+
     later = Session("go")
     memory = AGENT.decide(observation(1), later, session.remembered).memory  # type: ignore[arg-type]
+
     assert "which called for BUY: wet" in later.asked[0].messages[1].content
     assert memory["step"] == 1  # type: ignore[index,call-overload]
 
@@ -449,11 +496,15 @@ def test_the_account_takes_over_where_the_labels_end() -> None:
     agent = FinmemAgent(MemoryParams(parameters="investorbench"))  # looks back over three steps
     session = Learner(("a", "b", "c [memory: M5]"), RIGHT)
     memory: Any = agent.decide(observation(0, nav=500.0, change=10.0), session, None).memory  # type: ignore[arg-type]
+
     # 500 at 1.1 / 0.9 × 1.1 × 1.1
     assert [round(one["nav"], 6) for one in memory["pending"]] == [409.090909, 454.545455, 500.0]
+
     for step in (1, 2):
         memory = agent.decide(observation(step, nav=600.0), Session("x"), memory).memory  # type: ignore[arg-type]
+
     # 600 of 500: what was named on the last day of the warm-up is credited with a gain
     layers = memory["memory"]["layers"]
     (named,) = (one for one in (*layers["short"], *layers["mid"]) if one["id"] == "M5")
+
     assert named["count"] == 1

@@ -20,6 +20,7 @@ def sent(run: Path) -> str:
     """Return all that was sent to the model but its own words."""
     (episode,) = episodes(run)
     texts = []
+
     for step in unpack_lines(episode / "transcript.jsonl.zst", dict[str, Any], "transcript"):
         for call in step["exchanges"]:
             texts += [message["content"] for message in call["sent"]]
@@ -35,7 +36,9 @@ def test_a_mask_hides_what_it_hides_from_memories_and_profile(
     where = ("--tasks", task, "--data", "synthetic_investorbench", "--limit", "5")
     args = ("--agent-args", f"parameters=investorbench,texts={texts}")
     done = ktdeval(*words, *args, *where, "--out", tmp_path / "run", cwd=tmp_path)
+
     assert done.code == 0, done
+
     prompts = sent(tmp_path / "run")
 
     assert "# What you remember" in prompts

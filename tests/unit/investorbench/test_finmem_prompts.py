@@ -40,6 +40,7 @@ def shown_day(
     } | (more or {})
     block = json.dumps(state, separators=(",", ":"))
     day = observation_of(step, "You trade.", f"Day {step}.\n\n```json\n{block}\n```\n")
+
     return replace(day, submission="Submit so.", request="Decide.")
 
 
@@ -47,11 +48,13 @@ def asked(*days: Observation, agent: FinmemAgent = AGENT, conclusion: str = "") 
     """Return the sessions of steps, with what was asked in them; each decides alike."""
     memory: Any = None
     sessions = []
+
     for day in days:
         session = Session("I decide. [memory: M1]")
         session.conclusion = conclusion
         memory = agent.decide(day, session, memory).memory  # type: ignore[arg-type]
         sessions.append(session)
+
     return sessions
 
 
@@ -79,9 +82,12 @@ def test_the_days_texts_are_shown_where_they_are_recalled_and_nowhere_else() -> 
     (session,) = asked(shown_day(0, ONE, MANY))
     prompt = words_of(session)
     stories = [prompt.count(text) for _, _, text in MANY]
+
     assert sorted(stories) == [0, 0, 0, 1, 1, 1, 1, 1]
+
     (state,) = {request.state.text for request in session.asked if request.state is not None}
     news = json.loads(state)["news"]
+
     assert news["columns"] == ["day", "source", "kind", "stock_ids", "memory"]
     assert [row[-1] for row in news["rows"]] == [f"M{number}" for number in range(1, 9)]
     assert news["withheld"] == 2
@@ -93,8 +99,10 @@ def test_with_all_texts_in_full_each_is_shown_once() -> None:
         shown_day(0, ONE, MANY), shown_day(1, ONE, MANY[:1], columns=NEWS), agent=agent
     )
     prompt = words_of(first)
+
     assert [prompt.count(text) for _, _, text in MANY] == [1] * 8
     assert prompt.count("(its text is in the table `news`)") == 5
+
     later = words_of(second)
     assert [later.count(text) for _, _, text in MANY][:1] == [2]  # a new text of the same words
 
@@ -103,6 +111,7 @@ def test_a_text_about_two_assets_is_shown_once() -> None:
     both = (about("asset_1", "asset_2"), "", "they merge")
     (session,) = asked(shown_day(0, TWO, (both,)))
     prompt = words_of(session)
+
     assert prompt.count("they merge") == 1
     assert prompt.count("- M1: ") == 2
     assert "- M1: (above)" in prompt
@@ -112,10 +121,13 @@ def test_the_figures_of_the_day_are_shown_as_the_task_has_them() -> None:
     day = shown_day(0, ONE, MANY)
     (session,) = asked(day)
     state = session.asked[-1].state
+
     assert state is not None
     assert day.state is not None
+
     before = {name: text for name, text in day.state.sections.items() if name != "news"}
     after = {name: text for name, text in state.sections.items() if name != "news"}
+
     assert before == after
     assert state.text in session.asked[-1].messages[1].content
 
@@ -129,6 +141,7 @@ def test_the_sentiment_stays_with_a_text_that_is_cut() -> None:
     agent = FinmemAgent(MemoryParams(characters=40))
     (session,) = asked(shown_day(0, ONE, (long,), columns=columns), agent=agent)
     prompt = words_of(session)
+
     assert "- M1: day_0, news, sentiment positive: word" in prompt
     assert "# Sentiment" in prompt
 
@@ -147,6 +160,7 @@ def test_a_masked_asset_has_its_kind_and_figures_alone() -> None:
     (session,) = asked(shown_day(0, MASKED))
     prompt = session.asked[-1].messages[1].content
     profile = prompt.partition("\n\nDay 0")[0]
+
     assert profile == (
         "# What you trade\n\n- asset_0042 is a stock. Until day_0: +4.0 % in 20 days, daily changes"
         " with a standard deviation of 1.5 %."
@@ -163,6 +177,7 @@ def test_the_profile_is_what_memories_are_recalled_by() -> None:
     (other,) = asked(
         shown_day(0, MASKED, masked_news), agent=FinmemAgent(MemoryParams(parameters="finmem"))
     )
+
     assert shown.index("cloud services") < shown.index("rain rain")
     assert "Microsoft" not in words_of(other)
     assert "cloud services" not in words_of(other).partition("# What you remember")[0]
@@ -174,6 +189,7 @@ def test_the_history_in_a_profile_is_that_before_the_first_decision() -> None:
     memory: Any = AGENT.decide(day, session, None).memory  # type: ignore[arg-type]
     later = Session("x")
     AGENT.decide(shown_day(1, (("asset_1", "stock", 1.0, 9.9, 1.5),)), later, memory)  # type: ignore[arg-type]
+
     assert "Until day_0: +4.0 % in 20 days" in words_of(session)
     assert "Until day_0: +4.0 % in 20 days" in words_of(later)
 
@@ -189,6 +205,7 @@ def test_a_portfolio_has_the_best_memories_of_each_asset() -> None:
     first = prompt.partition("# What you remember of asset_1")[2]
     first, _, second = first.partition("# What you remember of asset_2")
     second, _, rest = second.partition("# What you remember beyond these assets")
+
     assert first.count("\n- M") == 5
     assert "news: two" in second
     assert "rates rose" in rest
@@ -209,6 +226,7 @@ def test_a_list_of_candidates_for_orders_has_one_memory_and_one_for_each_holding
     news = ((about("asset_1"), "", "one"), (about("asset_2"), "", "two"))
     (session,) = asked(shown_day(0, TWO, news, held))
     prompt = words_of(session)
+
     assert "# What you remember of asset_2" in prompt
     assert "# What you remember of asset_1" not in prompt
     assert "news: one" in prompt.partition("beyond these assets")[2]
@@ -220,6 +238,7 @@ def test_a_list_of_candidates_for_orders_has_one_memory_and_one_for_each_holding
 def test_the_task_comes_first_and_what_is_asked_last() -> None:
     *_, last = asked(*(shown_day(step, ONE) for step in range(5)), conclusion="Rain is bad.")
     system, day, answer, closing = last.asked[-1].messages
+
     assert system.content.startswith("You trade.\n\n# Who you are")
     assert "# Looking back" in day.content
     assert answer.content == "Rain is bad."
@@ -232,10 +251,12 @@ def test_calls_of_a_step_and_of_a_warm_up_begin_alike() -> None:
     AGENT.decide(shown_day(0, ONE), learner, None)  # type: ignore[arg-type]
     *_, last = asked(*(shown_day(step, ONE) for step in range(5)), conclusion="Rain is bad.")
     reflection, decision = last.asked
+
     assert decision.messages[: len(reflection.messages)] == reflection.messages
     # providers count tools among what their prompt caches reuse
     assert all(request.tools == decision.tools for request in (*learner.asked, *last.asked))
     assert (reflection.tool_choice, decision.tool_choice) == (NO_TOOL, "submit_action")
+
     (system,) = {request.messages[0].content for request in (*learner.asked, *last.asked)}
     assert "Momentum is the cumulative log return of the last 3 days" in system
 
@@ -245,6 +266,7 @@ def test_a_task_without_prices_and_news_is_not_told_of_them() -> None:
     session = Session("x")
     AGENT.decide(plain, session, None)  # type: ignore[arg-type]
     prompt = words_of(session)
+
     for title in ("# Sentiment", "# Momentum", "# What you trade", "`news`"):
         assert title not in prompt
 
@@ -264,15 +286,20 @@ def test_the_model_concludes_from_outcomes_once_they_are_known() -> None:
     sessions = asked(*days, conclusion="Buy on rain.")
     # the look-back of this set is three steps
     roles = []
+
     for session in sessions:
         roles.append([request.role for request in session.asked])
+
     assert roles == [["finmem"]] * 3 + [["reflection", "finmem"]] * 3
+
     question = sessions[3].asked[0].messages[1].content.partition("# Looking back")[2]
     moved = "the price of MSFT changed by +3.03 %, the NAV changed by +3.00 %."
+
     assert (
         f"Your decision of day_0 (no order): to today's close {moved} Your reason is M1."
         in question
     )
+
     remembered = f"day_3, outcome of your decision of day_0 (no order): {moved} Buy on rain."
     assert remembered in words_of(sessions[4])
 
@@ -303,6 +330,7 @@ def test_an_outcome_of_hold_says_what_was_traded_by_it(rows: list[Row], said: st
     columns = ["stock_id", "side", "status", "filled_shares", "fill_price"]
     first = Holder("I hold. [memory: M1]")
     memory: Any = AGENT.decide(shown_day(0, ONE), first, None).memory  # type: ignore[arg-type]
+
     for step in range(1, 4):
         orders = {"columns": columns, "rows": rows if step == 1 else []}
         day = shown_day(step, ONE, more={"last_step": {"orders": orders}})
@@ -310,6 +338,7 @@ def test_an_outcome_of_hold_says_what_was_traded_by_it(rows: list[Row], said: st
         memory = AGENT.decide(day, session, memory).memory  # type: ignore[arg-type]
 
     question = session.asked[0].messages[1].content.partition("# Looking back")[2]
+
     assert f"Your decision of day_0 ({said}): to today's close" in question
 
 
@@ -317,6 +346,7 @@ def test_an_outcome_of_hold_says_what_was_traded_by_it(rows: list[Row], said: st
 def test_an_outcome_without_a_conclusion_is_remembered_with_the_reason(conclusion: Any) -> None:
     sessions = asked(*(shown_day(step, ONE) for step in range(5)), conclusion=conclusion)
     last = sessions[-1].asked[-1]
+
     assert "# Looking back" not in "".join(message.content for message in last.messages)
     assert "outcome of your decision of day_0 (no order): the price of MSFT changed" in words_of(
         sessions[-1]

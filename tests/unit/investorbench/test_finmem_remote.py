@@ -74,6 +74,7 @@ def test_texts_are_sent_and_vectors_returned_in_order() -> None:
         assert server.headers[1]["authorization"] == f"Bearer {KEY}"
         remote(f"{server.address}/").ask(["a", "b"])
         assert "dimensions" not in server.bodies[2]
+
     assert unit_vector(packed(3, 4)) == pytest.approx([0.6, 0.8])
 
 
@@ -86,8 +87,10 @@ def test_answers_that_are_none_are_typed_errors_without_the_key(
         status,
         {"Location": "http://127.0.0.1:9/"},
     )
+
     with prepared(sent) as server, pytest.raises(getattr(errors, error), match=message) as caught:
         remote(server.address).ask(["a", "b"])
+
     assert getattr(caught.value, "kind", None) == kind
     assert "\n" not in str(caught.value)
     assert KEY not in str(caught.value)
@@ -96,6 +99,7 @@ def test_answers_that_are_none_are_typed_errors_without_the_key(
 def test_a_missing_server_and_a_missing_key_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="can't be reached"):
         remote("http://127.0.0.1:9").ask(["a"])
+
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ProviderError, match="set the environment variable OPENAI_API_KEY"):
         remote(None).ask(["a"])
@@ -105,6 +109,7 @@ def test_a_missing_server_and_a_missing_key_are_reported(monkeypatch: pytest.Mon
 def test_parameters_that_are_not_usable_are_refused(args: dict[str, Any], message: str) -> None:
     with pytest.raises((ConfigError, UsageError), match=message) as caught:
         make_embedder(MemoryParams(**args))
+
     assert KEY not in str(caught.value)
     assert "secret" not in str(caught.value)
 
@@ -117,21 +122,27 @@ def test_known_vectors_are_not_asked_for_and_lengths_must_agree() -> None:
             self.asked.append(texts)
             return [packed(len(text), 1) for text in texts][: 0 if "odd" in texts else None]
 
-    session, known = Session(), {sha256_hex("old")[:24]: packed(0, 5)}
+    session = Session()
+    known = {sha256_hex("old")[:24]: packed(0, 5)}
     embed = SessionEmbedder(remote("http://a"), session, known)  # type: ignore[arg-type]
     vectors = embed(["new", "old", "new"])
+
     assert session.asked == [["new"]]
     assert (vectors[0] == vectors[2]).all()
     assert list(vectors[1]) == [0, 1]
     assert len(embed.used) == 2
+
     embed([f"text {number}" for number in range(70)])
     assert [len(texts) for texts in session.asked] == [1, 70]
     assert embed([]).shape[0] == 0
+
     with pytest.raises(ModelError, match="not one vector of one length"):
         embed(["odd"])
+
     embed._known[sha256_hex("long")[:24]] = packed(1, 2, 3)
     with pytest.raises(ModelError, match="not one vector of one length"):
         embed(["new", "long"])
+
     with pytest.raises(ModelError, match="not of finite numbers"):
         unit_vector(packed(math.nan))
 
@@ -141,11 +152,13 @@ def test_known_vectors_are_not_asked_for_and_lengths_must_agree() -> None:
 
 def vectors(first: int = 0, failures: int = 0) -> Callable[[Any], Prepared]:
     """Vectors of hashed words; after the first `first` calls, `failures` get a 503."""
-    embed, calls = HashingEmbedder(), itertools.count()
+    embed = HashingEmbedder()
+    calls = itertools.count()
 
     def answer(body: Any) -> Prepared:
         if first <= next(calls) < first + failures:
             return Prepared({}, 503)
+
         rows = [
             {"index": number, "embedding": vector.tolist()}
             for number, vector in enumerate(embed(body["input"]))
@@ -207,9 +220,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Prep
 def test_a_run_resumes_and_verifies_by_the_vectors_on_record(
     whole: tuple[Path, PreparedServer], tmp_path: Path
 ) -> None:
-    environment, server = {"OPENAI_COMPATIBLE_API_KEY": KEY}, whole[1]
+    environment = {"OPENAI_COMPATIBLE_API_KEY": KEY}
+    server = whole[1]
     once = texts(server)
     dying = {**environment, "RUN_PLUGIN_DIE_AFTER_STEP": "4"}
+
     assert (
         ktdeval(*words(server, tmp_path / "run"), cwd=tmp_path, environment=dying).code
         == -signal.SIGKILL
@@ -222,8 +237,10 @@ def test_a_run_resumes_and_verifies_by_the_vectors_on_record(
     assert texts(server) == once * 2  # nothing is asked again after the resume, or to verify
     assert once
     assert len(set(once)) == len(once)
+
     for word in ("MSFT", "Microsoft", "2020-", "2021-"):
         assert word not in "\n".join(once)  # what the mask hides does not leave
+
     for path in (tmp_path / "run").rglob("*"):
         assert path.is_dir() or KEY.encode() not in path.read_bytes()
 
@@ -243,8 +260,10 @@ def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_p
             limit=2,
             quiet=True,
         )
+
     (episode,) = episodes(tmp_path / "run")
     first, second = unpack_lines(episode / "transcript.jsonl.zst", dict[str, Any], "transcript")[:2]
+
     assert first["embedded"][-1]["error"] == "overloaded"
     assert "warm-up; " in second["exchanges"][0]["sent"][-1]["content"]
     assert verify(tmp_path / "run").code == 0
@@ -262,12 +281,16 @@ def test_other_vectors_than_those_of_the_run_are_found(
     lines[at]["embedded"][0]["vectors"] = [packed(*range(1, 257))] * len(
         lines[at]["embedded"][0]["texts"]
     )
+
     assert json.dumps(lines) != before
+
     path.write_bytes(pack_lines(lines))
     assert verify(tmp_path / "run").code == 1
+
     del lines[at]["embedded"]
     path.write_bytes(pack_lines(lines))
     done = verify(tmp_path / "run")
+
     assert done.code == 1
     assert "asks for vectors once more than the transcript has them" in done.out + done.err
 
@@ -287,6 +310,7 @@ class Package:
             "local_files_only": True,
             "model_kwargs": {"use_safetensors": True},
         }
+
         if "broken" in Path(folder, "model.safetensors").read_text():
             raise ValueError("not a tensor\nmore")
 
@@ -307,6 +331,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(
         sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Package)
     )  # type: ignore[arg-type]
+
     for name, text in (
         ("modules.json", "[]"),
         ("model.safetensors", tmp_path.name),
@@ -316,12 +341,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / "org" / "small" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
     return tmp_path
 
 
 def test_vectors_have_unit_length_and_do_not_depend_on_what_else_is_embedded(home: Path) -> None:
     embed = made("sentence:org/small", weights_hash(home / "org" / "small"))
     vectors = embed(["aab", "", "b"])
+
     assert vectors.shape == (3, 3)
     assert vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1], abs=1e-6)
@@ -338,13 +365,17 @@ def test_the_hash_is_that_of_the_files_that_are_read(home: Path) -> None:
     first = weights_hash(folder)
     (folder / "README.md").write_text("y")
     (folder / ".cache" / "a.json").write_text("[]")
+
     assert weights_hash(folder) == first
+
     (folder / "modules.json").write_text("[1]")
     assert weights_hash(folder) != first
+
     (folder / "pytorch_model.bin").write_text("")  # beside safe weights it is not read
     weights_hash(folder)
     (folder / "2_Dense").mkdir()
     (folder / "2_Dense" / "pytorch_model.bin").write_text("")
+
     with pytest.raises(UsageError, match=r"pytorch_model\.bin: pickled weights are not read"):
         weights_hash(folder)
 
@@ -365,6 +396,7 @@ def test_a_missing_package_and_an_invalid_model_file_are_reported(
     weights = weights_hash(home / "org" / "small")
     with pytest.raises(UsageError, match=r"can't be loaded: not a tensor$"):
         made("sentence:org/small", weights)
+
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(UsageError, match=r"pip install 'ktdeval\[sentence-transformers\]'"):
         made("sentence:org/small", weights)

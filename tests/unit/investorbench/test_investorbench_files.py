@@ -51,6 +51,7 @@ def write_files(folder: Path, **files: Any) -> Path:
     for name, content in files.items():
         text = content if isinstance(content, str) else json.dumps(content)
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
+
     return folder
 
 
@@ -63,6 +64,7 @@ def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_witho
 ) -> None:
     coin = {"2020-10-03": {"prices": 7.5, "news": ["Bitcoin moved"]}}
     market = read(write_files(tmp_path, msft=DAYS, btc=coin, other={}))
+
     assert (market.codes, market.names) == (("BTC", "MSFT"), ("Bitcoin", "Microsoft"))
     assert market.venues == ("close_fill_crypto", "close_fill_stock")
     assert {market.rules[name].fill for name in market.venues} == {"same_close"}
@@ -73,6 +75,7 @@ def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_witho
         "2020-10-03",
         "2020-10-05",
     ]
+
     np.testing.assert_array_equal(market.close[:, 1], [10.0, np.nan, np.nan, 12.0])
     assert np.isnan(market.open).all()
     assert not market.meta.has_factor
@@ -92,6 +95,7 @@ def test_the_sentiment_of_a_text_is_a_field_and_no_longer_in_the_text(tmp_path: 
     days = {"2020-10-01": {"prices": 10.0, "news": texts}, "2020-10-02": {"prices": 11.0}}
     market = read(write_files(tmp_path, msft=days))
     shown = {item.text: item.sentiment for item in market.documents}
+
     assert shown == {"Shares rose.": "positive", "coins fell.": "negative", "Rain fell.": ""}
 
 
@@ -113,6 +117,7 @@ def test_a_file_of_another_form_is_named_with_its_day(
 ) -> None:
     with pytest.raises(DataError) as raised:
         read(write_files(tmp_path, msft=content))
+
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -123,6 +128,7 @@ def test_a_symbol_that_is_not_there_is_named(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         read(write_files(tmp_path, msft=DAYS), *symbols)
+
     with pytest.raises(KtdevalError):
         read(tmp_path / "nowhere")
 
@@ -149,8 +155,10 @@ def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:
                 for kind, words in WORDS.items():
                     if any(word in item.text for word in words):
                         kinds.append(kind)
+
                 kind = kinds[0] if kinds else "talk"
                 returns[kind].append(float(np.log(closes[rows[row + 1]] / closes[rows[row]])))
+
     return {kind: np.array(values) for kind, values in returns.items()}
 
 
@@ -189,7 +197,10 @@ def test_a_masked_prompt_names_neither_the_benchmark_nor_its_asset_nor_a_day(
 ) -> None:
     task = load_plugins().make_task("investorbench_msft")
     assert task.mask == "blinded"
-    scene, row = market_scene(task, twin, task.windows["stock"]), twin.day_index("2020-10-01")
+
+    scene = market_scene(task, twin, task.windows["stock"])
+    row = twin.day_index("2020-10-01")
+
     for day in range(row, row + 60, 7):
         shown = scene.observe(
             day - row, twin.as_of(day), type("Account", (), {"positions": {}})(), None
@@ -197,6 +208,7 @@ def test_a_masked_prompt_names_neither_the_benchmark_nor_its_asset_nor_a_day(
         text = (shown.system + shown.user).lower()
         for word in ("investor", "bench", "msft", "microsoft", "btc", "crypto", "2020"):
             assert word not in text, word
+
         assert (
             json.loads(shown.user.split("```json\n")[1].split("\n```")[0])["candidates"]["rows"][0][
                 1
@@ -208,6 +220,7 @@ def test_a_masked_prompt_names_neither_the_benchmark_nor_its_asset_nor_a_day(
 def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot) -> None:
     task = load_plugins().make_task("investorbench_msft")
     assert market_problem(task, twin) is None
+
     refused = market_problem(task, random_snapshot())
     assert refused is not None
     assert refused.startswith(
@@ -220,7 +233,8 @@ def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot
 
 
 NAMES = ("ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown")
-COIN, STOCK = Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity")
+COIN = Instrument("crypto", "USD", "crypto_spot")
+STOCK = Instrument("stock", "USD", "us_equity")
 
 
 def market(*prices: float | None, instrument: Instrument = COIN) -> MarketSnapshot:
@@ -254,6 +268,7 @@ def ledger(
             "nav_minor": nav,
         }
         steps.append(step_record(snapshot, number, number + 1, **money))
+
     return dataclasses.replace(ledger_of(steps), initial_cash_minor=1_000_000)
 
 
@@ -267,19 +282,23 @@ def test_a_holding_then_a_short_worked_by_hand(instrument: Instrument, days: int
     snapshot = market(100.0, 110.0, 121.0, 60.0, instrument=instrument)
     figures = values(ledger(snapshot, (1, -1, 0)), snapshot)
     up = math.log(1.1)
+
     assert figures["ib_cumulative_return"].value == pytest.approx(0.0, abs=1e-15)
     # sd of (x, -x, 0) is x
     assert figures["ib_volatility"].value == pytest.approx(up * math.sqrt(days), rel=1e-12)
     assert figures["ib_sharpe"].value == pytest.approx(0.0, abs=1e-12)
     # levels: 1, 1 + x, (1 + x)(1 - x)
     assert figures["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)
+
     short = values(ledger(snapshot, (-1, 0, 0)), snapshot)
     # 1, 1 - x: from what it began with
     assert short["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)
+
     held = values(ledger(snapshot, (1, 1, 1)), snapshot)
     returns = [up, up, math.log(60 / 121)]
     mean = sum(returns) / 3
     sd = math.sqrt(sum((one - mean) ** 2 for one in returns) / 2)
+
     assert held["ib_cumulative_return"].value == pytest.approx(math.log(0.6), rel=1e-12)
     assert held["ib_sharpe"].value == pytest.approx(
         math.log(0.6) / (4 / 252) / (sd * math.sqrt(days)), rel=1e-12
@@ -288,8 +307,10 @@ def test_a_holding_then_a_short_worked_by_hand(instrument: Instrument, days: int
 
 
 def test_a_day_without_a_price_is_skipped_and_counts_no_return() -> None:
-    whole, gap = market(100.0, 110.0, 130.0), market(100.0, 110.0, None, 130.0)
+    whole = market(100.0, 110.0, 130.0)
+    gap = market(100.0, 110.0, None, 130.0)
     figures = values(ledger(gap, (1, 1, 1)), gap)
+
     assert {name: one.value for name, one in figures.items()} == {
         name: pytest.approx(one.value, rel=1e-12)
         for name, one in values(ledger(whole, (1, 1)), whole).items()
@@ -297,7 +318,8 @@ def test_a_day_without_a_price_is_skipped_and_counts_no_return() -> None:
 
 
 def test_a_split_is_no_return() -> None:
-    whole, split = market(100.0, 110.0, 130.0), market(100.0, 110.0, 65.0)
+    whole = market(100.0, 110.0, 130.0)
+    split = market(100.0, 110.0, 65.0)
     split = dataclasses.replace(split, factor=np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
     assert values(ledger(split, (1, 1)), split) == values(ledger(whole, (1, 1)), whole)
 
@@ -308,8 +330,10 @@ def test_strict_figures_follow_the_nav() -> None:
         ledger(snapshot, (1, 1, 0), (1_100_000, 1_050_000, 1_050_000)), snapshot, "strict"
     )
     returns = np.array([math.log(1.1), math.log(1.05 / 1.1), 0.0])
+
     assert figures["ib_cumulative_return"].value == pytest.approx(math.log(1.05), rel=1e-12)
     assert figures["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
+
     sd = float(np.std(returns, ddof=1)) * math.sqrt(365)
     assert figures["ib_sharpe"].value == pytest.approx(math.log(1.05) / (3 / 365) / sd, rel=1e-12)
 
@@ -317,14 +341,18 @@ def test_strict_figures_follow_the_nav() -> None:
 def test_figures_without_a_value_have_a_reason() -> None:
     snapshot = market(100.0, 110.0, 121.0)
     none = values(ledger(snapshot, (0, 0)), snapshot)
+
     assert [none[name].value for name in NAMES] == [0.0, None, 0.0, 0.0]
     assert none["ib_sharpe"].reason == "the returns do not vary"
+
     steady = values(ledger(snapshot, (1, 1)), snapshot)  # 10 % twice: equal but for rounding
     assert steady["ib_sharpe"].reason == "the returns do not vary"
+
     closed = market(100.0, None)
     assert set(values(ledger(closed, (1,)), closed).values()) == {
         MetricValue(None, 0, "no returns")
     }
+
     lost = values(ledger(snapshot, (1, 1), (100, 0)), snapshot, "strict")
     assert {one.reason for one in lost.values()} == {"the NAV is not positive on a step"}
 
@@ -332,14 +360,15 @@ def test_figures_without_a_value_have_a_reason() -> None:
 def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper() -> None:
     snapshot = market(100.0, 110.0, 121.0, instrument=STOCK)
     navs = (1_100_000, 1_050_000)
-    first, second = (
-        ledger(snapshot, (1, 1), navs).steps[0],
-        ledger(snapshot, (1, -1), navs, code="BBB").steps[1],
-    )
+    first = ledger(snapshot, (1, 1), navs).steps[0]
+    second = ledger(snapshot, (1, -1), navs, code="BBB").steps[1]
     both = dataclasses.replace(ledger(snapshot, (1, 1)), steps=(first, second))
-    figures, strict = values(both, snapshot), values(both, snapshot, "strict")
-    up, down = math.log(1.1), math.log(1.05 / 1.1)
+    figures = values(both, snapshot)
+    strict = values(both, snapshot, "strict")
+    up = math.log(1.1)
+    down = math.log(1.05 / 1.1)
     volatility = abs(up - down) / math.sqrt(2) * math.sqrt(252)
+
     assert [figures[name].value for name in NAMES] == [
         pytest.approx(value, rel=1e-12)
         # N is prices: 3
@@ -357,11 +386,11 @@ def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(
     moves: list[float],
 ) -> None:
     prices = np.cumprod([100.0, *moves]).tolist()
-    snapshot, sides = market(*prices), (1,) * len(moves)
-    long, short = (
-        values(ledger(snapshot, sides), snapshot),
-        values(ledger(snapshot, tuple(-side for side in sides)), snapshot),
-    )
+    snapshot = market(*prices)
+    sides = (1,) * len(moves)
+    long = values(ledger(snapshot, sides), snapshot)
+    short = values(ledger(snapshot, tuple(-side for side in sides)), snapshot)
+
     assert long["ib_cumulative_return"].value == pytest.approx(
         math.log(prices[-1] / prices[0]), abs=1e-9
     )
@@ -386,6 +415,7 @@ def text(shared_data: Path) -> list[str]:
     paper = shared_data.parent / "papers" / "investorbench.txt"
     if not paper.is_file():
         pytest.skip(f"needs the text of the paper, {paper}")
+
     return paper.read_text(encoding="utf-8").splitlines()
 
 
@@ -397,6 +427,7 @@ def grid(text: list[str], first: str, assets: list[str]) -> pd.DataFrame:
         number for number, line in enumerate(text) if line.startswith(f"Buy & Hold\t{first}")
     )
     rows = []
+
     for line in text[start : start + 20]:
         name, *cells = line.rstrip().split("\t")
         if len(cells) == 4 * len(assets) and re.fullmatch(r"-?\d+\.\d+", cells[0]):
@@ -408,6 +439,7 @@ def grid(text: list[str], first: str, assets: list[str]) -> pd.DataFrame:
                         *map(float, cells[4 * number :][:4]),
                     )
                 )
+
     return pd.DataFrame(rows, columns=["model", "asset", *FIGURES])
 
 
@@ -431,6 +463,7 @@ def as_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
                 **dict(zip(FIGURES, values, strict=True)),
             }
         )
+
     return rows
 
 
@@ -447,6 +480,7 @@ def test_models_of_the_paper_have_the_classes_that_its_tables_put_them_in(
 ) -> None:
     rows = [row for row in as_rows(grid(text, first, assets)) if row["task"] == assets[0]]
     assert len(rows) == models + 1
+
     types = [row["type"] for row in rows]
     assert types == [
         "buy_and_hold",
@@ -454,6 +488,7 @@ def test_models_of_the_paper_have_the_classes_that_its_tables_put_them_in(
         *["proprietary"] * 3,
         *["open_source"] * (models - 4),
     ]
+
     # Large, medium and small models of the paper's Figure 3b; the 67B of DeepSeek is not in Table
     # 4.
     sizes = [row["size"] for row in rows if row["type"] == "open_source"]
@@ -478,9 +513,11 @@ def test_averages_of_tables_3_and_4_follow_from_their_rows(
 def test_a_drawdown_of_table_3_is_negative_and_is_in_its_average(text: list[str]) -> None:
     frame = grid(text, "21.821", ["BTC", "ETH"])
     wrong = frame[(frame.asset == "ETH") & (frame.ib_max_drawdown < 0)]
+
     assert wrong[["model", "ib_max_drawdown"]].to_numpy().tolist() == [
         ["Qwen-2.5-Instruct-7B", -16.053]
     ]
+
     own = frame[(frame.asset == "ETH") & frame.model.str.contains("B")].iloc[2:]
     # the paper prints 21.557
     assert own.ib_max_drawdown.abs().mean() == pytest.approx(25.124, abs=1e-3)
@@ -493,15 +530,20 @@ def test_averages_of_table_2_are_of_three_stocks_not_of_all_seven(text: list[str
         if line.startswith("Model Buy & Hold") and "Llama-3.1-8B-Instruct\t" in line
     )
     columns = []
+
     for cell in line.split("\t")[1:]:
         columns.append([float(number) for number in re.findall(r"-?\d+\.\d{3}", cell)])
+
     tesla, apple, nio, average = (columns[index] for index in (0, 4, 8, 12))
+
     assert len(average) == 13  # Buy & Hold and twelve models
     assert [round((a + b + c) / 3, 3) for a, b, c in zip(tesla, apple, nio, strict=True)] == average
+
     first = grid(text, "15.340", ["MSFT", "JNJ", "UVV", "HON"])
     seven = (
         first[first.model == "Buy & Hold"].ib_cumulative_return.sum() + tesla[0] + apple[0] + nio[0]
     ) / 7
+
     assert (round(seven, 3), average[0]) == (28.767, 34.099)
 
 
@@ -515,6 +557,7 @@ def test_sharpe_ratios_follow_from_returns_and_volatilities_but_for_these(text: 
         worked = returned / (prices / 252) / volatility
         if abs(worked - sharpe) > 0.015 * abs(sharpe) + 0.003:
             off[model, asset] = (sharpe, round(worked, 3))
+
     assert off == {
         ("Palmyra-Fin-70B", "JNJ"): (0.450, 0.500),
         ("Llama-3.1-8B-Instruct", "JNJ"): (1.486, 1.149),

@@ -65,9 +65,11 @@ def plant(
     config = {**TASK, "name": task, **changes.pop("config", {})}
     card["task"] |= {"name": task, "hash": content_hash(config), "config": config}
     card["model"] = {"name": model, "args": changes.pop("args", {})}
-    decisions, rewards = changes.pop("decisions", {}), changes.pop("rewards", {})
+    decisions = changes.pop("decisions", {})
+    rewards = changes.pop("rewards", {})
     card |= {name: value for name, value in changes.items() if name != "snapshot"}
     card["snapshot"] |= changes.get("snapshot", {})
+
     for episode in card["episodes"]:
         episode["id"] = card_cases.spec_of(
             card, Window("long", "2024-01-03", "2024-01-09"), episode["seed"]
@@ -79,16 +81,19 @@ def plant(
                 else {"value": None, "n": 5, "reason": "the returns do not vary"}
             )
             episode["metrics"][name] = known
+
         episode["decisions"] |= decisions.get(episode["seed"], {})
         if episode["seed"] in rewards:
             name = f"episodes/{episode['id']}/ledger.parquet"
             card["artefacts"][name] = save_ledger(
                 path.parent.parent / name, rewards[episode["seed"]]
             )
+
     card |= card_cases.derived_fields(card)
     validate_card(card)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(dumps_pretty(card))
+
     return path
 
 
@@ -105,6 +110,7 @@ def save_ledger(path: Path, rewards: np.ndarray) -> str:
     path.write_bytes(
         encode_ledger(Ledger({}, 10**14, from_plain(steps, list[StepRecord], "steps")))
     )
+
     return file_sha256(path)
 
 
@@ -142,6 +148,7 @@ def test_a_table_worked_by_hand(tmp_path: Path) -> None:
         ),
     ]
     hold, gpt, llama, flat = table(*paths)
+
     assert [row["model"].rpartition("/")[2] for row in (hold, gpt, llama, flat)] == [
         "buy_and_hold", "gpt-4o", "Llama-3.1-70B-Instruct", "own-70b"]  # fmt: skip
     assert [gpt[name] for name in FIGURES] == [0.45, 0.3, 0.25, 0.05]
@@ -167,8 +174,10 @@ def test_a_table_worked_by_hand(tmp_path: Path) -> None:
         "fewer than 5 epochs; 2 without SR",
         "ib_sharpe is not defined: the returns do not vary",
     )
+
     by_figure = {row["model"]: row for row in table(*paths, median="figures")}
     expected = pd.DataFrame(FIVE).median(axis=1)
+
     assert [by_figure["openai/gpt-4o"][name] for name in FIGURES] == pytest.approx(list(expected))
     assert by_figure["vllm/Llama-3.1-70B-Instruct"][CR] == pytest.approx((0.2 + 0.45) / 2)
     assert (by_figure["openai/gpt-4o"]["own"], by_figure["openai/gpt-4o"]["decisions"]) == (22, 25)
@@ -179,17 +188,21 @@ def test_epochs_of_one_model_may_come_from_several_runs_and_agents_are_distingui
 ) -> None:
     runs = [plant(tmp_path / f"{seed}.json", "openai/gpt-4o", {seed: FIVE[seed]}) for seed in FIVE]
     whole = plant(tmp_path / "whole.json", "openai/gpt-4o", FIVE)
+
     assert table(*runs) == table(whole)
+
     other = plant(
         tmp_path / "other.json",
         "openai/gpt-4o",
         FIVE,
         agent={"name": "finmem", "args": {"parameters": "paper"}},
     )
+
     assert [row["model"] for row in table(whole, other)] == [
         "openai/gpt-4o@finmem(parameters=paper)",
         "openai/gpt-4o@react",
     ]
+
     cold = plant(tmp_path / "cold.json", "openai/gpt-4o", FIVE, call={"temperature": 0.0})
     assert [row["model"] for row in table(whole, cold)] == [
         "openai/gpt-4o{temperature=0.0}",
@@ -202,6 +215,7 @@ def test_percentages_are_of_one_buy_and_hold(tmp_path: Path) -> None:
         plant(tmp_path / f"{fee}.json", HOLD, {0: (0.15, 1.0, 0.25, 0.09)}, args={"fee": fee})
         for fee in (0, 1)
     ]
+
     with pytest.raises(
         KtdevalError, match="investorbench_msft, window long: cards of two systems are Buy & Hold"
     ):
@@ -231,6 +245,7 @@ def planted_panel(folder: Path, panel: Mapping[str, Mapping[str, Values]]) -> li
     for task, models in panel.items():
         for number, (model, values) in enumerate(models.items()):
             cards.append(plant(folder / f"{task}-{number}.json", model, {0: values}, task=task))
+
     return cards
 
 
@@ -238,6 +253,7 @@ def test_classes_in_per_cent_of_buy_and_hold_worked_by_hand_and_by_pandas(tmp_pa
     rows = table(*planted_panel(tmp_path, PANEL))
     types = {row["class"]: row for row in class_rows(rows, "type")}
     sizes = {row["class"]: row for row in class_rows(rows, "size")}
+
     assert (list(types), list(sizes)) == (["proprietary", "open_source"], ["<= 10B", "10B-65B"])
     assert (types["proprietary"]["models"], types["proprietary"]["rows"]) == (2, 4)
     # Mean CR of GPT 0.2, of Buy & Hold 0.2; mean SR 0.75 of 0.75; of the small model -0.05 of 0.2.
@@ -245,12 +261,16 @@ def test_classes_in_per_cent_of_buy_and_hold_worked_by_hand_and_by_pandas(tmp_pa
     assert [sizes["<= 10B"][name] for name in FIGURES] == pytest.approx(
         [-25.0, -100 * 0.5 / 0.75, 25.0, 25.0]
     )
+
     figures = []
+
     for task, models in PANEL.items():
         figures += [(task, model, *values) for model, values in models.items()]
+
     frame = pd.DataFrame(figures, columns=["t", "m", *FIGURES])
     held = frame[frame.m == HOLD][list(FIGURES)].mean()
     opened = frame[frame.m.str.startswith("b/")][list(FIGURES)].mean()
+
     assert [types["open_source"][name] for name in FIGURES] == pytest.approx(
         list(100 * opened / held)
     )
@@ -262,6 +282,7 @@ def test_a_percentage_of_zero_is_undefined_with_a_reason(
 ) -> None:
     models = {"a/gpt-4": (0.05, 0.5, 0.1, 0.1), **({HOLD: hold} if hold else {})}
     (row,) = class_rows(table(*planted_panel(tmp_path, {"investorbench_msft": models})), "type")
+
     assert [name for name in FIGURES if row[name] is None] == undefined
     assert all(f"{name} is not defined: " in row["reasons"] for name in undefined)
     assert row["reasons"].count(
@@ -276,11 +297,15 @@ def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(
 ) -> None:
     paths, scaled = cards
     base = table(*paths)
+
     assert table(*(paths[number] for number in order)) == base
+
     figures = {(row["task"], row["model"]): row for row in base}
+
     for row in scaled:
         unscaled = figures[row["task"], row["model"]]
         row |= {name: scale * unscaled[name] for name in FIGURES}
+
     for by in ("type", "size"):
         for one, two in zip(class_rows(base, by), class_rows(scaled, by), strict=True):
             assert [one[name] for name in FIGURES] == pytest.approx(
@@ -313,6 +338,7 @@ def test_own_classes_override_shipped_ones(tmp_path: Path) -> None:
         classify(model, known)
         for model in ("openai/gpt-4o", "gpt-4", "house/a", "house/big", "gpt-3.5-turbo")
     ]
+
     assert classes == [
         ("open_source", 8.0),
         ("financial_domain", None),
@@ -330,18 +356,22 @@ def test_signed_rank_tests_match_scipy_and_are_adjusted_by_holm(tmp_path: Path) 
     series = {f"m/{number}": generator.normal(0.004 * number, 0.01, 60) for number in range(3)}
     series["m/2"][:10] = series["m/1"][:10]  # days on which both did the same
     noise = generator.normal(0, 0.001, 60)
+
     for model, rewards in series.items():
         epochs = {0: rewards, 1: rewards + noise}
         values = {seed: (float(np.sum(one)), 1.0, 0.1, 0.1) for seed, one in epochs.items()}
         plant(tmp_path / model / "cards" / "c.json", model, values, rules="strict", rewards=epochs)
+
     rows = wilcoxon_rows(
         read_epochs([tmp_path / model for model in series], None), "figures", lambda _: market()
     )
+
     assert [(row["first"], row["second"]) for row in rows] == [
         ("m/0", "m/1"),
         ("m/0", "m/2"),
         ("m/1", "m/2"),
     ]
+
     for row in rows:
         differences = series[row["first"]] - series[row["second"]]
         same = 10 * (row["first"] == "m/1")
@@ -357,6 +387,7 @@ def test_signed_rank_tests_match_scipy_and_are_adjusted_by_holm(tmp_path: Path) 
         positive = scipy_stats.rankdata(np.abs(differences[same:]))[differences[same:] > 0].sum()
         total = (60 - same) * (61 - same) / 2
         assert row["rank_biserial"] == pytest.approx(2 * positive / total - 1)
+
     ranked = sorted(range(3), key=lambda number: rows[number]["p"])
     adjusted = np.minimum(
         1.0,
@@ -364,12 +395,15 @@ def test_signed_rank_tests_match_scipy_and_are_adjusted_by_holm(tmp_path: Path) 
             [(3 - rank) * rows[number]["p"] for rank, number in enumerate(ranked)]
         ),
     )
+
     assert [rows[number]["p_holm"] for number in ranked] == pytest.approx(list(adjusted))
     assert {row["verdict"] for row in rows} >= {"m/2 better"}
+
     # One epoch of each, that of the median Sharpe ratio: equal ones, so the first.
     row, *_ = wilcoxon_rows(
         read_epochs([tmp_path / "m/0", tmp_path / "m/1"], None), "trajectory", lambda _: market()
     )
+
     assert row["p"] == pytest.approx(
         scipy_stats.wilcoxon(series["m/0"] - series["m/1"], mode="exact").pvalue, rel=1e-9
     )
@@ -400,17 +434,20 @@ def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_
         match="lacks InvestorBench's figures; `ktdeval score RUN --metrics ib_cumulative_return,",
     ):
         read_epochs([tmp_path / "plain.json"], None)
+
     (one, two), more = (
         [tmp_path / name / "cards" / "c.json" for name in "ab"],
         {"rules": "strict", "rewards": {0: 2 * REWARDS}},
     )
     plant(one, "m/a", {0: (0.1, 1.0, 0.1, 0.1)}, task="investorbench_btc", **more)
     plant(two, "m/b", GIVEN, **more)
+
     with pytest.raises(
         KtdevalError,
         match="investorbench_btc, window long: m/a is alone; rewards are paired on one task",
     ):
         wilcoxon_rows(read_epochs([one, two], None), "trajectory", lambda _: market())
+
     plant(one, "m/a", GIVEN, **more)
     with pytest.raises(KtdevalError, match="does not give the cumulative return of the card"):
         wilcoxon_rows(read_epochs([one, two], None), "trajectory", lambda _: market())
@@ -427,13 +464,15 @@ def test_formats_hold_the_same_figures_and_nothing_of_a_card_reaches_the_termina
     def printed(*words: str, like: str = "investorbench-2") -> str:
         return terminal.out("table", *paths, "--like", like, *words)
 
-    report, frame = (
-        json.loads(printed("--format", "json")),
-        pd.read_csv(io.StringIO(printed("--format", "csv"))),
-    )
+    report = json.loads(printed("--format", "json"))
+    frame = pd.read_csv(io.StringIO(printed("--format", "csv")))
+
     assert [row[CR] for row in report["rows"]] == list(frame[CR]) == [0.05, 1 / 3]
     assert math.isnan(frame[SR][1])
-    text, markdown = printed(), printed("--format", "markdown")
+
+    text = printed()
+    markdown = printed("--format", "markdown")
+
     assert "\x1b" not in text + markdown
     assert next(line for line in text.splitlines() if "33.333%" in line).split("33.333%")[
         1

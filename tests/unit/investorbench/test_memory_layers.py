@@ -34,6 +34,7 @@ def memory(name: str, **layers: list[Memory]) -> LayeredMemory:
     made = LayeredMemory(parameter_set(name))
     for layer, memories in layers.items():
         made.state.layers[layer].extend(memories)  # type: ignore[index]
+
     return made
 
 
@@ -47,6 +48,7 @@ def where(held: LayeredMemory) -> dict[str, tuple[float, int]]:
     for layer, memories in held.state.layers.items():
         for memory in memories:
             left[layer] = (round(memory.importance, 3), memory.age)
+
     return left
 
 
@@ -59,13 +61,16 @@ def test_recency_halves_as_worked_out() -> None:
         (90, 90, 0.367879),
         (365, 365, 0.367879),
     ]
+
     for age, stability, expected in table:
         assert recency(age, stability) == pytest.approx(expected, abs=5e-7)
 
 
 def test_a_score_is_recency_and_capped_importance_and_cosine() -> None:
-    ages, importances = np.array([0, 7, 14], np.float32), np.array([40, 100, 250], np.float32)
+    ages = np.array([0, 7, 14], np.float32)
+    importances = np.array([40, 100, 250], np.float32)
     values = scores(ages, importances, np.array([0.25, -0.5, 1.0], np.float32), 14)
+
     assert values == pytest.approx(
         [1 + 0.4 + 0.25, 0.606531 + 1 - 0.5, 0.367879 + 1 + 1], abs=1.1e-5
     )
@@ -77,9 +82,11 @@ def test_a_score_is_recency_and_capped_importance_and_cosine() -> None:
 def test_one_score_scales_each_part_over_all_memories() -> None:
     # recency .995^age: 1, .9511, .9046; scaled 1, .4875, 0. Importance 4, 8, 6: 0, 1, .5. Cosine
     # .2, .2, .7: 0, 0, 1
-    ages, importances = np.array([0, 10, 20], np.float32), np.array([4, 8, 6], np.float32)
+    ages = np.array([0, 10, 20], np.float32)
+    importances = np.array([4, 8, 6], np.float32)
     rule = parameter_set("generative_agents").layers["stream"]
     values = scaled_scores(ages, importances, np.array([0.2, 0.2, 0.7], np.float32), rule.stability)
+
     assert values == pytest.approx([1.0, 1.48747, 1.5], abs=2e-5)
     assert recency(1, rule.stability) == pytest.approx(0.995, abs=1e-12)
     assert recency(20, rule.stability) == pytest.approx(0.904610, abs=5e-7)
@@ -89,23 +96,27 @@ def test_one_score_scales_each_part_over_all_memories() -> None:
 
 
 def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -> None:
-    held, layered = (
-        LayeredMemory(parameter_set("generative_agents"), seed=5),
-        LayeredMemory(parameter_set("paper"), seed=5),
-    )
+    held = LayeredMemory(parameter_set("generative_agents"), seed=5)
+    layered = LayeredMemory(parameter_set("paper"), seed=5)
     for number in range(20):
         for either in (held, layered):
             either.add(("short", "mid", "long")[number % 3], f"weather report {number}")  # type: ignore[arg-type]
+
     memories = itertools.chain.from_iterable(layered.state.layers.values())
     drawn = {memory.id: memory.importance for memory in memories}
+
     assert {memory.id: memory.importance * 10 for memory in held.state.layers["stream"]} == drawn
+
     held.end_step(700)  # .995^700 = .03
     assert [memory.age for memory in held.state.layers["stream"]] == [700] * 20
+
     recalled = held.recall([MemoryQuery("weather report 19")])[0]["stream"]
     assert len(recalled) == 15
+
     held.credit([memory.id for memory in recalled], 1)
     held.end_step()
     ages = {memory.id: memory.age for memory in held.state.layers["stream"]}
+
     assert [ages[memory.id] for memory in recalled] == [1] * 15
     assert sorted(ages.values()) == [1] * 15 + [701] * 5
     assert held.add_reflection("what came of it") is not None
@@ -136,6 +147,7 @@ def test_named_memories_are_credited(name: str, signs: tuple[int, ...], expected
     held = memory(name, short=[one(50.0)], mid=[Memory("M2", "y", 70.0)])
     for sign in signs:
         held.credit(["M1", "M99"], sign)
+
     assert where(held) == {"short": (expected, 0), "mid": (70.0, 0)}
 
 
@@ -144,12 +156,14 @@ def test_initial_importances_are_drawn_from_the_set(name: str) -> None:
     held = LayeredMemory(parameter_set(name))
     for number in range(3000):
         held.add("short", f"text {number}")
+
     drawn = Counter(memory.importance for memory in held.state.layers["short"])
     wanted = {
         "paper": {40: 0.8, 60: 0.15, 80: 0.05},
         "finmem": {50: 0.5, 70: 0.45, 90: 0.05},
         "investorbench": {50: 1.0},
     }[name]
+
     for value, chance in not_empty(wanted.items()):
         assert drawn[value] / 3000 == pytest.approx(
             chance, abs=4 * math.sqrt(chance * (1 - chance) / 3000) + 1e-12
@@ -163,14 +177,19 @@ def test_recall_gives_the_best_of_each_layer_and_near_equal_reflections_are_drop
     held = LayeredMemory(parameter_set(name))
     for number in range(20):
         held.add("mid", f"weather report {number}")
+
     held.add("mid", "alpha raised its outlook")
     recalled = held.recall([MemoryQuery("alpha raised its outlook")])[0]
+
     assert len(recalled["mid"]) == {"paper": 5, "finmem": 3, "investorbench": 5}[name]
+
     if name == "investorbench":  # where all have one importance, what is meant comes first
         assert recalled["mid"][0].text == "alpha raised its outlook"
+
     assert held.add_reflection("the price rose because the outlook did") is not None
     assert held.add_reflection("The price rose, because the outlook did!") is None
     assert held.add_reflection("the price fell") is not None
+
     layer = "long" if name == "paper" else "reflection"
     assert len(held.state.layers[layer]) == 2  # type: ignore[index]
 
@@ -183,11 +202,14 @@ def test_the_state_resumes_from_json_and_equal_steps_give_equal_states() -> None
                 held = LayeredMemory(
                     parameter_set("finmem"), json.loads(json.dumps(held.to_json())), seed=3
                 )
+
             for number in range(4):
                 held.add(("short", "mid", "long", "short")[number], f"item {step} {number}")
+
             (recalled,) = held.recall([MemoryQuery("item 3")])
             held.credit([memory.id for memory in recalled["short"][:1]], 1)
             held.end_step()
+
         return held.to_json()
 
     assert played(None) == played(11) == played(29)
@@ -210,6 +232,7 @@ def test_vectors_have_unit_length_and_do_not_depend_on_what_else_is_embedded() -
 def test_an_invalid_state_is_refused(state: Any) -> None:
     with pytest.raises(StoreError, match=r"^layered memory: "):
         LayeredMemory(parameter_set("paper"), state)
+
     with pytest.raises(
         ConfigError,
         match="no parameter set 'x'; choose one of paper, finmem, investorbench, generative_agents",
@@ -226,6 +249,7 @@ def test_each_asset_has_the_best_of_its_own_memories(name: str) -> None:
     most = held.rules.top
     for number in range(20):
         held.add("short", f"alpha sold {number} ships", ["alpha"])
+
     held.add("short", "beta lost a customer", ["beta"])
     held.add("short", "alpha and beta signed a contract", ["alpha", "beta"])
     held.add("short", "rates were raised")
@@ -235,6 +259,7 @@ def test_each_asset_has_the_best_of_its_own_memories(name: str) -> None:
         MemoryQuery("prices", not_about={"alpha", "beta"}),
     ]
     alpha, beta, rest = (each["short"] for each in held.recall(queries))
+
     assert len(alpha) == most
     assert all("alpha" in memory.assets for memory in alpha)
     # the many texts about another asset leave room for these
@@ -254,4 +279,5 @@ def test_a_memory_that_two_queries_recall_is_scored_before_it_is_new_again() -> 
     (_, together) = held.recall(both)
     held.end_step(300)
     (alone,) = held.recall(both[1:])
+
     assert [memory.id for memory in together["stream"]] == [memory.id for memory in alone["stream"]]

@@ -40,7 +40,9 @@ def run(
         *words,
     )
     done = ktdeval("--model", model, "--tasks", task, *how, "--out", folder, cwd=folder.parent)
+
     assert done.code == 0, done
+
     return folder
 
 
@@ -60,6 +62,7 @@ def stated_model(folder: Path) -> Path:
         "def ktdeval_models():\n"
         "    return [Spec('test/calm', absent, 'not here', remote=False)]\n"
     )
+
     return path
 
 
@@ -76,6 +79,7 @@ def test_it_buys_the_names_that_it_predicts_best(traded: Path, market: Path) -> 
         if snapshot.member[day, asset]
     ]
     bought = {record.code for record in first.orders}
+
     assert len(bought) > 5  # others of the best cost more than their part of the account
     assert bought <= set(order[:20])
     # on the fill day
@@ -88,7 +92,9 @@ def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(
     for entry in read_transcript(episodes(traded)[0]):
         assert len(entry["predicted"]) > 30
         assert all(handle.startswith("asset_") for handle in entry["predicted"])
+
     done = ktdeval("card", "verify", traded, "--plugin", stated_model(tmp_path), cwd=tmp_path)
+
     assert done.code == 0, done
 
 
@@ -111,6 +117,7 @@ def test_a_name_that_was_not_predicted_is_found_in_the_transcript(
 
     change_transcript(episodes(forged)[0], invent)
     done = ktdeval("card", "verify", forged, "--plugin", stated_model(tmp_path), cwd=tmp_path)
+
     assert done.code != 0
     assert "transcript" in done.out + done.err
     assert "asset_9999" in done.out + done.err
@@ -120,9 +127,11 @@ def test_trades_are_the_same_under_every_mask(traded: Path, market: Path, tmp_pa
     bright = run(tmp_path / "bright", market, task="bright_open_research")
     ledgers = [load_ledger(episodes(each)[0] / "ledger.parquet").steps for each in (traded, bright)]
     fills = []
+
     for steps in ledgers:
         orders = chain.from_iterable(step.orders for step in steps)
         fills.append([(order.code, order.filled_shares, order.price_ticks) for order in orders])
+
     assert fills[0] == fills[1]
 
 
@@ -139,13 +148,14 @@ def test_a_replay_of_two_masks_has_the_predictions_of_each(market: Path, tmp_pat
     both = f"bright_open_research,{TASK}"
     first = run(tmp_path / "first", market, task=both)
     again = run(tmp_path / "again", market, model=f"replay/{first}", task=both)
+
     assert len(episodes(first)) == 2
+
     handles = set()
+
     for folder in episodes(first):
-        entry, name = (
-            read_transcript(folder)[0],
-            load_ledger(folder / "ledger.parquet").spec["task"],
-        )
+        entry = read_transcript(folder)[0]
+        name = load_ledger(folder / "ledger.parquet").spec["task"]
         (twin,) = [
             other
             for other in episodes(again)
@@ -155,6 +165,7 @@ def test_a_replay_of_two_masks_has_the_predictions_of_each(market: Path, tmp_pat
             step["predicted"] for step in read_transcript(folder)
         ]
         handles.add(min(entry["predicted"])[:6])
+
     assert len(handles) == 2  # codes and handles
     assert ktdeval("card", "verify", again, cwd=tmp_path).code == 0
 
@@ -179,12 +190,14 @@ def test_a_wrong_number_of_predictions_ends_the_episode_with_one_line(
         tmp_path / "run",
     )
     done = ktdeval("--model", "test/nonsense", "--tasks", TASK, *words, cwd=tmp_path)
+
     assert done.code != 0
     assert "Nonsense.predict gave an array of shape" in done.out + done.err
 
 
 def test_a_history_ends_at_the_cursor_and_is_the_panel_of_its_days(market: Path) -> None:
-    snapshot, row = load_snapshot(market), 200
+    snapshot = load_snapshot(market)
+    row = 200
     history = factor_history(snapshot.as_of(row), 30)
     np.testing.assert_array_equal(
         history, factor_panel(snapshot, range(row - 29, row + 1)).transpose(1, 2, 0)
@@ -224,6 +237,8 @@ def test_a_higher_threshold_never_trades_more(
     gone = [
         replaced(scores, held, best, positions, threshold) for threshold in (0.0, 0.5, 1.0, 4.0)
     ]
+
     assert all(fewer <= more for more, fewer in pairwise(gone))
+
     without = [row["stock_id"] for row in best[:positions]]
     assert gone[0] == {name for name in held if name not in without} or len(held) < positions

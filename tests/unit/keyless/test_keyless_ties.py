@@ -30,7 +30,8 @@ from ktdfin_market import small_market
 from shown_states import with_state
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
-TWINS, SINGLES = twins(), small_market()
+TWINS = twins()
+SINGLES = small_market()
 SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
 
 
@@ -69,6 +70,7 @@ def test_rows_are_ordered_by_figures_that_no_mask_rescales() -> None:
         {"stock_id": "b", "close": 1.0, "return_5d_pct": 1.0, "volume": 7.0},
         {"stock_id": "c", "close": 4.0, "return_5d_pct": 2.0, "volume": 6.0},
     ]
+
     assert [[row["stock_id"] for row in group] for group in standing(rows)] == [["b"], ["a", "c"]]
     assert [[row["stock_id"] for row in group] for group in standing(rows, [0.0, 0.0, 1.0])] == [
         ["c"],
@@ -106,6 +108,7 @@ def orders(
     )
     request = with_state(ModelRequest(messages, (SUBMIT,), "submit_action", CallParams()))
     (call,) = model.reply(request).tool_calls
+
     return {
         order["stock_id"]: order["target_weight"] for order in json.loads(call.arguments)["orders"]
     }
@@ -123,6 +126,7 @@ def test_equal_names_are_left_out_where_the_task_has_no_room_for_all_or_cash_is_
 ):
     rows = [("a", 3.0), ("b", 1.0), ("c", 1.0)]
     assert orders(rows, 2, most=2) == {"a": 0.45}
+
     # What is sold today may not sell, so that b and c wait for its cash, 0.45, while a, the only
     # one of its kind, does not.
     sold = [("x", 0.97, False, "trading")]
@@ -137,6 +141,7 @@ def test_equal_holdings_give_way_all_or_none() -> None:
     scores = {"a": 9.0, "b": 8.0, "y": 0.0, "z": 0.0}
     placed = {"a": 0, "b": 1, "y": 2, "z": 2}
     best = [{"stock_id": name} for name in "ab"]
+
     assert replaced(scores, ["y", "z"], best, 2, 0.0, placed) == {"y", "z"}
     assert replaced(scores, ["y", "z"], best[:1], 2, 0.0, placed) == set()
     assert replaced(scores, ["y", "z"], best[:1], 2, 0.0, placed | {"z": 3}) == {"z"}
@@ -163,8 +168,11 @@ def test_a_ledger_is_the_same_under_all_aliases_and_masks(
 def test_a_market_that_ends_with_the_window_and_lacks_later_names_gives_the_same_ledger(
     name: str, task: str
 ) -> None:
-    model, shorter = model_of(name), cut(TWINS)
+    model = model_of(name)
+    shorter = cut(TWINS)
+
     assert (len(shorter.days), len(shorter.codes)) < (len(TWINS.days), len(TWINS.codes))
+
     short = ledger(played(task, model, shorter, key=3))
     assert short == ledger(played(task, model, TWINS, key=4))
 
@@ -176,6 +184,7 @@ def test_a_rebased_task_has_one_ledger_for_all_aliases(name: str, mode: str) -> 
     first, *others = (
         ledger(played(f"blinded_rebased_{mode}", model, TWINS, key)) for key in range(3)
     )
+
     assert others == [first, first]
 
 
@@ -183,11 +192,13 @@ def test_these_ledgers_have_trades_of_twins() -> None:
     """Otherwise the tests above would show nothing."""
     paired = {one for one, other in permutations(range(len(TWINS.codes)), 2) if is_twin(one, other)}
     traded: dict[str, int] = {}
+
     for name in MODELS:
         records = played("blinded_fixed_candidate", model_of(name), TWINS, key=1)
         orders = chain.from_iterable(step.orders for step in records)
         codes = [order.code for order in orders if order.filled_shares and order.code]
         traded[name] = sum(TWINS.asset_index[code] in paired for code in codes)
+
     assert {name for name, count in traded.items() if not count} == {"builtin/hold"}
 
 
@@ -229,6 +240,7 @@ def market_task(**changes: Any) -> MarketTask:
     made: Any = PLUGINS.make_task("market_blinded")
     config: MarketConfig = made._config
     trading = replace(config.trading, max_weight=1.0) if "weights" in changes else config.trading
+
     return MarketTask("market_blinded", replace(config, trading=trading, **changes))
 
 
@@ -238,6 +250,7 @@ def test_asking_asset_by_asset_has_one_ledger(name: str) -> None:
     first, *others = (
         ledger(played(task, model_of(name), TWINS, key, 4, ByAssetAgent())) for key in range(3)
     )
+
     assert others == [first, first]
 
 
@@ -249,6 +262,7 @@ def test_where_labels_are_all_that_is_shown_only_random_trades_and_by_the_labels
     one, other = (
         ledger(played("blinded_memory_only", model_of(name), SINGLES, key)) for key in (1, 2)
     )
+
     assert (one != other) == (name == "builtin/random")
 
 
@@ -270,4 +284,5 @@ def test_cards_that_share_a_rank_are_paired_all_or_none() -> None:
         {"card": f"{number}", "baseline": None, "rank": min(number + 1, MOST_PAIRED)}
         for number in range(MOST_PAIRED + 1)
     ]
+
     assert paired_cards(rows) == [str(number) for number in range(MOST_PAIRED - 1)]

@@ -94,6 +94,7 @@ def test_equal_weight_of_four_assets_earns_what_the_arithmetic_says(tmp_path: Pa
     """
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2024-03-31"))
     lines = ["day,symbol,open,high,low,close,volume,amount"]
+
     for day in days[np.is_busday(days)]:
         for number, symbol in enumerate(("AAA", "BBB", "CCC", "DDD")):
             price = 10.0 + (number + 1 if day > np.datetime64("2024-03-25") else 0)
@@ -103,11 +104,14 @@ def test_equal_weight_of_four_assets_earns_what_the_arithmetic_says(tmp_path: Pa
     (tmp_path / "prices.csv").write_text("\n".join(lines) + "\n")
     words = ("--bars", "prices.csv", "--venue", "frictionless_long", "--out", "market")
     imported = ktdeval("data", "make", "long", *words, cwd=tmp_path)
+
     assert imported.code == 0, imported
 
     task = ("--tasks", "market_blinded", "--data", "market", "--windows", "2024-03-25:2024-03-26")
     run = ktdeval("--model", "builtin/equal_weight", *task, "--out", "run", cwd=tmp_path)
+
     assert run.code == 0, run
+
     (episode,) = card_of(tmp_path / "run", "market_blinded")["episodes"]
     assert episode["metrics"]["total_return"]["value"] == pytest.approx(0.2375, abs=1e-9)
 
@@ -135,6 +139,7 @@ def test_what_is_invested_is_bounded_by_the_tasks_limit_alone(
     names = min(count, positions, most)
     # The limit is judged at the next open: 95 % of it are used. Weights have four decimals.
     expected = min(invested, names * 0.95 * cap)
+
     assert total(make_builtin(name, params), state) == pytest.approx(expected, abs=names * 1e-4)
 
 
@@ -173,6 +178,7 @@ def test_a_random_trader_keeps_the_weight_that_it_is_given() -> None:
     bought = list(
         chain.from_iterable(orders(given_weight, shown(assets(4)), seed) for seed in range(20))
     )
+
     assert bought
     assert max(each["target_weight"] for each in bought) <= 0.08
 
@@ -181,6 +187,7 @@ def test_of_a_small_market_the_best_half_is_bought_and_the_worst_sold_short() ->
     """Four names, two shorts: half of 98 % is on each side, and no name on both."""
     model = make_builtin("momentum", RankParams(shorts=2))
     submitted = orders(model, shown(assets(4), short_sales=True))
+
     assert {each["stock_id"]: (each["side"], each["target_weight"]) for each in submitted} == {
         "a03": ("BUY", 0.245),
         "a02": ("BUY", 0.245),
@@ -216,6 +223,7 @@ def test_a_name_too_dear_for_the_tasks_limit_does_not_count() -> None:
         "account": {"cash_weight": 1.0, "nav_cny": 1e6},
         "candidates": {"columns": columns, "rows": rows},
     }
+
     assert holdable(Conversation(request(state))) == 1
 
 
@@ -226,6 +234,7 @@ def test_members_of_a_market_that_is_looked_up_are_those_of_its_breadth() -> Non
     )
     state = shown(())
     del state["candidates"]
+
     assert holdable(Conversation(request(state, 1, *later))) == 12
 
 
@@ -239,6 +248,7 @@ def digest(name: str, count: int) -> str:
     holdings, under five seeds.
     """
     texts = []
+
     for positions in ((), HELD):
         for seed in range(5):
             submitted = orders(

@@ -116,6 +116,7 @@ def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
         "    trading: {board_rules: exchange}\n"
     )
     plan = ["plan", "--model", "builtin/hold", "--tasks", str(file)]
+
     assert main(plan) == 2
     assert "board_rules: prompts and tools of KTD-Fin state" in capsys.readouterr().err
 
@@ -127,8 +128,10 @@ def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
 def test_the_system_prompt_is_the_same_under_every_mask_and_fills_in_the_limits(mode: str) -> None:
     prompts = {observed(f"{mask}_{mode}")[0] for mask in MASKS}
     assert len(prompts) == 1
+
     (prompt,) = prompts
     assert "$" not in prompt
+
     limits = (
         "CNY 1,000,000",
         "lots of 100 shares",
@@ -141,6 +144,7 @@ def test_the_system_prompt_is_the_same_under_every_mask_and_fills_in_the_limits(
         "above 10 % of NAV",
         "at least 10 characters",
     )
+
     for limit in limits:
         assert limit in prompt
 
@@ -157,7 +161,9 @@ def test_each_mode_shows_what_it_may_and_the_universe_in_an_order_that_does_not_
     None
 ):
     common = {"day", "account", "positions", "performance", "last_step", "constraints"}
-    memory, research = observed("blinded_memory_only")[1], observed("bright_open_research")[1]
+    memory = observed("blinded_memory_only")[1]
+    research = observed("bright_open_research")[1]
+
     assert (set(memory), set(research)) == (common | {"universe"}, common)
     assert research["constraints"]["max_tool_calls"] == 12
     assert (
@@ -165,6 +171,7 @@ def test_each_mode_shows_what_it_may_and_the_universe_in_an_order_that_does_not_
         == MARKET.member[scene_of("blinded_memory_only").lens.base_row + 3].sum()
     )
     assert all(re.fullmatch(r"asset_\d{4}", handle) for handle in memory["universe"])
+
     first, second = (observed("bright_memory_only", seed=seed)[1]["universe"] for seed in (0, 1))
     assert sorted(first) != first != second
 
@@ -176,6 +183,7 @@ def test_memory_only_shows_what_the_account_counts_and_no_figure_of_the_market(m
     label = scene.lens.asset_handle
     system, state = observed(f"{mask}_memory_only")
     _, table = observed(f"{mask}_fixed_candidate")
+
     assert state["account"] == table["account"]
     assert state["performance"] == {
         "portfolio_return_pct": table["performance"]["portfolio_return_pct"]
@@ -208,7 +216,9 @@ def test_positions_show_value_weight_and_t_plus_1_locks_largest_first() -> None:
     _, state = observed("bright_fixed_candidate")
     positions = rows(state["positions"])
     values = [row["value_cny"] for row in positions]
+
     assert values == sorted(values, reverse=True)
+
     locked = {row["stock_id"]: row["locked_shares"] for row in positions}
     assert locked[MARKET.codes[4]] == 100
     assert sum(locked.values()) == 100
@@ -228,6 +238,7 @@ def test_a_suspended_holding_is_valued_at_its_last_close_in_todays_terms() -> No
     (held,) = rows(
         shown_at(scene, row - scene.lens.base_row, Account(0, {5: Position(300)}))["positions"]
     )
+
     assert (held["status"], held["last_close_cny"]) == ("suspended", last_close)
     assert held["value_cny"] == pytest.approx(300 * last_close)
 
@@ -243,11 +254,13 @@ def test_the_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() ->
         "fill_price_cny": 12.34,
         "cost_cny": 7.4,
     }
+
     assert filled.items() >= wanted.items()
     assert (
         rejected.items() >= {"stock_id": None, "rule": "universe", "fill_price_cny": None}.items()
     )
     assert "600519" not in json.dumps(state)
+
     (split,) = rows(state["last_step"]["splits_and_dividends"])
     assert (split["stock_id"], split["share_ratio"], split["shares_after"]) == (handle(3), 2, 2050)
 
@@ -255,20 +268,24 @@ def test_the_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() ->
 def test_the_candidate_table_is_the_union_of_the_factors_best_within_the_limit() -> None:
     table = rows(observed("bright_fixed_candidate")[1]["candidates"])
     assert 9 < len(table) <= 30
+
     scene = scene_of("bright_fixed_candidate")
     context = scene.tool_context(3, MARKET.as_of(scene.lens.base_row + 3), ACCOUNT)
+
     for factor in ("MOM_12_1", "RV_60", "SKEW", "CV_VOL"):
         values = np.where(
             context.candidates, np.nan_to_num(context.dims[factor], nan=-np.inf), -np.inf
         )
         assert MARKET.codes[int(values.argmax())] in {row["stock_id"] for row in table}
+
     assert all(np.isfinite(row["close_cny"]) and row["MOM_12_1"] is not None for row in table)
 
 
 def test_candidates_leave_out_suspended_limit_up_and_non_member_names() -> None:
     scene = scene_of("bright_fixed_candidate")
     row = scene.lens.base_row + 2
-    close, up = MARKET.close.copy(), 9
+    close = MARKET.close.copy()
+    up = 9
     close[row, up] = round(float(close[row - 1, up]) * 1.4, 2)
     down = 10
     close[row, down] = round(float(close[row - 1, down]) * 0.6, 2)
@@ -278,6 +295,7 @@ def test_candidates_leave_out_suspended_limit_up_and_non_member_names() -> None:
     context = scene_of("bright_fixed_candidate", market=market).tool_context(
         2, market.as_of(row), ACCOUNT
     )
+
     assert (context.status(up), context.status(down)) == ("limit_up", "limit_down")
     assert not context.candidates[up]
     assert context.candidates[down] == market.member[row, down]
@@ -290,6 +308,7 @@ def test_holdings_outside_the_candidates_get_the_same_table() -> None:
     candidates = {row["stock_id"] for row in rows(state["candidates"])}
     holdings = {row["stock_id"] for row in rows(state["holdings"])}
     positions = {row["stock_id"] for row in rows(state["positions"])}
+
     assert state["holdings"]["columns"] == state["candidates"]["columns"]
     assert positions <= candidates | holdings
     assert not candidates & holdings
@@ -301,6 +320,7 @@ def test_numbers_are_equal_under_all_masks() -> None:
         figures = []
         for row in state["candidates"]["rows"]:
             figures.append([cell for cell in row if not isinstance(cell, str)])
+
         return sorted(figures)
 
     assert (
@@ -313,13 +333,12 @@ def test_rebased_prices_hide_levels_but_not_weights() -> None:
         **PLUGINS.specs("tasks")["blinded_open_research"].extra["config"],
         "rebase_prices": True,
     }
-    task, account = (
-        KtdfinTask("rebased", KtdfinConfig.load(config, "test")),
-        Account(0, {4: Position(1200)}),
-    )
+    task = KtdfinTask("rebased", KtdfinConfig.load(config, "test"))
+    account = Account(0, {4: Position(1200)})
     (plain,) = rows(shown_at(scene_of("blinded_open_research"), 0, account)["positions"])
     scene = task.scene(spec_of("rebased", "blinded", "open_research"), MARKET)
     (rebased,) = rows(shown_at(scene, 0, account)["positions"])
+
     assert rebased["last_close_cny"] == 100
     assert rebased["value_cny"] == plain["value_cny"]
     assert rebased["shares"] * 100 == pytest.approx(1200 * plain["last_close_cny"])
@@ -341,6 +360,7 @@ def test_well_behaved_models_use_tools_fail_at_nothing_and_hold_without_data(mod
     records = not_empty(play("blinded_open_research", model).records)
     assert all(record.failures == {} and record.provenance == "model" for record in records)
     assert all(record.tool_calls_valid == record.tool_calls >= 2 for record in records)
+
     if model != "random":
         idle = not_empty(play("blinded_memory_only", model, 3).records, 3)
         assert all(record.orders == () and record.provenance == "model" for record in idle)
@@ -352,6 +372,7 @@ def test_momentum_holds_the_highest_momentum() -> None:
     values = np.where(step.candidates, step.dims["MOM_12_1"], -np.inf)
     best = {MARKET.codes[asset] for asset in np.argsort(-values)[:20]}
     bought = {order.code for order in episode.records[0].orders if order.status == "filled"}
+
     assert len(bought) >= 15
     assert bought <= {MARKET.codes[asset] for asset in np.argsort(-values)[:30]}
     assert len(bought & best) >= 12
@@ -378,10 +399,13 @@ def exact_figures(value: Any, name: str = "") -> set[str]:
         return set().union(
             *(exact_figures(dict(zip(value["columns"], row, strict=True))) for row in value["rows"])
         )
+
     if isinstance(value, dict):
         return set().union(*(exact_figures(item, key) for key, item in value.items()))
+
     if isinstance(value, list):
         return set().union(*(exact_figures(item, name) for item in value))
+
     return {name} if type(value) in (int, float) and float(f"{value:.2e}") != value else set()
 
 
@@ -411,6 +435,7 @@ def test_rebased_tasks_show_no_exact_figure_of_a_market_in_prompt_or_tools(mode:
                 for block in re.findall(r"```json\n(.*)\n```", text) or [text]
                 if block[:1] == "{"
             ]
+
         # what a model may ask that looks for prices: a lot, all it holds, each figure of many
         if mode == "open_research":
             session = episode.session(8)[1]
@@ -430,8 +455,11 @@ def test_rebased_tasks_show_no_exact_figure_of_a_market_in_prompt_or_tools(mode:
                 session.call_tool(ToolCall("1", name, json.dumps(arguments))).text
                 for name, arguments in asked.items()
             ]
+
         shown[task] = set().union(*(exact_figures(json.loads(text)) for text in texts))
+
     plain, rebased = shown.values()
+
     assert {
         "close_cny",
         "open_cny",
@@ -453,13 +481,16 @@ def test_rebased_tasks_state_it_and_show_prices_from_100_on() -> None:
         files = {f"system_{mode}.md", "rebased.md", "coarse.md", "submission.md"}
         files |= {"research.md"} if mode == "open_research" else set()
         assert set(described) == files | {"user.md", "request.md"}
+
     closes = [
         row["last_close_cny"]
         for row in rows(
             shown_at(scene_of("blinded_rebased_open_research"), 0, ACCOUNT)["positions"]
         )
     ]
+
     assert closes == [100] * len(ACCOUNT.positions)
+
     # it would have nothing to coarsen
     with pytest.raises(UsageError, match="blinded_rebased_memory_only"):
         PLUGINS.make_task("blinded_rebased_memory_only")
@@ -475,6 +506,7 @@ def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:
         "error",
     }
     assert len(set(chain.from_iterable(record.failures for record in records))) >= 8
+
     orders = chain.from_iterable(record.orders for record in records)
     assert any(order.status == "filled" for order in orders)
     assert sum(record.unmask_attempts for record in records) > 0
@@ -508,6 +540,7 @@ def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_not_a_schema_failure(
     )
     play = Play(task, model, MARKET)
     retried, refused = play.run(2)
+
     assert (retried.provenance, retried.failures, retried.submissions) == (
         "model_after_retry",
         {"constraint": 2},
@@ -518,9 +551,11 @@ def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_not_a_schema_failure(
         {"constraint": 4, "constraint_after_retries": 1},
         (),
     )
+
     feedback = [
         json.loads(request.messages[-1].content)["error"] for request in model.requests[1:3]
     ]
+
     assert [error["problems"][0]["at"] for error in feedback] == ["orders[1]", "orders[0]"]
     assert [error["problems"][0]["rule"].split(":")[0] for error in feedback] == [
         "weight_limit",
@@ -550,7 +585,9 @@ def test_a_parse_failure_is_judged_by_the_submission_after_the_last_retry(
         "texts": [broken, *[Reply("I hold.")] * 3],
     }
     (record,) = Play(task, Scripted(*replies[order]), MARKET).run(1)
+
     assert (record.provenance, record.submissions) == ("fallback", 4)
+
     of = Ledger({}, 100_000_000, [record])
     assert parse_failure_rate.compute(of, MARKET, "strict").value == failed
 
@@ -569,6 +606,7 @@ def test_feedback_of_memory_only_does_not_price_a_holding(
     much = submission({"stock_id": stock, "shares": 900_000})
     model = Scripted(submission({"stock_id": stock, "target_weight": 0.05}), *[much] * 4)
     bought, ordered = Play(PLUGINS.make_task(f"bright_{mode}"), model, MARKET).run(2)
+
     assert [order.status for order in bought.orders] == ["filled"]
     assert ordered.provenance == first
     assert [order.rule for order in ordered.orders] == [rule] * (rule is not None)
@@ -579,6 +617,7 @@ def test_a_mask_of_prices_is_refused_where_no_price_is_shown(change: str) -> Non
     name, value = change.split(": ")
     task = PLUGINS.make_task("blinded_memory_only")
     config = replace(task._config, **{name: json.loads(value)})
+
     with pytest.raises(ConfigError, match="mode memory_only shows no price to rescale"):
         config.check("mine.yaml")
 
@@ -592,5 +631,6 @@ def test_a_task_without_constraint_feedback_leaves_such_orders_to_the_executor()
         submission({"stock_id": MARKET.codes[2], "side": "SELL", "target_weight": 0.0})
     )
     (record,) = Play(quiet, model, MARKET).run(1)
+
     assert (record.provenance, record.failures, record.orders[0].rule) == ("model", {}, "holding")
     assert "a submission that breaks a rule" not in model.requests[0].messages[0].content

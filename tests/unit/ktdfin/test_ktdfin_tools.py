@@ -105,16 +105,20 @@ def test_a_screen_ranks_by_the_factor_and_shows_it_only_buyable_names_and_at_mos
     values = np.where(context.candidates, context.dims["MOM_12_1"], np.nan)
     best = np.argsort(-values)[:5]
     shown = rows(ask("screen_candidates", {"factors": ["MOM_12_1"], "k": 5})["candidates"])
+
     assert [row["stock_id"] for row in shown] == [MARKET.codes[asset] for asset in best]
     assert [row["MOM_12_1"] for row in shown] == [
         pytest.approx(values[asset], rel=1e-3) for asset in best
     ]
     assert shown[0]["score"] == 1
+
     lowest = [
         row["RV_60"]
         for row in rows(ask("screen_candidates", {"factors": ["-RV_60"], "k": 10})["candidates"])
     ]
+
     assert lowest == sorted(lowest), "a leading minus ranks the lowest first"
+
     result = ask("screen_candidates", {"factors": ["SKEW"], "k": 100})
     assert len(result["candidates"]["rows"]) == 30
     assert result["ranked_of"] == (context.candidates & np.isfinite(context.dims["SKEW"])).sum()
@@ -130,12 +134,15 @@ def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
     )
     count = pool.sum() - 1
     ranks = []
+
     for values in (context.dims["MOM_12_1"], -context.dims["RV_60"]):
         ranks.append(np.array([(values[pool] < value).sum() for value in values]) / count)
+
     score = np.where(pool, (ranks[0] + ranks[1]) / 2, -1)
     shown = rows(
         ask("screen_candidates", {"factors": ["MOM_12_1", "-RV_60"], "k": 3})["candidates"]
     )
+
     assert [row["score"] for row in shown] == [
         pytest.approx(value, rel=5e-3) for value in np.sort(score)[::-1][:3]
     ]
@@ -152,6 +159,7 @@ def test_ties_in_a_screen_are_broken_by_figures_and_not_by_labels() -> None:
     )
     tied = replace(MARKET, close=close)
     orders = []
+
     for mask, seed in (("bright", 0), ("bright", 1), ("blinded", 2)):
         lens = context_of(mask, tied, seed=seed)[1]
         shown = rows(
@@ -160,6 +168,7 @@ def test_ties_in_a_screen_are_broken_by_figures_and_not_by_labels() -> None:
             )["candidates"]
         )
         orders.append([lens.parse_asset(row["stock_id"]) for row in shown])
+
     assert orders[0] == orders[1] == orders[2]
 
 
@@ -171,7 +180,9 @@ def test_a_snapshot_shows_bars_up_to_today_with_adjusted_returns() -> None:
         "get_stock_snapshot", {"stock_id": MARKET.codes[3], "lookback": min(lookback, 120)}, step=12
     )
     bars = rows(result["bars"])
+
     assert bars[-1]["day"] == lens.day_handle(context.view.day)
+
     after = next(bar for bar in bars if bar["day"] == str(MARKET.days[split]))
     assert abs(after["return_pct"]) < 21  # a two-for-one split halves the price, but is no loss
     assert result["factors"]["RV_60"] == pytest.approx(
@@ -192,34 +203,41 @@ def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that
     result = ask(
         "get_stock_snapshot", {"stock_id": MARKET.codes[5], "lookback": 20}, step=row - base
     )
+
     assert result["status"] == "suspended"
     assert len(result["bars"]["rows"]) == np.isfinite(MARKET.close[row - 19 : row + 1, 5]).sum()
+
     listed = rows(ask("get_stock_snapshot", {"stock_id": MARKET.codes[7], "lookback": 120})["bars"])
     assert [bar["return_pct"] is None for bar in listed] == [True] + [False] * (len(listed) - 1), (
         "a first bar has no change"
     )
+
     absent = np.arange(len(MARKET.codes)) == 7
     bars = ("open", "high", "low", "close", "volume", "amount")
     market = replace(
         MARKET, **{name: np.where(absent, np.nan, getattr(MARKET, name)) for name in bars}
     )
     result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[7]}, market=market)
+
     assert (result["status"], result["bars"]["rows"], result["last_close_cny"]) == (
         "not_listed",
         [],
         None,
     )
     assert set(result["factors"].values()) == {None}
+
     before, after = (
         ask("get_market_context", {}, market=each)["breadth"] for each in (MARKET, market)
     )
+
     assert MARKET.member[scene_of("bright").lens.base_row, 7]
     assert after["suspended"] == before["suspended"], "a member without any data is not suspended"
 
 
 @pytest.mark.parametrize("mask", ["bright", "date_blind", "blinded"])
 def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
-    base, code = scene_of("bright").lens.base_row, MARKET.codes[3]
+    base = scene_of("bright").lens.base_row
+    code = MARKET.codes[3]
     changed = str(MARKET.days[base + 2])
     before = str(MARKET.days[base + 1])
     spells = (
@@ -227,6 +245,7 @@ def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
         NameSpell(code, changed, "2100-01-01", "New Name", code),
     )
     shown = []
+
     for step in (0, 2):
         scene = scene_of(mask, replace(MARKET, spells=spells))
         scene.lens.move_to(base + step)
@@ -239,7 +258,9 @@ def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
             market=replace(MARKET, spells=spells),
         )
         shown.append((result["stock_id"], result["name"]))
+
     expected = [("609999.SH", "Old Name"), (code, "New Name")]
+
     assert shown == (expected if mask != "blinded" else [(handle, None)] * 2)
 
 
@@ -248,12 +269,15 @@ def test_compare_keeps_the_order_given_and_drops_repetitions() -> None:
     grid = ask("compare_candidates", {"stock_ids": codes, "dims": ["SKEW", "return_5d_pct"]})[
         "grid"
     ]
+
     assert grid["columns"] == ["stock_id", "status", "close_cny", "SKEW", "return_5d_pct"]
     assert [row[0] for row in grid["rows"]] == codes[:2]
 
 
 def test_market_context_hides_dates_index_levels_and_names_where_the_mask_does() -> None:
-    bright, blinded = ask("get_market_context", {}), ask("get_market_context", {}, "blinded")
+    bright = ask("get_market_context", {})
+    blinded = ask("get_market_context", {}, "blinded")
+
     assert rows(bright["indices"])[1]["index"] == "Orbex Small"
     assert rows(blinded["indices"])[1]["index"] == "index_1"
     assert blinded["calendar"]["last_trading_days"] == [
@@ -270,6 +294,7 @@ def test_market_context_hides_dates_index_levels_and_names_where_the_mask_does()
         < rows(bright["indices"])[0]["level"]
     )
     assert rows(blinded["sectors"]["strongest_20d"])[0]["sector"].startswith("sector_")
+
     breadth = bright["breadth"]
     assert breadth["advancing"] + breadth["declining"] <= breadth["members"] - breadth["suspended"]
 
@@ -294,12 +319,14 @@ def test_bad_arguments_come_back_as_feedback(
 def test_a_handle_that_was_never_shown_is_as_unknown_as_one_that_does_not_exist(
     name: str, arguments: dict[str, Any]
 ) -> None:
-    scene, text = scene_of("blinded"), json.dumps(arguments)
+    scene = scene_of("blinded")
+    text = json.dumps(arguments)
     context = scene.tool_context(STEP, MARKET.as_of(scene.lens.base_row + STEP), ACCOUNT)
     handles = (scene_of("blinded").lens.asset_handle(7), "asset_x")
     hidden, unlisted = (
         call(TOOLS[name], context, text.replace("HANDLE", handle), scene.lens) for handle in handles
     )
+
     assert hidden == unlisted
     assert hidden.failure == "unknown_asset"
 
@@ -313,7 +340,9 @@ def test_numbering_and_lists_do_not_follow_codes() -> None:
         }
         | MARKET.indices,
     )
-    labels, firsts = set(), set()
+    labels = set()
+    firsts = set()
+
     for seed in range(60):
         context, lens = context_of("blinded", market, seed=seed)
         indices = [code for code in lens.indices if code != market.meta.benchmark]
@@ -326,6 +355,7 @@ def test_numbering_and_lists_do_not_follow_codes() -> None:
         ]
         labels.add(indices[0])
         firsts.add(next(iter(context.stage.sector_rank)))
+
     assert len(labels) == len(market.indices) - 1
     assert len(firsts) > 3
 
@@ -356,6 +386,7 @@ def outcome(
     made = call(TOOLS[name], context, json.dumps(arguments), lens)
     text = lens.render_text(made.payload)
     LeakGuard(lens, market).check(text)
+
     return f"{made.failure} {made.unmask_attempts} {text}"
 
 
@@ -379,17 +410,22 @@ def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_t
     view = MARKET_WITH_NEWS.as_of(BASE + 4).documents
     answer = search("bright", lookback=10, limit=50)
     shown = rows(answer["documents"])
+
     assert answer["day"] == str(MARKET_WITH_NEWS.days[BASE + 4])
     assert (answer["searched"], answer["withheld"], len(shown)) == (
         len(view.rows(10)),
         0,
         len(view.rows(10)),
     )
+
     lens = context_of("bright")[1]
     places = [int(str(lens.parse_document(one["document_id"]))) for one in shown]
+
     assert sorted(places, reverse=True) == view.rows(10).tolist()
+
     moments = [view.known_at(row) for row in places]
     assert moments == sorted(moments, reverse=True), "those of one moment in an order of the key"
+
     for row, one in zip(places, shown, strict=True):
         item = view[row]
         assert (one["title"], one["source"], one["kind"]) == (item.title, item.source, item.kind)
@@ -403,11 +439,15 @@ def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_t
             for code in item.assets
             if MARKET_WITH_NEWS.member[: BASE + 5, MARKET_WITH_NEWS.codes.index(code)].any()
         ]
+
     words = rows(search("bright", query="Dividend BOARD", lookback=60, limit=7)["documents"])
+
     assert [one["title"][:8] for one in words] == ["Dividend"] * 7
     assert search("bright", query="ividend")["documents"]["rows"] == []
+
     code = next(one["stock_ids"][0] for one in shown if one["stock_ids"])
     filed = rows(search("bright", stock_ids=[code], lookback=60, limit=50)["documents"])
+
     assert filed
     assert all(one["stock_ids"] == [code] for one in filed)
 
@@ -418,15 +458,19 @@ def test_a_mask_shows_the_same_documents_under_handles_and_never_matches_what_it
         for mask in ("bright", "blinded")
     )
     found = []
+
     for mask, shown in (("bright", bright), ("blinded", blinded)):
         lens = context_of(mask, MARKET_WITH_NEWS)[1]
         found.append({lens.parse_document(one["document_id"]) for one in shown})
+
     assert found[0] == found[1] != set()
     # no handle is of two masks
     assert {one["document_id"] for one in bright}.isdisjoint(one["document_id"] for one in blinded)
     assert all(re.fullmatch(r"day_[+-]\d+", one["day"]) for one in blinded)
+
     stock_ids = chain.from_iterable(one["stock_ids"] for one in blinded)
     assert all(re.fullmatch(r"asset_\d{4}", asset) for asset in stock_ids)
+
     names = [
         MARKET_WITH_NEWS.names[0],
         MARKET_WITH_NEWS.codes[0][:6],
@@ -435,6 +479,7 @@ def test_a_mask_shows_the_same_documents_under_handles_and_never_matches_what_it
         "Monday",
         "asset",
     ]
+
     for name in names:
         clear, hidden = (
             search(mask, query=name, lookback=60, limit=50)["documents"]["rows"]
@@ -442,7 +487,9 @@ def test_a_mask_shows_the_same_documents_under_handles_and_never_matches_what_it
         )
         assert hidden == []
         assert clear or name in ("asset", MARKET_WITH_NEWS.names[0], MARKET_WITH_NEWS.codes[0][:6])
+
     other = context_of("blinded", seed=1)[1].render(DocumentRef(0))
+
     assert other != handles("blinded")[0]
 
 
@@ -458,12 +505,15 @@ def test_an_unmaskable_document_is_omitted_and_counted_for_any_request() -> None
     )
     clear = search("blinded", lookback=60, limit=50)
     blinded = search("blinded", market, lookback=60, limit=50)
+
     assert clear["withheld"] == 0 < blinded["withheld"] < blinded["searched"] == clear["searched"]
     assert search("blinded", market, query="margin", lookback=60)["withheld"] == blinded["withheld"]
     assert search("bright", market, lookback=60)["withheld"] == 0
+
     dropped = {row["document_id"] for row in rows(clear["documents"])} - {
         row["document_id"] for row in rows(blinded["documents"])
     }
+
     assert dropped
     assert all(
         outcome("get_document", {"document_id": one}, "blinded", market).startswith("bad_arguments")
@@ -474,11 +524,13 @@ def test_an_unmaskable_document_is_omitted_and_counted_for_any_request() -> None
 def test_an_asset_that_joins_later_has_no_handle_yet() -> None:
     joins = len(MARKET.codes) - 4
     assert MARKET.member[LAST_JOIN, joins] > MARKET.member[LAST_JOIN - 1, joins]
+
     item = MARKET_WITH_NEWS.documents[0]._replace(
         assets=(MARKET_WITH_NEWS.codes[joins], MARKET_WITH_NEWS.codes[3]),
         text=f"{MARKET_WITH_NEWS.names[joins]} rose",
     )
     market = replace(MARKET_WITH_NEWS, documents=Documents.of([item]))
+
     for mask, text in (("bright", item.text), ("blinded", "[company] rose")):
         shown = {}
         for step in (LAST_JOIN - BASE - 1, LAST_JOIN - BASE):
@@ -487,6 +539,7 @@ def test_an_asset_that_joins_later_has_no_handle_yet() -> None:
                     "get_document", {"document_id": handles(mask)[0]}, mask, market, step
                 ).split(" ", 2)[2]
             )
+
         before, after = shown.values()
         assert before["text"] == text
         assert (len(before["stock_ids"]), len(after["stock_ids"])) == (1, 2)
@@ -505,6 +558,7 @@ def test_a_search_and_a_document_show_the_sentiment_where_there_is_one(mask: str
     labelled = plain._replace(sentiment=f"good for {name}", known_at=later)
     market = replace(MARKET_WITH_NEWS, documents=Documents.of([plain, labelled]))
     first, second = rows(search(mask, market, lookback=120)["documents"])
+
     assert list(first) == [
         *("document_id", "day", "source", "kind", "stock_ids", "sentiment", "title")
     ]
@@ -515,6 +569,7 @@ def test_a_search_and_a_document_show_the_sentiment_where_there_is_one(mask: str
     _, _, text = outcome("get_document", {"document_id": first["document_id"]}, mask, market).split(
         " ", 2
     )
+
     assert json.loads(text)["sentiment"] == first["sentiment"]
     assert "sentiment" not in rows(search(mask, lookback=10)["documents"])[0]
 
@@ -531,6 +586,7 @@ def test_no_later_document_changes_a_search(step: int, seed: int, lookback: int,
         MARKET_WITH_NEWS, documents=poisoned_news(MARKET_WITH_NEWS, BASE + step, seed)
     )
     arguments = {"query": "a the", "lookback": lookback, "limit": 50}
+
     assert outcome("search_news", arguments, mask, MARKET_WITH_NEWS, step) == outcome(
         "search_news", arguments, mask, spoiled, step
     )
@@ -550,10 +606,13 @@ def test_a_long_text_is_cut_between_what_the_mask_took_out(mask: str) -> None:
     shown = json.loads(
         outcome("get_document", {"document_id": handles(mask)[0]}, mask, market).split(" ", 2)[2]
     )
+
     assert shown["cut"]
     assert 19_900 < len(shown["text"]) <= 20_010
+
     begin, end = re.split(r"\[… [0-9,]+ characters cut …\]", shown["text"])
     kept = {*begin.split(), *end.split()}
+
     assert kept == (
         {*MARKET_WITH_NEWS.names[3].split()} if mask == "bright" else {shown["text"][:10]}
     )

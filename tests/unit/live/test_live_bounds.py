@@ -55,6 +55,7 @@ def test_bounds_reach_from_the_open_of_a_gap_to_the_next_open() -> None:
     # B from 18 to 17.1; after it the account's 2 %
     assert low[2] == pytest.approx((1 - 0.05 * 0.45 / 0.95) * 1.020 - 1)
     assert high[2] == pytest.approx((1 + 0.10 * 0.55 / 1.00) * 1.020 - 1)
+
     # days 1 and 4 are the account's
     for bound in (low, high):
         np.testing.assert_array_equal(bound[[0, 3]], ACCOUNT.whole[[0, 3]])
@@ -63,12 +64,15 @@ def test_bounds_reach_from_the_open_of_a_gap_to_the_next_open() -> None:
 def test_bounds_of_fills_at_closes_begin_with_the_close_of_the_gap() -> None:
     trading = rules(fill="next_close")
     low, high = return_bounds(market(), trading, 0, ACCOUNT, GAP_ON_SECOND)
+
     # the orders that are missing would have filled at the close of day 2
     assert low[1] == high[1] == ACCOUNT.whole[1]
+
     # day 3 whole: A + 10 % until the open and 12 / 12.1 - 1 after it, B - 5 % and then + 5.263 %.
     # At the open a half in A may have become 0.55 of 1.025, and one in B 0.475 of 0.975.
     best_day = 0.475 / 0.975 * (18 / 17.1 - 1)
     worst_day = -0.55 / 1.025 * (1 - 12 / 12.1)
+
     assert high[2] == pytest.approx(1.05 * (1 + best_day) - 1)
     assert low[2] == pytest.approx(0.975 * (1 + worst_day) - 1)
     assert low[3] == high[3] == ACCOUNT.whole[3]
@@ -77,7 +81,9 @@ def test_bounds_of_fills_at_closes_begin_with_the_close_of_the_gap() -> None:
 def test_shorts_tie_up_their_margin() -> None:
     trading = rules(venue="us_equity")
     margin = trading.venue.short.initial_margin_pct / 100  # type: ignore[union-attr]
+
     assert margin == 0.5
+
     low, high = return_bounds(market(), trading, 0, ACCOUNT, GAP_ON_SECOND)
     # the best: half in A earns 5 %, and a short of B of a half, for a quarter in cash, 5 % as well
     assert high[1] == pytest.approx(1.010 * 1.10 - 1)
@@ -88,6 +94,7 @@ def test_asset_without_a_bar_has_no_part_until_it_trades_again() -> None:
     halted = {**CLOSES, "AA": [10.0, 10.0, None, 12.0, 12.0]}
     opens = {**OPENS, "AA": [10.0, 10.0, None, 12.1, 12.0]}
     low, high = return_bounds(market(halted, opens), rules(), 0, ACCOUNT, GAP_ON_SECOND)
+
     assert high[1] == ACCOUNT.whole[1]  # B fell, A did not trade: the account's is the greatest
     assert low[1] == pytest.approx(1.010 * 0.95 - 1)
     # half in A, half in B until its close: A is 0.5 of 0.95, and goes from 10 to 12.1
@@ -108,6 +115,7 @@ def test_account_lies_within_its_bounds_where_its_weights_have_grown() -> None:
     days[1] = 0.09  # all in A, which no order could have reached
     account = AccountMoves((1 + NIGHTS) * (1 + days) - 1, NIGHTS, days, IN_CASH)
     _, high = return_bounds(market(), rules(), 0, account, GAP_ON_SECOND)
+
     assert high[1] == account.whole[1]
 
 
@@ -134,6 +142,7 @@ def test_portfolio_that_could_have_lost_everything_is_bounded_by_nothing_afterwa
     trading = rules(venue="us_equity")
     missing = np.array([False, True, True])
     low, high = return_bounds(market(closes, opens), trading, 0, still, missing)
+
     assert low[1] == -1.0  # a short of a half, of an asset that rose to six times its price
     assert np.isinf(high[2])
 
@@ -181,6 +190,7 @@ def simulated(
     own = np.zeros((days, 2))
     weights = np.zeros((days, count))
     is_ruled = False  # by a missing decision
+
     for day in range(days):
         for part in (0, 1):
             # Orders fill at the open of their day, or at its close, with which the next night begins.
@@ -191,15 +201,18 @@ def simulated(
                     other = filled(rng, start, rules, moves[day, part])
                 else:
                     account = filled(rng, account, rules, rng.normal(size=count))
+
                 is_ruled = bool(missing[due])
 
             own[day, part] = account @ moves[day, part]
             parts[day, part] = (other if is_ruled else account) @ moves[day, part]
             account = account * (1 + moves[day, part]) / (1 + own[day, part])
             other = other * (1 + moves[day, part]) / (1 + other @ moves[day, part])
+
         weights[day] = account
 
     whole = (1 + own[:, 0]) * (1 + own[:, 1]) - 1
+
     return Simulated(AccountMoves(whole, own[:, 0], own[:, 1], weights), parts)
 
 
@@ -210,12 +223,14 @@ def filled(
     kind = rng.choice(["hold", "sell all", "orders", "liked"])
     if kind == "hold":
         return held
+
     if kind == "sell all":
         return np.zeros(len(held))
 
     found = held * rng.choice([0.0, 0.5, 1.0], size=len(held))
     sides = rng.choice([1.0, -1.0, 0.0], size=len(held))
     order = rng.permutation(len(held))
+
     if kind == "liked":
         found = np.where(held * liked > 0, held, 0.0)
         sides = np.sign(liked)
@@ -224,14 +239,17 @@ def filled(
     for asset in order:
         if sides[asset] < 0 and np.isinf(rules.margin):
             continue
+
         target = sides[asset] * rules.largest
         if abs(target) <= abs(found[asset]) or found[asset] * target < 0:
             continue
+
         cost = 1.0 if target > 0 else rules.margin
         shorts = -found[found < 0].sum()
         tied_up = found[found > 0].sum() + (shorts * rules.margin if shorts else 0.0)
         added = min(abs(target) - abs(found[asset]), max(1.0 - tied_up, 0.0) / cost)
         found[asset] += np.sign(target) * added
+
     return found
 
 
@@ -258,6 +276,7 @@ def test_any_feasible_behaviour_lies_within_the_bounds(
     moves = np.exp(rng.normal(0, size, (6, 2, assets))) - 1
     own = Rules(largest, 0.5 if has_shorts else np.inf, at_open)
     found = simulated(rng, moves, np.array(missing), own)
+
     for parts in (found.account.until_open, found.account.after_open, found.parts):
         assume((parts > -1).all())  # a short that lost more than everything has no further return
 
@@ -266,6 +285,7 @@ def test_any_feasible_behaviour_lies_within_the_bounds(
     trading = rules(venue=venue, fill=fill, max_weight=largest)
     low, high = return_bounds(moving_market(moves), trading, 0, found.account, np.array(missing))
     behaved = (1 + found.parts[:, 0]) * (1 + found.parts[:, 1]) - 1
+
     assert (low <= behaved + 1e-9).all()
     assert (behaved <= high + 1e-9).all()
 
@@ -274,6 +294,7 @@ def moving_market(moves: FloatArray) -> MarketSnapshot:
     """Return a market of [T, 2, N] moves, with a day before them."""
     closes: dict[str, list[float | None]] = {}
     opens: dict[str, list[float | None]] = {}
+
     for asset in range(moves.shape[2]):
         close = 100.0
         closes[f"S{asset}"] = [close]
@@ -282,6 +303,7 @@ def moving_market(moves: FloatArray) -> MarketSnapshot:
             opens[f"S{asset}"].append(close * (1 + night))
             close *= (1 + night) * (1 + day)
             closes[f"S{asset}"].append(close)
+
     return market(closes, opens)
 
 
@@ -311,8 +333,10 @@ def test_account_is_always_within_bounds_and_they_meet_without_gaps(
     account = AccountMoves(whole, until_open, after_open, IN_CASH)
     trading = rules(venue=venue, fill=fill, max_weight=max_weight)
     low, high = return_bounds(market(), trading, 0, account, np.array(missing))
+
     assert (low <= account.whole).all()
     assert (account.whole <= high).all()
     assert (low >= -1).all()
+
     if not any(missing):
         np.testing.assert_array_equal(low, high)

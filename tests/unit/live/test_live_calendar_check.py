@@ -14,6 +14,7 @@ def session(day: int, close: str = "21:00", next_open: str | None = "14:20") -> 
     cutoff = None
     if next_open is not None:
         cutoff = utc(f"2026-01-{day + 1:02}T{next_open}")
+
     return Session(
         day=f"2026-01-{day:02}", complete_at=utc(f"2026-01-{day:02}T{close}"), cutoff=cutoff
     )
@@ -34,6 +35,7 @@ def found(stored: list[Session], expected: list[Session], *frozen: str) -> list[
         Schedule(market="us", sessions=tuple(stored)),
         Schedule(market="us", sessions=tuple(expected)),
     )
+
     return [(finding.rule, finding.day) for finding in findings]
 
 

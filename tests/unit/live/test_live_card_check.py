@@ -33,6 +33,7 @@ def test_card_of_an_earlier_day_verifies(
     clock = SetClock(of_text(BEFORE))
     path = tmp_path / "week"
     begin(plan_of(), path, plugins, clock)
+
     for number, time in enumerate(CLOSES, 1):
         clock.time = of_text(time)
         take_step(path, plugins, clock)
@@ -43,9 +44,11 @@ def test_card_of_an_earlier_day_verifies(
             assert cards[0].days.settled == settled_after - 1
 
     assert verify_test(LiveFolder(path), plugins).findings == ()
+
     text = file.read_text("utf-8")
     file.write_text(text.replace('"revisions": 0', '"revisions": 1'), "utf-8")
     findings = verify_test(LiveFolder(path), plugins).findings
+
     assert [finding.rule for finding in findings] == ["card"]
 
 
@@ -58,6 +61,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> LiveFold
     path = tmp_path_factory.mktemp("live") / "day"
     folder = rehearsed(path, plugins, last="2024-06-03")
     write_cards(folder, settle_test(folder, plugins, of_text("2024-06-10T00:00:00Z")).cards)
+
     return folder
 
 
@@ -139,6 +143,8 @@ def rewrite(folder: LiveFolder, parts: dict[str, dict[str, Any]]) -> None:
     """Write the card with other values in some of its parts, in its form."""
     file = card_file(folder)
     card: Any = loads_strict(file.read_text("utf-8"))
+
     for part, changes in parts.items():
         card[part].update(changes)
+
     file.write_text(dumps_pretty(card), "utf-8")

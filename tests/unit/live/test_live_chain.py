@@ -28,12 +28,14 @@ def chain_of_four(path: Path) -> Chain:
 
     gap = Gap(entrant="one", market="us", day="2026-01-06", cause="missed", detail="nobody came")
     chain.append(gap, "2026-01-07T14:30:00Z")
+
     return chain
 
 
 def test_chain_reads_back_as_it_was_written(tmp_path: Path) -> None:
     written = chain_of_four(tmp_path / "chain.jsonl")
     read = Chain(tmp_path / "chain.jsonl")
+
     assert read.entries == written.entries
     assert read.head == written.head
     assert [entry.previous for entry in read.entries[1:]] == [
@@ -45,7 +47,9 @@ def test_line_that_a_killed_process_left_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "chain.jsonl"
     whole = chain_of_four(path).entries
     data = path.read_bytes()
+
     assert len(data) > 200
+
     for size in range(len(data) - 200, len(data)):
         path.write_bytes(data[:size])
         chain = Chain(path)
@@ -95,6 +99,7 @@ def test_changed_chain_does_not_hold(tmp_path: Path, change: Callable[[Lines], L
         for line in lines
     )
     path.write_text(text, "utf-8")
+
     with pytest.raises(VerificationError, match=r"chain\.jsonl: line \d"):
         read_chain(path)
 
@@ -103,5 +108,6 @@ def test_line_that_is_no_entry_names_its_field(tmp_path: Path) -> None:
     path = tmp_path / "chain.jsonl"
     chain_of_four(path)
     path.write_text(path.read_text("utf-8").replace('"missed"', '"bored"'), "utf-8")
+
     with pytest.raises(StoreError, match=r"line 4: body\.cause"):
         read_chain(path)

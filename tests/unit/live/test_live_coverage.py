@@ -52,6 +52,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> Path:
     clock = SetClock(of_text(BEFORE))
     with authority(folder / "authority", lambda: clock.time) as running:
         kept_day(folder / "day", plugins, clock, running)
+
     return folder / "day"
 
 
@@ -64,6 +65,7 @@ def verified(path: Path, plugins: Plugins) -> LiveVerification:
     result = verify_test(LiveFolder(path), plugins, of_text(AFTER))
     for finding in result.findings:
         print(finding.line())
+
     return result
 
 
@@ -80,6 +82,7 @@ def test_changes_below_are_of_each_kind_of_file(kept: Path) -> None:
         name = path.relative_to(kept).as_posix()
         if path.is_file() and not name.startswith((".git/", "private/", "stamps/")):
             kinds.add(name)
+
     assert kinds == set(FILES) - {STAMP}
     assert (kept / STAMP).is_file()
 
@@ -88,6 +91,7 @@ def test_what_is_not_covered_is_named_with_its_reason(copy: Path, plugins: Plugi
     (copy / "README.md").write_text("mine", "utf-8")
     (copy / ".github").mkdir()
     result = verified(copy, plugins)
+
     assert result.findings == ()
     assert {one.name: bool(one.reason) for one in result.uncovered} == {
         ".git/": True,
@@ -155,6 +159,7 @@ def verified_or_unreadable(path: Path, plugins: Plugins) -> bool:
     """Whether a change is found; a folder without its plan is no test at all."""
     if not (path / "plan.json").is_file():
         return True
+
     return bool(verified(path, plugins).findings)
 
 
@@ -191,9 +196,12 @@ def test_blank_after_a_record_is_found(copy: Path, plugins: Plugins, text: bytes
 def test_publication_that_is_left_out_is_found(copy: Path, plugins: Plugins, number: int) -> None:
     path = copy / "published.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
+
     assert len(lines) > 2
+
     del lines[number]
     path.write_bytes(b"".join(lines))
+
     assert rules(copy, plugins) >= {"published"}
 
 
@@ -203,8 +211,10 @@ def test_publication_that_was_left_out_in_a_later_commit_is_found(
     path = copy / "published.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     who = ["-c", "user.name=m", "-c", "user.email=m@ktdeval.invalid"]
+
     for words in (["add", "--all"], [*who, "commit", "--quiet", "--message", "Publish"]):
         subprocess.run(["git", *words], cwd=copy, check=True)
+
     assert rules(copy, plugins) >= {"published"}
 
 

@@ -32,12 +32,15 @@ def day_of(folder: Path, bars: str | bytes = PLAIN, **others: str) -> Increment:
     """Return what a folder with some files has of the day."""
     content = bars if isinstance(bars, bytes) else bars.encode()
     (folder / f"bars-{DAY}.csv").write_bytes(content)
+
     for name, text in others.items():
         suffix = "jsonl" if name == "documents" else "csv"
         (folder / f"{name}-{DAY}.{suffix}").write_text(text, "utf-8")
 
     found = DropFolder(folder).day("m", DAY, NOW)
+
     assert found is not None
+
     return found
 
 
@@ -53,7 +56,9 @@ def test_file_that_can_not_be_read_is_refused_with_its_place(
     content = text.encode("latin-1") if form == "not UTF-8" else text
     with pytest.raises(DataError) as caught:
         day_of(tmp_path, content)
+
     message = str(caught.value)
+
     assert message == f"{tmp_path}/bars-{DAY}.csv: {words}"
     assert "\n" not in message
 
@@ -64,12 +69,14 @@ def test_optional_cell_may_be_empty(tmp_path: Path) -> None:
         "AA,10,11,9.5,10.5,1000,,1.25\nBB,1,1,1,1,0,5,\n"
     )
     bars = day_of(tmp_path, text).bars
+
     assert [(bar.amount, bar.factor) for bar in bars] == [(None, 1.25), (5.0, None)]
 
 
 def test_level_of_an_index_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"indices-.*csv: line 3: I is on line 2, too"):
         day_of(tmp_path, indices="code,close\nI,1000\nI,1001\n")
+
     with pytest.raises(DataError, match=r"indices-.*csv: line 2: close: '' is not a number"):
         day_of(tmp_path, indices="code,close\nI,\n")
 
@@ -108,6 +115,7 @@ def test_document_that_can_not_be_read_is_refused_with_its_line(
 ) -> None:
     with pytest.raises(DataError, match=words) as caught:
         day_of(tmp_path, documents=f"{item()}\n{line}\n")
+
     assert f"documents-{DAY}.jsonl" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -122,7 +130,9 @@ def increment(market: MarketSnapshot, folder: Path, row: int, line: str, now: st
     (folder / f"bars-{market.days[row]}.csv").write_text("code,open,high,low,close,volume\n")
     (folder / f"documents-{market.days[row]}.jsonl").write_text(line + "\n")
     found = DropFolder(folder).day("m", str(market.days[row]), datetime.fromisoformat(now))
+
     assert found is not None
+
     return found
 
 
@@ -135,6 +145,7 @@ def test_document_known_after_the_close_is_shown_from_the_next_day_on(
     found = increment(market, tmp_path, 50, line, f"{days[0]}T20:15:00+00:00")
     check_increment(found, market)
     known = market_as_known(days_before(market, 50), days, [found])
+
     assert len(known.as_of(50).documents) == 0
     assert len(known.as_of(51).documents) == 1
 
@@ -146,8 +157,10 @@ def test_document_of_the_future_or_on_nobody_is_refused(
     future = item(known_at="2030-01-01T00:00:00Z")
     with pytest.raises(DataError, match="is known only from 2030-01-01"):
         check_increment(increment(market, tmp_path, 50, future, f"{day}T20:15:00+00:00"), market)
+
     nobody = item(
         published_at="2020-01-01T00:00:00Z", known_at="2020-01-01T00:00:00Z", assets=["X"]
     )
+
     with pytest.raises(DataError, match="document on unknown X"):
         check_increment(increment(market, tmp_path, 50, nobody, f"{day}T20:15:00+00:00"), market)

@@ -25,7 +25,8 @@ from live_plans import plan_of
 from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, VendorServer, vendor_server
 
 NOW = datetime(2024, 2, 7, 22, 0, tzinfo=UTC)
-SPLIT_DAY, DIVIDEND_DAY = "2024-01-30", "2024-02-02"  # of AAPL: 4 for 1, and 0.5 a share
+SPLIT_DAY = "2024-01-30"
+DIVIDEND_DAY = "2024-02-02"  # of AAPL: 4 for 1, and 0.5 a share
 
 
 @pytest.fixture
@@ -33,6 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("APCA_API_KEY_ID", ALPACA_KEYS[0])
     monkeypatch.setenv("APCA_API_SECRET_KEY", ALPACA_KEYS[1])
+
     with vendor_server() as running:
         yield running
 
@@ -50,6 +52,7 @@ def source(server: VendorServer, home: Path, **changes: Any) -> DaySource:
     planned = PlannedMarket(
         data="-", task="market_bright", source=changes.pop("source", "us"), source_args=args
     )
+
     return make_source(planned, "live", plugins(), home)
 
 
@@ -58,7 +61,9 @@ def test_day_has_the_vendors_bars_and_the_change_of_its_factor(
 ) -> None:
     days = source(server, tmp_path)
     found = days.day("us", "2024-01-29", NOW)
+
     assert found is not None
+
     bar = found.bars[0]
     assert (bar.code, bar.open, bar.close, bar.volume) == ("AAPL", 402.0, 402.0, 1002.0)
     assert (bar.factor, bar.factor_change) == (None, 1.0)
@@ -66,8 +71,10 @@ def test_day_has_the_vendors_bars_and_the_change_of_its_factor(
     split = days.day("us", SPLIT_DAY, NOW)
     assert split is not None
     assert [bar.factor_change for bar in split.bars] == [4.0, 1.0]
+
     paid = days.day("us", DIVIDEND_DAY, NOW)
     assert paid is not None
+
     close_before = 105.0
     assert paid.bars[0].factor_change == pytest.approx(close_before / (close_before - 0.5))
 
@@ -85,6 +92,7 @@ def test_days_one_by_one_have_the_factor_of_all_days_at_once(
     )
     days = source(server, tmp_path)
     increments = []
+
     for day in DAYS[3:]:
         found = days.day("us", day, NOW)
         assert found is not None
@@ -103,10 +111,12 @@ def test_halt_before_a_day_does_not_hide_a_split(server: VendorServer, tmp_path:
         bars = reply.get("bars", {}).get("AAPL")
         if bars is not None:
             reply["bars"]["AAPL"] = [bar for bar in bars if bar["t"][:10] not in halted]
+
         return reply
 
     server.edit = edit
     found = source(server, tmp_path).day("us", "2024-01-31", NOW)
+
     assert found is not None
     assert found.bars[0].factor_change == 4.0
 
@@ -117,15 +127,20 @@ def test_vendor_that_is_late_has_no_day_yet(server: VendorServer, tmp_path: Path
     def edit(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         for code, bars in reply.get("bars", {}).items():
             reply["bars"][code] = [bar for bar in bars if bar["t"][:10] != late]
+
         return reply
 
     server.edit = edit
+
     assert source(server, tmp_path).day("us", late, NOW) is None
+
     strict = source(server, tmp_path, args={"accept_gaps": False})
+
     with pytest.raises(DataError, match=f"us {late}: alpaca"):
         strict.day("us", late, NOW)
 
     server.edit = lambda api, params, reply: reply
+
     assert source(server, tmp_path).day("us", late, NOW) is not None  # no answer was kept
 
 
@@ -145,10 +160,12 @@ def test_revised_bar_is_seen_by_the_next_look(server: VendorServer, tmp_path: Pa
         for bar in reply.get("bars", {}).get("AAPL", []):
             if bar["t"].startswith("2024-02-05"):
                 bar["v"] += 500
+
         return reply
 
     server.edit = edit
     second = days.day("us", "2024-02-05", NOW)
+
     assert first is not None
     assert second is not None
     assert second.bars[0].volume == first.bars[0].volume + 500
@@ -162,10 +179,12 @@ def test_refusal_of_the_vendor_is_one_line_with_market_and_day(
     monkeypatch.setenv("APCA_API_SECRET_KEY", wrong)
     with pytest.raises(DataError, match=r"^us 2024-02-05: alpaca .*HTTP 403") as caught:
         source(server, tmp_path).day("us", "2024-02-05", NOW)
+
     assert "\n" not in str(caught.value)
     assert wrong not in str(caught.value)
 
     monkeypatch.delenv("APCA_API_SECRET_KEY")
+
     with pytest.raises(DataError, match=r"^us 2024-02-05: .*APCA_API_SECRET_KEY"):
         source(server, tmp_path).day("us", "2024-02-05", NOW)
 
@@ -173,6 +192,7 @@ def test_refusal_of_the_vendor_is_one_line_with_market_and_day(
 def test_coins_have_no_factor_that_changes(server: VendorServer, tmp_path: Path) -> None:
     coins = {"vendor": "binance", "symbols": ["BTCUSDT"]}
     found = source(server, tmp_path, source="crypto", args=coins).day("coins", COIN_DAYS[5], NOW)
+
     assert found is not None
     assert (found.bars[0].code, found.bars[0].open) == ("BTCUSDT", 42005.5)
     assert (found.bars[0].factor, found.bars[0].factor_change) == (None, 1.0)
@@ -202,13 +222,16 @@ def test_error_of_the_vendor_is_a_problem_and_then_a_gap(
 
     server.edit = lambda api, params, reply: {"bars": {"AAPL": [{"t": "2024-01-25T05:00:00Z"}]}}
     failed = step(f"{DAYS[3]}T23:00:00Z")
+
     assert failed.decided == []
     assert len(failed.problems) == 1
     assert failed.problems[0].startswith(f"us {DAYS[3]}: alpaca v2/stocks/bars: the answer has no")
 
     assert step(f"{DAYS[4]}T14:30:00Z").gaps == [f"momentum/us {DAYS[3]}: no_data"]
+
     server.edit = lambda api, params, reply: reply
     healed = step(f"{DAYS[4]}T23:00:00Z")
+
     assert [line.split(":")[0] for line in healed.frozen] == [f"us {DAYS[3]}", f"us {DAYS[4]}"]
     assert [line.split(":")[0] for line in healed.decided] == [f"momentum/us {DAYS[4]}"]
 

@@ -41,8 +41,10 @@ def test_days_one_by_one_give_the_whole_market(market: MarketSnapshot) -> None:
     days = [str(day) for day in market.days[50:]]
     increments = [increment_of(market, row) for row in range(50, 60)]
     known = market_as_known(base, days, increments)
+
     for name in ("open", "high", "low", "close", "factor"):
         np.testing.assert_array_equal(getattr(known, name), getattr(market, name), name)
+
     for code, levels in market.indices.items():
         np.testing.assert_array_equal(known.indices[code], levels)
 
@@ -51,6 +53,7 @@ def test_days_to_come_have_no_bars(market: MarketSnapshot) -> None:
     base = days_before(market, 50)
     days = [str(day) for day in market.days[50:]]
     known = market_as_known(base, days, [increment_of(market, 50)])
+
     assert np.isfinite(known.close[50]).any()
     assert np.isnan(known.close[51:]).all()
     assert np.isnan(known.volume[51:]).all()
@@ -68,6 +71,7 @@ def test_revision_has_the_rows_that_differ_and_counts_from_then_on(market: Marke
         indices=first.indices,
     )
     found = revision([first], now)
+
     assert found is not None
     assert found.bars == (later,)
     assert found.revises == first.hash
@@ -78,6 +82,7 @@ def test_revision_has_the_rows_that_differ_and_counts_from_then_on(market: Marke
     before = market_as_known(base, days, [first])
     after = market_as_known(base, days, [first, found])
     column = market.codes.index(later.code)
+
     assert after.volume[50, column] == before.volume[50, column] + 100
 
 
@@ -108,6 +113,7 @@ def test_row_that_can_not_be_is_refused(
     first = increment_of(market, 50)
     wrong = Bar(**{**_fields(first.bars[0]), field: value})
     increment = Increment(market="m", day=first.day, known_at=NOW, bars=(wrong,))
+
     with pytest.raises(DataError, match=words):
         check_increment(increment, market)
 
@@ -149,6 +155,7 @@ def with_document(late_s: int, *assets: str) -> Increment:
     """Return an increment with a document that was known some seconds after it."""
     known_at = NOW + timedelta(seconds=late_s)
     document = Document(NOW, known_at, "wire", "news", assets, "news", "text")
+
     return Increment(
         market="m", day="2020-01-02", known_at=NOW, bars=(), documents=(Item.of(document),)
     )
@@ -177,14 +184,17 @@ def test_code_with_two_rows_is_refused(market: MarketSnapshot) -> None:
     first = increment_of(market, 50)
     bars = (first.bars[0], first.bars[0])
     increment = Increment(market="m", day=first.day, known_at=NOW, bars=bars)
+
     with pytest.raises(DataError, match="two rows"):
         check_increment(increment, market)
 
 
 def test_item_has_each_field_of_a_document() -> None:
     assert set(Document._fields) <= set(Item.__struct_fields__)
+
     fields = dict.fromkeys(Document._fields, "words") | {
         "published_at": NOW, "known_at": NOW, "assets": ("609001.SH",),
     }  # fmt: skip
     document = Document(**fields)  # type: ignore[arg-type]
+
     assert Item.of(document).document() == document

@@ -37,17 +37,21 @@ def test_joiner_decides_from_the_next_day_on(tmp_path: Path, plugins: Plugins) -
 
     clock.time = of_text("2024-06-04T14:00:00Z")  # the decision on 3 June was due at 13:20
     joined = join(LiveFolder(folder.path), NEW, plugins, clock)
+
     assert joined.first == "2024-06-05"
+
     steps(folder, plugins, clock, "2024-06-04T20:15:00Z", "2024-06-05T20:15:00Z")
 
     test = LiveFolder(folder.path)
     entry = Entry(test.plan, test.plan.entrant("chance"), "us")
+
     assert list(answers(test.chain(), entry)) == ["2024-06-04", "2024-06-05"]
     assert verify_test(test, plugins).findings == ()
 
     cards = {card.entrant: card for card in settle_test(test, plugins, clock.now()).cards}
     assert cards["momentum"].days.counted == 3
     assert (cards["chance"].days.counted, cards["chance"].days.shadow) == (1, 2)
+
     results = cards["chance"].results  # the days before are no gaps, so that nothing is uncertain
     assert results.low.value == results.held.value == results.high.value
 
@@ -57,6 +61,7 @@ def test_nobody_joins_in_the_past(tmp_path: Path, plugins: Plugins) -> None:
     folder = begin(plan_of(), tmp_path / "week", plugins, clock)
     clock.time = of_text("2024-06-04T14:00:00Z")
     early = Entrant(name="early", model="builtin/random", first="2024-06-04")
+
     with pytest.raises(ConfigError, match="has its fills on 2024-06-05"):
         join(folder, early, plugins, clock)
 
@@ -65,5 +70,6 @@ def test_name_that_is_taken_is_refused(tmp_path: Path, plugins: Plugins) -> None
     clock = SetClock(of_text("2024-05-30T00:00:00Z"))
     folder = begin(plan_of(), tmp_path / "week", plugins, clock)
     taken = Entrant(name="momentum", model="builtin/random")
+
     with pytest.raises(ConfigError, match="momentum is taken"):
         join(folder, taken, plugins, clock)

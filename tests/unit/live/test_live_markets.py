@@ -36,6 +36,7 @@ class Case:
         """Arguments of the model: equal weights hold as many assets as the task allows."""
         if self.model == "builtin/equal_weight":
             return {"positions": 40}
+
         return {}
 
     @property
@@ -107,12 +108,15 @@ def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(case: Case, tmp_path
     entry = Entry(test.plan, test.plan.entrant("system"), "one")
     episode = EntryEpisode(entry, test, plugins(), test.market("one"))
     episode.settle(test.chain(), len(test.schedule("one").deciding))
+
     assert tuple(episode.records) == ordinary.steps
     assert any(step.orders for step in ordinary.steps)
+
     acted = {action.code for step in ordinary.steps for action in step.corporate_actions}
     assert set(case.splits) <= acted
 
     assert verify_test(test, plugins()).findings == ()
+
     card = settle_test(test, plugins(), of_text("2024-07-01T00:00:00Z")).cards[0]
     assert card.days.counted == card.days.decided == len(ordinary.steps)
 
@@ -131,6 +135,8 @@ def test_plan_with_stocks_and_coins_side_by_side(tmp_path: Path) -> None:
     test = rehearsed(
         tmp_path / "live", plugins(), first="2024-06-06", last="2024-06-10", markets=markets
     )
+
     assert verify_test(test, plugins()).findings == ()
+
     cards = settle_test(test, plugins(), of_text("2024-07-01T00:00:00Z")).cards
     assert {card.market.name: card.days.counted for card in cards} == {"us": 3, "coins": 5}

@@ -53,6 +53,7 @@ def test_dollars_of_each_session_are_those_of_its_tokens(week: LiveFolder, page:
         expected = 0.0
         for usage in usages:
             expected += 2e-6 * usage.input_tokens + 8e-6 * usage.output_tokens
+
         assert usd == pytest.approx(expected, abs=1e-6)
 
     assert len(costs.usd) == 5

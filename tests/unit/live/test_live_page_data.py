@@ -58,10 +58,12 @@ def half_way(tmp_path: Path, plugins: Plugins) -> LiveFolder:
     """A week after its second close; nobody ran a step on the first one."""
     clock = SetClock(of_text("2024-05-30T00:00:00Z"))
     folder = begin(plan_of(entrants=entrants(MODELS)), tmp_path / "week", plugins, clock)
+
     for time in ("2024-06-03T20:15:00Z", "2024-06-04T20:15:00Z"):
         clock.time = of_text(time)
         with folder.lock():
             LiveStep(folder, plugins, clock, InlineAsker(folder, plugins, clock)).run()
+
     return folder
 
 
@@ -74,6 +76,7 @@ NOW = of_text("2024-06-04T21:00:00Z")
 def test_figures_are_those_of_settle(month: LiveFolder, page: LivePage, plugins: Plugins) -> None:
     settled = settle_test(month, plugins, AFTER)
     assert len(page.entries) == len(settled.cards) == 2
+
     for entry, card in zip(page.entries, settled.cards, strict=True):
         assert (entry.entrant, entry.market) == (card.entrant, card.market.name)
         assert (entry.days, entry.results, entry.labels) == (
@@ -83,6 +86,7 @@ def test_figures_are_those_of_settle(month: LiveFolder, page: LivePage, plugins:
         )
 
     pairs = [excess for _, _, excess in differences(month.plan, settled.results)]
+
     assert [pair.excess for pair in page.pairs] == pairs
 
 
@@ -119,10 +123,12 @@ def test_state_of_each_day_is_that_of_the_chain(half_way: LiveFolder, plugins: P
     page = live_page(half_way, plugins, NOW)
     for entry in not_empty(page.entries):
         assert entry.states == ("missed", "decided", "sealed")
+
     assert [(gap.entrant, gap.day, gap.cause) for gap in page.gaps] == [
         ("momentum", "2024-05-31", "missed"),
         ("chance", "2024-05-31", "missed"),
     ]
+
     (market,) = page.markets
     assert (market.frozen, market.last_frozen) == (3, "2024-06-04")
     assert market.next_close == "2024-06-05T20:00:00Z"
@@ -135,6 +141,7 @@ def test_joiner_is_absent_before_it_joined(half_way: LiveFolder, plugins: Plugin
     late = Entrant(name="late", model="builtin/random")
     join(half_way, late, plugins, SetClock(NOW))
     entry = live_page(LiveFolder(half_way.path), plugins, NOW).entries[-1]
+
     assert entry.entrant == "late"
     assert entry.states == ("absent", "absent", "open")
     assert entry.uncounted == 2
@@ -151,9 +158,11 @@ def test_sealed_decision_shows_only_that_it_is_committed(
 
     page = live_page(half_way, plugins, NOW)
     text = encode_canonical(page)
+
     for word in (sealed.question.salt, sealed.overall_reason, sealed.orders[0].code):
         assert word
         assert word not in text
+
     assert all(entry.costs.tokens[-1] is None for entry in page.entries)
 
 
@@ -170,6 +179,7 @@ def test_decision_that_is_not_public_is_not_settled(half_way: LiveFolder, plugin
 def test_ranks_follow_the_mean_excess_and_leave_the_inactive_out() -> None:
     page = generated_page(Shape(entrants=9, days=60))
     inactive = [entry for entry in page.entries if "inactive" in entry.labels]
+
     assert [entry.rank for entry in inactive] == [None]
 
     ranked = sorted(
@@ -177,6 +187,7 @@ def test_ranks_follow_the_mean_excess_and_leave_the_inactive_out() -> None:
         key=lambda entry: entry.rank or 0,
     )
     means = [entry.results.over_index.symmetric.mean or 0.0 for entry in ranked]
+
     assert [entry.rank for entry in ranked] == list(range(1, 9))
     assert means == sorted(means, reverse=True)
 
@@ -197,6 +208,7 @@ def called(step: int, outcome: str = "answered", cost: float | None = 0.25) -> C
 def test_costs_are_sums_of_the_answers_of_a_session() -> None:
     records = [called(0), called(0), called(1), called(1, "timeout", None)]
     costs = costs_of(records, (True, True))
+
     assert costs.usd == (0.5, 0.25)
     assert costs.tokens == (24.0, 12.0)
     assert (costs.usd_total, costs.usd_a_day, costs.tokens_a_day) == (0.75, 0.375, 18.0)
@@ -234,6 +246,7 @@ def test_page_is_whole_and_says_what_it_is(kind: str, tmp_path: Path) -> None:
     found = check_whole(text, also=("live.json",))
     (title,) = found.all("title")
     is_marked = title.text.startswith("REHEARSAL")
+
     assert is_marked == (kind == "rehearsal")
     assert ("REHEARSAL" in found.all("h1")[0].text) == is_marked
     assert "unsafe-" not in text
@@ -247,6 +260,7 @@ def test_page_has_no_number_that_json_lacks() -> None:
     page = generated_page(Shape(entrants=3, days=120))
     value = loads_strict(encode_canonical(page))
     pending = [value]
+
     while pending:
         one = pending.pop()
         if isinstance(one, dict):
@@ -273,6 +287,7 @@ def test_publish_writes_a_page_that_is_no_part_of_the_record(half_way: LiveFolde
     before = len(publications(half_way))
     clock = half_way.path.parent / "clock"
     clock.write_text("2024-06-04T21:00:00+00:00", "utf-8")
+
     for _ in range(2):
         done = publish(half_way, "--clock", str(clock))
         assert done.exit_code == 0, done.output
@@ -290,6 +305,7 @@ def test_publish_reveals_decisions_whose_fills_are_past(
     assert done.exit_code == 0, done.output
     assert "as far as entry" in done.output
     assert half_way.record_path("momentum", "us", "2024-06-04", private=False).is_file()
+
     entry = live_page(half_way, plugins, NOW).entries[0]
     assert entry.states == ("missed", "decided", "decided")
 
@@ -300,21 +316,27 @@ def test_publish_makes_the_page_though_the_remote_refuses(tmp_path: Path, plugin
     clock = SetClock(of_text("2024-05-30T00:00:00Z"))
     folder = begin(plan, tmp_path / "week", plugins, clock)
     done = publish(folder)
+
     assert isinstance(done.exception, StoreError)
     assert "git push failed" in str(done.exception)
+
     data = (folder.path / "site" / "live.json").read_bytes()
     assert msgspec.json.decode(data, type=LivePage).chain.unpublished == 1
 
     git(tmp_path, "init", "--quiet", "--bare", str(remote))
     done = publish(folder)
+
     assert done.exit_code == 0, done.output
+
     data = (folder.path / "site" / "live.json").read_bytes()
     chain = msgspec.json.decode(data, type=LivePage).chain
+
     assert (chain.unpublished, chain.pushed) == (0, 1)
 
 
 def test_page_is_not_written_into_the_record(half_way: LiveFolder, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="would be published as part of its record"):
         site_folder(half_way, half_way.path / "records")
+
     assert site_folder(half_way, tmp_path / "www") == tmp_path / "www"
     assert site_folder(half_way, None) == half_way.path / "site"

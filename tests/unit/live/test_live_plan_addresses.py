@@ -33,6 +33,7 @@ PLANS: dict[str, dict[str, Any]] = {
 def test_plan_with_a_push_token_is_refused(where: str, changes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as caught:
         plan_of(**changes)
+
     assert str(caught.value).startswith(f"plan: {where}: expected an address without a user or a t")
     assert "ghp_" not in str(caught.value)
 

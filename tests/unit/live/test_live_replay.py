@@ -44,6 +44,7 @@ def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(
     entry = Entry(week.plan, week.plan.entrant("momentum"), "us")
     episode = EntryEpisode(entry, week, plugins, week.market("us"))
     episode.settle(week.chain(), 5)
+
     assert len(episode.records) == 5
     assert tuple(episode.records) == ordinary.steps
 
@@ -57,6 +58,7 @@ def test_rehearsal_verifies(week: LiveFolder, plugins: Plugins) -> None:
 def test_cards_are_valid_and_say_what_they_are(week: LiveFolder, plugins: Plugins) -> None:
     cards = settle_test(week, plugins, of_text("2024-06-08T00:00:00Z")).cards
     assert len(cards) == 2
+
     for path, card in zip(write_cards(week, cards), cards, strict=True):
         assert load_card(path) == card
         assert card.days.counted == card.days.decided == 5
@@ -114,5 +116,6 @@ def test_change_is_found_with_its_rule_and_day(
     shutil.copytree(week.path, tmp_path / "copy")
     change(tmp_path / "copy")
     findings = verify_test(LiveFolder(tmp_path / "copy"), plugins).findings
+
     assert findings
     assert (findings[0].rule, findings[0].day) == (rule, day)

@@ -33,6 +33,7 @@ def test_commit_waits_for_git_of_a_step_that_was_killed(
     left = subprocess.Popen(["sleep", "1"], pass_fds=(descriptor,))
     os.close(descriptor)  # as the end of the step does
     commit = repository.commit("Add one", AT, ())
+
     assert left.poll() == 0
     assert repository.file_at(commit, "one") == b"1"
 
@@ -44,6 +45,7 @@ def test_young_lock_is_left_to_its_owner_for_a_while(
     lock.touch()
     begun = time.monotonic()
     repository.commit("Add one", AT, ())
+
     assert time.monotonic() - begun > 3
     assert not lock.exists()
 
@@ -51,6 +53,7 @@ def test_young_lock_is_left_to_its_owner_for_a_while(
 def test_file_of_no_commit_is_an_error(repository: Repository) -> None:
     with pytest.raises(StoreError, match="is no commit"):
         repository.file_at("--output=x", "one")
+
     with pytest.raises(StoreError, match="git cat-file failed"):
         repository.file_at("0" * 40, "one")
 
@@ -59,8 +62,10 @@ def test_what_is_private_is_not_committed(repository: Repository, tmp_path: Path
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "sealed").write_text("2", "utf-8")
     commit = repository.commit("Add one", AT, ())
+
     with pytest.raises(StoreError, match="git cat-file failed"):
         repository.file_at(commit, "private/sealed")
+
     assert not repository.has_changes(())
 
 
@@ -81,6 +86,7 @@ def test_folder_of_a_stranger_is_refused_before_git_runs(
     path.parent.mkdir(exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
+
     for use in (
         lambda: repository.has_changes(()),
         lambda: repository.commit("Add one", AT, ()),
@@ -89,11 +95,13 @@ def test_folder_of_a_stranger_is_refused_before_git_runs(
     ):
         with pytest.raises(StoreError, match=r"filter\.…clean|info/attributes"):
             use()
+
     assert not (tmp_path / "mark").exists()
 
 
 def test_monitor_of_a_stranger_is_off(repository: Repository, tmp_path: Path) -> None:
     with (tmp_path / ".git" / "config").open("a", encoding="utf-8") as file:
         file.write("[core]\n\tfsmonitor = touch mark\n")
+
     repository.commit("Add one", AT, ())
     assert not (tmp_path / "mark").exists()

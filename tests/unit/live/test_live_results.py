@@ -78,12 +78,14 @@ def stepped(
     }
     clock = SetClock(of_text("2024-05-30T00:00:00Z"))
     test = begin(plan_of(**fields), folder / "test", plugins(), clock)
+
     for time in CLOSE_TIMES:
         if time not in skipped:
             clock.time = of_text(time)
             now = LiveFolder(test.path)
             with now.lock():
                 LiveStep(now, plugins(), clock, InlineAsker(now, plugins(), clock)).run()
+
     return LiveFolder(test.path)
 
 
@@ -136,13 +138,16 @@ def test_gap_by_hand(gapped: LiveFolder) -> None:
     np.testing.assert_allclose(found.high, high, atol=1e-12)
 
     results = results_part(gapped.plan, found)
+
     assert results.held.value == pytest.approx(0.0373125)
     assert results.flat.value == pytest.approx(0.9998125 * 103731.25 / 101231.25 - 1)
+
     whole_low = 0.9998125 * (1 + low_day) * (1 + low_night) * after_open * (1 + held[3]) - 1
     assert results.low.value == pytest.approx(whole_low)
     assert results.index.value == pytest.approx(0.03)
     assert results.buy_and_hold.value == pytest.approx(0.075)  # A + 20 % and B - 5 %, half each
     assert results.over_index.symmetric.n == 3  # not the day of the gap
+
     mean = np.mean([held[0] - 0.01, held[2] - (1010 / 1020 - 1), held[3] - (1030 / 1010 - 1)])
     assert results.over_index.symmetric.mean == pytest.approx(100 * 252 * mean)
 
@@ -155,10 +160,12 @@ def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: P
     details = SnapshotDetails(opens=opens, benchmark=INDEX)
     test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), details=details, closes=closes)
     (card,) = settle_test(test, plugins(), of_text("2024-06-07T00:00:00Z")).cards
+
     assert {"gaps", "wide bounds"} <= set(card.labels)
 
     result = verify_test(test, plugins())
     assert result.findings == ()
+
     (line,) = result.wide
     assert line.startswith("parts/us: bounds of its gaps from -50.0 % to +50.0 %")
 
@@ -172,6 +179,7 @@ def test_without_gaps_all_answers_are_the_same(gapless: LiveFolder) -> None:
 def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
     test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), shadow_days=2)
     found = result_of(test)
+
     assert found.counted.tolist() == [False, False, True, True]
     assert results_part(test.plan, found).held.value == pytest.approx(103731.25 / 101231.25 - 1)
 
@@ -184,6 +192,7 @@ def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
     closes = {**CLOSES, "AA": [10.0, 10.0, 10.0, 11.0, None, 12.0]}
     details = SnapshotDetails(opens={**OPENS, "AA": [10.0, 10.0, 10.0, 10.0, None, 12.0]})
     found = result_of(stepped(tmp_path, closes=closes, details=details))
+
     assert found.nav[2] == pytest.approx(2500 * 11 + 1250 * 18 + 49981.25)
     assert found.buy_and_hold[2] == pytest.approx((1.1 + 0.9) / (1.1 + 0.95) - 1)
     assert found.nav[3] == pytest.approx(2500 * 12 + 1250 * 19 + 49981.25)
@@ -193,6 +202,7 @@ def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path
     details = SnapshotDetails(opens=OPENS, benchmark=[*INDEX[:3], np.nan, *INDEX[4:]])
     test = stepped(tmp_path, details=details)
     part = results_part(test.plan, result_of(test))
+
     assert (part.index.value, part.index.reason) == (None, "a day has no price")
     assert part.over_index.symmetric.n == 2  # neither the day without it nor the day after
     assert part.held.value is not None
@@ -201,8 +211,10 @@ def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path
 def test_index_that_never_came_has_no_interval(gapped: LiveFolder) -> None:
     found = result_of(gapped)
     unknown = excess_over(gapped.plan, found, np.full(4, np.nan), "")
+
     assert unknown.symmetric.n is None
     assert unknown.symmetric.reason == "no counted day on which both are known"
+
     absent = excess_over(gapped.plan, found, None, "the market has no index")
     assert (absent.asymptotic.n, absent.asymptotic.reason) == (None, "the market has no index")
 
@@ -225,6 +237,7 @@ def test_entrant_without_orders_and_positions_has_no_rank(tmp_path: Path) -> Non
         card.entrant: card
         for card in settle_test(test, plugins(), of_text("2024-06-07T00:00:00Z")).cards
     }
+
     assert cards["idle"].results.activity.value == 0.0
     assert "inactive" in cards["idle"].labels
     assert not can_be_ranked(cards["idle"])
@@ -246,8 +259,10 @@ def test_difference_counts_days_alone_on_which_both_decided(gapped: LiveFolder) 
     one = days_of(base, [True, True, False, True], [0.01, 0.02, 0.9, 0.03], [True] * 4)
     other = days_of(base, [False, True, True, True], [0.9, 0.01, 0.9, 0.00], [True] * 4)
     found = difference(gapped.plan, one, other)
+
     assert found.symmetric.n == 2
     assert found.symmetric.mean == pytest.approx(100 * 252 * (0.01 + 0.03) / 2)
+
     turned = difference(gapped.plan, other, one)
     assert turned.symmetric.mean == pytest.approx(-100 * 252 * (0.01 + 0.03) / 2)
 
@@ -259,6 +274,7 @@ def test_difference_to_a_joiner_leaves_out_the_days_before_it(gapped: LiveFolder
         base, [False, False, True, True], [0.0, 0.0, 0.01, 0.01], [False, False, True, True]
     )
     found = difference(gapped.plan, one, joiner)
+
     assert found.symmetric.n == 2
     assert found.symmetric.mean == pytest.approx(100 * 252 * 0.015)
 
@@ -268,6 +284,7 @@ def test_entrants_without_a_shared_day_have_no_difference(gapped: LiveFolder) ->
     one = days_of(base, [True, True, False, False], [0.0] * 4, [True] * 4)
     other = days_of(base, [False, False, True, True], [0.0] * 4, [True] * 4)
     found = difference(gapped.plan, one, other)
+
     assert (found.symmetric.n, found.symmetric.mean) == (None, None)
     assert found.symmetric.reason == "no counted day on which both are known"
     assert found.skewness.value is None
@@ -392,7 +409,9 @@ def bounded(card: LiveCard, low: float | None, high: float | None) -> LiveCard:
     ends = []
     for value in (low, high):
         ends.append(LiveFigure(value=value, reason="no bound" if value is None else UNSET))
+
     results = msgspec.structs.replace(card.results, low=ends[0], high=ends[1])
+
     return msgspec.structs.replace(card, results=results)
 
 

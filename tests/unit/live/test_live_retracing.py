@@ -35,6 +35,7 @@ def recorded(checked: CheckedFolder, entry: Entry) -> list[Recorded]:
     """Return the records of an entry, with the number of links that each was shown."""
     ended = answers(checked.chain, entry)
     found = []
+
     for link in checked.chain.entries:
         body = link.body
         if not isinstance(body, Decided) or (body.entrant, body.market) != (
@@ -42,9 +43,11 @@ def recorded(checked: CheckedFolder, entry: Entry) -> list[Recorded]:
             entry.market,
         ):
             continue
+
         record = checked.folder.record(body.entrant, body.market, body.day)
         assert record is not None
         found.append((record, checked.frozen[body.data].seq + 1, ended[body.day]))
+
     return found
 
 
@@ -98,6 +101,7 @@ def test_half_day_is_decided_on_though_news_come_after_its_close(
     folder = rehearsed(tmp_path / "week", plugins, first="2024-07-03", last="2024-07-05")
     entry = Entry(folder.plan, folder.plan.entrant("momentum"), "us")
     ended = answers(folder.chain(), entry)
+
     assert {day: answer.counts for day, answer in ended.items()} == {
         "2024-07-02": True,
         "2024-07-03": True,

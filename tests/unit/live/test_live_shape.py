@@ -51,9 +51,12 @@ def test_crash_and_serial_correlation_are_said() -> None:
     rng = np.random.default_rng(1)
     crash = 0.001 + 0.0003 * rng.standard_normal(100)
     crash[50] = -0.1
+
     assert "skewness" in next(doubts("Over the index", excess_of(crash)))
 
     stale = np.random.default_rng(2).standard_normal(250)
+
     for day in range(1, 250):
         stale[day] += 0.4 * stale[day - 1]
+
     assert "correlation of +0." in next(doubts("Over the index", excess_of(stale)))

@@ -23,7 +23,9 @@ ITEM = (
 def test_whole_file_gives_its_bars(tmp_path: Path) -> None:
     (tmp_path / f"bars-{DAY}.csv").write_text(HEADER + ROW, "utf-8")
     increment = DropFolder(tmp_path).day("us", DAY, NOW)
+
     assert increment is not None
+
     (bar,) = increment.bars
     assert (bar.code, bar.close, bar.amount, bar.factor) == ("AAA", 2.0, 150.0, None)
 
@@ -47,6 +49,7 @@ def test_file_that_is_no_table_of_bars_is_refused(
     (tmp_path / f"bars-{DAY}.csv").write_bytes(content)
     with pytest.raises(DataError, match=problem) as caught:
         DropFolder(tmp_path).day("us", DAY, NOW)
+
     assert "\n" not in str(caught.value)
 
 
@@ -65,11 +68,13 @@ def test_time_of_a_document_needs_its_zone(
     (tmp_path / f"bars-{DAY}.csv").write_text(HEADER + ROW, "utf-8")
     (tmp_path / f"documents-{DAY}.jsonl").write_text(ITEM.replace(old, new) + "\n", "utf-8")
     source = DropFolder(tmp_path)
+
     if problem is None:
         increment = source.day("us", DAY, NOW)
         assert increment is not None
         assert len(increment.documents) == 1
         return
+
     with pytest.raises(DataError, match=problem):
         source.day("us", DAY, NOW)
 
@@ -78,6 +83,7 @@ def test_folder_under_the_name_of_a_file_is_no_file(tmp_path: Path) -> None:
     (tmp_path / f"bars-{DAY}.csv").write_text(HEADER + ROW, "utf-8")
     (tmp_path / f"indices-{DAY}.csv").mkdir()
     increment = DropFolder(tmp_path).day("us", DAY, NOW)
+
     assert increment is not None
     assert increment.indices == {}
 

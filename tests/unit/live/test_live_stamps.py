@@ -40,6 +40,7 @@ def test_stamp_holds_for_its_head_alone(tmp_path: Path, rule: Stamping) -> None:
     name, time = stamp_head(tmp_path, 7, HEAD, rule)
     assert name == "stamps/000007.tsr"
     assert stamp_time(tmp_path, name, HEAD, rule) == time
+
     with pytest.raises(VerificationError, match="is not one of this head"):
         stamp_time(tmp_path, name, "b" * 64, rule)
 
@@ -83,6 +84,7 @@ def test_changed_stamp_does_not_hold(tmp_path: Path, rule: Stamping) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
+
     with pytest.raises(VerificationError):
         stamp_time(tmp_path, name, HEAD, rule)
 
@@ -97,14 +99,18 @@ def test_publications_of_a_test_are_stamped_and_verified(tmp_path: Path, rule: S
     plain = {"url": rule.url, "certificate": rule.certificate}
     folder = rehearsed(tmp_path / "week", last="2024-06-03", publish={"stamp": plain})
     public = publications(folder)
+
     assert public
     assert all(one.stamp is not None for one in public)
+
     plugins = load_plugins()
     result = verify_test(folder, plugins)
+
     assert result.findings == ()
     assert result.stamped == len(public)
 
     last = folder.path / str(public[-1].stamp)
     shutil.copy(folder.path / str(public[0].stamp), last)
     found = verify_test(LiveFolder(folder.path), plugins).findings
+
     assert [finding.rule for finding in found] == ["published"]

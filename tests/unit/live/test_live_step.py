@@ -32,10 +32,13 @@ class Counting(InlineAsker):
         with self._count:
             self._waiting += 1
             self.most = max(self.most, self._waiting)
+
         with self._turn:
             answer = self.answer(due, limit_s)
+
         with self._count:
             self._waiting -= 1
+
         return answer
 
     def answer(self, due: DueDecision, limit_s: float) -> Problem | None:
@@ -58,6 +61,7 @@ def begun(path: Path, plugins: Plugins) -> tuple[LiveFolder, SetClock]:
     plan = plan_of(entrants=entrants(dict.fromkeys(NAMES, "builtin/random")))
     folder = begin(plan, path, plugins, clock)
     clock.time = of_text(CLOSE)
+
     return folder, clock
 
 
@@ -72,6 +76,7 @@ def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Pl
     folder, clock = begun(tmp_path / "week", plugins)
     asker = Counting(folder, plugins, clock)
     report = step(folder, plugins, clock, asker, at_once=2)
+
     assert len(report.decided) == len(NAMES)
     assert 1 <= asker.most <= 2
 
@@ -81,6 +86,8 @@ def test_nobody_is_asked_after_its_cutoff(tmp_path: Path, plugins: Plugins) -> N
     asker = Slow(folder, plugins, clock)
     asker.clock = clock
     report = step(folder, plugins, clock, asker, at_once=1)
+
     assert report.decided == []
+
     causes = [line.partition(": ")[2] for line in report.gaps]
     assert sorted(causes) == ["deadline"] * 4 + ["late"]

@@ -97,6 +97,7 @@ def test_board_names_the_authorities_that_its_readers_trust(
     board = tmp_path / "board.yaml"
     board.write_text(f"name: b\ntime_authorities:\n  - {{name: t, sha256: '{sha256}'}}\n", "utf-8")
     level = "stamped" if is_listed else OWN
+
     assert f"evidence: {level}: " in verified(kept, "--trust", str(board)).output
 
 
@@ -133,6 +134,7 @@ def test_file_of_several_roots_trusts_each(kept: Kept, tmp_path: Path) -> None:
 def test_card_names_the_authority_and_is_not_stamped_by_itself(kept: Kept) -> None:
     card = load_card(kept.path / "cards" / "momentum-us.json")
     assert isinstance(card, LiveCard)
+
     evidence = card.evidence
     assert (evidence.level, evidence.level_if_trusted) == (OWN, "stamped")
     assert evidence.authority is not None
@@ -153,6 +155,7 @@ def test_card_that_says_stamped_is_refused_whatever_its_reader_trusts(
     card.write_text(card.read_text("utf-8").replace(f'"{OWN}"', '"stamped"'), "utf-8")
     trust = load_trust(kept.authority.certificate)
     findings = verify_test(LiveFolder(copy), plugins, of_text(AFTER), trust).findings
+
     assert [finding.rule for finding in findings] == ["card"]
 
 
@@ -205,6 +208,7 @@ def test_commands_of_the_docs_refuse_a_link_that_was_changed(kept: Kept, tmp_pat
     chain = changed / "chain.jsonl"
     chain.write_text(chain.read_text("utf-8").replace('"seq":1}', '"seq": 1}'), "utf-8")
     done = run_check(Kept(changed, kept.authority, kept.fingerprint), tmp_path)
+
     assert done.returncode != 0
     assert "Verification: FAILED" in done.stdout + done.stderr
 

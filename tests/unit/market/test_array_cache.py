@@ -30,8 +30,10 @@ def refuse() -> dict[str, Any]:
 def test_arrays_are_made_once_and_mapped_read_only(tmp_path: Path) -> None:
     ArrayCache(tmp_path).arrays("numbers", KEY, numbers)
     found = ArrayCache(tmp_path).arrays("numbers", KEY, refuse)
+
     assert (found["values"] == np.arange(1000.0)).all()
     assert found["flags"].tolist() == [True, False]
+
     with pytest.raises(ValueError, match="read-only"):
         found["values"][0] = 1.0
 
@@ -40,6 +42,7 @@ def test_another_version_of_the_key_is_another_entry(tmp_path: Path) -> None:
     cache = ArrayCache(tmp_path)
     cache.arrays("numbers", KEY, numbers)
     other = cache.arrays("numbers", {**KEY, "version": 2}, lambda: numbers(5))
+
     assert len(other["values"]) == 5
     assert len(cache.entries()) == 2
 
@@ -52,8 +55,10 @@ def test_a_damaged_entry_is_found_and_made_again(tmp_path: Path, damage: str) ->
     file = folder / ("manifest.json" if damage == "manifest" else "values.npy")
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
+
     if damage == "cut":
         data = data[:-100]
+
     file.write_bytes(data)
     if damage == "remove":
         file.unlink()
@@ -67,6 +72,7 @@ def test_without_a_place_to_write_the_arrays_are_made_and_read_only(tmp_path: Pa
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
     made = ArrayCache(blocked / "arrays").arrays("numbers", KEY, numbers)
+
     assert len(made["values"]) == 1000
     assert not made["values"].flags.writeable
 
@@ -77,9 +83,11 @@ def test_the_entries_used_longest_ago_make_room(tmp_path: Path) -> None:
         cache.arrays(f"numbers {number}", {"number": number}, numbers)
         for entry in cache.entries():
             os.utime(entry.path / "manifest.json", (number, number))
+
         cache.find({"number": 0})  # in use
 
     titles = {entry.title for entry in cache.entries()}
+
     assert {"numbers 0", "numbers 5"} <= titles
     assert sum(entry.bytes for entry in cache.entries()) <= 25_000
     assert cache.keep("too large", {"number": 9}, numbers(10_000)) is None
@@ -88,6 +96,7 @@ def test_the_entries_used_longest_ago_make_room(tmp_path: Path) -> None:
 def test_cleared_arrays_stay_with_those_who_mapped_them(tmp_path: Path) -> None:
     cache = ArrayCache(tmp_path)
     mapped = cache.arrays("numbers", KEY, numbers)
+
     assert [entry.title for entry in cache.clear()] == ["numbers"]
     assert cache.entries() == []
     assert mapped["values"][999] == 999.0
@@ -104,6 +113,7 @@ def test_processes_that_write_the_same_entry_leave_it_whole(tmp_path: Path) -> N
     command = [sys.executable, "-c", program, str(tmp_path)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     sums = {process.communicate()[0].strip() for process in running}
+
     assert sums == {str(np.arange(200_000.0).sum())}
     assert len(ArrayCache(tmp_path).entries()) == 1
     assert len(list(tmp_path.iterdir())) == 1, "nothing temporary is left"
@@ -115,6 +125,7 @@ def test_a_stored_market_is_mapped_until_a_file_of_it_changes(tmp_path: Path) ->
     cache = ArrayCache(tmp_path / "arrays")
     first = load_snapshot(folder, cache)
     again = load_snapshot(folder, cache)
+
     for snapshot in (first, again):
         assert snapshot.id == stored.id
         assert np.array_equal(snapshot.close, stored.close, equal_nan=True)
@@ -142,4 +153,5 @@ def test_rows_of_a_view_are_kept_by_day_and_a_changed_market_has_none_of_them(
     # A copy keeps the id, but what was computed for the original is not its own.
     twin = replace(snapshot, close=snapshot.close * 2.0)
     row = twin.as_of(3).stored("closes", "1", last_closes)["close"]
+
     assert np.array_equal(row, snapshot.close[3] * 2.0, equal_nan=True)

@@ -24,6 +24,7 @@ def test_rows_become_a_grid_of_days_and_codes() -> None:
     snapshot = assemble(
         market(changed("600519.SH", "2024-01-04", close=10.15).sample(frac=1, random_state=3))
     )
+
     assert snapshot.days.astype(str).tolist()[2] == "2024-01-04"
     assert snapshot.codes == CODES
     assert snapshot.close[2].tolist() == [10.1, 10.15, 10.1]
@@ -38,6 +39,7 @@ def test_a_suspended_day_has_no_price_and_no_volume_but_is_recorded() -> None:
     table = bars().assign(traded=True)
     table.loc[(table["code"] == "600519.SH") & (table["date"] == "2024-01-04"), "traded"] = False
     snapshot = assemble(market(table))
+
     assert all(
         np.isnan(getattr(snapshot, name)[2, 1])
         for name in ("open", "high", "low", "close", "amount")
@@ -63,6 +65,7 @@ def test_prices_of_single_precision_become_whole_fen_unless_they_are_adjusted() 
     table = bars().assign(close=np.float32(10.1).astype(np.float64))
     assert table["close"].iloc[0] != 10.1
     assert (assemble(market(table)).close == 10.1).all()
+
     snapshot = assemble(market(bars().assign(close=10.12345, factor=np.nan), has_factor=False))
     assert not snapshot.meta.has_factor
     assert snapshot.close[0, 0] == 10.12345
@@ -73,6 +76,7 @@ def test_members_without_bars_have_a_column_without_prices() -> None:
     members = pd.concat([market().members, market().members.iloc[:1].assign(code="600837.SH")])
     snapshot = assemble(market(members=members))
     column = snapshot.asset_index["600837.SH"]
+
     assert snapshot.member[:, column].all()
     assert np.isnan(snapshot.close[:, column]).all()
     assert snapshot.names[column] == "600837.SH"
@@ -84,9 +88,12 @@ def test_faults_are_refused_with_count_example_and_repair() -> None:
     table = pd.concat(
         [changed("600519.SH", "2024-01-04", high=1.0), bars().iloc[:2]], ignore_index=True
     )
+
     with pytest.raises(DataError) as caught:
         assemble(market(table))
+
     message = str(caught.value)
+
     assert (
         "2 duplicate_rows (first: 000001.SZ 2024-01-02): --repair drop_duplicates keeps" in message
     )
@@ -101,9 +108,12 @@ def test_a_repair_of_one_fault_does_not_let_another_through() -> None:
     table = pd.concat(
         [changed("600519.SH", "2024-01-04", high=1.0), bars().iloc[:2]], ignore_index=True
     )
+
     with pytest.raises(DataError, match="impossible_bars"):
         assemble(market(table), ["drop_duplicates"])
+
     snapshot = assemble(market(table), ["drop_impossible", "drop_duplicates"])
+
     assert snapshot.meta.repairs == ("drop_duplicates: 2 rows", "drop_impossible: 1 rows")
     assert np.isnan(snapshot.close[2, 1])
 
@@ -116,6 +126,7 @@ def test_the_order_in_which_repairs_are_named_does_not_matter() -> None:
     left, right = (
         assemble(market(table), order) for order in (names, [names[2], names[1], names[0]])
     )
+
     assert left.meta == right.meta
     assert left.high[2, 1] == right.high[2, 1] == 10.1
 
@@ -130,6 +141,7 @@ def test_index_levels_outside_the_days_of_the_bars_are_left_out() -> None:
     more = pd.DataFrame(
         {"date": pd.to_datetime(["2023-12-29", "2024-01-09"]), "code": "000688.SH", "close": 1.0}
     )
+
     assert assemble(market(indices=pd.concat([more, market().indices]))).benchmark.tolist() == [
         100,
         101,
@@ -146,12 +158,14 @@ def test_bars_with_infinite_prices_are_dropped_without_a_warning() -> None:
         amount=np.nan,
     )
     made = assemble(market(endless), ("round_prices", "fill_amount", "drop_impossible"))
+
     assert np.isnan(made.close[:, made.asset_index["600519.SH"]]).all()
 
 
 def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
     """Bars day by day, with a fault of most kinds here and there."""
-    rng, shape = np.random.default_rng(5), days * codes
+    rng = np.random.default_rng(5)
+    shape = days * codes
     day = np.repeat(
         np.arange(
             np.datetime64("2023-01-02"), np.datetime64("2023-01-02") + np.timedelta64(days, "D")
@@ -172,9 +186,11 @@ def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
     table = table.assign(
         amount=table["volume"] * close, factor=1.0, traded=rng.random(shape) > faults
     )
+
     for name in BAR_FIELDS:
         for wrong in (np.nan, 0.0, -1.0, 11.5):
             table.loc[rng.random(shape) < faults, name] = wrong
+
     return table
 
 
@@ -192,11 +208,16 @@ def test_parts_of_any_size_give_the_same_findings_and_the_same_market(
         "chain_factor",
         "keep_first",
     )
-    findings, made = check(raw), assemble(raw, repairs)
+    findings = check(raw)
+    made = assemble(raw, repairs)
+
     assert len(findings) > 10
+
     monkeypatch.setattr(tables, "_PART", 100)
     raw = dataclasses.replace(raw)
+
     assert check(raw) == findings
+
     again = assemble(raw, repairs)
     assert all(same(getattr(again, name), getattr(made, name)) for name in BAR_FIELDS)
 
@@ -215,6 +236,7 @@ def test_an_import_needs_little_more_memory_than_source_and_grids(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     grids = sum(getattr(made, name).nbytes for name in BAR_FIELDS)
+
     assert grids < peak < 2 * grids
 
 
@@ -229,18 +251,23 @@ def snapshot() -> MarketSnapshot:
 def test_a_view_ends_with_the_day_of_its_cursor(snapshot: MarketSnapshot) -> None:
     view = snapshot.as_of(2)
     assert len(view.days) == 3
+
     for name in (*BAR_FIELDS, "member", "adjusted_close", "adjusted_open"):
         assert getattr(view, name).shape == (3, 3)
+
     assert all(len(levels) == 3 for levels in view.indices.values())
 
 
 def test_reading_past_the_cursor_raises(snapshot: MarketSnapshot) -> None:
     view = snapshot.as_of(2)
     assert view.row("close", 2).tolist() == [10.1, 10.1, 10.1]
+
     with pytest.raises(LookAheadError):
         view.row("close", 3)
+
     with pytest.raises(IndexError):
         view.close[3]
+
     for outside in (-1, 5):
         with pytest.raises(LookAheadError):
             snapshot.as_of(outside)
@@ -255,9 +282,11 @@ def test_derived_values_of_a_day_are_computed_once_for_all_views(
 
     other = dataclasses.replace(snapshot)
     first = total(1, snapshot)
+
     assert first is total(1, snapshot)
     assert first < total(2, snapshot)
     assert first is not total(1, other)
+
     monkeypatch.setattr("ktdeval.market.snapshot._MOST_DERIVED", 2 * len(snapshot.codes))
     assert [total(day, snapshot) for day in (2, 3, 4)] == [total(day, other) for day in (2, 3, 4)]
     assert first is not total(1, snapshot)  # no longer among the days that are kept
@@ -267,6 +296,7 @@ def test_arrays_can_not_be_written(snapshot: MarketSnapshot) -> None:
     for name in (*BAR_FIELDS, "member", "adjusted_close"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(snapshot, name)[0, 0] = 0
+
     for levels in (snapshot.days, snapshot.benchmark, *snapshot.indices.values()):
         with pytest.raises(ValueError, match="read-only"):
             levels[0] = levels[1]
@@ -275,8 +305,10 @@ def test_arrays_can_not_be_written(snapshot: MarketSnapshot) -> None:
 def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
     with pytest.raises(DataError, match="close has shape"):
         dataclasses.replace(snapshot, close=np.ones((2, 3)))
+
     with pytest.raises(DataError, match=r"benchmark 000688\.SH has no series"):
         dataclasses.replace(snapshot, indices={})
+
     (index,) = snapshot.indices
     for changes, message in (
         # figures against it would be of other days
@@ -342,15 +374,19 @@ def test_codes_of_every_vendor_are_one_code_of_a_board() -> None:
         "sh600519",
         " 600519 ",
     ]
+
     for text in styles:
         assert parse_code(text) == "600519.SH", text
+
     for text in ("", "60051", "6005190", "AAPL", "600519.NY", "HK00700", "123456"):
         assert parse_code(text) is None, text
+
     for board, codes in BOARDS.items():
         assert [board_of(code) for code in codes] == [board] * len(codes)
         assert [parse_code(code[:6]) for code in codes] == list(codes), (
             "bare digits go by their board"
         )
+
     with pytest.raises(DataError, match="belongs to no A-share board"):
         board_of("110059.SH")
 
@@ -392,10 +428,13 @@ def test_sessions_are_those_of_the_exchange() -> None:
     assert sessions("2024-01-02", "2024-01-02").astype(str).tolist() == ["2024-01-02"]
     assert len(sessions("2024-01-01", "2024-01-01")) == 0
     assert len(sessions("2024-02-12", "2024-02-16", "XNYS")) == 5
+
     with pytest.raises(UsageError, match="'XSHH' is unknown; did you mean 'XSHG'"):
         sessions("2024-01-01", "2024-02-01", "XSHH")
+
     with pytest.raises(DataError, match="XSHG does not cover 2060"):
         sessions("2060-01-01", "2060-02-01")
+
     with pytest.raises(DataError, match="lies after"):
         sessions("2024-02-01", "2024-01-01")
 
@@ -416,6 +455,7 @@ def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own
             str(day.date()) for day in alone.sessions_in_range(first, last)
         ]
         days[:] = np.datetime64("1970-01-01")  # who asked may do with them as they like
+
     assert len(sessions("2020-02-03", "2020-02-28", exchange)) > 15
 
 
@@ -433,16 +473,20 @@ def test_windows_that_hold_nothing_are_refused_with_the_reason(days: np.ndarray)
         1,
         4,
     ), "the first day of the data only decides"
+
     for first, last, message in NO_WINDOW:
         with pytest.raises(DataError, match=message):
             window_rows(days, first, last)
+
     with pytest.raises(DataError, match="allow no window at all"):
         window_rows(days[:1], "2024-01-02", "2024-01-02")
+
     assert (
         parse_day("2024-01-02")
         == parse_day(np.datetime64("2024-01-02"))
         == np.datetime64("2024-01-02", "D")
     )
+
     # days that sort as texts have one form
     for other in (np.datetime64("NaT", "D"), "20240102", "2024-W01-2", "2024-01-02 "):
         with pytest.raises(DataError, match="is not a date; write it as 2024-01-02"):
@@ -452,7 +496,9 @@ def test_windows_that_hold_nothing_are_refused_with_the_reason(days: np.ndarray)
 def test_a_day_is_never_made_of_a_time_within_it() -> None:
     days = pd.Series(pd.to_datetime(["2024-01-25", "2024-01-26", None]), name="date")
     assert tables.as_days(days)[:2].tolist() == [date(2024, 1, 25), date(2024, 1, 26)]
+
     with pytest.raises(DataError, match=r"column date: 2024-01-25T16:00:00.* is no day"):
         tables.as_days(days + pd.Timedelta(hours=16))
+
     with pytest.raises(DataError, match="column date: times have a zone"):
         tables.as_days(days.dt.tz_localize("UTC"))

@@ -19,6 +19,7 @@ def test_a_supply_has_its_basis_and_a_sourced_one_a_page_and_a_day(row: dict[str
     assert row["basis"]
     assert row["status"] in ("sourced", "second_hand")
     assert bool(row["source"]) == bool(row["day"])
+
     if row["status"] == "sourced":
         assert row["source"].startswith("https://")
 

@@ -74,12 +74,15 @@ def test_an_item_is_known_from_its_instant_on(
     documents = Documents.of(items, Close.parse(close))
     days = np.datetime64(day) + np.array([-1, 0, 1], "m8[D]")
     view = documents.as_of(days[:2])
+
     assert [view[row].title for row in range(len(view))] == [str(-tick), str(0 * tick)]
     assert [view.day_of(row) for row in range(2)] == [1, 1]
     assert (len(documents.as_of(days[:1])), len(documents.as_of(days))) == (0, 3)
+
     for read in (view.__getitem__, view.day_of):
         with pytest.raises(LookAheadError, match="2 are known"):
             read(2)
+
     with pytest.raises(DataError):
         view[-1]
 
@@ -98,6 +101,7 @@ def test_the_identity_holds_documents_only_where_there_are_some(
 ) -> None:
     items = [item(40), item(10, "ä 茅台", (), "x" * 70_000), item(40, "a")]
     one = with_documents(plain, *items)
+
     assert (
         snapshot_id(one)
         == snapshot_id(with_documents(plain, *reversed(items)))
@@ -108,6 +112,7 @@ def test_the_identity_holds_documents_only_where_there_are_some(
         == snapshot_id(replace(plain, documents=Documents.of(())))
         == snapshot_id(plain)
     )
+
     others = [
         with_documents(plain, *items[:2]),
         with_documents(plain, *items, close="16:00 Asia/Shanghai"),
@@ -119,25 +124,34 @@ def test_the_identity_holds_documents_only_where_there_are_some(
             items[2]._replace(published_at=items[2].published_at.astimezone(EAST)),
         ),
     ]
+
     assert len({snapshot_id(one), *map(snapshot_id, others)}) == 6
+
     save_snapshot(one, tmp_path / "m")
     loaded = load_snapshot(tmp_path / "m")
+
     assert [loaded.documents[row] for row in range(3)] == [items[1], items[2], items[0]]
     assert (loaded.documents.close, loaded.documents.entities) == (
         one.documents.close,
         tuple(sorted(ENTITIES)),
     )
+
     frame = pd.read_parquet(tmp_path / "m" / "documents.parquet")
     frame.loc[0, "text"] = "changed"
     frame.to_parquet(tmp_path / "m" / "documents.parquet")
+
     with pytest.raises(DataError, match=r"documents\.parquet: documents differ"):
         load_snapshot(tmp_path / "m")
+
     frame.assign(known_at=frame["known_at"][::-1].to_numpy()).to_parquet(
         tmp_path / "m" / "documents.parquet"
     )
+
     with pytest.raises(DataError, match="not sorted by known_at"):
         load_snapshot(tmp_path / "m")
+
     save_snapshot(replace(plain, documents=Documents.of((), None, ENTITIES)), tmp_path / "entities")
+
     assert load_snapshot(tmp_path / "entities").documents.entities == tuple(sorted(ENTITIES))
 
 
@@ -213,6 +227,7 @@ def test_the_digest_of_a_part_is_that_of_its_items() -> None:
     """A part of a table begins within the columns of the whole."""
     items = [item(1, "first"), item(2, "b"), item(3, "third")]
     whole = Documents.of(items)
+
     assert whole.table is not None
 
     part = Documents(whole.table.slice(1))
@@ -287,7 +302,9 @@ def test_nothing_of_a_view_depends_on_what_came_later(
             for one in known
             if oldest < _stamp(one) <= cursor and (codes is None or set(one.assets) & set(codes))
         ]
+
         assert sorted(view[row] for row in rows) == sorted(wanted)
+
         return len(view), [(view[row], view.day_of(row)) for row in range(len(view))], rows
 
     assert views(future) == views(other) == views([])
@@ -323,6 +340,7 @@ def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
         path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
     else:
         frame.to_csv(path, index=False) if "csv" in name else frame.to_parquet(path)
+
     return path
 
 
@@ -335,6 +353,7 @@ def test_files_of_every_kind_have_the_same_content(name: str, tmp_path: Path) ->
         write(tmp_path, "e.csv", [one._asdict() for one in ENTITIES]),
     )
     first, second = documents
+
     assert first.known_at == first.published_at == datetime(2024, 1, 2, 9, tzinfo=UTC)
     assert (second.known_at.day, second.assets, second.title) == (
         3,
@@ -351,6 +370,7 @@ def test_a_bad_row_is_one_line_with_its_place(
     path = write(tmp_path, name, [ROW, {**ROW, **change}])
     with pytest.raises(DataError) as error:
         read_documents(path)
+
     assert str(error.value).startswith(f"{path}")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
@@ -388,6 +408,7 @@ def test_a_file_that_cannot_be_read_is_named(
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
     with pytest.raises(DataError, match=message):
         read_documents(path)
 
@@ -415,6 +436,7 @@ def test_faults_are_found_in_sources_and_snapshots(plain: MarketSnapshot) -> Non
     findings = {
         finding.kind: finding for finding in check(raw) if finding.kind.startswith("documents")
     }
+
     assert {kind: finding.count for kind, finding in findings.items()} == {
         "documents": 5,
         "documents_known_early": 1,
@@ -424,10 +446,12 @@ def test_faults_are_found_in_sources_and_snapshots(plain: MarketSnapshot) -> Non
     }
     assert findings["documents_known_early"].severity == "error"
     assert findings["documents_of_unknown_assets"].examples == ("600000.SH 1",)
+
     with pytest.raises(
         DataError, match=r"1 documents_known_early \(first: 2024-01-01T10:00:00\+00:00 early\)"
     ):
         assemble(raw)
+
     assert not [one for one in check(raw_from_snapshot(plain)) if one.kind.startswith("documents")]
 
 
@@ -467,6 +491,7 @@ def coin_and_stock(rows: list[Any] = ROWS) -> MarketSnapshot:
     made = make_market(("BTC", "TSLA"), closes, instruments=COINS_AND_STOCKS)
     meta = replace(made.meta, benchmark="")
     wide = {"high": made.close * 1.02, "low": made.close * 0.98}
+
     return replace(
         made,
         meta=meta,
@@ -487,6 +512,7 @@ def test_bars_belong_to_the_local_day_before_their_end_and_are_known_at_the_clos
 ):
     snapshot = coin_and_stock()
     at_friday, at_saturday, at_monday = (snapshot.as_of(row).minutes for row in range(3))
+
     assert moments_shown(at_friday("BTC", 0)) == ["03-08T23:59", "03-09T00:00"]
     assert moments_shown(at_friday("TSLA", 0)) == ["03-08T14:31", "03-08T21:00"]
     assert moments_shown(at_saturday("TSLA", 0)) == [
@@ -504,12 +530,16 @@ def test_bars_belong_to_the_local_day_before_their_end_and_are_known_at_the_clos
     ], "an hour earlier, since clocks went forward"
     assert at_monday("TSLA", 2)["close"].tolist() == [20.1, 20.0]
     assert len(at_monday("ETH", 2)) == 0
+
     with pytest.raises(LookAheadError, match="minutes of day 1 asked for at the close of day 0"):
         at_friday("BTC", 1)
+
     zones = {"BTC": "UTC", "TSLA": "America/New_York"}
+
     assert [str(day) for day in snapshot.minutes.days(zones.__getitem__)] == [
         *["2024-03-08"] * 2, "2024-03-09", *["2024-03-08"] * 3, *["2024-03-11"] * 3,
     ]  # fmt: skip
+
     with pytest.raises(ValueError, match="read-only"):
         snapshot.minutes.rows["close"][0] = 1.0
 
@@ -546,6 +576,7 @@ def test_nothing_of_a_view_depends_on_bars_that_end_later(past: Any, future: Any
     views = [
         coin_and_stock(rows).as_of(row).minutes for rows in (known or ROWS[:0], [*known, *later])
     ]
+
     for code in ("BTC", "TSLA"):
         for day in not_empty(range(row + 1)):
             assert (
@@ -557,27 +588,35 @@ def test_nothing_of_a_view_depends_on_bars_that_end_later(past: Any, future: Any
 def test_they_are_part_of_the_identity_where_there_are_some_and_come_back_as_they_were(
     tmp_path: Path,
 ) -> None:
-    snapshot, plain = coin_and_stock(), coin_and_stock([])
+    snapshot = coin_and_stock()
+    plain = coin_and_stock([])
+
     assert snapshot_id(coin_and_stock(ROWS[::-1])) == snapshot_id(snapshot) != snapshot_id(plain)
+
     others = [
         ROWS[1:],
         [(*ROWS[0][:6], 1.25), *ROWS[1:]],
         [("BTC", "2024-03-08T23:58", *ROWS[0][2:]), *ROWS[1:]],
     ]
+
     assert (
         len({snapshot_id(snapshot), *(snapshot_id(coin_and_stock(rows)) for rows in others)}) == 4
     )
+
     minus = [(*ROWS[0][:6], -0.0), *ROWS[1:]]
     assert snapshot_id(coin_and_stock(minus)) == snapshot_id(
         coin_and_stock([(*ROWS[0][:6], 0.0), *ROWS[1:]])
     )
+
     saved = save_snapshot(snapshot, tmp_path / "market")
     loaded = load_snapshot(tmp_path / "market")
+
     assert saved.id == loaded.id == snapshot_id(snapshot)
     assert (loaded.minutes.codes, loaded.minutes.rows.tobytes()) == (
         snapshot.minutes.codes,
         snapshot.minutes.rows.tobytes(),
     )
+
     save_snapshot(plain, tmp_path / "plain")
     assert not (tmp_path / "plain" / "minutes.parquet").exists()
     assert differences(load_manifest(tmp_path / "market"), plain) == [
@@ -609,10 +648,13 @@ def test_a_hostile_file_is_refused_in_a_line(change: Any, says: str, tmp_path: P
     path = tmp_path / "market" / "minutes.parquet"
     table = pd.read_parquet(path)
     path.unlink()
+
     if change is not None:
         change(table).to_parquet(path)
+
     with pytest.raises(DataError, match=says) as caught:
         load_snapshot(tmp_path / "market")
+
     assert "\n" not in str(caught.value)
 
 
@@ -622,6 +664,7 @@ def test_a_manifest_that_hides_its_minutes_is_refused(tmp_path: Path) -> None:
     manifest = json.loads(path.read_text())
     del manifest["statics"]["minutes"]
     path.write_text(json.dumps(manifest))
+
     with pytest.raises(DataError, match="id differs"):
         load_snapshot(tmp_path / "market")
 
@@ -639,10 +682,14 @@ def test_a_fault_is_found_and_named(
         for finding in check(raw_from_snapshot(daily))
         if finding.kind.startswith("minutes")
     }
+
     assert findings.pop("minutes").count == 9
+
     if kind != "minutes_outside_bar":  # a price of 0 is outside, too
         findings.pop("minutes_outside_bar", None)
+
     assert list(findings) == ([] if kind is None else [kind])
+
     if kind is not None:
         (found,) = findings[kind].examples
         assert (findings[kind].count, found.partition(" UTC")[0]) == (

@@ -44,7 +44,9 @@ def close_of(raw: RawMarket, repair: str) -> float:
     """The first bar's close after a repair."""
     table = apply_repairs(raw, [repair]).bars
     own = table[(table["code"] == "000001.SZ") & (table["date"] == DAYS[0])]
+
     assert len(own) == 1
+
     return float(own["close"].iloc[0])
 
 
@@ -86,8 +88,10 @@ def test_rows_that_differ_in_a_mark_of_trade_are_no_duplicates() -> None:
 def test_duplicates_are_dropped_and_rows_that_differ_are_not() -> None:
     raw = market(with_bars({}, {"close": 10.0}))
     repaired = apply_repairs(raw, ["drop_duplicates"])
+
     assert counts(repaired) == {"conflicting_rows": 1}
     assert repaired.repairs == ("drop_duplicates: 1 rows",)
+
     with pytest.raises(
         DataError, match=r"1 conflicting_rows .*--repair keep_first or --repair keep_last"
     ):
@@ -98,11 +102,13 @@ def test_the_first_or_the_last_of_rows_that_differ_is_kept_by_name() -> None:
     raw = market(with_bars({"close": 10.0}, {"close": 10.15}))
     assert (close_of(raw, "keep_first"), close_of(raw, "keep_last")) == (10.1, 10.15)
     assert apply_repairs(raw, ["keep_first"]).repairs == ("keep_first: 2 rows",)
+
     with pytest.raises(UsageError, match="keep_first and keep_last contradict each other"):
         apply_repairs(raw, ["keep_first", "keep_last"])
 
     # The last in the file counts, though an equal one stands before it.
     twice = market(with_bars({"close": 10.0}, {}))
+
     assert close_of(twice, "keep_last") == 10.1
     assert apply_repairs(market(with_bars({})), ["keep_first"]).repairs == (), (
         "equal rows are left to the other repair"
@@ -132,6 +138,7 @@ def test_both_rows_are_shown_with_file_line_and_values(tmp_path: Path) -> None:
         "line 3 of bars.csv has open 10, high 10.2, low 9.9, close 10.1, volume 1000, amount 10080"
     )
     last = "line 4 of bars.csv has open 10, high 10.2, low 9.9, close 10, volume 1200, amount 12090"
+
     assert example == f"600519.SH 2024-01-03: {first}; {last}"
 
 
@@ -139,6 +146,7 @@ def test_lines_are_those_of_the_file_also_where_rows_before_are_left_out(tmp_pat
     path = tmp_path / "bars.csv"
     path.write_text(CSV)
     (example,) = found(read(path, first="2024-01-03"))["conflicting_rows"].examples
+
     assert "line 3 of bars.csv" in example
     assert "line 4 of bars.csv" in example
 
@@ -146,6 +154,7 @@ def test_lines_are_those_of_the_file_also_where_rows_before_are_left_out(tmp_pat
     members.write_text("code,in_date,out_date\n600519.SH,2024-01-01,\n")
     path.write_text(CSV.replace("\n2024-01-02,600519.SH", "\n2024-01-02,600000.SH"))
     (example,) = found(read(path, members=str(members)))["conflicting_rows"].examples
+
     assert "line 3 of bars.csv" in example
 
 
@@ -154,6 +163,7 @@ def test_rows_of_two_files_of_a_folder_are_shown_with_their_files(tmp_path: Path
     (tmp_path / "2023.csv").write_text("\n".join([header, *rows[:2]]))
     (tmp_path / "2024.csv").write_text("\n".join([header, *rows[2:]]))
     (example,) = found(read(tmp_path))["conflicting_rows"].examples
+
     assert "line 3 of 2023.csv has" in example
     assert "line 2 of 2024.csv has" in example
 
@@ -179,10 +189,12 @@ def levels(*closes: float) -> pd.DataFrame:
 def test_index_levels_that_differ_are_no_duplicates() -> None:
     raw = market(indices=levels(100.0, 99.0))
     assert counts(raw) == {"duplicate_index_rows": 1, "conflicting_index_rows": 1}
+
     (example,) = found(raw)["conflicting_index_rows"].examples
     assert example == "000688.SH 2024-01-02: row 1 has close 100; row 7 has close 99"
 
     assert counts(apply_repairs(raw, ["drop_duplicates"])) == {"conflicting_index_rows": 1}
+
     for repair, level in (("keep_first", 100.0), ("keep_last", 99.0)):
         assert assemble(raw, [repair]).benchmark[0] == level
 
@@ -190,6 +202,7 @@ def test_index_levels_that_differ_are_no_duplicates() -> None:
 def test_filling_index_levels_drops_none_that_differ() -> None:
     table = levels(99.0)
     raw = market(indices=table[table["date"] != DAYS[3]])
+
     assert counts(apply_repairs(raw, ["fill_indices"])) == {"conflicting_index_rows": 1}
     assert assemble(raw, ["keep_last", "fill_indices"]).benchmark.tolist() == [
         99,
@@ -208,15 +221,19 @@ def test_bars_within_days_that_differ_are_no_duplicates() -> None:
     row |= {"open": 10.0, "high": 10.2, "low": 9.9, "close": 10.1}
     table = pd.DataFrame([row, row, {**row, "close": 10.0}])
     raw = market(minutes=MinuteBars.of(table))
+
     assert counts(raw) == {"minutes_repeated": 1, "minutes_conflicting": 1}
+
     (example,) = found(raw)["minutes_conflicting"].examples
     assert example.startswith("600519.SH 2024-01-02T02:00 UTC: one row has open 10, ")
 
     assert counts(apply_repairs(raw, ["drop_duplicates"])) == {"minutes_conflicting": 1}
+
     rows = [
         apply_repairs(raw, [repair]).minutes.rows["close"].tolist()
         for repair in ("keep_first", "keep_last")
     ]
+
     assert rows == [[10.1], [10.0]]
 
 
@@ -233,5 +250,6 @@ def test_contradicting_splits_are_refused_with_both(tmp_path: Path) -> None:
         r"600519.SH 2024-01-03: ratio 2 \(line 2 of splits.csv\) and ratio 3 \(line 4 of"
         r" splits.csv\)"
     )
+
     with pytest.raises(DataError, match=both):
         read(tmp_path / "bars.csv", splits=str(path))

@@ -36,8 +36,10 @@ def history(
     """
     rng = np.random.default_rng(seed)
     factor = np.ones(len(DAYS))
+
     for row, ratio in (ratios or {}).items():
         factor[row:] *= ratio
+
     close = 40 * np.exp(np.cumsum(rng.normal(0, 0.01, len(DAYS)))) / factor
     before = np.append(close[0], close[:-1] * factor[:-1] / factor[1:])
     opened = before * np.exp(rng.normal(0, 0.005, len(DAYS)))
@@ -46,6 +48,7 @@ def history(
     table["low"] = table[["open", "close"]].min(axis=1) * 0.995
     prices = ["open", "high", "low", "close"]
     table = table.round(dict.fromkeys(prices, 2)).assign(volume=1e6, factor=factor)
+
     return table.assign(amount=table["close"] * table["volume"])
 
 
@@ -54,6 +57,7 @@ def as_market(*tables: pd.DataFrame, has_factor: bool = True, **changes: object)
     codes = sorted(set(table["code"]))
     members = pd.DataFrame({"code": codes, "first": DAYS[0], "last": DAYS[-1]})
     levels = pd.DataFrame({"date": DAYS, "code": "000688.SH", "close": 100.0})
+
     return market(table, members=members, indices=levels, has_factor=has_factor, **changes)
 
 
@@ -80,16 +84,21 @@ def test_a_factor_that_restarts_after_a_halt_is_an_error_that_a_repair_fixes() -
     halted = restarted(right, 60).drop(index=range(50, 60))
     raw = as_market(halted)
     fault = found(raw)["factor_jumps"]
+
     assert (fault.severity, fault.count, fault.repairs) == ("error", 1, ("chain_factor",))
     assert fault.examples[0].startswith(f"600519.SH {DAYS[60]:%Y-%m-%d}: factor 1.12 to 1, close ")
+
     with pytest.raises(DataError, match=r"1 factor_jumps .*--repair chain_factor"):
         assemble(raw)
 
     repaired = apply_repairs(raw, ["chain_factor"])
+
     assert found(repaired) == {}
+
     np.testing.assert_allclose(
         returns(repaired), returns(as_market(right.drop(index=range(50, 60))))
     )
+
     assert repaired.repairs == ("chain_factor: 60 rows",)
     assert assemble(raw, ["chain_factor"]).meta.repairs == repaired.repairs
 
@@ -99,6 +108,7 @@ def test_rows_of_a_halt_keep_the_factor_from_before_it() -> None:
     table = restarted(table, 55)
     table.loc[50:59, "volume"] = 0.0
     repaired = apply_repairs(as_market(table), ["chain_factor"])
+
     assert repaired.bars["factor"].tolist() == pytest.approx([1.0] * 20 + [1.12] * 100)
 
 
@@ -107,9 +117,12 @@ def test_rows_of_a_halt_keep_the_factor_from_before_it() -> None:
 def test_a_restart_on_any_day_is_found_and_fixed(row: int, ratio: float, seed: int) -> None:
     right = history(ratios={20: ratio}, seed=seed)
     raw = as_market(restarted(right, row))
+
     assert found(raw)["factor_jumps"].count == 1
+
     repaired = apply_repairs(raw, ["chain_factor"])
     assert found(repaired) == {}
+
     np.testing.assert_allclose(returns(repaired), returns(as_market(right)))
 
 
@@ -121,7 +134,9 @@ def test_factors_that_are_scaled_file_by_file_are_found_at_the_files_borders(anc
         chunk.assign(factor=chunk["factor"] / chunk["factor"].iloc[anchor]) for chunk in chunks
     ]
     raw = as_market(*scaled)
+
     assert found(raw)["factor_jumps"].count == 2
+
     np.testing.assert_allclose(
         returns(apply_repairs(raw, ["chain_factor"])), returns(as_market(right))
     )
@@ -132,6 +147,7 @@ def test_a_factor_that_is_wrong_on_one_day_is_a_jump_there_and_back(value: float
     table = history()
     table.loc[60, "factor"] = value
     raw = as_market(table)
+
     assert found(raw)["factor_jumps"].count == 2
     assert apply_repairs(raw, ["chain_factor"]).bars["factor"].tolist() == pytest.approx(
         [1.0] * 120
@@ -144,6 +160,7 @@ def test_small_jumps_there_and_back_are_both_taken_out(value: float, bars: int) 
     table = history()
     table.loc[60 : 59 + bars, "factor"] = value
     raw = as_market(table)
+
     assert found(raw)["factor_jumps"].count == 2
     assert apply_repairs(raw, ["chain_factor"]).bars["factor"].tolist() == pytest.approx(
         [1.0] * 120
@@ -153,7 +170,9 @@ def test_small_jumps_there_and_back_are_both_taken_out(value: float, bars: int) 
 def test_a_split_just_before_a_restart_stays() -> None:
     right = history(ratios={57: 1.5})
     raw = as_market(restarted(right, 60))
+
     assert found(raw)["factor_jumps"].count == 1
+
     np.testing.assert_allclose(
         returns(apply_repairs(raw, ["chain_factor"])), returns(as_market(right))
     )
@@ -202,13 +221,16 @@ def test_a_factor_that_moves_with_the_price_is_to_be_divided_by() -> None:
     right = history(ratios={20: 1.5, 90: 2.0})
     raw = as_market(right.assign(factor=1 / right["factor"]), history("000001.SZ", {50: 1.8}))
     fault = found(raw)["factor_inverse"]
+
     assert (fault.severity, fault.examples, fault.repairs) == (
         "error",
         ("600519.SH",),
         ("invert_factor",),
     )
+
     repaired = apply_repairs(raw, ["invert_factor"])
     assert found(repaired) == {}
+
     np.testing.assert_allclose(
         returns(repaired), returns(as_market(right, history("000001.SZ", {50: 1.8})))
     )
@@ -217,7 +239,9 @@ def test_a_factor_that_moves_with_the_price_is_to_be_divided_by() -> None:
 def test_small_dividends_of_many_codes_tell_that_all_factors_are_to_be_divided_by() -> None:
     codes = [f"600{number:03d}.SH" for number in range(12)]
     tables = [history(code, {30: 1.03, 70: 1.03}, seed) for seed, code in enumerate(codes)]
+
     assert found(as_market(*tables)) == {}
+
     inverse = as_market(*(table.assign(factor=1 / table["factor"]) for table in tables))
     assert found(inverse).keys() == {"factor_inverse"}
     assert found(inverse)["factor_inverse"].count == 12
@@ -233,6 +257,7 @@ def test_a_factor_of_prices_that_are_adjusted_already_jumps() -> None:
     table[names] = table[names].mul(table["factor"], axis=0)
     raw = as_market(table, instruments={"AAPL": Instrument("stock", "USD", "us_equity")})
     fault = found(raw)["factor_jumps"]
+
     assert fault.count == 1
     assert "--prices adjusted" in fault.fix
 
@@ -248,13 +273,16 @@ def test_a_split_of_a_stock_without_a_price_limit_is_none() -> None:
 def test_a_code_without_any_factor_takes_one_by_a_repair_of_its_own() -> None:
     table = history("600018.SH").assign(factor=np.nan)
     raw = as_market(table, history(ratios={60: 2.0}))
+
     assert found(raw).keys() == {"codes_without_factor"}
+
     fault = found(raw)["codes_without_factor"]
     assert (fault.count, fault.examples, fault.repairs) == (1, ("600018.SH",), ("factor_of_one",))
 
     repaired = apply_repairs(raw, ["factor_of_one"])
     assert found(repaired) == {}
     assert repaired.repairs == ("factor_of_one: 120 rows",)
+
     own = repaired.bars["code"] == "600018.SH"
     assert set(repaired.bars["factor"][own]) == {1.0}
     assert apply_repairs(raw, ["fill_factor"]).repairs == (), "there is none to fill in"
@@ -281,16 +309,20 @@ def test_real_splits_and_dividends_are_no_faults_and_planted_restarts_are(real: 
     table = real.table
     factor = table["factor"]
     steps = np.abs(np.log(factor[1:] / factor[:-1]))[~table.new_code[1:]]
+
     assert (steps > 0.01).sum() > 1000
     assert found(real) == {}
 
     starts = np.flatnonzero(table.new_code)
     chosen = [row + 400 for row in starts[::10].tolist() if factor[row + 400] > 1.1]
     planted = factor.copy()
+
     for row in chosen:
         stop = starts[starts > row].min(initial=len(factor))
         planted[row:stop] /= factor[row]
+
     wrong = dataclasses.replace(real, bars=real.bars.assign(factor=table.in_source(planted)))
+
     assert len(chosen) > 20
     assert found(wrong)["factor_jumps"].count == len(chosen)
     assert found(apply_repairs(wrong, ["chain_factor"])) == {}

@@ -40,7 +40,8 @@ from ktdeval_data.params import LongParams
 from loops import not_empty
 from tables import on_each_row
 
-STOCK, COIN = Instrument("stock", "USD", "us_equity"), Instrument("crypto", "USD", "crypto_spot")
+STOCK = Instrument("stock", "USD", "us_equity")
+COIN = Instrument("crypto", "USD", "crypto_spot")
 DAYS = pd.date_range("2025-08-01", "2025-08-05")  # Friday to Tuesday
 CLOSES = {
     "TSLA": [302.63, None, None, 309.26, 308.72],
@@ -77,6 +78,7 @@ def mixed(closes: dict[str, list[float | None]] | None = None, **changes: object
         has_factor=False,
         instruments={"TSLA": STOCK, "BTC": COIN},
     )
+
     return dataclasses.replace(whole, **changes)
 
 
@@ -96,6 +98,7 @@ def test_the_days_of_a_mixed_market_are_those_of_all_calendars(
     assert snapshot.codes == ("BTC", "TSLA")
     assert (snapshot.kinds, snapshot.venues) == (("crypto", "stock"), ("crypto_spot", "us_equity"))
     assert (snapshot.currency, snapshot.days_a_year, snapshot.minor_per_unit) == ("USD", 365, 100)
+
     # A closed exchange has no bar: no price, and no record of a suspension.
     for grid in (snapshot.open, snapshot.close, snapshot.volume):
         assert np.isfinite(grid).tolist() == [
@@ -105,9 +108,11 @@ def test_the_days_of_a_mixed_market_are_those_of_all_calendars(
             [True, True],
             [True, True],
         ]
+
     assert snapshot.close[0].tolist() == [113_320.57, 302.63]
     assert snapshot.volume[0].tolist() == [1.5, 1.5]
     assert save_snapshot(snapshot, tmp_path / "m").id == snapshot.id
+
     again = load_snapshot(tmp_path / "m")
     assert (again.instruments, again.rules) == (snapshot.instruments, snapshot.rules)
     assert (
@@ -122,6 +127,7 @@ def test_days_count_by_the_venues_that_have_a_close_on_them(snapshot: MarketSnap
     coin_first = assemble(
         mixed({"BTC": [1.0, 2.0, 3.0, None, None], "TSLA": [None, None, None, 309.26, 308.72]})
     )
+
     assert [
         coin_first.days_a_year_of(coin_first.days[rows])
         for rows in (slice(3), slice(3, 5), slice(5), slice(0))
@@ -143,6 +149,7 @@ def test_the_rules_of_venues_are_stored_and_part_of_the_identity(
     # A venue of a plugin: nobody who loads the market needs the plugin.
     own = dataclasses.replace(find_venue("crypto_spot"), name="dex", days_a_year=360, lot_steps=7)
     assert own.fees.buy_bps == 10
+
     # whole numbers read as the same rules
     changed = dataclasses.replace(own, fees=Fees(buy_bps=10, sell_bps=10))
     markets = [
@@ -154,12 +161,17 @@ def test_the_rules_of_venues_are_stored_and_part_of_the_identity(
         )
         for venue in (own, changed, dataclasses.replace(own, lot_steps=8))
     ]
+
     assert [market.days_a_year for market in markets] == [360] * 3
     assert with_id(markets[0]).id == with_id(markets[1]).id != with_id(markets[2]).id
+
     save_snapshot(markets[1], tmp_path / "m")
     again = load_snapshot(tmp_path / "m")
+
     assert again.rules == {"dex": own, "us_equity": find_venue("us_equity")}
+
     text = (tmp_path / "m" / "manifest.json").read_text()
+
     for old, new, message in (
         ('"lot_steps": 7', '"lot_steps": 9', "manifest.json: id differs"),
         ('"lot_steps": 7', '"lot_steps": "x"', "lot_steps"),
@@ -182,6 +194,7 @@ def test_each_instrument_is_judged_by_its_own_calendar() -> None:
         "volume_not_whole",
     }
     assert kinds(mixed())["volume_not_whole"] == 3  # of the stock's three days
+
     without = {**CLOSES, "BTC": [1.0, 0.4, 0.4, None, 0.4]}
     assert {
         kind: count
@@ -191,6 +204,7 @@ def test_each_instrument_is_judged_by_its_own_calendar() -> None:
         "gaps": 1,
         "calendar_mismatch": 1,
     }
+
     sunday = {**CLOSES, "TSLA": [1.0, None, 1.0, 1.0, None]}
     assert kinds(mixed(sunday))["calendar_mismatch"] == 1
     assert assemble(mixed(sunday), ["drop_non_sessions"]).meta.repairs == (
@@ -203,7 +217,9 @@ def test_sessions_of_a_stock_at_a_venue_that_never_closes_are_unknown() -> None:
         code: Instrument(kind, "USD", "frictionless")
         for code, kind in (("TSLA", "stock"), ("BTC", "crypto"))
     }
+
     assert {"gaps", "calendar_mismatch"}.isdisjoint(kinds(mixed(instruments=both)))
+
     alone = mixed({"TSLA": CLOSES["TSLA"]}, instruments=both)
     assert {"gaps", "calendar_mismatch"}.isdisjoint(kinds(alone))
     assert assemble(alone, ["drop_non_sessions"]).meta.repairs == ()
@@ -221,8 +237,10 @@ def test_a_move_by_a_whole_number_of_times_looks_like_a_split_of_a_stock() -> No
     # 14.7:1, then -37 %
     like = {"BTC": [1.0, 15.0, 15.0, 15.0, 15.0], "TSLA": [150.0, None, None, 10.2, 6.4]}
     assert kinds(mixed(like))["split_like_moves"] == 1
+
     table = mixed(like).bars
     factor = np.where((table["code"] == "TSLA") & (table["date"] > DAYS[0]), 15.0, 1.0)
+
     assert "split_like_moves" not in kinds(
         mixed(like, bars=table.assign(factor=factor), has_factor=True)
     )
@@ -232,8 +250,10 @@ def test_closes_alone_are_enough_where_a_venue_fills_at_the_close() -> None:
     bars = mixed().bars
     bars.loc[bars["code"] == "TSLA", ["open", "high", "low"]] = np.nan
     market = assemble(mixed(bars=bars))
+
     assert market.close_only.tolist() == [False, True]
     assert market.meta.notes == ("closes only, no open, high or low: TSLA",)
+
     bars.loc[3, "open"] = np.nan  # one missing open is a fault as ever
     assert kinds(mixed(bars=bars))["incomplete_bars"] == 1
 
@@ -244,9 +264,12 @@ def test_symbols_currencies_and_venues_are_checked(snapshot: MarketSnapshot) -> 
         "BRK.B",
         *[None] * 4,
     ]
+
     bad = {"TSLA": CLOSES["TSLA"], "../BTC": CLOSES["BTC"]}
+
     with pytest.raises(DataError, match=r"1 unknown_symbols \(first: '../BTC'\)"):
         assemble(mixed(bad, instruments={"TSLA": STOCK, "../BTC": COIN}))
+
     for changes, message in (
         ({"codes": ("BTC", "a/b")}, "'a/b' is no symbol"),
         ({"instruments": (COIN,)}, "1 instruments for 2 assets"),
@@ -257,10 +280,12 @@ def test_symbols_currencies_and_venues_are_checked(snapshot: MarketSnapshot) -> 
     ):
         with pytest.raises(DataError, match=message):
             dataclasses.replace(snapshot, **changes)
+
     with pytest.raises(
         UsageError, match="venue 'us_equities' is unknown; did you mean 'us_equity'"
     ):
         dataclasses.replace(snapshot, instruments=(COIN, Instrument("stock", "USD", "us_equities")))
+
     with pytest.raises(DataError, match="BTC trades on crypto_spot, which has no boards"):
         _ = snapshot.boards
 
@@ -268,6 +293,7 @@ def test_symbols_currencies_and_venues_are_checked(snapshot: MarketSnapshot) -> 
 def test_a_shares_are_what_they_were() -> None:
     plain = tiny_snapshot({"609001.SH": [10.0, 10.5], "309001.SZ": [5.0, 5.1]})
     explicit = dataclasses.replace(plain, instruments=(Instrument(), Instrument()))
+
     assert (explicit.instruments, with_id(explicit).id) == ((), with_id(plain).id)
     assert (plain.venues, plain.currency, plain.days_a_year) == (("a_share", "a_share"), "CNY", 252)
     assert not plain.close_only.any()
@@ -283,7 +309,9 @@ def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_s
     without = dataclasses.replace(
         plain, meta=dataclasses.replace(plain.meta, benchmark=""), indices={}
     )
+
     assert np.isnan(without.benchmark).all()
+
     about = "bright_open_research is about A-shares and their index;"
     assert [market_problem(About, market) for market in (plain, without, snapshot)] == [
         None,
@@ -311,7 +339,9 @@ def test_built_in_venues(
 
 
 def test_the_a_share_venue_has_the_default_costs_and_lots_of_tasks() -> None:
-    venue, config = find_venue("a_share"), TradingConfig()
+    venue = find_venue("a_share")
+    config = TradingConfig()
+
     assert (venue.fees.buy_bps, venue.fees.sell_bps, venue.fees.minimum) == (
         config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny,
     )  # fmt: skip
@@ -357,6 +387,7 @@ def plugins_with(path: Path, text: str) -> Plugins:
         f" venue_specs({str(path / 'venues.yaml')!r})\n",
         encoding="utf-8",
     )
+
     return load_plugins([str(plugin)])
 
 
@@ -371,7 +402,9 @@ def test_a_market_keeps_the_rules_of_a_plugins_venue(
 ) -> None:
     plugins = plugins_with(tmp_path, VENUES)
     venue = plugins.venues()["hk_equity"]
+
     assert (venue.lot_steps, venue.short, venue.fees) == (100, None, find_venue("us_equity").fees)
+
     monkeypatch.setattr("ktdeval_data.instruments.load_plugins", lambda: plugins)
     (tmp_path / "bars.csv").write_text(BARS, encoding="utf-8")
     made = assemble(
@@ -379,6 +412,7 @@ def test_a_market_keeps_the_rules_of_a_plugins_venue(
     )
     save_snapshot(made, tmp_path / "market")
     monkeypatch.undo()
+
     assert load_snapshot(tmp_path / "market").rules == {"hk_equity": venue}, "without the plugin"
 
 
@@ -388,8 +422,10 @@ def test_a_venue_that_is_wrong_or_there_already_is_named(tmp_path: Path) -> None
         match=r"venues.yaml: hk_equity: unknown field 'currenzy'; did you mean 'currency'",
     ):
         plugins_with(tmp_path, VENUES.replace("currency", "currenzy")).venues()
+
     with pytest.raises(PluginError, match="venue 'us_equity' is offered by plugin"):
         plugins_with(tmp_path, VENUES.replace("hk_equity", "us_equity")).venues()
+
     (tmp_path / "list.yaml").write_text("hk_equity: 5\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="expected a mapping of fields, was "):
         venue_specs(tmp_path / "list.yaml")

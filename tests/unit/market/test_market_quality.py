@@ -84,6 +84,7 @@ def test_one_bad_cell_is_counted_once_and_named(cells: dict[str, float], kind: s
         (table["code"] == "600519.SH") & (table["date"] == pd.Timestamp("2024-01-16")), list(cells)
     ] = list(cells.values())
     fault = finding(market(table), kind)
+
     assert fault.count == (2 if kind == "implausible_returns" else 1), (
         "a move there and back is two"
     )
@@ -203,8 +204,10 @@ def test_days_without_trade_are_suspensions_not_faults() -> None:
         assert kinds(market(changed("600519.SH", "2024-01-04", **cells))) == {"suspended_rows"}, (
             cells
         )
+
     table = bars().assign(traded=True)
     table.loc[7, ["traded", "high"]] = [False, 1.0]
+
     assert kinds(market(table)) == {"suspended_rows"}, (
         "whatever a row says that is marked as not traded"
     )
@@ -212,26 +215,29 @@ def test_days_without_trade_are_suspensions_not_faults() -> None:
 
 
 def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_stand_still() -> None:
-    table, own = (
-        bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH")),
-        bars()["code"] == "600519.SH",
-    )
+    table = bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH"))
+    own = bars()["code"] == "600519.SH"
     values = table.assign(
         **{name: table[name].mask(own, 10.1 + table["date"].dt.day / 100) for name in FLAT}
     )
+
     assert "suspended_rows" not in kinds(market(values))
+
     # stored as a day of volume 0
     halted = raw_from_snapshot(assemble(market(values.assign(traded=values.index != 6))))
     assert finding(halted, "suspended_rows").count == 1
+
     still = table.assign(**{name: table[name].mask(own, 10.1) for name in FLAT})
     assert finding(market(still), "suspended_rows").count == 5
+
     values.loc[7, "high"] = 11.0  # a bar that is not flat, so that the others are repeated prices
     assert finding(market(values), "suspended_rows").count == 4
 
 
 def test_members_that_left_in_the_look_back_are_counted_separately() -> None:
     days = sessions("2023-01-03", "2024-03-29")
-    gone, stayed = str(days[LOOKBACK_DAYS - 1]), str(days[LOOKBACK_DAYS])
+    gone = str(days[LOOKBACK_DAYS - 1])
+    stayed = str(days[LOOKBACK_DAYS])
     members = pd.DataFrame(
         {
             "code": ["600837.SH", "601989.SH", *CODES],
@@ -244,6 +250,7 @@ def test_members_that_left_in_the_look_back_are_counted_separately() -> None:
         members=members.astype({"last": "datetime64[s]"}),
         indices=pd.DataFrame({"date": days, "code": "000688.SH", "close": 1.0}),
     )
+
     assert finding(raw, "unpriced_members").examples[0].startswith("601989.SH")
     assert finding(raw, "unpriced_members_in_lookback").examples == (
         f"600837.SH member {days[0]}…{gone}",
@@ -254,19 +261,24 @@ def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted()
     codes = tuple(f"60{number:04d}.SH" for number in range(50))
     levels = LEVELS.assign(code="000016.SH")
     cases = {50: set(), 49: {"member_count"}, 45: {"member_count"}, 44: {"member_count_far"}}
+
     for count, expected in cases.items():
         members = pd.DataFrame(
             {"code": codes[:count], "first": pd.Timestamp(DAYS[0]), "last": pd.Timestamp(DAYS[-1])}
         )
         raw = market(bars(codes), members=members, indices=levels, benchmark="000016.SH")
         assert kinds(raw) == expected, count
+
     assert (finding(raw, "member_count_far").severity, finding(raw, "member_count_far").count) == (
         "error",
         5,
     )
+
     with pytest.raises(DataError, match=r"5 member_count_far.*--repair accept_member_count"):
         assemble(raw)
+
     accepted = assemble(raw, ["accept_member_count"])
+
     assert accepted.meta.repairs == ("accept_member_count: 5 days",)
     assert {
         entry.severity
@@ -281,6 +293,7 @@ def test_a_history_shorter_than_the_longest_factor_window_is_named(days, expecte
         codes=("600519.SH",),
         days=tuple(sessions("2022-01-04", "2023-12-29")[:days].astype(str)),
     )
+
     assert ("short_history" in {entry.kind for entry in check(market(table))}) == expected
 
 
@@ -288,6 +301,7 @@ def test_adjusted_prices_next_to_a_factor_are_errors() -> None:
     table = bars().assign(factor=1.2345)
     for name in ("open", "high", "low", "close"):
         table[name] *= 1.2345
+
     assert finding(market(table), "prices_look_adjusted").severity == "error"
     assert "prices_look_adjusted" not in kinds(market(bars().assign(factor=1.2345)))
     assert "no_factor" in kinds(market(table, has_factor=False))
@@ -301,10 +315,13 @@ def test_errors_come_first_and_tables_without_a_column_or_a_row_are_refused() ->
         changed("600519.SH", "2024-01-04", high=1.0).assign(amount=np.nan), has_factor=False
     )
     severities = [entry.severity for entry in check(raw)]
+
     assert severities == sorted(severities, key=["error", "warning", "info"].index)
     assert severities[0] == "error"
+
     with pytest.raises(DataError, match="table bars lacks column 'open'"):
         market(bars().drop(columns="open"))
+
     with pytest.raises(DataError, match="there are no bars"):
         market(bars().iloc[:0])
 
@@ -329,6 +346,7 @@ def reused_ticker() -> RawMarket:
     table[names] = table[names].mask(is_later, table[names] * 3.4)
     between = (table["code"] == "META") & table["date"].isin(pd.to_datetime(days[20:100]))
     stock = Instrument("stock", "USD", "us_equity")
+
     return market(
         table[~between],
         instruments={"AAPL": stock, "META": stock},
@@ -342,6 +360,7 @@ def in_hundredths(code: str, day: str) -> pd.DataFrame:
     row = (table["code"] == code) & (table["date"] == pd.Timestamp(day))
     names = ["open", "high", "low", "close"]
     table.loc[row, names] = table.loc[row, names] * 100
+
     return table
 
 
@@ -383,7 +402,9 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
         ),
         "fill_indices": (market(indices=market().indices.iloc[[0, 1, 3, 4]]), "1 rows"),
     }
+
     assert cases.keys() == REPAIRS.keys()
+
     for name, (raw, count) in cases.items():
         assert check(raw), name
         repaired = apply_repairs(raw, [name])
@@ -398,17 +419,22 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
 def test_repairs_fill_only_the_named_values() -> None:
     every = [name for name in REPAIRS if name != "keep_last"]
     repaired = apply_repairs(market(), every)
+
     assert repaired.repairs == ()
     assert repaired.bars.equals(market().bars)
+
     with pytest.raises(UsageError, match="'fill_amuont' is unknown; did you mean 'fill_amount'"):
         apply_repairs(market(), ["fill_amuont"])
+
     raw = apply_repairs(
         market(changed("600519.SH", "2024-01-04", amount=np.nan, high=np.nan)),
         ["fill_amount", "derive_high_low"],
     )
     row = raw.bars[(raw.bars["code"] == "600519.SH") & (raw.bars["date"] == "2024-01-04")].iloc[0]
+
     assert row["high"] == 10.1
     assert row["amount"] == pytest.approx(1000 * (10.1 + 9.9 + 10.1) / 3)
+
     # A missing factor takes the last one before, and at the start the next.
     table = bars(codes=("600519.SH",)).assign(factor=[np.nan, 2.0, np.nan, 3.0, 0.0])
     assert apply_repairs(market(table), ["fill_factor"]).bars["factor"].tolist() == [2, 2, 2, 3, 3]
@@ -421,6 +447,7 @@ def test_joined_intervals_cover_what_they_covered() -> None:
     )
     joined = apply_repairs(market(members=members), ["resolve_overlaps"]).members
     rows = [(code, first.day, last.day) for code, first, last in joined.itertuples(index=False)]
+
     assert rows == [("A", 2, 8), ("A", 9, 9), ("B", 2, 2)]
 
 
@@ -456,15 +483,18 @@ def test_membership_by_bars_is_that_of_the_days_so_far(own: set[int], today: int
         {"date": [days[row] for row, _ in rows], "code": [code for _, code in rows]}
     )
     member = membership(members_by_bars(table), days, ["000001.SZ", "600519.SH"])
+
     assert member[:, 0].all()
     assert member[:, 1].tolist() == [
         bool(own & set(range(day - SILENT_DAYS, day + 1))) for day in range(200)
     ]
+
     so_far = membership(
         members_by_bars(table[table["date"] <= days[today]]),
         days[: today + 1],
         ["000001.SZ", "600519.SH"],
     )
+
     assert same(so_far, member[: today + 1])
 
 
@@ -480,6 +510,7 @@ def test_a_snapshot_gives_the_findings_of_its_source() -> None:
     table.loc[0, ["traded", "volume"]] = [False, np.nan]
     table.loc[table["code"] == "688981.SH", "amount"] = np.nan
     raw = market(table)
+
     assert check(raw_from_snapshot(assemble(raw))) == check(raw)
     assert same(assemble(raw_from_snapshot(assemble(raw))).close, assemble(raw).close)
 
@@ -508,6 +539,7 @@ def test_a_bar_beyond_the_limit_prices_of_its_source_is_counted(
     limits = {"limit_up": 11.0, "limit_down": 9.0}
     table = bars().assign(**limits)
     is_changed = (table["code"] == "600519.SH") & (table["date"] == pd.Timestamp("2024-01-04"))
+
     for name, value in row.items():
         table.loc[is_changed, name] = value
 

@@ -20,6 +20,7 @@ def market_of(*lives: tuple[str, slice, float]) -> RawMarket:
         parts.append(
             part.assign(open=price, high=price, low=price, close=price, amount=price * 1000),
         )
+
     return market(pd.concat(parts, ignore_index=True), synthetic=False)
 
 
@@ -48,7 +49,9 @@ def test_a_code_that_continues_under_another_one_is_named(
 ) -> None:
     raw = market_of(former, code, OTHER)
     found = renumberings(raw)
+
     assert [(each.former, each.code) for each in found] == [(former[0], code[0])] * expected
+
     warned = [finding for finding in check(raw) if finding.kind == "renumbered_codes"]
     assert len(warned) == expected
     assert all(f"{code[0]},NAME,," in finding.hint for finding in warned)
@@ -61,6 +64,7 @@ def test_codes_that_may_go_on_under_several_are_not_named() -> None:
         ("001914.SZ", slice(2, 5), 10.1),
         OTHER,
     )
+
     assert renumberings(twice) == []
 
 

@@ -47,8 +47,10 @@ def test_a_script_is_unnamed_where_most_assets_have_no_name_in_it(
 def test_an_entity_file_with_names_of_most_assets_makes_a_script_known() -> None:
     text = "苹果和英伟达上涨"
     two = (Entity("AAPL", "name", "苹果"), Entity("NVDA", "name", "英伟达"))
+
     assert unnamed_scripts(market(AMERICAN, text, *two)) == []
     assert unnamed_scripts(market(AMERICAN, text, *two[:1])) == ["Han"]
+
     person = Entity("NVDA", "person", "黄仁勋")
     assert unnamed_scripts(market(AMERICAN, text, two[0], person)) == ["Han"]
 

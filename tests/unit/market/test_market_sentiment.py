@@ -56,6 +56,7 @@ def test_a_column_of_sentiments_is_read(
         pd.DataFrame([row]).to_parquet(path)
 
     (document,) = read_documents(path)
+
     assert (document.text, document.sentiment) == (rest, sentiment)
 
 
@@ -65,9 +66,12 @@ def test_the_sentiment_is_stored_and_part_of_the_identity(tmp_path: Path) -> Non
         sentiment: replace(plain, documents=Documents.of([item(sentiment)]), id="")
         for sentiment in ("", "positive", "negative")
     }
+
     assert len({snapshot_id(one) for one in markets.values()}) == 3
+
     save_snapshot(markets["positive"], tmp_path / "m")
     loaded = load_snapshot(tmp_path / "m")
+
     assert list(loaded.documents) == [item("positive")]
     assert loaded.id == snapshot_id(markets["positive"])
 

@@ -57,17 +57,22 @@ def edit_table(path: Path, **cells: tuple[int, object]) -> None:
     table = pd.read_parquet(path)
     for name, (row, value) in cells.items():
         table.loc[row, name] = value
+
     table.to_parquet(path)
 
 
 def test_a_loaded_snapshot_equals_the_saved_one(snapshot: MarketSnapshot, tmp_path: Path) -> None:
     saved = save_snapshot(snapshot, tmp_path / "deep" / "market")
     loaded = load_snapshot(tmp_path / "deep" / "market")
+
     assert saved.id == loaded.id == snapshot_id(snapshot) == with_id(snapshot).id
+
     for name in ("days", *BAR_FIELDS, "member"):
         assert same(getattr(snapshot, name), getattr(loaded, name)), name
+
     for name in ("meta", "codes", "names", "industries", "index_names"):
         assert getattr(snapshot, name) == getattr(loaded, name), name
+
     assert same(snapshot.benchmark, loaded.benchmark)
     assert np.isnan(loaded.close[2, 1])
 
@@ -85,6 +90,7 @@ def test_the_identity_changes_with_any_value_and_the_difference_is_named(
     changed = with_cell(snapshot, name, row, column, value)
     lines = differences(snapshot_manifest(snapshot), changed)
     before = getattr(snapshot, name)[row, column]
+
     if value == before or (np.isnan(value) and np.isnan(before)):
         assert snapshot_id(changed) == snapshot_id(snapshot)
         assert lines == []
@@ -101,11 +107,12 @@ def test_the_identity_is_of_content_not_of_how_it_is_held(snapshot: MarketSnapsh
         )
         for name in BAR_FIELDS
     }
+
     assert snapshot_id(dataclasses.replace(snapshot, **held, id="x")) == snapshot_id(snapshot)
-    zero, minus_zero = (
-        with_cell(snapshot, "volume", 2, 1, 0.0),
-        with_cell(snapshot, "volume", 2, 1, -0.0),
-    )
+
+    zero = with_cell(snapshot, "volume", 2, 1, 0.0)
+    minus_zero = with_cell(snapshot, "volume", 2, 1, -0.0)
+
     assert snapshot_id(zero) == snapshot_id(minus_zero)
 
 
@@ -141,6 +148,7 @@ def test_facts_are_part_of_the_identity(snapshot: MarketSnapshot, fact: str) -> 
     changed = dataclasses.replace(
         snapshot, meta=dataclasses.replace(snapshot.meta, **{fact: opposite})
     )
+
     assert snapshot_id(changed) != snapshot_id(snapshot)
     assert differences(snapshot_manifest(snapshot), changed) == [
         f"manifest.json: meta.{fact} differs"
@@ -173,6 +181,7 @@ def test_labels_never_change_the_identity(
         venue: dataclasses.replace(rule, summary=summary) for venue, rule in us_market.rules.items()
     }
     relabelled = dataclasses.replace(us_market, meta=meta, rules=rules)
+
     assert snapshot_id(relabelled) == snapshot_id(us_market)
     assert differences(snapshot_manifest(us_market), relabelled) == []
 
@@ -187,6 +196,7 @@ def test_a_rule_or_an_instrument_of_a_venue_is_part_of_the_identity(
     funds = dataclasses.replace(
         us_market, instruments=(Instrument("etf", "USD", "us_equity"),) * len(us_market.codes)
     )
+
     assert len({snapshot_id(us_market), snapshot_id(dearer), snapshot_id(funds)}) == 3
     assert differences(snapshot_manifest(us_market), dearer) == ["manifest.json: venues differ"]
 
@@ -200,14 +210,17 @@ def test_one_market_under_two_names_has_one_id_and_two_labels(
     )
     first = save_snapshot(snapshot, tmp_path / "first")
     second = save_snapshot(other, tmp_path / "second")
+
     assert first.id == second.id == load_snapshot(tmp_path / "second").id
     assert load_snapshot(tmp_path / "first").meta == snapshot.meta
     assert load_snapshot(tmp_path / "second").meta == other.meta
+
     # A folder keeps the labels that it has, and says so.
     with pytest.raises(
         StoreError, match=r"holds the same market .* as 'tiny', with another name; use it"
     ):
         save_snapshot(other, tmp_path / "first")
+
     with pytest.raises(
         StoreError, match=r"holds the same market .* as 'tiny', without recipe\.yaml"
     ):
@@ -222,6 +235,7 @@ def test_the_order_of_rows_files_and_code_styles_does_not_change_the_identity(
     reordered = dataclasses.replace(
         raw, bars=raw.bars[raw.bars.columns[::-1]], assets=raw.assets[::-1]
     )
+
     assert (
         snapshot_id(assemble(shuffled)) == snapshot_id(assemble(reordered)) == snapshot_id(snapshot)
     )
@@ -274,6 +288,7 @@ def test_tampering_with_the_manifest_is_caught(snapshot: MarketSnapshot, tmp_pat
     folder = tmp_path / "m"
     save_snapshot(snapshot, folder)
     manifest = json.loads((folder / "manifest.json").read_text())
+
     for change, message in [
         ({"id": "0" * 64}, "manifest.json: id differs"),
         ({"version": 99}, "made by a later ktdeval"),
@@ -289,6 +304,7 @@ def test_tampering_with_the_manifest_is_caught(snapshot: MarketSnapshot, tmp_pat
         (folder / "manifest.json").write_text(json.dumps({**manifest, **change}))
         with pytest.raises(DataError, match=message):
             load_snapshot(folder)
+
     del manifest["arrays"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(DataError, match="'arrays' is missing"):
@@ -298,6 +314,7 @@ def test_tampering_with_the_manifest_is_caught(snapshot: MarketSnapshot, tmp_pat
 def test_unreadable_folders_are_one_clear_line(snapshot: MarketSnapshot, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a market snapshot"):
         load_snapshot(tmp_path / "none")
+
     folder = tmp_path / "m"
     save_snapshot(snapshot, folder)
     for table in ("bars", "indices"):
@@ -309,13 +326,17 @@ def test_unreadable_folders_are_one_clear_line(snapshot: MarketSnapshot, tmp_pat
             DataError, match="can't read the snapshot: could not convert string to float: 'ten'"
         ):
             load_snapshot(folder)
+
         (folder / f"{table}.parquet").write_bytes(whole)
+
     (folder / "bars.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(DataError, match="can't read the snapshot"):
         load_snapshot(folder)
+
     (folder / "bars.parquet").unlink()
     with pytest.raises(DataError, match="can't read the snapshot"):
         load_snapshot(folder)
+
     (folder / "manifest.json").write_text("{")
     with pytest.raises(DataError, match="not valid JSON"):
         load_snapshot(folder)
@@ -325,6 +346,7 @@ def test_rows_out_of_order_are_refused(snapshot: MarketSnapshot, tmp_path: Path)
     folder = tmp_path / "m"
     save_snapshot(snapshot, folder)
     table = pd.read_parquet(folder / "bars.parquet")
+
     for rows in (table.iloc[::-1], table.iloc[:-1]):
         rows.to_parquet(folder / "bars.parquet", index=False)
         with pytest.raises(DataError, match="not every code on every day"):
@@ -337,16 +359,23 @@ def test_saving_keeps_an_equal_snapshot_fills_an_empty_folder_and_overwrites_not
     folder = tmp_path / "m"
     folder.mkdir()
     save_snapshot(snapshot, folder, {"truth.json": b"{}"})
+
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m"], "nothing is left beside it"
+
     names = ["assets.parquet", "bars.parquet", "indices.parquet", "manifest.json", "truth.json"]
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
     assert sorted(before) == names
+
     save_snapshot(snapshot, folder)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
     (tmp_path / "file").write_text("mine")
+
     for other, name in ((with_cell(snapshot, "close", 0, 0, 1.0), "m"), (snapshot, "file")):
         with pytest.raises(StoreError, match="exists and is not this snapshot"):
             save_snapshot(other, tmp_path / name)
+
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -354,8 +383,10 @@ def test_a_failed_save_leaves_nothing(snapshot: MarketSnapshot, tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="can't write"):
         save_snapshot(snapshot, tmp_path / "file" / "m")
+
     with pytest.raises(StoreError, match="can't write"):
         save_snapshot(snapshot, tmp_path / "m", {"no/such/folder.json": b""})
+
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
@@ -370,12 +401,14 @@ def test_a_full_disk_is_reported_and_leaves_nothing(
             save_snapshot(snapshot, tmp_path / "m")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_tables_are_what_any_reader_expects(snapshot: MarketSnapshot, tmp_path: Path) -> None:
     save_snapshot(snapshot, tmp_path / "m")
     table = pq.read_table(tmp_path / "m" / "bars.parquet").to_pandas()
+
     assert table.columns.tolist() == ["date", "code", *BAR_FIELDS, "member"]
     assert len(table) == 15
     assert load_manifest(tmp_path / "m").meta["name"] == "tiny"
@@ -400,7 +433,8 @@ ROWS = [
     ("302132.SZ", "1900-01-01", "2024-01-04", "中航电测", "300114.SZ"),
     ("302132.SZ", "2024-01-05", "2200-01-01", "中航成飞", "302132.SZ"),
 ]
-BEFORE, AFTER = 2, 3  # rows of 2024-01-04 and 2024-01-05
+BEFORE = 2
+AFTER = 3  # rows of 2024-01-04 and 2024-01-05
 
 
 def dated(rows: list[tuple[str, str, str, str, str]] = ROWS) -> RawMarket:
@@ -416,6 +450,7 @@ def dated(rows: list[tuple[str, str, str, str, str]] = ROWS) -> RawMarket:
         {"code": CODES, "first": pd.Timestamp("2024-01-02"), "last": pd.Timestamp("2024-01-08")}
     )
     names = names.astype({"first": "datetime64[s]", "last": "datetime64[s]"})
+
     return market(bars(CODES), names=names, assets=assets, members=members, synthetic=False)
 
 
@@ -449,6 +484,7 @@ def test_names_and_codes_are_those_of_the_day(named: MarketSnapshot) -> None:
         "302132.SZ",
         "000001.SZ",
     ]
+
     undated = dataclasses.replace(named, spells=())
     assert undated.called(2, BEFORE) == ("601211.SH", "国泰海通")
 
@@ -463,6 +499,7 @@ def test_a_lens_shows_no_later_name_or_code_and_guards_all_of_them(
         lens.move_to(row)
         shown.append(lens.render([AssetRef(0), AssetName(0), AssetName(2)]))
         assert lens.parse_asset(shown[-1][0]) == 0
+
     if kind in ("bright", "date_blind"):
         assert shown == [
             ["300114.SZ", "中航电测", "国泰君安"],
@@ -486,16 +523,22 @@ def test_dated_names_are_stored_and_part_of_the_identity_and_a_market_without_th
         == with_id(assemble(dataclasses.replace(dated(), names=dated([]).names))).id
         != named.id
     )
+
     save_snapshot(named, tmp_path / "m")
     loaded = load_snapshot(tmp_path / "m")
+
     assert (loaded.spells, loaded.id) == (named.spells, named.id)
     assert len(loaded.spells) == len(ROWS)
     assert check(raw_from_snapshot(loaded)) == check(dated())
+
     table = pq.read_table(tmp_path / "m" / "names.parquet")
     pq.write_table(table.slice(1), tmp_path / "m" / "names.parquet")
+
     with pytest.raises(DataError, match=r"names\.parquet: spells differ"):
         load_snapshot(tmp_path / "m")
+
     save_snapshot(plain, tmp_path / "plain")
+
     assert not (tmp_path / "plain" / "names.parquet").exists()
     assert "spells" not in (tmp_path / "plain" / "manifest.json").read_text()
 
@@ -505,14 +548,17 @@ def test_data_known_for_one_day_only_is_named() -> None:
     assert counts["names_of_one_day"] == ("warning", 3)
     assert counts["industries_of_one_day"] == ("info", 3)
     assert "names_of_one_day" not in {finding.kind for finding in check(dated())}
+
     early = bars(CODES, days=("2020-08-20", "2020-08-21", "2020-08-24"))
     (limits,) = (
         finding
         for finding in check(dataclasses.replace(dated(), bars=early))
         if finding.kind == "limits_of_later_years"
     )
+
     assert limits.count == 2
     assert "assets_without_industry" not in counts
+
     # a code whose zeros a table calculator lost
     lost = dated([]).assets.replace({"code": {dated([]).assets["code"].iloc[0]: "1"}})
     (left,) = (
@@ -520,6 +566,7 @@ def test_data_known_for_one_day_only_is_named() -> None:
         for finding in check(dataclasses.replace(dated([]), assets=lost))
         if finding.kind == "assets_without_industry"
     )
+
     assert (left.severity, left.examples) == ("warning", (dated([]).assets["code"].iloc[0],))
     assert not {"names_of_one_day", "industries_of_one_day"} & {
         finding.kind for finding in check(market())

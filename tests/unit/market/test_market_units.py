@@ -76,6 +76,7 @@ def test_units_that_no_option_named_are_an_error_that_names_them(
     assert found(raw).keys() == {"wrong_units"}
     assert advised(found(raw)["wrong_units"]) == options
     assert found(apply_repairs(raw, ["match_units"])) == {}
+
     with pytest.raises(DataError, match="wrong_units"):
         assemble(raw)
 
@@ -130,6 +131,7 @@ def test_units_of_single_codes_boards_and_days_are_named_with_a_reading_that_wor
     table = bars().assign(volume=bars()["volume"].where(~lots, LOTS))
     raw = market(table, has_factor=has_factor, conventions=read_by())
     fault = found(raw)["wrong_units"]
+
     assert (fault.count, fault.repairs) == (int(lots.sum()), ("match_units",))
     assert advised(fault).startswith("--volume-unit")
     assert fault.examples[0].startswith(example)
@@ -137,6 +139,7 @@ def test_units_of_single_codes_boards_and_days_are_named_with_a_reading_that_wor
 
     repaired = apply_repairs(raw, ["match_units"])
     assert repaired.bars["volume"].tolist() == bars()["volume"].tolist()
+
     again = import_with(table.drop(columns="factor"), advised(fault), tmp_path)
     assert again.bars["volume"].tolist() == bars()["volume"].tolist()
     assert found(again) == {}
@@ -153,6 +156,7 @@ def import_with(
         key.strip("-").replace("-", "_"): word
         for key, word in zip(words[::2], words[1::2], strict=True)
     }
+
     return read_long(LongParams(bars=str(folder / "bars.csv"), venue=venue, **named))  # type: ignore[arg-type]
 
 
@@ -167,16 +171,20 @@ def priced(seed: int, codes: tuple[str, ...] = BOARDS, count: int = 12) -> pd.Da
     rng = np.random.default_rng(seed)
     days = pd.bdate_range("2024-03-01", periods=count)
     rows = []
+
     for code in codes:
         close = rng.uniform(3, 300) * np.exp(np.cumsum(rng.normal(0, 0.02, count)))
-        low, high = close * 0.98, close * 1.02
+        low = close * 0.98
+        high = close * 1.02
         volume = np.round(10 ** rng.uniform(5, 8, count))
         amount = volume * rng.uniform(low, high)
         prices = {"open": close, "high": high, "low": low, "close": close}
         rows.append(
             pd.DataFrame({"date": days, "code": code, **prices, "volume": volume, "amount": amount})
         )
+
     table = pd.concat(rows, ignore_index=True)
+
     return table.round(dict.fromkeys(("open", "high", "low", "close", "amount"), 2))
 
 
@@ -192,6 +200,7 @@ def group_numbers(table: pd.DataFrame, by: str, first: int) -> pd.Series:
     boards = table["code"].str[:2].map({"60": 0, "00": 0, "30": 1, "68": 2})
     codes = table["code"].map({code: number for number, code in enumerate(BOARDS)})
     late = (table["date"] >= pd.bdate_range("2024-03-01", periods=12)[first]).astype(int)
+
     return {
         "all": boards * 0,
         "boards": boards,
@@ -222,6 +231,7 @@ def test_following_the_advice_ends_in_the_right_units_after_one_step(
     folder = tmp_path_factory.mktemp("mixed")
     raw = import_with(stored, f"--volume-unit {given_as[0]} --amount-unit {given_as[1]}", folder)
     faults = found(raw)
+
     if "wrong_units" in faults:
         repaired = apply_repairs(raw, ["match_units"])
         options = advised(faults["wrong_units"])
@@ -235,7 +245,9 @@ def test_following_the_advice_ends_in_the_right_units_after_one_step(
         results = [raw]
 
     ratios = [result.bars["volume"] / table["volume"] for result in results]
+
     assert [found(result) for result in results] == [{}] * len(results)
+
     if by != "all" or len(pairs) == 1:
         assert [ratio.round(6).unique().tolist() for ratio in ratios] == [[1.0]] * len(results)
 
@@ -247,6 +259,7 @@ def test_units_of_a_whole_board_are_named_by_it() -> None:
     fault = found(market(table.assign(factor=np.nan), has_factor=False, conventions=read_by()))[
         "wrong_units"
     ]
+
     assert advised(fault) == "--volume-unit share,chinext=lot"
 
 
@@ -260,9 +273,12 @@ def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_lon
         conventions=read_by(),
     )
     fault = found(raw)["wrong_units"]
+
     assert (advised(fault), fault.repairs) == ("", ("match_units",))
+
     repaired = apply_repairs(raw, ["match_units"])
     np.testing.assert_allclose(repaired.bars["volume"], table["volume"])
+
     assert repaired.repairs == ("match_units: 360 rows",)
 
 
@@ -286,9 +302,12 @@ def test_adjusted_prices_without_a_factor_give_no_finding_on_units(anchor: str) 
     codes = tuple(f"600{number:03d}.SH" for number in range(40))
     table = priced(3, codes, count=60)
     factor = np.random.default_rng(5).uniform(1.1, 60, 40)[table["code"].str[3:6].astype(int)]
+
     for name in ("open", "high", "low", "close"):
         table[name] = table[name] * factor if anchor == "first" else table[name] / factor
+
     raw = market(table.assign(factor=np.nan), has_factor=False)
+
     assert found(raw).keys() == {"units_not_judged"}
     assert found(raw)["units_not_judged"].severity == "warning"
 
@@ -298,11 +317,13 @@ def test_lots_show_on_the_days_on_which_prices_scaled_to_the_last_day_are_raw() 
     early = table["date"] < table["date"].unique()[20]
     for name in ("open", "high", "low", "close"):
         table[name] = table[name].where(~early, table[name] / 1.37)
+
     is_star = table["code"] == "688981.SH"
     stored = table.assign(
         volume=table["volume"].where(is_star, table["volume"] / 100), factor=np.nan
     )
     fault = found(market(stored, has_factor=False, conventions=read_by()))["wrong_units"]
+
     assert advised(fault) == "--volume-unit lot,688981.SH=share"
 
 
@@ -311,6 +332,7 @@ def test_small_volumes_in_whole_lots_are_no_fault() -> None:
     table["volume"] = np.random.default_rng(2).integers(100, 2000, len(table))
     table["amount"] = table["volume"] * table["close"]
     lots = table.assign(volume=table["volume"] // 100 * 100.0, factor=np.nan)
+
     assert found(market(lots, has_factor=False, conventions=read_by("lot"))) == {}
 
 
@@ -336,18 +358,22 @@ def test_without_amounts_or_volumes_there_is_no_finding_on_units(name: str) -> N
 def test_volumes_divided_by_the_factor_are_recognised() -> None:
     table = bars().assign(factor=3.7)
     divided = market(table.assign(volume=table["volume"] / 3.7), conventions=read_by())
+
     assert advised(found(divided)["wrong_units"]) == "--volume divided"
     assert found(apply_repairs(divided, ["match_units"])) == {}
 
     multiplied = market(
         table.assign(volume=table["volume"] * 3.7), conventions=read_by(volume="share")
     )
+
     assert found(multiplied)["wrong_units"].examples[0].endswith("is 1 / factor times the price")
     assert found(apply_repairs(multiplied, ["match_units"])) == {}
+
     twice = market(
         table.assign(volume=table["volume"] * 3.7),
         conventions=Conventions(volume="divided", has_options=True),
     )
+
     assert advised(found(twice)["wrong_units"]) == "--volume raw"
 
     lots = market(table.assign(volume=table["volume"] / 370), conventions=read_by())
@@ -361,6 +387,7 @@ def test_volumes_divided_by_the_factor_of_some_codes_only_are_repaired_by_name()
         conventions=read_by(),
     )
     fault = found(raw)["wrong_units"]
+
     assert (fault.count, advised(fault), fault.repairs) == (5, "", ("match_units",))
     assert apply_repairs(raw, ["match_units"]).bars["volume"].tolist() == bars()["volume"].tolist()
 
@@ -371,6 +398,7 @@ def test_a_factor_near_a_power_of_ten_is_read_as_those_of_the_other_codes() -> N
     table.loc[table["code"] == "300750.SZ", "factor"] = 10.004**0.5
     divided = table.assign(volume=table["volume"] / table["factor"])
     fault = found(market(divided, conventions=read_by()))["wrong_units"]
+
     assert advised(fault) == "--volume divided"
 
 
@@ -378,11 +406,14 @@ def test_a_unit_that_changes_on_a_day_that_adjusted_prices_hide_has_no_option() 
     table = priced(10, count=60)
     days = table["date"].unique()
     early = table["date"] < days[45]
+
     for name in ("open", "high", "low", "close"):
         table[name] = table[name].where(~early, table[name] / 1.37)
+
     table["volume"] = table["volume"].where(table["date"] < days[55], table["volume"] / 100)
     raw = market(table.assign(factor=np.nan), has_factor=False, conventions=read_by())
     fault = found(raw)["wrong_units"]
+
     assert fault.fix.startswith("no option helps: adjusted prices hide on which day")
     assert apply_repairs(raw, ["match_units"]).repairs == ()
 
@@ -391,7 +422,9 @@ def test_adjusted_prices_next_to_a_factor_are_recognised() -> None:
     table = bars().assign(factor=3.71)
     for name in ("open", "high", "low", "close"):
         table[name] *= 3.71
+
     fault = found(market(table, conventions=read_by()))["wrong_units"]
+
     assert (advised(fault), fault.repairs) == ("--prices adjusted", ())
 
 
@@ -404,16 +437,19 @@ def test_a_rate_of_turnover_is_no_amount(percent: int) -> None:
     outstanding = table.groupby("code")["volume"].transform("max") * 30
     rates = (table["volume"] / outstanding * percent).round(4)
     raw = market(table.assign(amount=rates), has_factor=False)
+
     assert found(raw).keys() == {"turnover_rate"}
     assert found(raw)["turnover_rate"].repairs == ("drop_amount",)
 
     left = apply_repairs(raw, ["drop_amount"])
     assert left.bars["amount"].isna().all()
     assert left.repairs == (f"drop_amount: {len(table)} rows",)
+
     some = market(
         table.assign(amount=rates.where(table["code"].str[0] == "6", table["amount"])),
         has_factor=False,
     )
+
     assert found(some)["turnover_rate"].count == 36
 
 
@@ -424,6 +460,7 @@ def test_a_true_amount_gives_no_finding_under_any_column_name(
     table = priced(7)
     stored = table.rename(columns={"amount": column}).assign(**{column: table["amount"] / scale})
     raw = import_with(stored, f"--amount-unit {scale:.0f}", tmp_path)
+
     assert found(raw) == {}
     assert raw.bars["amount"].notna().all()
 
@@ -432,11 +469,13 @@ def test_amounts_that_repeat_the_volume_are_values_or_left_out(tmp_path: Path) -
     table = priced(8, ("BTC-USD", "ETH-USD"))
     values = table.assign(volume=table["amount"])
     raw = import_with(values, "", tmp_path, "crypto_spot")
+
     assert found(raw).keys() == {"amount_repeats_volume"}
     assert apply_repairs(raw, ["drop_amount"]).bars["amount"].isna().all()
 
     as_values = import_with(values, "--volume-unit value", tmp_path, "crypto_spot")
     assert found(as_values) == {}
+
     np.testing.assert_allclose(as_values.bars["volume"], table["volume"], rtol=0.03)
     assert any("traded values" in note for note in as_values.notes)
 
@@ -451,10 +490,13 @@ def test_a_unit_applies_to_all_codes_and_named_units_override_it() -> None:
         "--volume-unit",
     )
     scopes = ["star", "600519.SH@2024-01-03..2024-01-04", "..2024-01-02"]
+
     assert [str(scope) for scope, _ in unit.scopes] == scopes
+
     table = bars()
     column = table["code"].map(CODES.index).to_numpy()
     scales = unit.scales(CODES, column, table["date"].to_numpy().astype("M8[D]"))
+
     assert scales.tolist() == [1, 100, 100, 100, 100, 1, 10, 10, 100, 100, 1, 1, 1, 1, 1]
 
 
@@ -496,9 +538,12 @@ def test_a_unit_of_a_code_or_board_that_is_none_is_refused(name: str, tmp_path: 
 def test_volumes_that_are_no_counts_of_shares_are_named_where_no_amount_shows_more() -> None:
     bare = bars().assign(amount=np.nan, volume=1234.5678)
     (fault,) = (each for each in check(market(bare)) if each.kind == "volume_not_whole")
+
     assert "lots with decimals" in fault.hint
+
     one = bare.assign(volume=np.where(bare["code"] == CODES[1], 1234.5678, 1000.0))
     (fault,) = (each for each in check(market(one)) if each.kind == "volume_not_whole")
+
     assert fault.count == len(DAYS), "one code of many"
 
 
@@ -517,6 +562,7 @@ def test_whole_shares_never_tell_the_wrong_convention(
     volume = volume.astype(np.float32).astype(np.float64).ravel()
     factor = np.tile(rng.uniform(1.02, 250, assets), 60)
     single = factor.astype(np.float32).astype(np.float64)
+
     assert stored_volume(volume, single) != "divided"
     assert stored_volume((volume / factor).astype(np.float32).astype(np.float64), single) != "raw"
 
@@ -530,9 +576,11 @@ def test_whole_shares_or_whole_lots_tell_how_volumes_are_stored() -> None:
             stored_volume((volume / factor).astype(np.float32).astype(np.float64), factor)
             == "divided"
         )
+
     assert stored_volume(volume * 0.37, np.ones(500)) == "raw", (
         "without a factor there is nothing to undo"
     )
+
     large = rng.integers(10**7, 10**9, 500).astype(np.float32).astype(np.float64)
     assert stored_volume(large, factor) is None, "single precision has no single shares there"
     assert stored_volume(np.array([3000.0, 6000.0]), np.array([2.0, 2.0])) is None, (
@@ -557,6 +605,7 @@ def test_scales_of_a_reading_are_those_of_its_units_by_code(
     given_volumes, given_amounts = given_scales(raw)
 
     codes = [raw.table.codes[column] for column in raw.table.column]
+
     assert dict(zip(codes, given_volumes.tolist(), strict=True)) == dict(
         zip(CODES, volumes, strict=True)
     )
@@ -571,4 +620,5 @@ def test_a_unit_of_some_days_scales_those_days() -> None:
     volumes, _ = given_scales(raw)
 
     is_first_code = raw.table.column == raw.table.column[0]
+
     assert volumes[is_first_code].tolist() == [1, 1, 1, 100, 100]

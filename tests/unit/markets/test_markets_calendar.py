@@ -22,7 +22,8 @@ from trading_market import make_market, market_scene
 
 PLUGINS = load_plugins()
 HALF_DAYS = ("2024-07-03", "2024-11-29", "2024-12-24")
-WHOLE, HALF = 7, 4  # bars of an hour
+WHOLE = 7
+HALF = 4  # bars of an hour
 
 
 def hourly_market(hour: int = 60) -> MarketSnapshot:
@@ -32,6 +33,7 @@ def hourly_market(hour: int = 60) -> MarketSnapshot:
     days = sessions("2024-06-03", "2025-01-31", "XNYS")
     instruments = (Instrument("stock", "USD", "us_equity"),)
     rows = []
+
     for day in days:
         is_half = str(day) in HALF_DAYS
         close = (
@@ -52,6 +54,7 @@ def hourly_market(hour: int = 60) -> MarketSnapshot:
                     8_400.0 / bars,
                 )
             )
+
     table = pd.DataFrame(
         rows, columns=["code", "ends_at", "open", "high", "low", "close", "volume"]
     )
@@ -60,6 +63,7 @@ def hourly_market(hour: int = 60) -> MarketSnapshot:
         ["TSLA"], [[300.0]] * len(days), instruments=instruments, volume=[[8_400.0]] * len(days)
     )
     meta = dataclasses.replace(made.meta, benchmark="")
+
     return dataclasses.replace(
         made, meta=meta, indices={}, index_names={}, days=days, minutes=MinuteBars.of(table)
     )
@@ -69,7 +73,9 @@ def intraday_of(scene: Any, snapshot: MarketSnapshot, row: int, step: int) -> li
     """The session shown at a close, without the label of its day."""
     user = scene.observe(step, snapshot.as_of(row), None, None).user
     match = re.search(r"```json\n(.*?)\n```", user, re.DOTALL)
+
     assert match is not None
+
     return [[*bar[:1], *bar[2:]] for bar in json.loads(match[1])["intraday"]["rows"]]
 
 
@@ -94,11 +100,13 @@ def test_a_half_day_is_shown_in_as_many_parts_as_a_whole_one(
     half_days = {
         snapshot.day_index(day) - base for day in HALF_DAYS if snapshot.day_index(day) >= base
     }
+
     assert len(half_days) >= 2
     assert {len(session) for session in shown} == {parts}
     assert {tuple(bar[1] for bar in session) for session in shown} == {
         tuple(bar[1] for bar in shown[0])
     }
+
     alike = [session == shown[0] for session in shown]
     assert all(alike), "prices and volumes are spread evenly, so nothing else can differ"
     assert np.isclose(sum(bar[-1] for bar in shown[0]), 8_400.0, rtol=1e-3)

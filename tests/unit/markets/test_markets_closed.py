@@ -18,10 +18,13 @@ def with_gap(**changes: Any) -> Any:
     """
     made = market()
     gap = {name: getattr(made, name).copy() for name in ("open", "high", "low", "close")}
+
     for values in gap.values():
         values[ROW - 1 : ROW + 1, 0] = np.nan
+
     volume = made.volume.copy()
     volume[ROW - 1 : ROW + 1, 0] = 0.0
+
     return dataclasses.replace(made, **{**gap, "volume": volume, **changes})
 
 
@@ -57,7 +60,9 @@ def test_an_asset_without_any_bar_has_no_last_close() -> None:
     unlisted = {name: getattr(made, name).copy() for name in ("open", "high", "low", "close")}
     for values in unlisted.values():
         values[:, 0] = np.nan
+
     first, *_ = shown(dataclasses.replace(made, **unlisted))
+
     assert (first["status"], first["last_close"]) == ("not_listed", None)
 
 
@@ -92,7 +97,9 @@ def orders_of(fill: str) -> list[int]:
     reading = scene.form.read(
         json.dumps({"decisions": decisions, "overall_reason": "Both are cheap."})
     )
+
     assert reading.submission.failure is None
+
     return [order.asset for order in reading.submission.action]
 
 

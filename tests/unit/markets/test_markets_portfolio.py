@@ -40,7 +40,8 @@ from tables import number, on_each_row
 from trading_market import make_market, market_scene
 
 COIN = Instrument("crypto", "USD", "frictionless")
-MEANS, COVARIANCE = np.array([0.03, 0.01]), np.array([[0.02, 0.01], [0.01, 0.03]])
+MEANS = np.array([0.03, 0.01])
+COVARIANCE = np.array([[0.02, 0.01], [0.01, 0.03]])
 
 
 @on_each_row
@@ -75,7 +76,8 @@ def prices(chance: np.random.Generator, days: int, n: int) -> Any:
 def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: int) -> None:
     chance = np.random.default_rng(seed)
     n = 1 + seed % 5
-    closes, sides = prices(chance, 8 + seed, n), chance.choice([-1, 0, 1, 1, -1], n)
+    closes = prices(chance, 8 + seed, n)
+    sides = chance.choice([-1, 0, 1, 1, -1], n)
     means, covariance = moments(closes)
     solution = box_optimum(means, covariance, sides)
 
@@ -91,7 +93,9 @@ def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: 
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
+
     assert other.x == pytest.approx(solution, abs=2e-4)
+
     grid = np.array(
         list(
             itertools.product(
@@ -99,8 +103,11 @@ def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: 
             )
         )
     )
+
     assert max(worth(other.x), worth(grid).max()) <= worth(solution) + 1e-12
+
     slope = sides * (means - 2 * covariance @ solution)  # in the direction of the side
+
     for size, side, gain in zip(np.abs(solution), sides, slope / np.abs(means).max(), strict=True):
         assert 0 <= size <= abs(side)
         assert not side or (
@@ -110,29 +117,37 @@ def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: 
             if size > 1 - 1e-9
             else abs(gain) <= 1e-12
         )
+
     whole = weights(closes, sides, "optimised")
     # a largest weight takes it, and of several each an equal part
     rest = 1_000_000 - int(np.rint(np.abs(whole) * 1e6).sum())
     largest = int((np.abs(whole) == np.abs(whole).max()).sum())
+
     assert 0 <= rest < largest if (np.abs(solution) > 1e-7).any() else rest == 1_000_000
     assert (whole * sides >= 0).all()
+
     order = chance.permutation(n)  # neither rounding nor the order of assets shows
     again = weights(
         (closes * (1 + 1e-13 * chance.standard_normal(closes.shape)))[:, order],
         sides[order],
         "optimised",
     )
+
     assert again == pytest.approx(whole[order], abs=1.1e-6)
     assert weights(closes * (1 + 1e-13), sides, "optimised").tolist() == whole.tolist()
 
 
 def test_equal_weights_and_fewer_than_seven_closes() -> None:
-    closes, sides = prices(np.random.default_rng(1), 7, 4), np.array([1, -1, 0, 1])
+    closes = prices(np.random.default_rng(1), 7, 4)
+    sides = np.array([1, -1, 0, 1])
     equal = [0.333333, -0.333333, 0.0, 0.333333]  # equal sides stay equal: a millionth is left over
+
     assert weights(closes, sides, "equal").tolist() == equal
     assert weights(closes[1:], sides, "optimised").tolist() == equal
+
     optimised = weights(closes, sides, "optimised").tolist()
     assert optimised != equal
+
     gaps = np.insert(closes, 3, [np.nan, 1.0, 1.0, 1.0], axis=0)  # a day on which one has no close
     assert weights(gaps, sides, "optimised").tolist() == optimised
     assert weights(gaps[1:], sides, "optimised").tolist() == equal
@@ -154,11 +169,15 @@ def test_every_order_is_filled_whole_and_leaves_the_weights_of_the_day(
     names = ("AAA", "BBB", "CCC", "DDD")
     market = make_market(names, closes.tolist(), instruments=(COIN,) * 4)
     config = AccountConfig(initial_cash=1_000_000, max_positions=4, max_weight=1.0).rules("test")
-    tape, rules = MarketTape.from_snapshot(market, config), MarketRules.of(market, config)
+    tape = MarketTape.from_snapshot(market, config)
+    rules = MarketRules.of(market, config)
     form = StanceForm(
         HarnessConfig(), Lens(MaskConfig("bright"), 1, market, 0), StanceRule(1.0, hold, True)
     )
-    account, nav, decided = open_account(config), 1_000_000_00, [0] * 4
+    account = open_account(config)
+    nav = 1_000_000_00
+    decided = [0] * 4
+
     for row in range(9, 19):
         view = market.as_of(row)
         form.today(
@@ -188,7 +207,8 @@ def test_every_order_is_filled_whole_and_leaves_the_weights_of_the_day(
             for asset in range(4)
         ]
         assert np.array(units) * closes[row] / (nav / 100) == pytest.approx(wanted, abs=3e-6)
-        account, nav = day.after, day.nav_minor
+        account = day.after
+        nav = day.nav_minor
         if nav < 10_000_000:
             break
 
@@ -196,7 +216,9 @@ def test_every_order_is_filled_whole_and_leaves_the_weights_of_the_day(
 def test_a_rebuilt_portfolio_wants_decisions_and_the_whole_nav() -> None:
     made = load_plugins().make_task("investorbench_portfolio")
     assert isinstance(made, MarketTask)
+
     config = made._config
+
     with pytest.raises(
         ConfigError,
         match=(
@@ -205,10 +227,12 @@ def test_a_rebuilt_portfolio_wants_decisions_and_the_whole_nav() -> None:
         ),
     ):
         dataclasses.replace(config, answers="orders").check("x")
+
     with pytest.raises(ConfigError, match="max_weight"):
         dataclasses.replace(
             config, trading=dataclasses.replace(config.trading, max_weight=0.5)
         ).check("x")
+
     assert list(made.describe()["prompts"]) == [
         "prompts/portfolio.md",
         "weights.yaml",
@@ -259,6 +283,7 @@ def market(prices: Any = PRICES, **changes: Any) -> MarketSnapshot:
 def task_of(**changes: Any) -> MarketTask:
     made = PLUGINS.make_task("market_blinded")
     assert isinstance(made, MarketTask)
+
     dates = {"w": {"first": WINDOW.first, "last": WINDOW.last}}
     plain = {
         **made.describe(),
@@ -267,8 +292,10 @@ def task_of(**changes: Any) -> MarketTask:
         "warm_up": {"w": "2024-01-01"},
         **changes,
     }
+
     for name in ("name", "mode", "venue_rules", "duties", "prompts"):
         plain.pop(name)
+
     return MarketTask("t", MarketConfig.load(plain, "t"))
 
 
@@ -280,9 +307,12 @@ def lessons(
     """
     made = task_of(**changes)
     scene = market_scene(made, snapshot, window, seed)
+
     assert not scene.lens.shown  # an agent that does not ask for them is shown nothing
+
     days = list(scene.lessons(snapshot.as_of(6)))
     handles = {scene.lens.asset_handle(column): code for column, code in enumerate(snapshot.codes)}
+
     return [
         (lesson.day, {handles[row["stock_id"]]: (row["next_day"], row["change_pct"], row["label"])
                    for row in table_rows(shown_state(lesson.text)["outcomes"])}, lesson.text)
@@ -299,6 +329,7 @@ def test_each_day_has_the_next_price_of_each_asset_and_days_without_one_are_skip
         ("day_-2", {"BTC": ("day_-1", 0.0, "HOLD")}),
         ("day_-1", {"BTC": ("day_+0", pytest.approx(-8.172, abs=1e-3), "SELL")}),
     ]
+
     both = lessons(market())
     assert [sorted(outcomes) for _, outcomes, _ in both] == [["ADA", "BTC"]] * 3 + [["ADA"]] + [
         ["ADA", "BTC"]
@@ -314,11 +345,10 @@ def test_each_day_has_the_next_price_of_each_asset_and_days_without_one_are_skip
 
 
 def test_inverted_labels_fall_on_the_days_before_the_opposite_move() -> None:
-    right, inverted = (
-        lessons(market(), assets=["BTC"]),
-        lessons(market(), assets=["BTC"], labels="inverted"),
-    )
+    right = lessons(market(), assets=["BTC"])
+    inverted = lessons(market(), assets=["BTC"], labels="inverted")
     opposite = {"BUY": "SELL", "SELL": "BUY", "HOLD": "HOLD"}
+
     for (day, own, text), (other_day, other, other_text) in zip(right, inverted, strict=True):
         assert day == other_day
         assert other["BTC"][2] == opposite[own["BTC"][2]]
@@ -331,10 +361,12 @@ def test_inverted_labels_fall_on_the_days_before_the_opposite_move() -> None:
 def test_nothing_after_the_first_step_is_shown_and_a_warm_up_begins_on_its_day() -> None:
     poisoned = [*PRICES[:7], [9999, 9999], [8888, 8888]]
     assert lessons(market()) == lessons(market(poisoned))
+
     later = lessons(market(), warm_up={"w": "2024-01-04"})
     assert [day for day, *_ in later] == ["day_-3", "day_-2", "day_-1"]
     # a window that has none
     assert lessons(market(), Window("other", WINDOW.first, WINDOW.last)) == []
+
     with pytest.raises(
         DataError, match=r"^the warm-up begins 2023-12-30, tiny on 2024-01-01; import earlier days$"
     ):
@@ -354,9 +386,11 @@ def test_a_split_is_no_move_and_the_mask_holds() -> None:
         [5, 100],
     ]
     factor = [[1.0, 1.0], *([[2.0, 1.0]] * 8)]
+
     assert {outcomes["ADA"][1:] for _, outcomes, _ in lessons(market(split, factor=factor))} == {
         (0.0, "HOLD")
     }
+
     for mask, hidden in (
         ("blinded", (*CODES, "2024")),
         ("stock_blind", CODES),
@@ -364,9 +398,12 @@ def test_a_split_is_no_move_and_the_mask_holds() -> None:
     ):
         for day, _, text in lessons(market(), mask=mask):
             assert not re.search("|".join(hidden), day + text), mask
+
     day, outcomes, text = lessons(market(), mask="bright")[0]
+
     assert (day, outcomes["BTC"][0]) == ("2024-01-01", "2024-01-02")
     assert '"BTC"' in text
+
     rebased = lessons(market(), rebase_prices=True)  # returns stay what they are
     assert [outcomes for _, outcomes, _ in rebased] == [
         outcomes for _, outcomes, _ in lessons(market())
@@ -382,8 +419,10 @@ def test_what_agrees_with_no_window_is_refused(changes: dict[str, Any], problem:
 def test_a_task_without_a_warm_up_has_null_in_its_config() -> None:
     without = PLUGINS.make_task("market_blinded").describe()
     assert (without["warm_up"], without["labels"]) == (None, None)
+
     description = json.loads(
         json.dumps(PLUGINS.make_task("investorbench_btc_inverted_labels").describe())
     )
+
     assert (description["warm_up"]["crypto"], description["labels"]) == ("2023-02-11", "inverted")
     assert "prompts/lesson.md" in description["prompts"]

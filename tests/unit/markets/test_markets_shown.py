@@ -41,7 +41,8 @@ def test_random_traders_are_not_compared_with_shorts() -> None:
 
 
 def test_decisions_of_a_board_are_in_shares_and_dollars() -> None:
-    ledger, entry = short_ledger(), SimpleNamespace(id="a" * 20, window="W1", seed=0)
+    ledger = short_ledger()
+    entry = SimpleNamespace(id="a" * 20, window="W1", seed=0)
     run: Any = SimpleNamespace(
         manifest=SimpleNamespace(specs=[entry]), load_ledger=lambda spec: ledger
     )
@@ -53,6 +54,7 @@ def test_decisions_of_a_board_are_in_shares_and_dollars() -> None:
         for step in steps
         for order in step["orders"]
     ]
+
     assert shown == [["SELL", "-45 %", 1.5, 300.0], ["BUY", "0.5 shares", 0.5, 300.0]]
     assert [step["holdings"] for step in steps] == [
         [["TSLA", pytest.approx(-0.45045)]],
@@ -74,6 +76,7 @@ def test_a_plot_of_weights_shows_short_sales() -> None:
 def test_an_account_without_a_nav_at_the_open_has_no_share_of_it() -> None:
     ledger = short_ledger()
     course = course_of(ledger)
+
     assert [dict(trades) for trades in course.trades] == [
         {("TSLA", "SELL"): 0.45},
         {("TSLA", "BUY"): 15_000 / 96_500},
@@ -82,10 +85,12 @@ def test_an_account_without_a_nav_at_the_open_has_no_share_of_it() -> None:
 
 
 def test_progress_names_the_currency() -> None:
-    stream, spec = io.StringIO(), make_spec()
+    stream = io.StringIO()
+    spec = make_spec()
     with ProgressObserver(Console(file=stream, width=80), 1) as progress:
         progress.ktdeval_event(EpisodeStarted(spec, 1, 0))
         progress.ktdeval_event(
             StepFinished(spec, 0, 1, "2024-01-02", 99_902.09, 1, 0, 5, "model", "USD")
         )
+
     assert "1/1 2024-01-02 · NAV 99,902 USD · 1 orders, 0 rejected" in stream.getvalue()

@@ -32,7 +32,8 @@ from trading_market import make_market
 
 CODES = ("AAA", "BBB", "CCC", "DDD", "EEE", "FFF", "GGG")
 VENUES = ("zeta", "eta", "mu", "alpha", "kappa", "beta", "omega")
-ROW, N_DAYS = 20, 24
+ROW = 20
+N_DAYS = 24
 EMPTY: Any = SimpleNamespace(positions={})
 
 
@@ -43,6 +44,7 @@ def market(**changes: Any) -> MarketSnapshot:
     prices = [[100.0 + day + 10 * column for column in range(len(CODES))] for day in range(N_DAYS)]
     made = make_market(CODES, prices, instruments=instruments, rules=rules, first="2025-03-03")
     meta = dataclasses.replace(made.meta, benchmark="")
+
     return dataclasses.replace(made, meta=meta, indices={}, index_names={}, **changes)
 
 
@@ -91,6 +93,7 @@ def test_a_task_with_a_venue_of_its_own_tells_of_this_one_alone() -> None:
         .observe(0, snapshot.as_of(ROW), None, None)
         .system
     )
+
     assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == ["frictionless"]
 
 
@@ -140,11 +143,13 @@ def test_positions_and_shorts_are_listed_by_size_largest_first() -> None:
         ]
         for row in rows_of(shown["positions"])
     ]
+
     assert rows == [
         ["BBB", -4.0, 1.0, 120.0, -480.0, -0.48, True, "trading"],
         ["CCC", 2.0, 0.0, 120.0, 240.0, 0.24, True, "trading"],
         ["AAA", 1.0, 0.0, 120.0, 120.0, 0.12, True, "trading"],
     ]
+
     account = {
         "cash": 1120.0,
         "holdings": -120.0,
@@ -152,6 +157,7 @@ def test_positions_and_shorts_are_listed_by_size_largest_first() -> None:
         "cash_weight": 1.12,
         "positions_held": 3,
     }
+
     assert {name: shown["account"][name] for name in account} == account
 
 
@@ -160,6 +166,7 @@ def test_positions_of_one_size_are_in_the_episodes_own_order() -> None:
     last = step_record(
         snapshot, ROW - 1, ROW, positions=[held(code, 10_000, 12_000) for code in CODES]
     )
+
     for seed in range(5):
         scene = scene_of(snapshot, seed=seed)
         listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["positions"])]
@@ -196,17 +203,20 @@ def test_of_too_many_assets_the_most_traded_and_the_held_are_shown() -> None:
     volume[:] = [700.0, 690.0, 680.0, 670.0, 660.0, 650.0, 640.0]
     snapshot = dataclasses.replace(base, volume=volume)
     scene = scene_of(snapshot, "bright", shown=3)
+
     assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])} == {
         "EEE",
         "FFF",
         "GGG",
     }
+
     last = step_record(snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)])
     assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["candidates"])} == {
         "AAA",
         "FFF",
         "GGG",
     }
+
     scene = scene_of(snapshot, "bright", shown=7)
     assert [row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])] == [
         CODES[at] for at in scene.lens.order
@@ -219,6 +229,7 @@ def test_the_most_traded_assets_are_those_of_twenty_days() -> None:
         shown_state.LIQUIDITY_DAYS,
         price_tables.VOLATILITY_DAYS,
     ) == (60, 20, 20)
+
     # a day of the last twenty, and the one before them
     for row, shown in ((ROW - 19, "AAA"), (ROW - 20, "GGG")):
         base = market()
@@ -237,9 +248,11 @@ def test_the_most_traded_assets_are_those_of_twenty_days() -> None:
 def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() -> None:
     snapshot = market()
     stage = scene_of(snapshot)._stage
+
     assert set(shown_state.standings(stage, None, range(7)).values()) == {
         Standing(StanceRule.invested(find_venue("us_equity").fees, 0.0))
     }
+
     last = step_record(
         snapshot,
         ROW - 1,
@@ -258,6 +271,7 @@ def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() 
         nav_minor=120_000,
     )
     standings = shown_state.standings(stage, last, range(5))
+
     assert [(one.weight, one.closed) for one in standings.values()] == [
         (0.3, 0.25),  # a quarter of the holding was sold
         (0.3, 0.4),  # of the short bought back
@@ -265,13 +279,16 @@ def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() 
         (0.1, 0.0),  # bought alone
         (0.0, 0.0),
     ]
+
     fees = find_venue("us_equity").fees
     assert [one.invested for one in standings.values()] == [
         StanceRule.invested(fees, one.weight) for one in standings.values()
     ]
+
     ruined = step_record(
         snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)], nav_minor=0
     )
+
     assert shown_state.standings(stage, ruined, [0])[0].weight == 0.0
 
 
@@ -313,6 +330,7 @@ def test_orders_of_the_last_step_are_shown_with_what_became_of_them() -> None:
         failures={"schema": 1},
     )
     shown = state_of(scene, snapshot, last)["last_step"]
+
     assert (shown["decided_by"], shown["failures"]) == ("model_after_retry", {"schema": 1})
     assert shown["orders"]["columns"] == list(shown_state.ORDER_COLUMNS)
     assert shown["orders"]["rows"] == [
@@ -329,11 +347,14 @@ def record_of(snapshot: MarketSnapshot, *charges: ChargeRecord) -> Any:
 def test_a_task_that_asks_for_neither_weights_nor_stances_has_no_words_of_them() -> None:
     snapshot = market()
     limits = state_of(scene_of(snapshot), snapshot)["constraints"]
+
     assert list(limits) == ["max_positions", "max_weight", "short_sales", "min_reason_chars"]
+
     whole = {"max_weight": 1.0, "max_positions": 7}
     weighed = state_of(
         scene_of(snapshot, answers="stances", weights="optimised", trading=whole), snapshot
     )["constraints"]
+
     assert (weighed["weights"], weighed["hold"]) == ("optimised", "keep")
 
 
@@ -341,10 +362,13 @@ def test_charges_of_the_last_step_are_shown_in_shares_and_money() -> None:
     snapshot = market()
     scene = scene_of(snapshot, "bright")
     scale = scene._stage.rules.scales[0]
+
     assert (scale.steps_per_unit, scene._stage.rules.minor_per_unit) == (10_000, 100)
+
     borrow = ChargeRecord("borrow", "BBB", -15_000, 1_000_000, -12, 0)
     call = ChargeRecord("margin_call", "BBB", 5_000, 1_000_000, -5_100, 100)
     shown = state_of(scene, snapshot, record_of(snapshot, borrow, call))["last_step"]
+
     assert shown["charges"] == {
         "columns": ["stock_id", "kind", "shares", "cash"],
         "rows": [["BBB", "borrow", -1.5, -0.12], ["BBB", "margin_call", 0.5, -51.0]],
@@ -358,6 +382,7 @@ def test_charges_are_in_the_episodes_own_order_independent_of_codes() -> None:
         snapshot, *(ChargeRecord("borrow", code, -10_000, 1_000_000, -1, 0) for code in CODES)
     )
     orders = set()
+
     for seed in range(5):
         scene = scene_of(snapshot, seed=seed)
         listed = [
@@ -366,6 +391,7 @@ def test_charges_are_in_the_episodes_own_order_independent_of_codes() -> None:
         ]
         assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
         orders.add(tuple(scene.lens.order))
+
     assert len(orders) == 5
 
 
@@ -388,6 +414,7 @@ def news_of(
     shown = state_of(
         scene_of(snapshot, mask, **{"news": 20, "news_days": 30, **options}), snapshot
     )["news"]
+
     return rows_of(shown), shown["withheld"]
 
 
@@ -402,6 +429,7 @@ def test_the_newest_documents_are_shown_up_to_the_tasks_number(most: int, shown:
     rows, withheld = news_of(
         [item(day, f"number {index}") for index, day in enumerate(DAYS)], news=most
     )
+
     assert [row["title"] for row in rows] == [f"number {index}" for index in shown]
     assert withheld == 0
 
@@ -413,7 +441,9 @@ def test_what_can_not_be_masked_takes_no_place_and_is_counted_as_far_as_it_was_r
         rows, count = news_of(items, news=most)
         assert [row["title"] for row in rows] == shown
         assert count == withheld
+
     rows, count = news_of(items, "bright", news=5)
+
     assert ([row["title"] for row in rows], count) == (titles[::-1], 0)
 
 
@@ -434,15 +464,21 @@ def test_a_task_about_some_assets_shows_documents_of_these_and_of_none() -> None
         item(DAYS[2], "of all", codes=()),
     ]
     rows, _ = news_of(items, "bright", assets=["BBB", "CCC"])
+
     assert [row["title"] for row in rows] == ["of all", "of B"]
+
     rows, _ = news_of(items, "bright")
     assert [row["title"] for row in rows] == ["of all", "of B", "of A"]
 
 
 def test_of_a_long_text_beginning_and_end_are_shown_and_how_much_is_cut() -> None:
-    whole, longer = "four " * 399 + "four.", "four " * 399 + "fourty"
+    whole = "four " * 399 + "four."
+    longer = "four " * 399 + "fourty"
+
     assert (len(whole), len(longer)) == (2_000, 2_001)
+
     items = [item(DAYS[0], "whole", whole), item(DAYS[1], "longer", longer)]
+
     for most, shown_whole in ((None, True), (2_000, True), (400, False)):
         options = {} if most is None else {"news_characters": most}
         rows, _ = news_of(items, "bright", **options)
@@ -458,12 +494,14 @@ def test_a_sentiment_is_a_column_of_the_documents_if_one_that_is_shown_has_one()
     plain = [item(DAYS[0], "plain"), item(DAYS[1], "older")]
     labelled = item(DAYS[2], "labelled")._replace(sentiment="positive")
     rows, _ = news_of([*plain, labelled])
+
     assert [(row["title"], row["sentiment"]) for row in rows] == [
         ("labelled", "positive"),
         ("older", None),
         ("plain", None),
     ]
     assert list(rows[0]) == ["day", "source", "kind", "stock_ids", "sentiment", "title", "text"]
+
     without, _ = news_of(plain)
     assert list(without[0]) == ["day", "source", "kind", "stock_ids", "title", "text"]
 
@@ -541,11 +579,13 @@ def test_every_asset_has_its_share_of_the_documents_shown(filed: Any, most: int)
     ]
     rows, withheld = news_of(items, "bright", news=most)
     shown = {row["title"] for row in rows}
+
     assert withheld == 0
     assert len(rows) == len(shown) == min(most, len(items))
 
     quota = most // (len(CODES) + 1)
     newest_first = sorted(items, key=lambda one: one.known_at, reverse=True)
+
     for code in (*CODES, ""):
         own = [
             one.title for one in newest_first if (code in one.assets if code else not one.assets)
@@ -554,4 +594,5 @@ def test_every_asset_has_its_share_of_the_documents_shown(filed: Any, most: int)
         assert shown >= {*own[: min(quota, len(own))]} or any(len(one.assets) > 1 for one in items)
 
     again, _ = news_of(items[::-1], "bright", news=most)
+
     assert {row["title"] for row in again} == shown

@@ -65,8 +65,10 @@ def market(poison_after: int | None = None) -> MarketSnapshot:
         2,
     )
     prices[2::3, 1:] = np.nan
+
     if poison_after is not None:
         prices[poison_after + 1 :] *= 7.7
+
     instruments = (
         Instrument("crypto", "USD", "crypto_spot"),
         *(Instrument("stock", "USD", "us_equity"),) * 2,
@@ -78,6 +80,7 @@ def market(poison_after: int | None = None) -> MarketSnapshot:
         volume=np.where(np.isnan(prices), np.nan, 1234.5).tolist(),
     )
     meta = dataclasses.replace(made.meta, benchmark="")
+
     return dataclasses.replace(
         made,
         meta=meta,
@@ -106,9 +109,11 @@ def state_of(user: str) -> dict[str, Any]:
 
 def test_a_step_shows_the_account_and_every_asset_with_figures_of_the_days_so_far() -> None:
     snapshot = market()
-    scene, row = scene_of(snapshot, "market_bright"), 62
+    scene = scene_of(snapshot, "market_bright")
+    row = 62
     observation = scene.observe(0, snapshot.as_of(row), None, None)
     shown = state_of(observation.user)
+
     assert shown["account"] == {
         "cash": 1e5,
         "holdings": 0.0,
@@ -117,16 +122,22 @@ def test_a_step_shows_the_account_and_every_asset_with_figures_of_the_days_so_fa
         "portfolio_return_pct": 0.0,
         "positions_held": 0,
     }
+
     rows = {
         one[0]: dict(zip(shown["candidates"]["columns"], one, strict=True))
         for one in shown["candidates"]["rows"]
     }
+
     assert set(rows) == set(CODES)
-    coin, closes = rows["BTC"], snapshot.close[: row + 1, 0]
+
+    coin = rows["BTC"]
+    closes = snapshot.close[: row + 1, 0]
+
     assert (coin["kind"], coin["status"], rows["TSLA"]["status"]) == ("crypto", "trading", "closed")
     assert coin["close"] == pytest.approx(closes[-1], rel=1e-5)
     assert coin["return_5d_pct"] == pytest.approx((closes[-1] / closes[-6] - 1) * 100, rel=1e-3)
     assert coin["return_60d_pct"] == pytest.approx((closes[-1] / closes[-61] - 1) * 100, rel=1e-3)
+
     moves = closes[-20:] / closes[-21:-1] - 1
     assert coin["volatility_20d_pct"] == pytest.approx(np.std(moves, ddof=1) * 100, rel=1e-3)
     assert coin["drawdown_60d_pct"] == pytest.approx(
@@ -140,10 +151,13 @@ def test_the_system_prompt_states_the_rules_of_the_venues_and_names_no_asset_or_
         "USD 100,000|sold short|crypto_spot|us_equity|initial margin 50 %|at least USD 5|open of"
         " the next day"
     )
+
     for words in phrases.split("|"):
         assert words in system, words
+
     assert "$" not in system
     assert not [code for code in CODES if code in system]
+
     paper = AccountConfig(board_rules="paper").rules("test")
     assert (
         venue_line(find_venue("a_share"), paper, shows_days=True)
@@ -170,14 +184,19 @@ def test_the_blinded_task_shows_no_symbol_and_the_guard_knows_them() -> None:
     guard = LeakGuard(scene.lens, snapshot)
     guard.check(observation.system)
     guard.check(observation.user)
+
     assert set(re.findall(r"asset_\d{4}", observation.user)) == {
         scene.lens.asset_handle(asset) for asset in range(3)
     }
+
     for text in ("buy TSLA now", "(BTC-USD)", "$COST", "COST is up"):
         with pytest.raises(LeakError, match="which the mask hides"):
             guard.check(text)
+
         assert "[withheld]" in guard.redact(text)
+
     guard.check("it would cost much")
+
     assert scene.lens.is_hidden_identity("tsla")
 
 
@@ -188,6 +207,7 @@ def with_minutes(
     after a row where one is given.
     """
     rows = []
+
     for row, day in enumerate(snapshot.days[50:], start=50):
         for code, close in zip(CODES, snapshot.close[row], strict=True):
             at = (
@@ -208,13 +228,16 @@ def with_minutes(
                         10.0 + index,
                     )
                 )
+
             if code != "BTC" and close == close:
                 after = 777.0 if poison_after is not None and row >= poison_after else 666.0
                 rows.append((code, at + 30, 1.0, after, 1.0, after, 5.0))
+
     table = pd.DataFrame(
         rows, columns=["code", "ends_at", "open", "high", "low", "close", "volume"]
     )
     table["ends_at"] = table["ends_at"].to_numpy().astype("M8[m]").astype("M8[s]")
+
     return dataclasses.replace(snapshot, minutes=MinuteBars.of(table))
 
 
@@ -224,6 +247,7 @@ def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() 
     scene = scene_of(snapshot, "market_minutes_blinded")
     observation = scene.observe(0, snapshot.as_of(row), None, None)
     shown = state_of(observation.user)["intraday"]
+
     assert shown["columns"] == [
         "stock_id",
         "day",
@@ -234,40 +258,54 @@ def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() 
         "close",
         "volume",
     ]
+
     bars = {
         code: [one for one in shown["rows"] if one[0] == scene.lens.asset_handle(asset)]
         for asset, code in enumerate(CODES)
     }
+
     assert [len(listed) for listed in bars.values()] == [20, 20, 20]
     assert {one[1] for one in bars["BTC"]} == {scene.lens.day_handle(row)}
     # The stock rested on the day of the decision: its last session, and the trade after its close,
     # which is known by now.
     assert {one[1] for one in bars["TSLA"]} == {scene.lens.day_handle(row - 1)}
-    coin, close = bars["BTC"], snapshot.close[row, 0]
+
+    coin = bars["BTC"]
+    close = snapshot.close[row, 0]
+
     assert bars["TSLA"][-1][4] == 666
     assert [one[2] for one in coin] == sorted(one[2] for one in coin)
+
     # 50 bars in 20 parts of equal time: two bars end in the first, which has half of the third
     # one's volume.
     prices = [
         pytest.approx(close * part, rel=1e-5) for part in (0.951, 0.952 * 1.01, 0.951 * 0.99, 0.952)
     ]
+
     assert coin[0][2:] == [5.0, *prices, 10 + 11 + 12 / 2]
+
     prices = [pytest.approx(close * part, rel=1e-5) for part in (0.998, 1.01, 0.998 * 0.99, 1.0)]
     assert coin[-1][2:] == [100.0, *prices, 57 / 2 + 58 + 59]
+
     # On a day of trade, what ended after the close is not known yet.
     traded = state_of(scene.observe(0, snapshot.as_of(row - 1), None, None).user)["intraday"][
         "rows"
     ]
+
     assert {one[1] for one in traded} == {scene.lens.day_handle(row - 1)}
     assert 666 not in [one[4] for one in traded]
+
     guard = LeakGuard(scene.lens, snapshot)
     guard.check(observation.system)
     guard.check(observation.user)
+
     assert not re.search(r"\d\d:\d\d|2025|New_York|UTC|TSLA|COST", observation.user)
     assert "session_pct" in observation.system
     assert "$" not in observation.system
+
     plain = scene_of(snapshot).observe(0, snapshot.as_of(row), None, None)
     assert "intraday" not in plain.system + plain.user
+
     sentence = (Path(task_module.__file__).parent / "prompts" / "intraday.md").read_text().rstrip()
     assert observation.system.replace(sentence, "") == plain.system
 
@@ -289,12 +327,14 @@ def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_m
     assert str(market_problem(task("market_minutes_blinded"), market())).startswith(
         "market_minutes_blinded shows bars within days; tiny has none: import some (--minutes)"
     )
+
     with pytest.raises(ConfigError, match="noise_pct and intraday cannot be combined"):
         history_of(market(), intraday=3, noise_pct=1.0)
 
 
 def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None:
-    snapshot, made = market(), task()
+    snapshot = market()
+    made = task()
     scene = scene_of(snapshot)
     tape = MarketTape.from_snapshot(snapshot, made.trading)
     form = ActionForm(made.harness, scene.lens, tape.rules.scales, tape.rules.shorts)
@@ -306,16 +346,19 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
         ]
         return form.read(json.dumps({"orders": listed, "overall_reason": "so"})).submission
 
-    coin, stock = scene.lens.asset_handle(0), scene.lens.asset_handle(2)
+    coin = scene.lens.asset_handle(0)
+    stock = scene.lens.asset_handle(2)
     done = orders(
         {"stock_id": coin, "shares": 0.12345678},
         {"stock_id": stock, "shares": 1.5, "side": "SELL"},
         {"stock_id": stock, "target_weight": -0.1},
     )
     asked = [(order.asset, order.shares, order.target_weight) for order in done.action]
+
     assert asked == [(0, 12_345_678, None), (2, 15_000, None), (2, None, -0.1)]
     assert orders({"stock_id": coin, "target_weight": -1.1}).failure == "schema"
     assert orders({"stock_id": coin, "shares": 0}).failure == "schema"
+
     plain = ActionForm(made.harness, scene.lens)
     order = {
         "stock_id": coin,
@@ -324,6 +367,7 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
         "reason": "because it fits",
         "shares": 1.5,
     }
+
     assert (
         plain.read(json.dumps({"orders": [order], "overall_reason": ""})).submission.failure
         == "schema"
@@ -357,6 +401,7 @@ def test_models_that_rank_by_a_style_factor_rank_by_the_nearest_figure_where_non
         state=observation.state,
     )
     (order,) = json.loads(model.reply(request).tool_calls[0].arguments)["orders"]
+
     assert (order["stock_id"], order["side"]) == (
         best(trading.astype({"close": float, "volume": float})).idxmax(),
         "BUY",
@@ -368,10 +413,13 @@ def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() 
         {"initial_cash": 5, "venue": "frictionless", "fees": {"buy_bps": 5}, "fill": "next_close"},
         "card",
     )
+
     assert rules.venue is not None
     assert (rules.venue.fees.buy_bps, rules.venue.fill, rules.initial_cash) == (5, "next_close", 5)
+
     with pytest.raises(ConfigError, match="fees: name the venue"):
         trading_rules({"initial_cash": 5, "fees": {"buy_bps": 5}}, "card")
+
     assert trading_rules({"initial_cash": 7, "buy_fee_bps": 5.0}, "card").initial_cash == 7
     assert AccountConfig().rules("task").venue is None
     assert task().describe()["venue_rules"] is None
@@ -399,8 +447,10 @@ def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() ->
     news = state_of(scene.observe(0, snapshot.as_of(row), None, None).user)["news"]
     rows = [dict(zip(news["columns"], one, strict=True)) for one in news["rows"]]
     handle = scene.lens.asset_handle(2)
+
     assert [one["title"] for one in rows] == [f"Old coins and {handle}", f"{handle} up on day_-2"]
     assert [one["stock_ids"] for one in rows] == [[], [handle]]
+
     begin, end = re.split(r"\[… [0-9,]+ characters cut …\]", rows[1]["text"])
     assert {*begin.split(), *end.split()} == {handle}
     assert 1_900 < len(rows[1]["text"]) <= 2_000
@@ -438,18 +488,21 @@ def test_news_of_one_moment_is_not_ordered_by_code() -> None:
         market(), documents=Documents.of(items, Close(16, 0, "America/New_York"))
     )
     seen = set()
+
     for seed in range(40):
         scene = scene_of(snapshot, "market_news_blinded", seed)
         rows = state_of(scene.observe(0, snapshot.as_of(62), None, None).user)["news"]["rows"]
         handles = [scene.lens.asset_handle(asset) for asset in range(3)]
         seen.add(tuple(handles.index(row[3][0]) for row in rows))
+
     assert len(seen) == 6, "every order of the three"
 
 
 # ---- table of the last bars
 
 
-ROW, SPLIT = 62, 60
+ROW = 62
+SPLIT = 60
 COLUMNS = ["stock_id", "day", "open", "high", "low", "close", "volume"]
 
 
@@ -461,10 +514,14 @@ def shown(
 ) -> tuple[dict[str, list[list[Any]]], Any]:
     """Rows of the history and the row of the assets' table, by handle."""
     state = state_of(scene.observe(0, snapshot.as_of(row), None, None).user)
+
     assert state["history"]["columns"] == COLUMNS
+
     by_handle: dict[str, list[list[Any]]] = {}
+
     for handle, *rest in state["history"]["rows"]:
         by_handle.setdefault(handle, []).append(rest)
+
     return by_handle, {
         row[0]: dict(zip(state["candidates"]["columns"], row, strict=True))
         for row in state["candidates"]["rows"]
@@ -487,6 +544,7 @@ def splitting(days: int = 64) -> MarketSnapshot:
     made = make_market(
         ("600001.SH", "600002.SH"), opens, closes, volume=volume.tolist(), factor=factor
     )
+
     return dataclasses.replace(made, high=made.open, low=made.open)
 
 
@@ -497,6 +555,7 @@ def test_bars_are_the_last_ones_with_trade_in_shares_of_the_decisions_day() -> N
     # Rows 56, 57 and 59 stood at 156, 157 and 159 before each share became two; 58 saw no trade,
     # and 61 was a holiday.
     expected = [(56, 78.0), (57, 78.5), (59, 79.5), (60, 80.0), (62, 81.0)]
+
     assert bars["600001.SH"] == [[days[row], *[price] * 4, 1000] for row, price in expected]
     assert bars["600001.SH"][-1][1:] == [table["600001.SH"][name] for name in COLUMNS[2:]]
     assert bars["600002.SH"] == [[day, None, None, None, 7.25, None] for day in days[58:63]]
@@ -525,24 +584,32 @@ def test_masks_hold_and_bars_agree_with_the_assets_table_and_from_step_to_step(
     before, today = (shown(scene, snapshot, row) for row in (ROW - 2, ROW))
     (bars, table), (earlier, _) = today, before
     share, other = (scene.lens.asset_handle(asset) for asset in range(2))
+
     assert bars[share][-1][1:] == [table[share][name] for name in COLUMNS[2:]]
     assert [row[0] for row in bars[share]][-4:] == [
         scene.lens.day_handle(row) for row in (57, 59, 60, 62)
     ]
     assert bars[share][:-1] == earlier[share][-19:], "days shown twice are shown alike"
+
     closes = {row[0]: row[4] for row in bars[share]}
     growth = closes[scene.lens.day_handle(62)] / closes[scene.lens.day_handle(60)]
+
     assert table[share]["return_1d_pct"] == pytest.approx(100 * growth - 100, abs=0.01), (
         "a day of rest has no noise of its own"
     )
+
     if options == {"rebase_prices": True}:
         assert closes[scene.lens.day_handle(60)] == 100, "last close known on day_+0, a day of rest"
         assert closes[scene.lens.day_handle(59)] == pytest.approx(100 * 79.5 / 80)
+
     changes = np.diff(np.log(list(closes.values())))
+
     assert np.abs(changes).max() < (0.1 if "noise_pct" in options else 0.02), "no jump at the split"
     assert bars[other][0][1] is None
+
     user = scene.observe(0, snapshot.as_of(ROW), None, None)
     LeakGuard(scene.lens, snapshot).check(user.system + user.user)
+
     assert "600001" not in user.user + user.system
     assert "1970" not in user.user
 
@@ -556,7 +623,9 @@ def test_nothing_after_the_close_changes_a_byte_of_the_last_bars(mask: str) -> N
         ]
         assert shown[0] == shown[1]
         assert '"history"' in shown[0].user
-    split, later = splitting(), splitting()
+
+    split = splitting()
+    later = splitting()
     later = dataclasses.replace(
         later, factor=np.where(np.arange(64)[:, None] > 62, 99.0, later.factor)
     )
@@ -564,12 +633,15 @@ def test_nothing_after_the_close_changes_a_byte_of_the_last_bars(mask: str) -> N
         history_of(one, mask, history=60).observe(0, one.as_of(62), None, None)
         for one in (split, later)
     ]
+
     assert shown[0] == shown[1]
 
 
 def test_it_is_an_option_shown_in_the_prompt_and_changes_no_other_task() -> None:
-    plugins, snapshot = load_plugins(), make_twin(TwinParams())
+    plugins = load_plugins()
+    snapshot = make_twin(TwinParams())
     base, more = (plugins.make_task(f"investorbench_msft{end}") for end in ("", "_history"))
+
     assert base.describe()["history"] is None
     assert (
         more.describe()["history"],
@@ -578,27 +650,34 @@ def test_it_is_an_option_shown_in_the_prompt_and_changes_no_other_task() -> None
         64,
         {"prompts/history.md"},
     )
+
     described = {
         name: value
         for name, value in more.describe().items()
         if name not in ("history", "prompts", "name", "summary")
     }
+
     assert described == {
         name: value for name, value in base.describe().items() if name in described
     }
-    window, row = Window("stock", "2020-10-02", "2021-05-05"), snapshot.day_index("2020-10-01")
+
+    window = Window("stock", "2020-10-02", "2021-05-05")
+    row = snapshot.day_index("2020-10-01")
     nothing: Any = SimpleNamespace(positions={})
     scenes = [market_scene(task, snapshot, window, name=base.name) for task in (base, more)]
     observations = [scene.observe(0, snapshot.as_of(row), nothing, None) for scene in scenes]
     sentence = (
         (Path(task_module.__file__).parent / "prompts" / "history.md").read_text().rstrip("\n")
     )
+
     assert observations[1].system.replace(sentence, "") == observations[0].system
+
     state = state_of(observations[1].user)
     assert len(state["history"]["rows"]) == 64
     assert {key: value for key, value in state.items() if key != "history"} == state_of(
         observations[0].user
     )
+
     closes = snapshot.close[: row + 1, snapshot.asset_index["MSFT"]]
     # a market of closes alone: no column of what it does not have
     assert state["history"]["columns"] == ["stock_id", "day", "close"]
@@ -625,6 +704,7 @@ def test_a_task_that_rounds_figures_explains_how_orders_count() -> None:
     ):
         made = history_of(market(), **options)
         assert words in made.observe(0, market().as_of(62), None, None).system
+
     assert (
         "counts with" not in history_of(market()).observe(0, market().as_of(62), None, None).system
     )
@@ -654,7 +734,9 @@ def test_a_market_of_a_shares_shows_the_board_that_each_rule_is_about(name: str)
     table = state_of(observed.user)["candidates"]
     shown = {row[0]: row[table["columns"].index("board")] for row in table["rows"]}
     handles = map(scene.lens.asset_handle, range(len(codes)))
+
     assert shown == dict(zip(handles, boards, strict=True))
+
     (line,) = [line for line in observed.system.splitlines() if line.startswith("- Boards")]
     assert [board for board in boards if f"(`{board}`)" in line] == boards
 
@@ -683,13 +765,16 @@ def observed_on(last: str, name: str, **trading: Any) -> Any:
     )
     window = Window("W", str(shares.days[65]), str(shares.days[69]))
     scene = market_scene(MarketTask(name, config), shares, window)
+
     return scene.observe(4, shares.as_of(68), None, None)
 
 
 def test_a_mask_of_dates_hides_the_duties_of_the_day() -> None:
     """Days before and after the stamp duty was halved: the same words, but for handles."""
     before, after = (observed_on(last, "market_blinded") for last in ("2023-08-25", "2024-08-30"))
+
     assert before.system == after.system
+
     shown = [one.user.split('"candidates"')[0] for one in (before, after)]
     assert shown[0] == shown[1]
     assert "stamp duty and transfer fee as due on the day of the fill;" in before.system
@@ -705,6 +790,7 @@ def test_with_days_in_sight_the_duties_of_today_are_shown_never_those_of_tomorro
         ["a_share", None, "stamp_duty", "sell", 10.0, 0.0, None],
         ["a_share", None, "transfer_fee", "both", 0.1, 0.0, None],
     ]
+
     (tomorrow, *_) = state_of(observed_on("2023-08-29", "market_bright").user)["duties"]["rows"]
     assert tomorrow[4] == 5.0
 

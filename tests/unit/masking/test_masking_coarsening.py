@@ -74,6 +74,7 @@ def all_shown(of: Masked, row: int, account: Account | None = None) -> dict[str,
     """What five tools show on a day."""
     step = of.step(row, account)
     names = [*MEASURE_NAMES, *FACTOR_NAMES]
+
     return {
         "context": of.shown(get_market_context(step)),
         "screen": of.shown(screen_candidates(step, ["SKEW", "return_5d_pct"], 30)),
@@ -93,6 +94,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     (name,) = options
     with pytest.raises(ConfigError, match=f"^{name}: expected"):
         MaskConfig(**options)
+
     with pytest.raises(ConfigError, match=name):
         build(MaskConfig, options, "task")
 
@@ -103,6 +105,7 @@ def test_the_options_are_part_of_the_config_and_nothing_by_default() -> None:
     assert build(MaskConfig, {"round_digits": 3, "noise_pct": 1}, "task") == MaskConfig(
         round_digits=3, noise_pct=1.0
     )
+
     with pytest.raises(ConfigError, match=r"noise_pct: expected 0 … 50 per cent, was nan"):
         MaskConfig(noise_pct=math.nan)
 
@@ -122,6 +125,7 @@ def test_typed_figures_render_as_the_plain_numbers_by_default(value: float) -> N
         MarketFigure(value),
     ):
         assert lens.render_text(figure) == lens.render_text(value)
+
     assert lens.render_text(Price(2, value, 3, "high")) == lens.render_text(Price(2, value))
 
 
@@ -137,32 +141,38 @@ def significant(number: float) -> int:
 @pytest.mark.parametrize("rebase", [False, True])
 def test_every_market_number_has_at_most_so_many_digits(digits: int, rebase: bool) -> None:
     shown = all_shown(masked(MaskConfig(rebase_prices=rebase, round_digits=digits)), BASE + 9)
-    snapshot, context = shown["snapshot"], shown["context"]
+    snapshot = shown["snapshot"]
+    context = shown["context"]
     numbers = [
         *snapshot["factors"].values(),
         snapshot["prev_close_cny"],
         snapshot["last_close_cny"],
     ]
     numbers += snapshot["next_open_limits"].values()
+
     for row in (
         *table(snapshot["bars"]),
         *table(shown["compare"]["grid"]),
         *table(context["indices"]),
     ):
         numbers += [value for value in row.values() if isinstance(value, int | float)]
+
     for row in (
         *table(context["sectors"]["strongest_20d"]),
         *table(context["sectors"]["weakest_20d"]),
     ):
         numbers += [value for name, value in row.items() if name.endswith("_pct")]
+
     for row in table(shown["screen"]["candidates"]):
         numbers += [row["close_cny"], row["SKEW"]]
+
     numbers += [context["breadth"]["median_return_1d_pct"], context["breadth"]["amount_cny"]]
     numbers += [
         value
         for name, value in shown["portfolio"]["performance"].items()
         if name.startswith("benchmark")
     ]
+
     assert len(numbers) > 300
     assert max(significant(number) for number in numbers if number is not None) == digits
 
@@ -181,21 +191,26 @@ def test_shown_prices_are_rounded_and_undefined_values_stay_null() -> None:
     lens = lens_of(rebase_prices=True, round_digits=2)
     close = float(NAMED.close[BASE_ROW, 0])
     shares = round_significant(3 * close * close, 2)
+
     assert lens.render([Price(0, close), Price(0, close * 1.2345), Shares(0, 300 * close, 3)]) == [
         100,
         120,
         shares,
     ]
     assert lens.render(OwnFigure(1.2345)) == 1.2
+
     lens = lens_of(round_digits=2, noise_pct=1.0)
     assert lens.render(OwnFigure(1.2345)) == 1.2345
+
     values = [
         Price(0, math.nan, 3),
         Shares(0, math.inf, 3),
         AssetRef(0).figure(math.nan, "SKEW", 3),
         DayRef(3).figure(math.inf),
     ]
+
     assert lens.render([*values, IndexLevel(INDEX_CODE, math.nan)]) == [None] * 5
+
     # it has no bar before row 260
     snapshot = masked(MaskConfig(noise_pct=1.0, round_digits=2), base=250).snapshot(256, 7)
     assert snapshot["last_close_cny"] is None
@@ -218,16 +233,21 @@ def test_the_account_counts_with_prices_as_shown_and_its_shares_are_exact_unless
     shown = all_shown(masked(mask), day, account)["portfolio"]
     held = {row["shares"]: row for row in table(shown["positions"])}
     digits = 1e-5
+
     if mask.rebase_prices and mask.round_digits:
         digits = 0.51 * 10.0 ** (1 - mask.round_digits)
+
     for position in held.values():
         assert position["value_cny"] == pytest.approx(
             position["shares"] * position["last_close_cny"], rel=3 * digits
         )
+
     nav = shown["account"]["cash_cny"] + sum(position["value_cny"] for position in held.values())
+
     assert shown["account"]["nav_cny"] == pytest.approx(
         nav, rel=5e-3 if mask.rebase_prices else 1e-5
     )
+
     if not mask.rebase_prices:
         assert held.keys() == {1200, 500}
         assert {row["locked_shares"] for row in held.values()} == {100, 0}
@@ -237,6 +257,7 @@ def test_the_account_counts_with_prices_as_shown_and_its_shares_are_exact_unless
 def test_a_price_that_is_a_multiple_of_another_is_one_of_the_shown_price() -> None:
     """Else each multiple, rounded at another place, would tell a further digit of it."""
     lens = lens_of(round_digits=2)
+
     assert lens.render(Price(0, 10.46, 3, times=1.095)) == 11  # 10 * 1.095; 10.46 * 1.095 is 11.45
     assert lens.render(Price(0, 10.44, 3, times=1.195)) == 12  # 10 * 1.195; 10.44 * 1.195 is 12.48
     assert lens_of().render(Price(0, 10.46, 3, times=1.1)) == pytest.approx(11.506)
@@ -259,6 +280,7 @@ def test_shares_ordered_come_back_as_written(asset: int, shares: int, rebase: bo
         .read(json.dumps({"orders": [order], "overall_reason": "as shown above"}))
         .submission
     )
+
     assert reading.action is not None
     assert reading.action[0].shares == shares
 
@@ -296,6 +318,7 @@ def test_an_episode_runs_and_settles_on_the_true_market(mask: MaskConfig, mode: 
     play = Play(CoarseTask(f"blinded_{mode}", mask), PLUGINS.make_model("builtin/momentum"), MARKET)
     play.run(6)
     n_filled = 0
+
     for record in play.records:
         filled = [order for order in record.orders if order.status == "filled"]
         n_filled += len(filled)
@@ -313,6 +336,7 @@ def test_a_model_that_looks_at_no_label_trades_alike_under_all_four_kinds(mask: 
     under every kind.
     """
     played = []
+
     for kind in MASK_KINDS:
         options = MaskConfig(kind, mask.rebase_prices, mask.round_digits, mask.noise_pct)
         play = Play(
@@ -321,6 +345,7 @@ def test_a_model_that_looks_at_no_label_trades_alike_under_all_four_kinds(mask: 
             MARKET,
         )
         played.append(trades(play.run(5)))
+
     assert played[0]
     assert all(one == played[0] for one in played[1:])
 
@@ -330,19 +355,25 @@ def test_a_model_that_looks_at_no_label_trades_alike_under_all_four_kinds(mask: 
 
 @coarse_masks
 def test_a_value_shown_twice_is_the_same_and_the_tools_agree_about_it(mask: MaskConfig) -> None:
-    of, row = masked(mask), BASE + 5
+    of = masked(mask)
+    row = BASE + 5
+
     assert all_shown(of, row) == all_shown(of, row)
+
     # A bar seen on one day and on a later one, while its handle stays.
     earlier = {bar["day"]: bar for bar in table(of.snapshot(row, 4, 20)["bars"])}
     later = {bar["day"]: bar for bar in table(of.snapshot(BASE + 9, 4, 20)["bars"])}
     shared = earlier.keys() & later.keys()
+
     assert len(shared) >= 14
     assert all(earlier[day] == later[day] for day in shared)
+
     compared = table(
         of.shown(compare_candidates(of.step(row), [4], [*MEASURE_NAMES, *FACTOR_NAMES]))["grid"]
     )[0]
     snapshot = of.snapshot(row, 4)
     bars = table(snapshot["bars"])
+
     assert snapshot["last_close_cny"] == compared["close_cny"] == bars[-1]["close_cny"]
     assert snapshot["prev_close_cny"] == bars[-2]["close_cny"]
     assert {name: compared[name] for name in snapshot["factors"]} == snapshot["factors"]
@@ -353,14 +384,17 @@ def test_the_last_close_and_returns_of_a_suspended_stock_count_from_its_last_bar
     asset, row = SUSPENDED
     of = masked(MaskConfig(noise_pct=2.0), base=row - 3)
     snapshot = of.snapshot(row, asset, 20)
+
     assert snapshot["status"] == "suspended"
     assert (
         snapshot["last_close_cny"]
         == snapshot["prev_close_cny"]
         == table(snapshot["bars"])[-1]["close_cny"]
     )
+
     compared = of.shown(compare_candidates(of.step(row), [asset], ["SKEW"]))["grid"]
     assert table(compared)[0]["close_cny"] == snapshot["last_close_cny"]
+
     row = len(MARKET.days) - 8  # five days back it was suspended
     snapshot = masked(MaskConfig(noise_pct=2.0), base=row - 3).snapshot(row, asset, 20)
     bars = table(snapshot["bars"])
@@ -368,6 +402,7 @@ def test_the_last_close_and_returns_of_a_suspended_stock_count_from_its_last_bar
         bar for bar, after in pairwise(bars) if int(after["day"][4:]) - int(bar["day"][4:]) > 7
     )
     expected = (snapshot["last_close_cny"] / before["close_cny"] - 1) * 100
+
     assert snapshot["factors"]["return_5d_pct"] == pytest.approx(expected, abs=0.02)
 
 
@@ -392,10 +427,12 @@ def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> Non
                 math.log(bar["close_cny"] / other["close_cny"])
                 for bar, other in zip(bars, true, strict=True)
             ]
+
     for noise in closes.values():
         assert np.std(noise) == pytest.approx(0.01, rel=0.25)
         assert abs(np.mean(noise)) < 0.004
         assert len(set(np.round(noise, 8))) > 100
+
     keys = list(closes)
     for one, other in ((keys[0], keys[1]), (keys[0], keys[2]), (keys[1], keys[3])):
         length = min(len(closes[one]), len(closes[other]))
@@ -419,6 +456,7 @@ def test_each_price_of_a_bar_has_noise_of_its_own_so_that_its_shape_reveals_noth
         return np.log([bar[f"{part}_cny"] / bar["close_cny"] for bar in bars])
 
     noise = shape(MaskConfig(noise_pct=1.0)) - shape(MaskConfig())
+
     assert np.std(noise) == pytest.approx(0.01 * size, rel=0.25)
 
 
@@ -429,11 +467,14 @@ def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_ha
     numbers = [*snapshot["factors"].values()]
     for bar in table(snapshot["bars"]):
         numbers += [bar["volume_shares"], bar["amount_cny"], bar["return_pct"]]
+
     assert max(significant(number) for number in numbers) == 4
+
     noisy, plain = (
         all_shown(masked(mask), BASE + 5)["context"]
         for mask in (MaskConfig(noise_pct=5.0), MaskConfig())
     )
+
     assert noisy == plain
 
 
@@ -441,6 +482,7 @@ def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
     noise = Noise(5, 1.0)
     highs = np.log([noise.price(3, day, "high") for day in range(6000)]) / 0.01
     lows = np.log([noise.price(3, day, "low") for day in range(6000)]) / 0.01
+
     assert (highs.mean(), -lows.mean()) == pytest.approx((WICK_SHIFT, WICK_SHIFT), abs=0.04)
     assert (highs.std(), lows.std()) == pytest.approx((WICK_SD, WICK_SD), abs=0.03)
     assert noise.change(2, 9, 4) == pytest.approx(noise.price(2, 9) / noise.price(2, 4)), (
@@ -448,11 +490,14 @@ def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
     )
     assert noise.change(2, 9, 9) == 1.0
     assert noise.figure(2, 9, "SKEW") != noise.figure(2, 9, "RV_60")
+
     noise = Noise(7, 1.0)
     factors = [noise.price(0, 1), noise.price(0, 1, "high"), noise.figure(12, 300, "SKEW")]
+
     assert factors == pytest.approx(
         [0.9999418827115253, 1.001260225161425, 0.9919675896245084], abs=1e-12
     )
+
     uniform = (derive_seed(7, "noise", 12, 300, "SKEW") + 0.5) / 2**63
     assert factors[2] == pytest.approx(math.exp(0.01 * stats.norm.ppf(uniform)), abs=1e-12)
 

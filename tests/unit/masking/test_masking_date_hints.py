@@ -27,10 +27,9 @@ def dates(draw: st.DrawFn) -> tuple[int, str]:
         _LOOK_AROUND.sub("", pattern.pattern), pattern.flags & ~re.UNICODE | re.ASCII
     )
     text = draw(st.from_regex(plain, fullmatch=True))
-    before, after = (
-        draw(st.sampled_from(["", " ", '"', "to ", "(", "a"])),
-        draw(st.sampled_from(["", " ", '"', ", or", ")", "x"])),
-    )
+    before = draw(st.sampled_from(["", " ", '"', "to ", "(", "a"]))
+    after = draw(st.sampled_from(["", " ", '"', ", or", ")", "x"]))
+
     return number, normalise(f"{before}{text}{after}")
 
 

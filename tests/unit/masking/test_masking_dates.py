@@ -55,6 +55,7 @@ def test_a_full_date_up_to_the_day_becomes_its_day_in_any_language() -> None:
             "5 января 2024",
         )
     }
+
     assert days == {str(LENS.day_handle(3))}
 
 

@@ -30,7 +30,9 @@ def test_a_coding_of_a_whole_text_is_the_limit(coded: str) -> None:
 
 
 def test_the_docs_name_the_limit_with_the_count(repository: Path) -> None:
-    caught, all_ = len(TABLES["withheld"]), len(TABLES["withheld"]) + len(TABLES["not_withheld"])
+    caught = len(TABLES["withheld"])
+    all_ = len(TABLES["withheld"]) + len(TABLES["not_withheld"])
+
     assert f"{caught} of {all_} spellings and codings" in (repository / "docs/masks.md").read_text(
         encoding="utf-8"
     )

@@ -39,6 +39,7 @@ def finds(kind: str, text: str) -> bool:
         GUARDS[kind].check(text)
     except LeakError:
         return True
+
     return False
 
 
@@ -48,6 +49,7 @@ def test_a_code_is_found_in_any_style(style, code):
     text = f"we should look at {spell(style, code)} first"
     if style == "market number" and code.endswith(("SZ", "BJ")):
         text = text.replace("1.", "0.")
+
     assert (finds("blinded", text), finds("stock_blind", text), finds("bright", text)) == (
         True,
         True,
@@ -94,6 +96,7 @@ def test_a_date_is_found_in_any_style_where_dates_are_hidden(date):
     texts = [date, f"as of {date} we hold"]
     if '"' not in date:
         texts.append(f'{{"note":"{date}"}}')
+
     for text in texts:
         assert [kind for kind in MASK_KINDS if finds(kind, text)] == ["date_blind", "blinded"], text
 
@@ -120,6 +123,7 @@ def test_a_visible_name_that_reads_like_a_date_is_none():
     market = replace(MARKET, names=("April Foods", "二〇二四年置业", *MARKET.names[2:]))
     guard = LeakGuard(Lens(MaskConfig("date_blind"), 1, market, BASE_ROW), market)
     guard.check('{"name":"April Foods","other":"二〇二四年置业"}')
+
     with pytest.raises(LeakError, match="calendar date at characters 16…21"):
         guard.check("April Foods, in April 2, fell"[:21] + "?")
 
@@ -186,10 +190,12 @@ def test_no_rendered_payload_holds_what_its_mask_hides(kind, rebase, payload):
     lens = lens_of(kind, rebase_prices=rebase)
     text = lens.render_text(payload)
     GUARDS[kind].check(text)
+
     # The same said without the guard: no code, name or ISO day is in the text.
     if lens.hides_assets:
         assert not any(re.search(rf"(?<![0-9.]){digits}(?![0-9])", text) for digits in DIGITS)
         assert not any(name in text for name in OWN_NAMES)
+
     if lens.hides_dates:
         assert not any(str(day) in text for day in MARKET.days)
 
@@ -262,7 +268,9 @@ def test_numbers_of_ours_that_could_be_a_foreign_code_are_no_leak(text):
 def test_a_leak_names_kind_and_place_but_never_the_text():
     with pytest.raises(LeakError) as caught:
         GUARDS["blinded"].check("holding 600519.SH now", "a tool result")
+
     message = str(caught.value)
+
     assert "a tool result holds a security code at characters 8…17 of 21" in message
     assert "600519" not in message
 
@@ -274,6 +282,7 @@ def test_a_leak_names_kind_and_place_but_never_the_text():
 def test_a_leaked_date_or_name_is_named_by_its_kind(identity, kind):
     with pytest.raises(LeakError, match=kind) as caught:
         GUARDS["blinded"].check(f"so {identity}")
+
     assert identity not in str(caught.value)
 
 
@@ -319,10 +328,13 @@ def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
     paths = chain.from_iterable(REPOSITORY.glob(pattern) for pattern in SHOWN)
     texts = [path.read_text("utf-8") for path in paths]
     texts += [f"{tool.spec.description} {dict(tool.spec.parameters)}" for tool in tools]
+
     for module in (payloads, shown_state, price_tables):
         columns = [names for name, names in vars(module).items() if name.endswith("_COLUMNS")]
         texts += map(" ".join, columns)
+
     assert len(texts) > 40
+
     words = re.findall(r"(?<![A-Za-z])[A-Za-z]{3,}(?![A-Za-z])", "\n".join(texts).lower())
     assert not {*words} - COMMON_WORDS, "add them to ktdeval/masking/entity_words.csv"
 
@@ -333,6 +345,7 @@ def test_a_common_word_is_an_identity_only_as_it_is_spelled():
         assets=True,
         dates=False,
     )
+
     assert not index.has_any(
         "a target_weight in this form, at odd times, of technology and other things"
     )
@@ -347,10 +360,12 @@ def test_a_prompt_with_a_common_word_of_the_market_is_refused_with_the_word_and_
         match=r"a system message holds 'coins', a code, name or industry .* rename it in the",
     ):
         guard.check("the number of shares or coins", "a system message")
+
     with pytest.raises(
         LeakError, match=r"holds a company or industry name at .* build it from payload field types"
     ):
         guard.check("we like Quillmark")
+
     with pytest.raises(
         LeakError,
         match=r"a calendar date at .* if it is a number in the task's config, which reads as a day",

@@ -57,10 +57,12 @@ def test_who_knows_seed_window_code_and_all_earlier_runs_names_handles_no_better
     runs = [handles(replace(SPEC, mask_key=f"{number:032x}").mask_seed) for number in range(40)]
     guesses = [handles(SPEC.mask_seed)]  # the derivation that needs no key
     guesses += [handles(derive_seed(0, "2024-01-02", "2024-02-01", "mask", bits=128))]
+
     for number, run in enumerate(runs):
         book = [*guesses, *runs[:number]]
         hits = sum(agreeing(run, guessed) for guessed in book)
         assert hits <= 6, f"{hits} of {N * len(book)} guesses, 1 in 9,999 by chance"
+
     assert len({replace(SPEC, mask_key="0" * 32, seed=seed).mask_seed for seed in range(9)}) == 9
     assert replace(SPEC, mask_key="0" * 32).id != replace(SPEC, mask_key="1" * 32).id
 
@@ -106,6 +108,7 @@ INDUSTRIES = ("banks", "brewing", "banks", "software")
 def test_handles_and_their_assets_are_one_to_one(seed, n_assets):
     alias = AliasMap(seed, n_assets, INDUSTRIES)
     handles = [alias.asset_handle(asset) for asset in range(n_assets)]
+
     assert all(re.fullmatch("asset_[0-9]{4}", handle) for handle in handles)
     assert len(set(handles)) == n_assets
     assert sorted(alias.order) == list(range(n_assets))
@@ -120,6 +123,7 @@ def test_equal_seeds_give_equal_maps_and_others_differ():
     first, again, other = (AliasMap(seed, 300, INDUSTRIES) for seed in (7, 7, 8))
     assert handles_of(first) == handles_of(again) != handles_of(other)
     assert first.order == again.order != other.order
+
     numbers = [first.asset_handle(asset) for asset in first.order]
     assert numbers != sorted(numbers), "the listing order ignores the numbers"
 
@@ -130,6 +134,7 @@ def test_numbers_reveal_nothing_about_columns():
     """
     n = 50
     correlations = []
+
     for seed in range(200):
         alias = AliasMap(seed, n, ())
         handles = sorted(alias.asset_handle(asset) for asset in range(n))
@@ -137,6 +142,7 @@ def test_numbers_reveal_nothing_about_columns():
             (handles.index(alias.asset_handle(asset)) - asset) ** 2 for asset in range(n)
         )
         correlations.append(1 - 6 * distance / (n * (n * n - 1)))
+
     assert abs(sum(correlations) / 200) < 4 / (200 * (n - 1)) ** 0.5
 
 
@@ -161,14 +167,17 @@ def test_a_column_that_is_not_there_has_no_handle(asset):
 
 def test_names_and_orders_of_a_seed_are_the_same_on_every_machine_and_in_every_version() -> None:
     """Records of old runs name assets by these draws."""
-    alias, documents = AliasMap(7, 4, INDUSTRIES), DocumentAlias(7)
+    alias = AliasMap(7, 4, INDUSTRIES)
+    documents = DocumentAlias(7)
     draws = [1 + derive_seed(7, "asset_alias", draw) % 9_999 for draw in range(4)]
+
     assert [alias.asset_handle(asset) for asset in range(4)] == [
         f"asset_{number:04d}" for number in draws
     ]
     assert list(alias.order) == sorted(
         range(4), key=lambda asset: derive_seed(7, "listing_order", asset)
     )
+
     by_number = sorted(range(3), key=lambda number: derive_seed(7, "sector_alias", number))
     assert list(alias.sectors.items()) == [
         (sorted(set(INDUSTRIES))[number], f"sector_{place:02d}")

@@ -81,7 +81,9 @@ def alike_columns(market: MarketSnapshot, row: int) -> tuple[int, int]:
     traded = market.member[row] & np.isfinite(market.close[row]) & (market.volume[row] > 0)
     board = market.boards[8]
     one, two = [asset for asset in np.flatnonzero(traded) if market.boards[asset] == board][:2]
+
     assert market.close[row, one] != market.close[row, two]
+
     return int(one), int(two)
 
 
@@ -92,9 +94,11 @@ def ktdfin_texts(
     texts = []
     first, _ = window_rows(market.days, shown.spec.span.first, shown.spec.span.last)
     holding = dict.fromkeys(shown.held, Position(1_200, 100))
+
     for account in (Account(100_000_000, {}), Account(50_000_000, holding)):
         scene = PLUGINS.make_task(name).scene(shown.spec, market)
-        step, view = shown.row - (first - 1), market.as_of(shown.row)
+        step = shown.row - (first - 1)
+        view = market.as_of(shown.row)
         observation = scene.observe(step, view, account, None)
         texts += [observation.system, observation.user]
         context = scene.tool_context(step, view, account)
@@ -118,6 +122,7 @@ def questions(tool: str, lens: Lens, asked: list[int]) -> Iterator[str]:
         ],
         "risk_check": [{"target_weights": dict.fromkeys(handles, 0.05)}],
     }
+
     return map(json.dumps, calls.get(tool, [{}]))
 
 
@@ -127,6 +132,7 @@ def candidates_of(name: str, market: MarketSnapshot, spec: EpisodeSpec, row: int
     first, _ = window_rows(market.days, spec.span.first, spec.span.last)
     account = Account(100_000_000, {})
     state = scene.observe(row - (first - 1), market.as_of(row), account, None).state
+
     return [scene.lens.parse_asset(label) for label in state.candidates]
 
 
@@ -138,8 +144,10 @@ def test_two_markets_that_a_task_of_ktdfin_does_not_tell_apart(name: str, kind: 
     row = first - 1 + STEP
     held = alike_columns(KTDFIN, row)
     asked = [held[0], *candidates_of(name, KTDFIN, spec, row)]
+
     if task.mode == "open_research":
         asked += [20, 21]
+
     shown = Shown(spec, row, asked, held)
     tools = task.tools
     if kind == "others":
@@ -148,6 +156,7 @@ def test_two_markets_that_a_task_of_ktdfin_does_not_tell_apart(name: str, kind: 
     other, moved = KINDS[kind](KTDFIN, shown)
     there = Shown(moved, row, asked, held)
     texts = ktdfin_texts(name, KTDFIN, shown, tools)
+
     assert texts == ktdfin_texts(name, other, there, tools)
     assert len(texts) >= 4
 
@@ -162,6 +171,7 @@ def market_texts(task: Any, market: MarketSnapshot, spec: EpisodeSpec, row: int)
     account = Account(task.trading.initial_cash * 100, {})
     observation = scene.observe(row - (first - 1), market.as_of(row), account, None)
     lessons = islice(scene.lessons(market.as_of(row)), LESSONS)
+
     return [observation.system, observation.user, *(lesson.text for lesson in lessons)]
 
 
@@ -187,9 +197,12 @@ def test_two_markets_that_a_task_on_any_market_does_not_tell_apart(name: str, ki
     account = Account(plan.task.trading.initial_cash * 100, {})
     state = scene.observe(2, market.as_of(row), account, None).state
     columns = [scene.lens.parse_asset(label) for label in state.candidates]
+
     assert columns
+
     other, moved = KINDS[kind](market, Shown(spec, row, columns))
     texts = market_texts(plan.task, market, spec, row)
+
     assert texts == market_texts(on_days_of(plan.task, market, other), other, moved, row)
     assert len(texts) == 2 + LESSONS * bool(first_day_of_warm_up(plan.task, spec.span))
 
@@ -213,6 +226,7 @@ def test_two_markets_that_a_probe_does_not_tell_apart(name: str, kind: str) -> N
     probe = Probe(asset, row, KTDFIN.boards[asset])
     other, moved = KINDS[kind](KTDFIN, Shown(spec, row, [asset]))
     texts = []
+
     for market, asked in ((KTDFIN, spec), (other, moved)):
         shown = view_probe(config, target, target_spec(target, asked, 0), market, probe)
         texts.append(shown.text)
@@ -247,8 +261,10 @@ def requests_of(agent: str, market: MarketSnapshot, steps: int = 3) -> list[Json
     recorder = Recorder(PLUGINS.make_model("builtin/trivial", {}))
     made = PLUGINS.make_agent(agent, {})
     episode = TradingEpisode(spec, EpisodeParts(task, (), market, tape, recorder, made))
+
     for step in range(steps):
         assert episode.run_step(step).step.positions == ()
+
     return recorder.requests
 
 
@@ -258,5 +274,6 @@ def test_an_agent_in_memory_only_is_sent_nothing_of_the_market(agent: str) -> No
     other, _ = KINDS["prices"](KTDFIN, Shown(spec, 0, ()))
     other, _ = KINDS["index"](other, Shown(spec, 0, ()))
     requests = requests_of(agent, KTDFIN)
+
     assert requests == requests_of(agent, other)
     assert len(requests) >= 3

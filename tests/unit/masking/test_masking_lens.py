@@ -75,10 +75,12 @@ def test_the_four_masks_hide_their_documented_fields():
         for kind in MASK_KINDS
     }
     days = [str(MARKET.days[BASE_ROW]), str(MARKET.days[0])]
+
     assert shown["bright"] == ["000001.SZ", "平安银行", "银行", *days]
     assert shown["date_blind"] == ["000001.SZ", "平安银行", "银行", "day_+0", "day_-20"]
     assert shown["stock_blind"][3:] == days
     assert shown["blinded"] == [*shown["stock_blind"][:3], "day_+0", "day_-20"]
+
     handle, name, sector = shown["blinded"][:3]
     assert re.fullmatch("asset_[0-9]{4}", handle)
     assert name is None
@@ -120,6 +122,7 @@ def test_no_other_text_is_understood_as_an_asset(text):
 def test_a_handle_is_understood_in_any_case_and_width():
     blinded = lens_of("blinded")
     handle = blinded.asset_handle(2)
+
     assert blinded.parse_asset(f" {handle.upper()} ") == 2
     assert blinded.parse_asset(handle.replace("0", "０")) == 2
     assert blinded.parse_asset("asset_9999") is None
@@ -127,17 +130,22 @@ def test_a_handle_is_understood_in_any_case_and_width():
 
 @pytest.mark.parametrize("kind", ["stock_blind", "blinded"])
 def test_nothing_is_understood_before_it_was_shown(kind):
-    lens, teller = lens_of(kind), lens_of(kind)  # the teller knows all handles of the episode
+    lens = lens_of(kind)
+    teller = lens_of(kind)  # the teller knows all handles of the episode
     for asset in range(len(CODES)):
         assert lens.parse_asset(teller.asset_handle(asset)) is None
+
     lens.render([{AssetRef(4): 1}, [AssetRef(6)], SectorRef("白酒")])
+
     assert [
         asset
         for asset in range(len(CODES))
         if lens.parse_asset(teller.asset_handle(asset)) == asset
     ] == [4, 6]
+
     resumed = lens_of(kind)
     resumed.recall((*lens.shown, "asset_x"))
+
     assert sorted(resumed.shown) == sorted(lens.shown)
 
 
@@ -148,19 +156,26 @@ def test_a_visible_code_that_was_not_shown_is_understood_once_it_is_in_the_unive
     member = MARKET.member.copy()
     member[: BASE_ROW + 5, 2] = member[:, 3] = False
     lens = Lens(MaskConfig(kind), 1, replace(MARKET, member=member), BASE_ROW)
+
     assert [lens.parse_asset(CODES[asset]) for asset in (1, 2, 3)] == [1, None, None]
+
     lens.day_handle(BASE_ROW + 4)
     assert lens.parse_asset(CODES[2]) is None
+
     lens.day_handle(BASE_ROW + 5)
     assert [lens.parse_asset(CODES[asset]) for asset in (1, 2, 3)] == [1, 2, None]
+
     lens.asset_handle(3)  # shown all the same
     assert lens.parse_asset(CODES[3]) == 3
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
 def test_a_day_is_understood_from_when_it_was_shown(kind):
-    lens, teller = lens_of(kind), lens_of(kind)
+    lens = lens_of(kind)
+    teller = lens_of(kind)
+
     assert lens.parse_day(teller.day_handle(BASE_ROW + 1)) is None
+
     lens.day_handle(BASE_ROW + 2)
     assert [lens.parse_day(teller.day_handle(BASE_ROW + ahead)) for ahead in (1, 2)] == [
         BASE_ROW + 1,
@@ -176,6 +191,7 @@ def test_indices_come_in_an_order_of_the_key():
         | MARKET.indices,
     )
     orders = {Lens(MaskConfig("blinded"), seed, snapshot, BASE_ROW).indices for seed in range(40)}
+
     assert len(orders) > 15
     assert {order[0] for order in orders} == set(snapshot.indices)
 
@@ -244,7 +260,9 @@ def test_rebased_prices_start_at_100_and_keep_amounts(asset):
         assert lens.render(Price(asset, 50.0)) == 50.0  # a close of later tells nothing
         lens.move_to(first + 2)
         close = MARKET.close[first, asset]
+
     assert lens.render(Price(asset, close)) == pytest.approx(100)
+
     amount = lens.render(Price(asset, 7.0)) * lens.render(Shares(asset, 300))
     assert amount == pytest.approx(7.0 * 300)
 
@@ -258,11 +276,15 @@ def test_an_asset_is_rebased_to_its_first_close_once_that_day_is_shown(first):
         MaskConfig("blinded", rebase_prices=True), 1, replace(MARKET, close=close), BASE_ROW
     )
     shown = {}
+
     for row in range(BASE_ROW, first + 3):
         if row > BASE_ROW:
             lens.move_to(row)
+
         shown[row] = lens.render(Price(0, 10.0))
+
     before = range(BASE_ROW, first)
+
     assert shown == pytest.approx(
         {row: 10.0 if row in before else 100.0 for row in range(BASE_ROW, first + 3)}
     )
@@ -307,8 +329,10 @@ def test_nothing_after_day_0_shines_through_a_lens(kind, rebase, payload):
     lenses = [
         Lens(MaskConfig(kind, rebase), 3, snapshot, BASE_ROW) for snapshot in (MARKET, SPOILED)
     ]
+
     for lens in lenses:
         lens.move_to(BASE_ROW)
+
     assert lenses[0].render_text(payload) == lenses[1].render_text(payload)
 
 
@@ -330,6 +354,7 @@ def test_numpy_scalars_enums_and_handles_as_keys_are_shown_as_plain_values():
         np.float64("nan"),
         np.float32(0.5),
     ]
+
     assert lens.render({str(index): value for index, value in enumerate(values)}) == dict(
         zip("012345", [1.5, 3, True, "star", None, 0.5], strict=True)
     )
@@ -459,7 +484,9 @@ def test_every_name_but_that_of_the_unknown_is_a_hidden_identity(name):
 def test_an_exact_payload_keeps_every_digit_if_nothing_is_hidden():
     answer = {"volume": 4_123_456, "cash": 100_123.4567, "day": "2025-01-06", "none": None}
     shown = json.loads(lens_of("bright").render_text(Exact(answer)))
+
     assert list(shown.items()) == list(answer.items())
+
     with pytest.raises(PluginError, match="Exact"):
         lens_of("bright").render_text({"inside": Exact(1)})
 
@@ -526,8 +553,10 @@ def test_a_rendered_number_is_json_and_close_to_the_number(value):
 def test_a_sum_of_an_account_is_written_in_full_and_reads_as_no_identity(value):
     lens = lens_of("blinded")
     text = lens.render_text({"cash": OwnFigure(value)})
+
     assert "e" not in text.removeprefix('{"cash":')
     assert math.isclose(json.loads(text)["cash"], value, rel_tol=5.001e-6, abs_tol=5.001e-6)
+
     guard_of("blinded").check(text, "a state")
 
 

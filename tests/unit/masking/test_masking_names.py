@@ -33,8 +33,10 @@ def masked(text: str, market: MarketSnapshot = US, filed: tuple[str, ...] = ()) 
     lens = Lens(MaskConfig("blinded"), 1, market, BASE_ROW)
     prose = TextMask(lens, market).mask(text, 25, [market.asset_index[code] for code in filed])
     shown = None if prose is None else str(lens.render(prose))
+
     for column, code in enumerate(market.codes):
         shown = shown and shown.replace(lens.asset_handle(column), f"<{code}>")
+
     return shown
 
 

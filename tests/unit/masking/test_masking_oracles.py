@@ -32,6 +32,7 @@ def played(market: Any) -> tuple[list[str], Play]:
     prober = Prober()
     play = Play(PLUGINS.make_task(TASK), prober, market)
     play.run(STEPS)
+
     return prober.requests, play
 
 
@@ -45,14 +46,19 @@ def test_two_markets_that_a_mask_shows_alike_answer_every_question_alike() -> No
     """
     base = Play(PLUGINS.make_task(TASK), Prober(), MARKET).scene.lens.base_row
     other = scaled_below(MARKET, base, 3)
+
     assert np.nanmedian(np.abs(other.close[-1] / MARKET.close[-1] - 1.0)) > 5e-4, (
         "far more than a fen"
     )
+
     (one, first), (two, second) = (played(market) for market in (MARKET, other))
     assert len(one) > 4 * STEPS
     assert one == two
-    orders, others = orders_of(first), orders_of(second)
+
+    orders = orders_of(first)
+    others = orders_of(second)
     ends = Counter(order.rule for order in orders)
+
     assert ends[None] > 20
     assert ends.keys() > {"lot", "weight_limit"}
     assert [order.filled_shares for order in orders] == [order.filled_shares for order in others]
@@ -72,9 +78,12 @@ def test_a_level_is_known_to_the_digits_of_the_mask_and_no_more(digits: int, ass
     true = Lens(mask, 1, MARKET, base)
     other = Lens(mask, 1, scaled_below(MARKET, base, digits), base)
     level = float(MARKET.close[base, asset])
+
     assert true.known_price(asset, level, base) == pytest.approx(round_significant(level, digits))
+
     lots = [true.render(Shares(asset, 100 * number)) for number in range(1, 400)]
     assert lots == [other.render(Shares(asset, 100 * number)) for number in range(1, 400)]
+
     shown = true.render(Price(asset, level * 1.2345, base + 5))
     assert true.known_price(asset, level * 1.2345, base + 5) == pytest.approx(
         round_significant(level, digits) * shown / 100
@@ -92,10 +101,13 @@ def test_a_weight_counts_with_the_digits_of_the_mask_cut_towards_zero() -> None:
         -0.12999: -0.129,
         3.4567e-5: 3.45e-5,
     }
+
     assert {weight: cut_significant(weight, 3) for weight in weights} == weights
+
     plain, coarse = (
         Lens(mask, 1, MARKET, 300) for mask in (MaskConfig(), MaskConfig(round_digits=3))
     )
+
     assert (plain.known_weight(0.123456), coarse.known_weight(0.123456)) == (0.123456, 0.123)
 
 
@@ -111,6 +123,7 @@ def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settle
         asset, float(MARKET.close[play.scene.lens.base_row, asset]), play.scene.lens.base_row
     )
     worth = int(100_000 / price)
+
     assert (once.target_weight, once.shares) == (0.1, worth // 100 * 100)
     assert (again.target_weight, again.shares) == (0.1, worth % 100), (
         "less than a lot, which the executor rejects as such"
@@ -126,7 +139,8 @@ def test_a_resumed_episode_knows_the_account_as_the_uninterrupted_one() -> None:
     """Cash as known follows from all fills so far; it is taken up from the records of the
     journal.
     """
-    task, tools = PLUGINS.make_task(TASK), PLUGINS.tools(PLUGINS.make_task(TASK).tools)
+    task = PLUGINS.make_task(TASK)
+    tools = PLUGINS.tools(PLUGINS.make_task(TASK).tools)
     spec = spec_of(TASK, task.mask, task.mode)
 
     def episode() -> TradingEpisode:
@@ -136,10 +150,13 @@ def test_a_resumed_episode_knows_the_account_as_the_uninterrupted_one() -> None:
     whole = episode()
     entries = [whole.run_step(step) for step in range(8)]
     early_orders = chain.from_iterable(entry.step.orders for entry in entries[:5])
+
     assert sum(order.filled_shares > 0 for order in early_orders) > 5
+
     resumed = episode()
     resumed.resume(entries[:5])
     again = [resumed.run_step(step) for step in range(5, 8)]
+
     assert [(entry.step, entry.transcript) for entry in again] == [
         (entry.step, entry.transcript) for entry in entries[5:]
     ]

@@ -33,12 +33,15 @@ def masked(
     """The text as a mask shows it, with codes in place of handles of assets."""
     lens = Lens(MaskConfig(kind), 1, market, BASE_ROW)
     prose = TextMask(lens, market).mask(text, day, [CODES.index(code) for code in filed])
+
     if prose is None:
         return None
+
     shown = str(lens.render(prose))
     LeakGuard(lens, market).check(json.dumps({"text": shown}, ensure_ascii=False))
     for column, code in enumerate(CODES) if lens.hides_assets else ():
         shown = shown.replace(lens.asset_handle(column), f"<{code[:6]}>")
+
     return shown
 
 
@@ -55,9 +58,12 @@ def test_a_symbol_that_is_a_common_word_is_one_only_as_it_is_spelled() -> None:
     market = replace(SNAPSHOT, codes=codes, documents=Documents.of(()), instruments=())
     lens = Lens(MaskConfig("blinded"), 1, market, BASE_ROW)
     shown = lens.render(TextMask(lens, market).mask("Cost of msft and COST, at no cost; COSTS", 25))
+
     assert shown == f"Cost of {lens.asset_handle(1)} and {lens.asset_handle(0)}, at no cost; COSTS"
+
     guard = LeakGuard(lens, market)
     guard.check("what it may cost")
+
     assert guard.redact("COST or cost or msft") == "[withheld] or cost or [withheld]"
 
 
@@ -66,11 +72,13 @@ def test_ambiguous_names_are_dropped_unless_the_document_resolves_them() -> None
     assert masked("Twinned rose", filed=("300750.SZ",)) == "<300750> rose"
     assert masked("Twinned rose", filed=("300750.SZ", "000002.SZ")) is None
     assert masked("Twinned rose", "date_blind") == "Twinned rose"
+
     lens = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW)
     names = {
         (one.start, one.end, one.kind)
         for one in TextMask(lens, SNAPSHOT).hidden("Twinned, 2023") or ()
     }
+
     assert names == {(0, 7, "asset"), (9, 13, "date")}
 
 
@@ -132,6 +140,7 @@ def test_texts_tell_nothing_of_later_days(words: list[str], day: int) -> None:
     closes = np.where(later[:, None], 7.77, SNAPSHOT.close)
     poisoned = replace(SNAPSHOT, close=closes, member=np.where(later[:, None], ~JOINED, JOINED))
     text = " ".join(words)
+
     assert masked(text, day=day) == masked(text, day=day, market=poisoned)
 
 
@@ -139,6 +148,7 @@ def test_texts_tell_nothing_of_later_days(words: list[str], day: int) -> None:
 def test_names_of_documents_are_a_permutation_of_the_seed(row: int, seed: int) -> None:
     alias = DocumentAlias(seed)
     handle = alias.handle(row)
+
     assert alias.row(handle) == row
     assert len(handle) == 11
     assert alias.row(DocumentAlias(seed ^ 1).handle(row)) != row or seed == seed ^ 1
@@ -150,10 +160,13 @@ def test_names_of_documents_need_the_seed_and_nothing_else() -> None:
     assert [index for index, _ in sorted(enumerate(handles), key=lambda pair: pair[1])] != list(
         range(2000)
     )
+
     with pytest.raises(IndexError):
         DocumentAlias(1).handle(1 << 30)
+
     lens = Lens(MaskConfig("bright"), 3, MARKET, BASE_ROW)
     shown = lens.render(DocumentRef(5))
+
     assert shown == DocumentAlias(3).handle(5)
     assert lens.parse_document(f" {str(shown).upper()} ") == 5
 

@@ -76,8 +76,10 @@ def test_the_text_is_that_of_the_rendered_value(mask: MaskConfig) -> None:
 def test_a_prepared_text_is_shown_as_its_payload_and_shows_the_same_handles(
     mask: MaskConfig,
 ) -> None:
-    plain, shared = lens_of(mask), lens_of(mask)
+    plain = lens_of(mask)
+    shared = lens_of(mask)
     text = prepared(PAYLOAD)
+
     assert shared.render_text(text) == plain.render_text(PAYLOAD)
     assert shared.render_text({"inside": [text]}) == plain.render_text({"inside": [PAYLOAD]})
     assert shared.render(text) == json.loads(plain.render_text(PAYLOAD))

@@ -38,8 +38,11 @@ LEFT = [(why, row[1]) for why, rows in TABLE["not_hidden"].items() for row in ro
 def whole(text: str) -> str:
     """A text as it is masked, with `<CODE>` for the handle of an asset."""
     prose = MASK.mask(text, 40)
+
     assert prose is not None
+
     shown = str(LENS.render(prose))
+
     for column, code in enumerate(MARKET.codes):
         shown = shown.replace(LENS.asset_handle(column), f"<{code}>")
 
@@ -51,8 +54,10 @@ def masked(spelled: str) -> str:
     sentence = CHINESE if re.search("[\u4e00-\u9fff]", spelled) else ENGLISH
     before, after = sentence.split("{}")
     shown = whole(sentence.format(spelled))
+
     assert shown.startswith(before), shown
     assert shown.endswith(after), shown
+
     return shown.removeprefix(before).removesuffix(after)
 
 
@@ -96,6 +101,7 @@ def words_of_docs(repository: Any) -> str:
 def test_the_tables_are_large_enough_and_the_docs_count_them(repository: Any) -> None:
     docs = words_of_docs(repository)
     hidden = len(NAMES) + len(DATES)
+
     assert hidden >= 200
     assert len(TABLE["innocent"]) >= 150
     assert f"{hidden} spellings" in docs
@@ -148,6 +154,7 @@ def respelled(draw: st.DrawFn) -> tuple[str, str]:
             letters = [draw(st.sampled_from(["", "My", "Big"])), name, "Fans"]
         case "ending":
             letters.append(draw(st.sampled_from(["s", "ing", "ed", "'s", "esque", "ification"])))
+
     return name, "".join(letters)
 
 

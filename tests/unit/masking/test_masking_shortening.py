@@ -44,6 +44,7 @@ def kept_parts(shown: str) -> tuple[str, str]:
     mark = MARK.search(shown)
     if mark is None:
         return shown.removesuffix(CUT_MARK).rstrip(), ""
+
     return shown[: mark.start()], shown[mark.end() :]
 
 
@@ -68,6 +69,7 @@ WORDS = " ".join(f"word{'abcdefghij'[index % 10]}" for index in range(500))  # 2
 def test_a_long_text_keeps_beginning_and_end_and_says_how_much_is_cut() -> None:
     shown = shorten(WORDS, 400)
     begin, end = kept_parts(shown)
+
     assert WORDS.startswith(begin)
     assert WORDS.endswith(end)
     assert (
@@ -88,14 +90,20 @@ def test_a_long_text_keeps_beginning_and_end_and_says_how_much_is_cut() -> None:
 def test_what_is_kept_and_what_is_counted_is_the_whole_text(words: list[str], most: int) -> None:
     text = " ".join(words)
     shown = shorten(text, most)
+
     assert len(shown) <= most or shown == text
+
     if shown == text:
         return
 
     cut = cut_of(text, most)
+
     assert cut is not None
-    begin, end = text[: cut.start], text[cut.end :]
+
+    begin = text[: cut.start]
+    end = text[cut.end :]
     count = int(cut.mark.strip().split()[1].replace(",", ""))
+
     assert shown.startswith(begin)
     assert shown.endswith(end)
     assert len(begin) + count + len(end) == len(text)
@@ -119,6 +127,7 @@ def test_the_mark_is_no_code_or_date_whatever_it_counts() -> None:
 def test_writing_without_spaces_keeps_both_ends_without_spaces(most: int) -> None:
     text = "买入股票，因为价格上涨很好，" * 50
     begin, end = kept_parts(shorten(text, most))
+
     assert text.startswith(begin)
     assert text.endswith(end)
     assert "] " not in shorten(text, most)
@@ -135,7 +144,9 @@ def test_no_cut_of_a_masked_article_makes_a_date_or_a_code(number: int) -> None:
     prose = MASK.mask(article(number), DAY)
     if prose is None:
         pytest.skip("this article can't be masked")
-    found, inside = [], []
+
+    found = []
+    inside = []
     for most in range(2, len(prose.plain)):
         shown, is_cut = prose.shorten(most)
         begin, end = kept_parts(shown.plain)
@@ -145,6 +156,7 @@ def test_no_cut_of_a_masked_article_makes_a_date_or_a_code(number: int) -> None:
         assert len(shown.plain) <= most
         found += [shown.plain] if GUARD.has_any(json.dumps(shown.plain, ensure_ascii=False)) else []
         inside += [shown.plain] if is_cut_inside_a_word(prose.plain, begin, end) else []
+
     assert (found, inside) == ([], [])
 
 
@@ -153,12 +165,14 @@ def new_hits(index: IdentityIndex, whole: str, cut: str) -> list[str]:
     begin, end = kept_parts(cut)
     shift = len(whole) - len(cut)  # of offsets in what is kept of the end
     found = []
+
     for hit in index.find(cut, "answer"):
         offset = 0 if hit.start < len(begin) or not end else shift
         if not any(
             hit.start + offset < other.end and other.start < hit.end + offset for other in known
         ):
             found.append(cut[hit.start : hit.end])
+
     return found
 
 
@@ -179,12 +193,14 @@ def test_no_cut_of_real_news_makes_a_date_or_a_code() -> None:
     _, mask = investorbench_texts.text_mask()
     every_news, every_length = (10, 1) if is_searching() else (200, 7)
     cuts = []
+
     for code in investorbench_texts.CODES:
         for _, text in investorbench_texts.news(code)[::every_news]:
             prose = mask.mask(text, 40)
             if prose is not None:
                 lengths = range(2, len(prose.plain), every_length)
                 cuts += [prose.shorten(most)[0].plain for most in lengths]
+
     assert len(cuts) > 1000
     assert [cut for cut in cuts if guard.has_any(json.dumps(cut))] == []
 
@@ -206,10 +222,12 @@ def test_a_document_is_cut_after_masking_and_marked_as_cut() -> None:
     whole = document._replace(text=f"{begin}Investment Decline at last")
     most = len(f"asset_0012 fell. {'so ' * 8}Investment Dec")
     shown = mask.show(whole, DAY, most)
+
     assert shown is not None
     assert shown.is_cut
     assert shown.text.parts[0] == AssetRef(CODES.index("688981.SH"))
     assert shown.text.plain.endswith("Investment …") or shown.text.plain.endswith("so …")
+
     uncut = mask.show(whole, DAY)
     assert uncut is not None
     assert not uncut.is_cut
@@ -239,6 +257,7 @@ def starred(prose: Prose) -> str:
 def test_what_was_taken_out_is_never_cut_in_two() -> None:
     prose = Prose(("See ", AssetRef(3), " on ", DayRef(7), " again and again"))
     texts = [prose.shorten(most)[0] for most in range(2, len(prose.plain) + 1)]
+
     assert texts[-1] == prose
     assert set(map(starred, texts)) == {
         "…",

@@ -33,6 +33,7 @@ def gains(
     """
     found = []
     read = 0
+
     for name in SHORT:
         for seed in range(seeds):
             plain = PLUGINS.make_model("builtin/first_listed", {})
@@ -76,6 +77,7 @@ def test_the_accounts_own_nav_is_what_is_left(csi300: MarketSnapshot) -> None:
     own. It is worth far less than the index's own figure.
     """
     gained, _ = gains(csi300, "account")
+
     assert abs(np.mean(gained)) < 0.04
 
 

@@ -133,6 +133,7 @@ def test_every_model_is_made_by_name_with_parameters() -> None:
         30,
         0.25,
     )
+
     with pytest.raises(UsageError, match="momentum"):
         make_builtin("momentun")
 
@@ -163,6 +164,7 @@ def test_names_too_dear_for_a_lot_are_passed_over_by_buys_that_share_the_cash() 
     )
     shown = held(("q", 0.9, True, "suspended"), cash=0.1, shown=candidates(*dear, *FOUR["rows"]))
     trades = stocks(make_builtin("momentum").reply(request(shown)))
+
     assert list(trades.items()) == [("b", ("BUY", 0.0475)), ("c", ("BUY", 0.0475))]
 
 
@@ -172,6 +174,7 @@ def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficie
     )
     calls = model.reply(request(state([("a", 0.3, True, "trading")], 0.7), submit=False)).tool_calls
     asked = {call.name: json.loads(call.arguments) for call in calls}
+
     assert asked["screen_candidates"]["factors"] == ["MOM_12_1", "-RV_60"]
     assert asked["compare_candidates"] == {"stock_ids": ["a"], "dims": ["MOM_12_1", "RV_60"]}
 
@@ -189,6 +192,7 @@ def test_unbuyable_names_are_skipped() -> None:
         {"status": "limit_down"},
         {"status": "suspended"},
     ]
+
     assert buyable(rows) == [{"status": "trading"}, {"status": "limit_down"}]
 
 
@@ -198,6 +202,7 @@ def test_ties_are_broken_by_figures_not_labels() -> None:
         ("q", "main", "trading", 10.0, 5.0, 1.0, 1.0, 1.0),
     ]
     model = make_builtin("momentum", RankParams(positions=1))
+
     for shown, best in ((rows, "q"), ([("x", *rows[1][1:]), ("a", *rows[0][1:])], "x")):
         reply = model.reply(request(held(cash=1.0, shown=candidates(*shown))))
         assert list(stocks(reply)) == [best]
@@ -224,20 +229,25 @@ def test_a_plan_is_checked_for_risk_and_orders_that_would_be_rejected_are_left_o
     lookups = model.reply(request(shown, submit=False))
     best_first = candidates(*(FOUR["rows"][number] for number in (1, 2, 0, 3)))
     answers = [Message("assistant", "", lookups.tool_calls)]
+
     for call in lookups.tool_calls:
         body = {"candidates": best_first} if call.name == "screen_candidates" else {}
         answers.append(Message("tool", json.dumps(body), tool_call_id=call.id))
+
     check = model.reply(request(shown, *answers, submit=False))
     (call,) = check.tool_calls
+
     assert (call.name, call.arguments) == (
         "risk_check",
         '{"target_weights": {"b": 0.3267, "c": 0.3267, "a": 0.3267}}',
     )
+
     report = {"plan": table(("stock_id", "violation"), [("b", None), ("c", "lot"), ("a", None)])}
     answers += [
         Message("assistant", "", check.tool_calls),
         Message("tool", json.dumps(report), tool_call_id=call.id),
     ]
+
     assert model.reply(request(shown, *answers, submit=False)).tool_calls == ()
     assert list(stocks(model.reply(request(shown, *answers)))) == ["b", "a"]
 
@@ -252,8 +262,10 @@ def test_random_trades_come_from_the_requests_seed_alone() -> None:
     shown = state(universe=[f"asset_{number:04d}" for number in range(50)])
     model = make_builtin("random", RandomParams(max_buys=5))
     replies = [model.reply(request(shown, seed=seed)) for seed in range(12)]
+
     assert replies == [model.reply(request(shown, seed=seed)) for seed in range(12)]
     assert len({reply.tool_calls[0].arguments for reply in replies}) > 6
+
     orders = chain.from_iterable(map(submitted, replies))
     assert all(0 < order["target_weight"] <= 0.08 for order in orders)
 
@@ -265,6 +277,7 @@ def test_chaos_is_deterministic_and_reaches_every_misdeed(submit: bool, misdeeds
     shown = state([("a", 0.1, True, "trading")], 0.9, candidates=FOUR)
     chaos = make_builtin("chaos", ChaosParams(misbehaviour=1.0, model_errors=0.0))
     replies = [chaos.reply(request(shown, submit=submit, seed=seed)) for seed in range(300)]
+
     assert replies == [chaos.reply(request(shown, submit=submit, seed=seed)) for seed in range(300)]
     assert len({(reply.content, reply.tool_calls, reply.finish_reason) for reply in replies}) > len(
         misdeeds
@@ -280,7 +293,9 @@ def test_chaos_is_deterministic_and_reaches_every_misdeed(submit: bool, misdeeds
 
 def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behaves() -> None:
     shown = state([("a", 0.1, True, "trading")], 0.9, candidates=FOUR)
-    kinds, sound = set(), 0
+    kinds = set()
+    sound = 0
+
     for seed in range(400):
         try:
             reply = make_builtin("chaos", ChaosParams(misbehaviour=0.5, model_errors=0.3)).reply(
@@ -289,10 +304,12 @@ def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behave
         except ModelError as error:
             kinds.add(error.kind)
             continue
+
         sound += (
             bool(reply.tool_calls)
             and '"reason": "the dice like this one"' in reply.tool_calls[0].arguments
         )
+
     assert kinds == set(ERROR_KINDS)
     assert sound > 100
 
@@ -312,6 +329,7 @@ def test_rebalancing_never_spends_more_than_there_is() -> None:
     intents = rebalance(conversation, Ranking(rows, None, "x"), sizing)
     weights = {"a": 0.5, "b": 0.05}
     spent = sum(intent.target_weight - weights.get(intent.stock_id, 0.0) for intent in intents)
+
     assert spent <= 0.02
 
 
@@ -337,6 +355,7 @@ def ask(
             "rows": [[f"asset_{number}"] for number in range(1, assets + 1)],
         },
     }
+
     if label is None:
         held = [["asset_1", weight, True, "trading"]] if weight else []
         state["positions"] = {"columns": ["stock_id", "weight", "member", "status"], "rows": held}
@@ -352,10 +371,12 @@ def ask(
             "columns": ["stock_id", "label"],
             "rows": [[f"asset_{number + 1}", label] for number in range(assets)],
         }
+
     lines = "\n".join(f"- M{number}: {memory}" for number, memory in enumerate(memories, start=9))
     prompt = f"What you remember:\n\n{lines}\n\n```json\n{json.dumps(state)}\n```\n\nDecide.\n"
     tools, choice = ((SUBMIT,), "submit_action") if label is None else ((), None)
     messages = (Message("system", "s"), Message("user", prompt))
+
     return MODEL.reply(with_state(ModelRequest(messages, tools, choice)))
 
 
@@ -369,6 +390,7 @@ def test_a_lesson_counts_the_words_of_its_news_for_its_label() -> None:
         ask("asset_1 raised 12 sales; weak sales", label="BUY").content
         == "votes: raised+1 sales+1 weak+1"
     )
+
     before = "day_-2, warm-up; it rose: votes: sales-2 weak-1"
     assert ask("Raised sales", before, label="BUY").content == "votes: raised+1 sales-1 weak-1"
     assert ask("raised", before, label="SELL").content == "votes: sales-2 raised-1 weak-1"
@@ -377,6 +399,7 @@ def test_a_lesson_counts_the_words_of_its_news_for_its_label() -> None:
         == ask("", before, label="BUY").content
         == "votes: sales-2 weak-1"
     )
+
     many = " ".join(f"{chr(97 + number % 26)}{chr(97 + number // 26)}word" for number in range(60))
     assert ask(many, label="BUY").content.count("+1") == 24
 
@@ -392,10 +415,9 @@ def test_as_a_role_that_does_not_submit_it_looks_nothing_up(tools: Any) -> None:
 
 
 def test_it_decides_by_the_newest_votes_that_it_is_shown() -> None:
-    old, new = (
-        "day_-9, reflection: votes: raised-5",
-        "day_-1, reflection: votes: raised+2 weak-3 sales+1",
-    )
+    old = "day_-9, reflection: votes: raised-5"
+    new = "day_-1, reflection: votes: raised+2 weak-3 sales+1"
+
     # and remembers them again
     assert decided(ask("raised sales", old, new)) == ("BUY", "votes: weak-3 raised+2 sales+1")
     assert decided(ask("raised weak", old, new))[0] == "SELL"
@@ -403,6 +425,7 @@ def test_it_decides_by_the_newest_votes_that_it_is_shown() -> None:
     # flat: what was held is sold
     assert decided(ask("raised weak", old, new, weight=1.0, shorts=False))[0] == "HOLD"
     assert decided(ask("raised", old, new, weight=1.0))[0] == "BUY"
+
     for nothing in (
         ask("unheard of", old, new),
         ask("", old, new),
@@ -415,9 +438,11 @@ def test_it_decides_by_the_newest_votes_that_it_is_shown() -> None:
 @pytest.mark.parametrize("label", ["BUY", None])
 def test_of_several_assets_and_of_plain_prompts_it_learns_nothing(label: str | None) -> None:
     assert "votes" not in ask("raised", label="BUY", assets=2).content
+
     request = ModelRequest(
         (Message("system", "s"), Message("user", "Hello.")), () if label else (SUBMIT,)
     )
+
     assert "votes" not in str(MODEL.reply(request).to_json())
 
 
@@ -428,15 +453,20 @@ def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(
     market: Path, tmp_path: Path
 ) -> None:
     words = ["--tasks", "blinded_open_research", "--quiet", "--data", str(market)]
-    first, again = tmp_path / "first", tmp_path / "again"
+    first = tmp_path / "first"
+    again = tmp_path / "again"
     how = ["--windows", WINDOW, "--seed", "3", "--limit", "2"]
+
     assert main(["--model", "builtin/momentum", *words, *how, "--out", str(first)]) == 0
     assert main(["--model", f"replay/{first}", *words, "--out", str(again)]) == 0
+
     orders = [
         pq.read_table(next(run.glob("episodes/*/ledger.parquet"))).column("orders").to_pylist()
         for run in (first, again)
     ]
+
     assert orders[0] == orders[1]
+
     for run in (first, again):
         (spec,) = json.loads((run / "manifest.json").read_text())["episodes"]
         assert (spec["window"]["name"], spec["seed"], spec["limit"]) == (WINDOW, 3, 2)
@@ -447,6 +477,7 @@ def test_a_replay_of_another_task_is_one_line(
 ) -> None:
     words = ["--windows", WINDOW, "--limit", "1", "--quiet", "--data", str(market)]
     run = str(tmp_path / "run")
+
     assert (
         main(["--model", "builtin/hold", "--tasks", "bright_open_research", *words, "--out", run])
         == 0
@@ -490,6 +521,7 @@ def views(
         Message("system", INSTRUCTION),
         Message("user", f"{instruction}\n```json\n{json.dumps(state)}\n```"),
     )
+
     return with_state(ModelRequest(messages, *(((SUBMIT,), "submit_action") if submits else ())))
 
 

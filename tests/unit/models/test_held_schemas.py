@@ -54,6 +54,7 @@ def test_lengths_of_the_schema_hold_and_a_text_is_no_longer_than_its_bound(
 ) -> None:
     held = Draft202012Validator(SchemaBounds(longest_text=20).schema(schema))
     least, most = lengths
+
     assert held.is_valid("x" * least)
     assert held.is_valid("x" * most)
     assert not held.is_valid("x" * (least - 1)) or least == 0
@@ -63,6 +64,7 @@ def test_lengths_of_the_schema_hold_and_a_text_is_no_longer_than_its_bound(
 def test_a_text_that_may_be_missing_is_bounded_too() -> None:
     held = SchemaBounds(longest_text=5).schema({"type": ["string", "null"], "description": "a day"})
     assert held["description"] == "a day"
+
     validator = Draft202012Validator(held)
     assert [validator.is_valid(value) for value in (None, "short", "longer", 5)] == [
         True,
@@ -136,6 +138,7 @@ def decisions(count: int, *labels: str) -> dict[str, Any]:
 def test_a_list_of_as_many_decisions_as_labels_has_one_for_each_in_order() -> None:
     validator = Draft202012Validator(FOR_LLAMA.schema(decisions(2, "asset_1", "asset_2")))
     first, second = ({"stock_id": f"asset_{number}", "side": "BUY"} for number in (1, 2))
+
     assert validator.is_valid([first, second])
     assert not validator.is_valid([second, first])
     assert not validator.is_valid([first, first])
@@ -171,6 +174,7 @@ def test_every_schema_that_is_sent_fits_the_grammar_and_still_asks_for_the_same(
         for part in subschemas(held):
             if part.get("type") != "string" or part.keys() & {"enum", "const"}:
                 continue
+
             assert "pattern" in part, name
             assert part.keys().isdisjoint({"minLength", "maxLength"}), name
             assert part.get("maxItems", 0) <= MOST_REPEATED
@@ -188,5 +192,6 @@ def test_an_order_that_the_bounds_admit_follows_the_schema_that_it_is_checked_ag
     text = json.dumps({"orders": [order], "overall_reason": "Momentum."})
 
     outlines = installed(Outlines())
+
     assert outlines.compile(SchemaBounds(1000, 4).schema(schema))(text)
     assert Draft202012Validator(schema).is_valid(json.loads(text))

@@ -26,11 +26,14 @@ POSITIONS = 5
 def market() -> MarketSnapshot:
     """The name that rises most joins the index after the first decision, the next one leaves it."""
     market = small_market()
-    joins, leaves = len(market.codes) - 4, 0
+    joins = len(market.codes) - 4
+    leaves = 0
     bars = {name: getattr(market, name).copy() for name in ("open", "high", "low", "close")}
+
     for values in bars.values():
         values[0, joins] = 0.01
         values[0, leaves] = 0.1
+
     return replace(market, **bars, id="")
 
 
@@ -41,6 +44,7 @@ def first_step(market: MarketSnapshot, folder: Path, task: str) -> tuple[StepRec
     play = Play(PLUGINS.make_task(task), model, market)
     state = play.session(0)[0].state
     (record,) = play.run(1)
+
     return record, [*state.universe, *state.candidates]
 
 
@@ -56,11 +60,14 @@ def test_on_a_hidden_day_it_ranks_the_names_that_it_is_shown(
     growth = dict(zip(market.codes, adjusted[-1] / adjusted[0], strict=True))
     known = [code for code in shown if np.isfinite(growth[code])]
     best = sorted(known, key=growth.__getitem__, reverse=True)[:POSITIONS]
+
     assert record.provenance == "model"
     assert [order.code for order in record.orders] == best
+
     joins = market.codes[-4]
     assert joins not in shown
     assert growth[joins] == max(growth.values())
+
     if mode == "memory_only":
         assert best[0] == market.codes[0], "a member of the day, and no longer one at the end"
 
@@ -73,4 +80,5 @@ def test_on_a_known_day_it_ranks_the_members_that_it_remembers(
     adjusted = pd.DataFrame(market.adjusted_close).ffill().to_numpy()
     growth = np.where(market.member[row], adjusted[row + 20] / adjusted[row], np.nan)
     best = [market.codes[asset] for asset in np.argsort(-growth)[:POSITIONS]]
+
     assert [order.code for order in record.orders] == best

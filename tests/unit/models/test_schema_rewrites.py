@@ -131,6 +131,7 @@ def test_gemini_is_sent_a_schema_that_admits_all_that_the_original_admits(
     document = _document(schema, seed)
     rewritten = readable_schema(schema)
     Draft202012Validator.check_schema(rewritten)
+
     if Draft202012Validator(schema).is_valid(document):
         assert Draft202012Validator(rewritten).is_valid(document), (rewritten, document)
 
@@ -143,6 +144,7 @@ def test_claude_is_sent_such_a_schema_or_none(schema: Schema, seed: int) -> None
         rewritten = closed_schema(schema)
     except InexpressibleError:
         return
+
     Draft202012Validator.check_schema(rewritten)
     if Draft202012Validator(schema).is_valid(document):
         assert Draft202012Validator(rewritten).is_valid(document), (rewritten, document)
@@ -166,16 +168,19 @@ def _is_unsent(schema: Schema) -> bool:
         closed_schema(schema)
     except InexpressibleError:
         return True
+
     return False
 
 
 def test_no_schema_that_is_sent_loses_a_document() -> None:
     schemas = sent_schemas()
     assert {name for name, schema in schemas.items() if _is_unsent(schema)} == UNSENT
+
     for name, schema in not_empty(schemas.items()):
         rewritten = [readable_schema(schema)]
         if name not in UNSENT:
             rewritten.append(closed_schema(schema))
+
         documents = not_empty(followers(schema, 20))
         for validator in map(Draft202012Validator, rewritten):
             assert all(map(validator.is_valid, documents)), name
@@ -186,6 +191,7 @@ def test_a_rewritten_order_schema_still_refuses_both_sizes_and_a_number() -> Non
     order = {"stock_id": "x", "side": "BUY", "confidence": 1, "reason": "a long enough reason"}
     wrong = [1, order, {**order, "target_weight": 0.1, "shares": 5}, {**order, "shares": "5"}]
     right = [{**order, "shares": 5}, {**order, "target_weight": 0.1}]
+
     for rewritten in not_empty([closed_schema(schema), readable_schema(schema)]):
         validator = Draft202012Validator(rewritten)
         judged = [
@@ -228,5 +234,6 @@ def test_definitions_that_end_are_sent() -> None:
         "$ref": "#/$defs/a",
         "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/b"}}, "b": {"type": "string"}},
     }
+
     assert closed_schema(schema) == schema
     assert readable_schema(schema) == schema

@@ -65,6 +65,7 @@ def test_steps_come_before_patterns_before_answers_before_the_rest(
         model.reply(request).content
         for request in (ASKED, four, replace(four, step=1), replace(ASKED, step=2))
     ]
+
     assert texts == ["of the list", "of the pattern", "of the step", "of all others"]
 
 
@@ -77,7 +78,8 @@ def test_each_turn_of_a_conversation_has_its_reply_and_the_last_one_repeats(
         "otherwise:\n- call: get_market_context\n- just text\n"
         "- submit: {answer: '5'}\n  text: done\n",
     )
-    asked, submitted = ("get_market_context", "{}"), ("submit_answer", '{"answer":"5"}')
+    asked = ("get_market_context", "{}")
+    submitted = ("submit_answer", '{"answer":"5"}')
     expected = [
         ("", [asked]),
         ("just text", []),
@@ -85,6 +87,7 @@ def test_each_turn_of_a_conversation_has_its_reply_and_the_last_one_repeats(
         ("done", [submitted]),
         ("done", [submitted]),
     ]
+
     for turn, (text, calls) in enumerate(expected):
         reply = model.reply(later(ASKED, turn))
         assert reply.content == text
@@ -96,9 +99,12 @@ def test_a_script_can_write_broken_arguments_and_let_a_call_fail(
 ) -> None:
     model = scripted(plugins, tmp_path, "otherwise: [{raw: '{\"answer\": '}, {fail: timeout}]\n")
     (call,) = model.reply(ASKED).tool_calls
+
     assert (call.name, call.arguments) == ("submit_answer", '{"answer": ')
+
     with pytest.raises(ModelError) as caught:
         model.reply(later(ASKED, 1))
+
     assert caught.value.kind == "timeout"
 
 
@@ -108,6 +114,7 @@ def test_a_step_without_an_answer_is_a_failed_call_that_names_it(
     model = scripted(plugins, tmp_path, "answers: [only the first]\n")
     with pytest.raises(ModelError, match="no answer for step 1; add it under steps") as caught:
         model.reply(replace(ASKED, step=1))
+
     assert caught.value.kind == "no_scripted_answer"
 
 
@@ -117,6 +124,7 @@ def test_a_bad_script_is_refused_with_file_and_field(
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         scripted(plugins, tmp_path, text)
+
     assert str(caught.value).partition("answers.yaml: ")[2].startswith(message)
     assert "\n" not in str(caught.value)
 
@@ -127,8 +135,10 @@ def test_a_run_goes_on_only_with_the_script_that_it_began_with(
     begun = scripted(plugins, tmp_path, "otherwise: one\n").traits.recorded_args
     (tmp_path / "answers.yaml").write_text("otherwise: other\n")
     args = {"file": str(tmp_path / "answers.yaml"), **begun}
+
     with pytest.raises(ConfigError, match="the script has changed since the run began"):
         plugins.make_model("builtin/script", args)
+
     with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
         plugins.make_model("builtin/script", {"file": str(tmp_path / "none.yaml")})
 
@@ -179,6 +189,7 @@ def test_a_plain_text_answer_counts_where_a_task_says_so(
         plugin=write_task(tmp_path, answers),
         model_args={"file": str(tmp_path / "answers.yaml")},
     )
+
     assert card["scores"]["accuracy"]["value"] == accuracy
     assert card["scores"]["unanswered"]["value"] == 1.0 - accuracy
     assert card["coverage"]["steps_decided"] == (2 if accuracy else 0)
@@ -187,10 +198,13 @@ def test_a_plain_text_answer_counts_where_a_task_says_so(
 def test_the_way_to_answer_is_part_of_a_tasks_identity() -> None:
     spoken = Spoken(SAMPLES, score, name="spoken")
     called = QATask(SAMPLES, score, name="spoken")
+
     assert spoken.describe()["answers"] == "text"
     assert "answers" not in called.describe()
     assert spoken.describe()["prompts"] != called.describe()["prompts"]
+
     Spoken.answers = "spoken"  # type: ignore[assignment]
+
     try:
         with pytest.raises(ConfigError, match="answers: expected one of call, text, was 'spoken'"):
             Spoken(SAMPLES, score, name="spoken")
@@ -203,11 +217,14 @@ def test_the_trivial_model_answers_every_question_without_a_key(
 ) -> None:
     model = plugins.make_model("builtin/trivial")
     (call,) = model.reply(ASKED).tool_calls
+
     assert (call.name, call.arguments) == ("submit_answer", '{"answer": "trivial"}')
+
     chosen = {"type": "object", "properties": {"answer": {"enum": ["b", "a"]}}}
     chosen["required"] = ["answer"]
     of_choices = replace(ASKED, tools=(replace(FORM, parameters=chosen),))
     (call,) = model.reply(of_choices).tool_calls
+
     assert loads_strict(call.arguments) == {"answer": "b"}
     assert model.reply(replace(ASKED, tool_choice=None, tools=(FORM, FORM))).tool_calls == ()
 

@@ -87,6 +87,7 @@ def test_a_provider_with_a_key_is_not_asked() -> None:
             "deepseek", "qwen", CompatibleParams(base_url=f"{server.address}/v1")
         )
         assert stated_context(model) is None
+
     assert server.looked_up == []
 
 
@@ -103,6 +104,7 @@ def words(server: Stating, *more: str) -> list[str]:
 def test_plan_shows_the_largest_prompt_and_the_context(terminal: Terminal) -> None:
     with stating(LONG) as server:
         text = terminal.out("plan", *words(server))
+
     assert "context   200,000 tokens (its server's list of models)" in text
     assert "largest prompt" in text
     assert "does not fit" not in text
@@ -113,12 +115,14 @@ def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
     with stating(SHORT) as server:
         text = terminal.out("plan", *words(server))
         estimate = json.loads(terminal.out("plan", *words(server, "--json")))
+
     assert "warning: task blinded_open_research: a prompt of about" in text
     assert (
         "does not fit: the context is 5,000 tokens (its server's list of models); this run would be"
         " refused" in text
     )
     assert estimate["context"]["tokens"] == 5000
+
     largest = estimate["tasks"][0]["largest_prompt"]
     assert 0 < largest["low"] < largest["typical"] < largest["high"]
     assert server.paid == []
@@ -127,6 +131,7 @@ def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
 def test_plan_of_a_context_that_research_may_exceed_names_the_case(terminal: Terminal) -> None:
     with stating({}) as server:
         text = terminal.out("plan", *words(server, "--context-tokens", "16000"))
+
     assert "in the case high: a prompt of about" in text
     assert "the context is 16,000 tokens (--context-tokens); such a prompt is not sent" in text
 
@@ -166,18 +171,22 @@ def _proposed(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     if match := re.search(r"a context of at least ([\d,]+) tokens", text):
         found["context"] = ["--context-tokens", match[1].replace(",", "")]
+
     if match := re.search(r"lower --max-output-tokens to ([\d,]+)", text):
         found["reply"] = ["--max-output-tokens", match[1].replace(",", "")]
+
     if match := re.search(r"--set prompt=compact(?: with --max-output-tokens ([\d,]+))?", text):
         found["compact"] = ["--set", "prompt=compact"]
         if match[1]:
             found["compact"] += ["--max-output-tokens", match[1].replace(",", "")]
+
     return found
 
 
 def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
     with stating({}) as server:
         text = terminal.out("plan", *words(server))
+
     assert "context   not known; give it with --context-tokens" in text
 
 
@@ -190,11 +199,14 @@ def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(
         longer = terminal.refusal(
             *words(server, *more, "--out", str(tmp_path / "run"), "--max-output-tokens", "4500")
         )
+
     assert server.paid == []
+
     for message in (line, longer):
         assert "task blinded_open_research: a prompt of about" in message
         assert "give the model a context of at least" in message
         assert "lower --max-output-tokens" not in message, "no prompt of research fits then, either"
+
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 

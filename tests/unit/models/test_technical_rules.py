@@ -78,6 +78,7 @@ def test_a_month_turns_from_its_fifth_last_session_to_the_third_of_the_next() ->
     turn = [
         day for day in bought("2021-04-20", "2021-05-20", "XNYS") if day not in ("05-01", "05-02")
     ]
+
     assert turn == ["04-26", "04-27", "04-28", "04-29", "04-30", "05-03", "05-04"]
     assert bought("2021-05-10", "2021-05-28", "XNYS")[0] == "05-24"
     assert bought("2021-04-10", "2021-05-20", "24/7") == [
@@ -101,7 +102,10 @@ def ewm(values: pd.Series, days: int, weight: float) -> pd.Series:
 
 def path(values: Any, distance: Any) -> list[int]:
     """Stop and reverse by looking back over all closes since the last turn."""
-    sides, side, since = [], 0, None
+    sides = []
+    side = 0
+    since = None
+
     for row, far in enumerate(distance):
         if not np.isnan(far):
             since = row if since is None else since
@@ -114,7 +118,9 @@ def path(values: Any, distance: Any) -> list[int]:
                 else 0
             )
             side, since = (turn, row) if turn else (side, since)
+
         sides.append(side)
+
     return sides
 
 
@@ -126,10 +132,12 @@ def other_way(name: str, made: AssetBars) -> Any:
         bottom = low.rolling(days).min()
         return 100 * (close - bottom) / (high.rolling(days).max() - bottom)
 
-    middle, sigma = close.rolling(20).mean(), close.rolling(20).std(ddof=0)
+    middle = close.rolling(20).mean()
+    sigma = close.rolling(20).std(ddof=0)
     if name == "macd":
         line = ewm(close, 7, 2 / 8) - ewm(close, 14, 2 / 15)
         return np.sign(line - ewm(line, 9, 2 / 10))
+
     if name == "kdj_rsi":
         k = (
             pd.concat([pd.Series([50.0], index=[7]), stochastic(9).dropna()])
@@ -145,22 +153,27 @@ def other_way(name: str, made: AssetBars) -> Any:
         strength = 100 - 100 / (1 + gain / loss)
         raw = np.sign(k - d).iloc[1:].reindex(close.index)
         return raw.where((raw > 0) & (strength <= 70) | (raw < 0) & (strength >= 30), 0.0)
+
     if name == "bollinger":
         slow = stochastic(14).rolling(3).mean()
         return ((close < middle - 2 * sigma) & (slow < 20)) * 1 - (
             (close > middle + 2 * sigma) & (slow > 80)
         ) * 1
+
     if name == "sma_cross":
         return np.sign(close.rolling(10).mean() - middle)
+
     if name == "mean_reversion":
         z = (close - middle) / sigma
         return (z <= -1) * 1 - (z >= 1) * 1
+
     if name == "atr":
         ranges = pd.concat(
             [high - low, (high - close.shift()).abs(), (low - close.shift()).abs()], axis=1
         )
         true_range = ranges.max(axis=1).where(close.shift().notna())
         return path(close.tolist(), (1.5 * ewm(true_range, 14, 1 / 14)).shift())
+
     return path(np.log(close).tolist(), np.full(len(close), np.log(1.05)))
 
 
@@ -178,6 +191,7 @@ def test_rules_as_computed_another_way(name: str) -> None:
             .tolist()
         )
         sides |= set(signals[40:].tolist())
+
     assert {-1, 1} <= sides
 
 
@@ -196,15 +210,19 @@ FIRST = {
 def test_figures_begin_with_the_documented_bar(name: str) -> None:
     figures = RULES[name](walk(30), **rules()[name]["numbers"]).figures
     assert int(np.isfinite(list(figures.values())).all(axis=0).argmax()) + 1 == FIRST[name]
+
     readme = (Path(technical.__file__).parent / "README.md").read_text()
     (row,) = (line for line in readme.splitlines() if line.startswith(f"| `builtin/{name}` |"))
+
     assert row.endswith(f"| {FIRST[name]} |")
 
 
 @pytest.mark.parametrize("name", ON_PRICES)
 def test_the_unit_of_prices_changes_no_signal(name: str) -> None:
-    made, numbers = walk(), rules()[name]["numbers"]
+    made = walk()
+    numbers = rules()[name]["numbers"]
     sides = RULES[name](made, **numbers).sides.tolist()
+
     for factor in (1e-3, 0.37, 7.0, 1e4):
         scaled = AssetBars(*(values * factor for values in astuple(made)))
         assert RULES[name](scaled, **numbers).sides.tolist() == sides, factor
@@ -212,8 +230,10 @@ def test_the_unit_of_prices_changes_no_signal(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_PRICES)
 def test_later_bars_change_no_signal(name: str) -> None:
-    made, numbers = walk(), rules()[name]["numbers"]
+    made = walk()
+    numbers = rules()[name]["numbers"]
     signals = RULES[name](made, **numbers)
+
     for count in (1, 5, 14, 23, 60, 200):
         earlier = RULES[name](AssetBars(*(values[:count] for values in astuple(made))), **numbers)
         assert earlier.sides.tolist() == signals.sides[:count].tolist()
@@ -238,6 +258,7 @@ def request(closes: dict[str, Any], **more: Any) -> ModelRequest:
             [stock, f"2021-04-{day:02d}", None, None, None, close, None]
             for day, close in enumerate(known, 1)
         ]
+
     columns = ["stock_id", "day", "open", "high", "low", "close", "volume"]
     state = {
         "day": "2021-04-27",
@@ -256,6 +277,7 @@ def request(closes: dict[str, Any], **more: Any) -> ModelRequest:
         f"```json\n{json.dumps({key: value for key, value in state.items() if value is not None})}\n```",
     )
     tool = ToolSpec("submit_action", "", {})
+
     return with_state(ModelRequest((user,), (tool,), tool.name))
 
 
@@ -268,9 +290,11 @@ def decided(model: RuleModel, asked: ModelRequest) -> dict[str, tuple[str, str]]
 
 
 def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_noted() -> None:
-    rising, falling = [100.0 + day for day in range(25)], [100.0 - day for day in range(25)]
+    rising = [100.0 + day for day in range(25)]
+    falling = [100.0 - day for day in range(25)]
     asked = request({"a": rising, "b": falling, "c": rising[:19], "d": [], "e": [5.0] * 25})
     decisions = decided(RuleModel("sma_cross"), asked)
+
     assert decisions == {
         "a": ("BUY", "sma_cross: BUY, sma_10 119.5, sma_20 114.5"),
         "b": ("SELL", "sma_cross: SELL, sma_10 80.5, sma_20 85.5"),
@@ -278,11 +302,13 @@ def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_noted
         "d": ("HOLD", "sma_cross: HOLD, 0 bars are too few"),
         "e": ("HOLD", "sma_cross: HOLD, sma_10 5, sma_20 5"),
     }
+
     decisions = decided(RuleModel("turn_of_month"), asked)
     assert {stock: decision for stock, (decision, _) in decisions.items()} == dict(
         zip("abcde", ("HOLD",) * 5, strict=True)
     )
     assert decisions["a"][1] == "turn_of_month: HOLD, session 16, sessions_left 5"
+
     bought, why = decided(RuleModel("turn_of_month"), request({"a": [*rising, 1.0]}))["a"]
     assert (bought, why) == ("BUY", "turn_of_month: BUY, session 17, sessions_left 4")
 
@@ -310,5 +336,6 @@ def test_the_turn_of_the_month_follows_the_calendar_of_its_exchange() -> None:
     assert decided(RuleModel("turn_of_month", CalendarParams("24/7")), asked)["a"][1].endswith(
         "session 25, sessions_left 5"
     )
+
     with pytest.raises(UsageError, match="exchange 'XNYZ' is unknown"):
         load_plugins().make_model("builtin/turn_of_month", {"calendar": "XNYZ"})

@@ -43,6 +43,7 @@ def request(**changes: Any) -> ModelRequest:
     }
     messages = (Message("system", "s"), Message("user", f"```json\n{json.dumps(state)}\n```"))
     params = CallParams(timeout_s=60.0)
+
     return with_state(ModelRequest(messages, (SUBMIT,), "submit_action", params))
 
 
@@ -55,6 +56,7 @@ def test_the_sentiment_of_news_ends_its_line_as_in_the_public_data() -> None:
     rows = [["news", "positive", "", "It rained."], ["macro", None, "Rates", "up"]]
     with prepared(Prepared({"recommended_action": "HOLD", "reasoning": "It rained."})) as server:
         model(server.address).reply(request(news={"columns": columns, "rows": rows}))
+
     assert server.bodies[0]["news"] == {"asset_0042": "It rained. (Sentiment: positive)\nRates up"}
 
 
@@ -83,9 +85,11 @@ def test_it_is_sent_the_day_prices_news_and_filings_as_the_mask_shows_them(
         ]
         model(server.address, omit=("model",)).reply(request(history=None, news=None))
         assert server.bodies[1].keys() == {"date", "price", "news", "symbol"}
+
     (call,) = reply.tool_calls
     submitted = json.loads(call.arguments)
     (decision,) = submitted["decisions"]
+
     assert (decision["stock_id"], decision["decision"], decision["confidence"]) == (
         "asset_0042",
         "BUY",
@@ -101,7 +105,9 @@ def test_it_is_sent_ten_earlier_prices_however_many_bars_the_task_shows() -> Non
         model(server.address).reply(
             request(history={"columns": ["day", "close"], "rows": [*bars, ["day_+0", 10.0]]})
         )
+
     (earlier,) = server.bodies[0]["history_price"].values()
+
     assert [bar["date"] for bar in earlier] == [f"day_-{day}" for day in range(10, 0, -1)]
 
 
@@ -112,6 +118,7 @@ def test_an_answer_without_a_decision_is_a_failed_call(body: Any) -> None:
         pytest.raises(ModelError, match="expected recommended_action") as caught,
     ):
         model(server.address).reply(request())
+
     assert caught.value.kind == "bad_response"
 
 
@@ -122,6 +129,7 @@ GOOD = {"recommended_action": "SELL", "reasoning": "It fell."}
 def test_an_answer_for_the_asset_that_was_asked_about_or_for_none_is_taken(symbol: Any) -> None:
     with prepared(Prepared({**GOOD, "symbol": symbol})) as server:
         reply = model(server.address).reply(request())
+
     assert '"decision": "SELL"' in reply.tool_calls[0].arguments
 
 
@@ -148,11 +156,14 @@ def test_questions_that_are_no_decision_are_not_sent_and_other_tasks_are_refused
         agent.reply(ModelRequest((Message("user", "Why?"),))).content
         == "This agent answers with a decision alone."
     )
+
     two = {"columns": ["stock_id", "close"], "rows": [["a", 1.0], ["b", 1.0]]}
+
     for changed in ({"candidates": two}, {"constraints": {"min_reason_chars": 1}}):
         with pytest.raises(
             ProviderError, match="takes tasks that ask for BUY, SELL or HOLD of one asset"
         ):
             agent.reply(request(**changed))
+
     with pytest.raises(ConfigError, match="needs the agent's address: --base-url"):
         TradingActionModel("small")

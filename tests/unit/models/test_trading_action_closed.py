@@ -35,11 +35,13 @@ def readme_agent(body: dict[str, Any]) -> Prepared:
         is_known_twice = str(body["date"]) in days
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Prepared({"detail": repr(error)}, 500)
+
     if is_known_twice:
         return Prepared({"detail": "the day's own price is no earlier one"}, 500)
 
     rose = not earlier or price > sum(earlier) / len(earlier)
     action = "BUY" if rose else "SELL"
+
     return Prepared(
         {
             "recommended_action": action,
@@ -71,10 +73,13 @@ def run(tmp_path: Path, address: str, *words: str) -> tuple[Any, Any]:
         "--cache",
         "run",
     ]
+
     assert main([*fixed, *words]) == 0
     assert main(["card", "verify", str(tmp_path / "run")]) == 0
+
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
+
     return folder.load_ledger(spec).steps, folder.load_transcript(spec)
 
 
@@ -86,6 +91,7 @@ def closed_steps(talks: Any) -> list[int]:
         (candidate,) = table_rows(state["candidates"])
         if candidate["close"] is None:
             found.append(talk.step)
+
     return found
 
 
@@ -100,11 +106,13 @@ def test_it_decides_each_day_of_a_share_next_to_coins(tmp_path: Path) -> None:
             "2025-08-02:2025-09-30",
         ]
         steps, talks = run(tmp_path, server.address, *words)
+
     assert [step.provenance for step in steps] == ["model"] * STEPS
     assert len(server.bodies) == STEPS
 
     closed = closed_steps(talks)
     assert 2 <= len(closed) <= 4
+
     for step in closed:
         (price,) = server.bodies[step]["price"].values()
         ((*_, last),) = server.bodies[step]["history_price"].values()
@@ -125,6 +133,7 @@ def test_a_task_without_bars_shows_the_last_close(tmp_path: Path) -> None:
             "2025-08-02:2025-09-30",
         ]
         steps, talks = run(tmp_path, server.address, *words)
+
     assert [step.provenance for step in steps] == ["model"] * STEPS
     assert 2 <= len(closed_steps(talks)) <= 4
 
@@ -133,7 +142,9 @@ def test_by_asset_asks_about_each_asset_on_its_own_sessions(tmp_path: Path) -> N
     with prepared(readme_agent) as server:
         words = ["--agent", "by_asset", "--tasks", "market_blinded", "--data", "synthetic_mixed"]
         steps, _ = run(tmp_path, server.address, *words, "--windows", "2025-08-01:2025-08-29")
+
     assert [step.provenance for step in steps] == ["model"] * STEPS
+
     asked = Counter(body["date"] for body in server.bodies)
     assert len(asked) == STEPS
     assert min(asked.values()) < max(asked.values()), (
@@ -158,10 +169,14 @@ def test_the_last_valid_price_is_sent_wherever_it_is_shown(name: str) -> None:
         "positions": {"columns": ["stock_id", "last_close"], "rows": [["asset_0042", 9.5]]},
         "history": {"columns": ["day", "close"], "rows": [["day_-2", 9.0], ["day_-1", 9.5]]},
     }
+
     with prepared(Prepared({"recommended_action": "HOLD", "reasoning": "Nothing new."})) as server:
         model(server.address).reply(request(**{**closed, name: shown[name]}))
+
     (body,) = server.bodies
+
     assert body["price"] == {"asset_0042": 9.5}
+
     if name == "history":
         assert body["history_price"]["asset_0042"][-1] == {"date": "day_-1", "price": 9.5}
 
@@ -172,5 +187,6 @@ def test_an_asset_without_any_price_yet_is_not_asked_about() -> None:
         reply = model(server.address).reply(
             request(candidates=unknown, history={"columns": ["day", "close"], "rows": []})
         )
+
     assert server.bodies == []
     assert '"decision": "HOLD"' in reply.tool_calls[0].arguments

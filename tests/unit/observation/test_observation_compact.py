@@ -61,7 +61,9 @@ def test_a_packed_table_reads_as_rows_with_labels_as_text() -> None:
 def test_every_cell_is_read_as_it_was_to_three_digits(rows: list[tuple[str, Any]]) -> None:
     table = {"columns": ["stock_id", "cell"], "rows": [list(row) for row in rows]}
     read = unpacked(packed(table))["rows"]
+
     assert [label for label, _ in read] == [label for label, _ in rows]
+
     for (_, cell), (_, was) in zip(read, rows, strict=True):
         if isinstance(was, int | float) and not isinstance(was, bool):
             # render_number writes five decimals at most
@@ -81,5 +83,6 @@ def test_a_state_and_its_record_read_alike() -> None:
     state = ObservedState(compacted({"candidates": json.dumps(TABLE)}))
     assert state.candidates["600519"].price == 12.3
     assert math.isclose(state.prices["600519"], 12.3)
+
     recorded = recorded_state(f"Today:\n```json\n{state.text}\n```")
     assert recorded.values == state.values

@@ -59,6 +59,7 @@ def ktdfin(mask: str, mode: str) -> tuple[Any, Observation]:
     task = PLUGINS.make_task(name)
     scene = task.scene(spec_of(name, task.mask, task.mode, 0), MARKET)
     view = MARKET.as_of(scene.lens.base_row + 3)
+
     return scene, scene.observe(3, view, ACCOUNT, RECORD)
 
 
@@ -77,8 +78,10 @@ def entries_of(state: ObservedState) -> list[Any]:
     ]
     labels = [state.day, *state.universe, *state.prices, *state.history]
     fields = []
+
     for entry in entries:
         fields.append([getattr(entry, name) for name in entry.__slots__])
+
     return [state.values, fields, labels]
 
 
@@ -92,19 +95,23 @@ def test_a_state_is_the_json_block_of_its_prompt_and_names_nothing_hidden(
 ) -> None:
     scene, observation = ktdfin(mask, mode)
     state = observation.state
+
     assert state is not None
     assert f"```json\n{state.text}\n```" in observation.user
     assert state.values == json.loads(state.text)
 
     guard = LeakGuard(scene.lens, MARKET)
     shown = list(texts_in(entries_of(state)))
+
     assert len(shown) > 50
+
     for text in shown:
         guard.check(text, "a text of the state")
         assert text in observation.user
 
     hidden = {"stock_blind", "blinded"} & {mask}
     codes = set(MARKET.codes)
+
     assert bool(codes & set(shown)) == (not hidden)
 
 
@@ -121,6 +128,7 @@ def test_the_same_numbers_are_in_the_prompt_and_in_the_state() -> None:
             ),
         },
     )
+
     assert state.text == (
         '{"day":"day_+0","account":{"cash":1234570.0,"nav":0.12346},"candidates":{"columns":'
         f'["stock_id","close","volume"],"rows":[["{lens.asset_handle(1)}",12.3457,7.654321e6]]}}}}'
@@ -144,6 +152,7 @@ def test_entries_read_both_spellings_of_money_and_are_empty_without_a_section() 
             },
         }
     )
+
     assert (state.account.nav, state.account.cash) == (100.0, 40.0)
     assert (state.limits.max_positions, state.limits.asks_decisions) == (3, True)
     assert list(state.assets) == ["a", "b"]
@@ -161,6 +170,7 @@ def test_entries_read_both_spellings_of_money_and_are_empty_without_a_section() 
 def test_a_recorded_prompt_has_the_state_again() -> None:
     _, observation = ktdfin("blinded", "fixed_candidate")
     again = recorded_state(observation.user)
+
     assert observation.state is not None
     assert again.values == observation.state.values
     assert not recorded_state("No block.").sections
@@ -185,6 +195,7 @@ class Asking:
         assert len(session.lessons) == 1 if self.learns else True
         for request in self.requests:
             session.ask(request)
+
         return Decision((), "fallback", memory=memory)
 
 
@@ -205,6 +216,7 @@ def states_sent(agent: Asking) -> list[ObservedState | None]:
     session = GuardedSession(parts, 0, None, teach=lambda: [Lesson("day_-1", LESSON.text, LESSON)])
     observation = Observation(0, "You trade.", f"```json\n{STATE.text}\n```", STATE)
     session.decide(agent, observation, None)
+
     return [request.state for request in model.requests]
 
 
@@ -221,6 +233,7 @@ def test_a_request_has_the_state_that_its_latest_message_with_one_shows() -> Non
         says("Nothing of this is shown.", state=NARROWER),
         says(prompt, LESSON.text),
     )
+
     assert states_sent(Asking(*requests, learns=True)) == [STATE, None, NARROWER, None, LESSON]
     # lessons are not put into words for an agent that doesn't ask for them
     assert states_sent(Asking(says(LESSON.text))) == [None]
@@ -240,7 +253,9 @@ def test_a_state_that_the_prompt_does_not_show_is_refused() -> None:
     )
     hidden = state_of_values({"candidates": {"columns": ["stock_id"], "rows": [[CODES[0]]]}})
     observation = Observation(0, "You trade.", "Decide.", hidden)
+
     with pytest.raises(PluginError, match="must be what its prompt shows"):
         GuardedSession(parts, 0, None).decide(Asking(), observation, None)
+
     # without a state, an agent sees the prompt and nothing else
     GuardedSession(parts, 0, None).decide(Asking(), replace(observation, state=None), None)

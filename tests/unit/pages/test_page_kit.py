@@ -29,6 +29,7 @@ def test_letters_and_lines_stand_out_from_their_ground(scheme: str) -> None:
     codes = {name: getattr(colour, scheme) for name, colour in TOKENS.items()}
     for letters, ground in itertools.product(LETTERS, ("paper", "soft")):
         assert contrast(codes[letters], codes[ground]) >= 4.5, (letters, ground)
+
     for line in (*SERIES, "other"):
         assert contrast(codes[line], codes["paper"]) >= 3, line
 
@@ -41,6 +42,7 @@ def test_every_token_is_a_variable_in_each_scheme() -> None:
         "color-scheme: dark",
         "color-scheme: light",
     ]
+
     for rule in rules:
         assert re.findall(r"--(\w+):", rule) == list(TOKENS)
 
@@ -62,6 +64,7 @@ def test_a_label_has_a_meaning_and_another_has_none() -> None:
 def test_words_of_cards_are_spelled_nowhere_else() -> None:
     words = card_words()
     assert not words["units"].keys() & OWN_WORDS.units.keys()
+
     for name, mark in OWN_WORDS.labels.items():
         assert (mark.meaning == "") == (name in words["labels"]), name
 
@@ -91,6 +94,7 @@ def page_sources() -> Iterator[Path]:
 def test_scripts_get_tokens_and_words_in_the_order_of_their_files() -> None:
     line = re.search(r"window\.kt = \{values: (.*)\};", shared_script())
     assert line is not None
+
     values = json.loads(line[1])
     assert values["series"] == list(SERIES)
     assert list(values["words"]["tiers"]) == list(WORDS.tiers)
@@ -108,5 +112,6 @@ def test_a_frame_states_its_policy_and_escapes_its_title() -> None:
     policy = content_security_policy(source_hash("1"), "'self'", "data:")
     frame = make_environment("ktdeval_view").get_template("pages/frame.html")
     page = frame.render(policy=policy, title="<b>")
+
     assert "default-src &#39;none&#39;; script-src &#39;sha256-" in page
     assert "<title>&lt;b&gt;</title>" in page

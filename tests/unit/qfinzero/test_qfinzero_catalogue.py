@@ -52,6 +52,7 @@ def test_every_tool_of_the_public_benchmark_is_there_at_its_address() -> None:
         "ESP.health.freshness": ("/esp/health/freshness", "GET"),
     }
     wanted = dict(SERVICE_TOOLS) | further
+
     assert {name: ours.get(name) for name in wanted} == wanted
 
 
@@ -67,6 +68,7 @@ def test_names_are_unique_and_fit_every_provider() -> None:
 def test_schemas_are_valid_and_everything_is_described_and_bounded(operation: Operation) -> None:
     Draft202012Validator.check_schema(operation.parameters)
     Draft202012Validator.check_schema(dict(operation.result))
+
     assert operation.result["type"] == "object"
     assert "as_of_ts" in operation.result["required"]
     assert operation.family == "PMB" or not operation.changes
@@ -75,10 +77,12 @@ def test_schemas_are_valid_and_everything_is_described_and_bounded(operation: Op
     assert "\n" not in operation.summary
     assert set(operation.required) <= set(operation.properties)
     assert set(operation.path_parameters) <= set(operation.required)
+
     for name, schema in operation.properties.items():
         assert schema.get("description"), name
         if "default" in schema:
             Draft202012Validator(dict(schema)).validate(schema["default"])
+
         for where, part in parts_of(name, dict(schema)):
             check_bounded(where, part)
             assert operation.method == "POST" or part.get("type") not in (
@@ -92,8 +96,10 @@ def parts_of(where: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str
     yield where, schema
     for name, inner in schema.get("properties", {}).items():
         yield from parts_of(f"{where}.{name}", inner)
+
     if isinstance(schema.get("items"), dict):
         yield from parts_of(f"{where}[]", schema["items"])
+
     for word in ("anyOf", "oneOf", "allOf"):
         for inner in schema.get(word, ()):
             yield from parts_of(where, inner)
@@ -108,6 +114,7 @@ def check_bounded(where: str, schema: dict[str, Any]) -> None:
         or "const" in schema
         or re.search(r"^\^[^*+]*\$$", schema.get("pattern", ""))
     )
+
     assert "string" not in kinds or closed or "maxLength" in schema, (
         f"{where}: a text without maxLength"
     )
@@ -128,16 +135,21 @@ def check_bounded(where: str, schema: dict[str, Any]) -> None:
 def test_the_openapi_document_refers_to_nothing_that_it_lacks() -> None:
     document = openapi_document(catalogue(), is_guarded=True)
     assert document["openapi"] == "3.1.0"
+
     described = [*chain.from_iterable(methods.values() for methods in document["paths"].values())]
     assert len(described) == len(OPERATIONS) + 2
     assert len({item["operationId"] for item in described}) == len(described)
+
     for reference in re.findall(r'"\$ref": ?"([^"]+)"', json.dumps(document)):
         target: Any = document
         for part in reference.removeprefix("#/").split("/"):
             target = target[part]
+
     for item in described:
         assert {"400", "401", "404", "409", "413", "500", "503"} < set(item["responses"])
+
     tags = {tag["name"] for tag in document["tags"]}
+
     assert {*chain.from_iterable(item["tags"] for item in described)} == tags
 
 
@@ -147,6 +159,7 @@ def test_models_and_logs_keep_their_wording() -> None:
     """
     workspace = Workspace(small_dataset())
     played(trading(), in_process(workspace))
+
     assert (
         workspace.broker.log.last_hash
         == "66ebc54553c296c6eb268f6fb2fc694b4aae8057aa7a00c9018c6a9e4507c3b6"
@@ -180,6 +193,7 @@ def test_a_refusal_names_the_valid_form_and_no_schema_keyword(
     text = catalogue().answer(Workspace(small_dataset()), "PMB.order.place", given)["error"][
         "message"
     ]
+
     assert text.startswith(message)
     assert not re.search(r"schema|type '|exclusiveMinimum|minLength|maxLength|validat", text)
 
@@ -213,8 +227,10 @@ def over_http(
 
     path = operation.path
     rest = dict(arguments)
+
     for name in operation.path_parameters:
         path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
+
     if operation.method == "GET":
         texts = {
             name: json.dumps(value) if isinstance(value, bool) else value
@@ -223,7 +239,9 @@ def over_http(
         reply = served.get(f"{path}?{urlencode(texts)}" if texts else path, workspace)
     else:
         reply = served.post(path, rest, workspace)
+
     assert reply.status == 200, reply.text
+
     return reply.body
 
 
@@ -233,6 +251,7 @@ def test_http_gives_what_the_process_gives(served: Served, story: Played) -> Non
         day(),
         lambda name, arguments: over_http(served, workspace, catalogue().find(name), arguments),
     )
+
     assert [(name, dumps_canonical(answer)) for name, _, answer in answers] == [
         (name, dumps_canonical(answer)) for name, _, answer in story
     ]
@@ -250,12 +269,14 @@ def test_tools_of_a_task_give_what_the_process_gives(story: Played) -> None:
         return outcome.value
 
     assert [answer for _, _, answer in played(day(), use)] == [answer for _, _, answer in story]
+
     refused = tools["upq_stock_daily"].function(Scene, {"tickers": "AVLN"})
     assert isinstance(refused, Refusal)
     assert (refused.failure, refused.payload.value["error"]["code"]) == (
         "bad_arguments",
         "invalid_argument",
     )
+
     unknown = tools["esp_events_get"].function(Scene, {"event_id": "news_999"})
     assert (unknown.failure, unknown.payload.value["error"]["code"]) == ("not_found", "not_found")
 
@@ -266,6 +287,7 @@ def test_no_call_takes_what_json_does_not_have_and_a_whole_number_with_a_point_i
     deep: Any = 1
     for _ in range(40):
         deep = [deep]
+
     for value in (
         float("nan"),
         float("inf"),
@@ -282,19 +304,23 @@ def test_no_call_takes_what_json_does_not_have_and_a_whole_number_with_a_point_i
             ),
         ):
             plain_json(value)
+
     ids: dict[str, Any] = {
         "order_id": "ord-000001",
         "session_id": "sess-000001",
         "account_id": "acct-000001",
     }
+
     for name, given, message in (
         ("UPQ.symbols.list", [1], "arguments: expected one JSON object"),
         ("PMB.order.modify", {**ids, "updates": {}}, "updates: give at least 1 of: "),
     ):
         with pytest.raises(ServiceError, match=message):
             catalogue().call(Workspace(small_dataset()), name, given)
+
     with pytest.raises(ServiceError) as odd:
         plain_json({"a": {"\x00\n" + "x" * 99: [float("nan")]}})
+
     assert odd.value.field == f"a.'\\x00\\n{'x' * 38}'[0]", (
         "one printable line, whatever a member is called"
     )
@@ -308,12 +334,14 @@ def test_arguments_of_the_public_benchmarks_calls_are_accepted(shared_data: Path
     folder = shared_data / "qfinzero"
     if not folder.is_dir():
         pytest.skip(f"needs the public tasks in {folder}, which are not there")
+
     paths = not_empty(folder.glob("*_tasks_esp_public.jsonl"))
     lines = chain.from_iterable(path.read_text().splitlines() for path in paths)
     for row in map(json.loads, lines):
         for wanted in row.get("expected_tool_calls") or row["expected_steps"]:
             if wanted["tool_name"] not in SERVICE_TOOLS:
                 continue
+
             operation = catalogue().find(wanted["tool_name"])
             given = {**wanted["required_params"], **wanted.get("optional_params", {})}
             known = {
@@ -347,6 +375,7 @@ sys.exit(main(["paper", "qfinzero", "serve"]))
         "`ktdeval paper qfinzero serve` needs anyio, which is not installed, or too old: pip install"
         " 'ktdeval[qfinzero]'"
     )
+
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"ktdeval: error: {lacks}\n")
 
 

@@ -24,6 +24,7 @@ def reply_of(pieces: list[ReplyPiece]) -> ComingReply:
     coming = ComingReply()
     for piece in pieces:
         coming.add(piece)
+
     return coming
 
 
@@ -36,6 +37,7 @@ def test_a_reader_who_takes_what_has_grown_sees_the_reply_as_it_is(
     now = shown_parts(reply_of([*before, *after]).parts)
 
     texts = []
+
     for at, part in enumerate(growth(seen, now)):
         texts.append(seen[at].text + part.text if part.adds else part.text)
 
@@ -54,7 +56,9 @@ def test_pieces_of_one_part_are_joined_and_calls_grow_side_by_side() -> None:
     )
 
     shown = [(part.kind, part.tool, part.text) for part in shown_parts(coming.parts)]
+
     assert shown == [("text", "", "I look it up.\n"), ("call", "get_bars", '{"a": '), ("call", "list", "")]  # fmt: skip
+
     coming.add(ReplyPiece("begun"))  # another attempt
     assert coming.parts == ()
 
@@ -66,6 +70,7 @@ def test_a_secret_that_comes_letter_by_letter_is_never_shown(
     monkeypatch.setenv("OPENAI_API_KEY", secret)
     coming = ComingReply()
     shown = []
+
     for letter in f"The key is {secret} as you know. ":
         coming.add(ReplyPiece("text", letter))
         shown.append(shown_parts(coming.parts)[0].text)

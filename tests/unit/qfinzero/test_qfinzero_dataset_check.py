@@ -37,7 +37,9 @@ def forged(folder: Path, key: str, write: Callable[[PartWriter], Any]) -> None:
     manifest = load_manifest(folder)
     (folder / manifest.parts[key].file).unlink()
     part = write(PartWriter(folder, 1))
+
     assert part.key == key
+
     parts = {**manifest.parts, key: part}
     (folder / "manifest.json").write_text(
         manifest_text(described(manifest.info, 1, parts.values()))
@@ -73,7 +75,8 @@ def column(
     """Other cells in a column of a file, whose size the manifest has."""
 
     def damage(folder: Path) -> None:
-        table, path = pq.read_table(folder / file), folder / file
+        table = pq.read_table(folder / file)
+        path = folder / file
         pq.write_table(
             table.set_column(table.column_names.index(name), name, change(table[name])), path
         )
@@ -247,6 +250,7 @@ def test_a_check_finds(tiny: Path, name: str) -> None:
     damage, expected = FINDINGS[name]
     damage(tiny)
     lines = [str(finding) for finding in check_dataset(tiny)]
+
     assert any(expected in line for line in lines), lines
     assert all("\n" not in line for line in lines)
 
@@ -281,8 +285,10 @@ def test_a_manifest_that_was_changed_is_refused(
     stored = json.loads((tiny / "manifest.json").read_text())
     change(stored)
     (tiny / "manifest.json").write_text(json.dumps(stored))
+
     with pytest.raises(DataError, match=message) as caught:
         open_dataset(tiny)
+
     assert "\n" not in str(caught.value)
 
 
@@ -291,6 +297,7 @@ def test_a_manifest_that_points_elsewhere_is_refused(tiny: Path, file: str) -> N
     stored = json.loads((tiny / "manifest.json").read_text())
     stored["parts"][0]["file"] = file
     (tiny / "manifest.json").write_text(json.dumps(stored))
+
     with pytest.raises(DataError, match="malformed"):
         open_dataset(tiny)
 

@@ -68,6 +68,7 @@ def ram() -> Iterator[Path]:
     for the disk at each.
     """
     memory = Path("/dev/shm")
+
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
 
@@ -92,9 +93,12 @@ def test_a_saved_dataset_answers_what_memory_does(tmp_path: Path) -> None:
     small = small_dataset()
     info = save_dataset(tmp_path / "small", small.prices, events(), news(), small.info)
     opened = open_dataset(tmp_path / "small")
+
     assert opened.info == info == replace(small.info, content_id=info.content_id)
+
     for (asset_class, symbol, resolution), bars in small_prices().bar_table.items():
         assert equal_bars(opened.prices.bars(asset_class, symbol, resolution, ALWAYS), bars)
+
     assert list(opened.calendars.events(*EVERY_EVENT)) == list(small.calendars.events(*EVERY_EVENT))
     assert list(opened.news.news(*EVERY_EVENT)) == list(small.news.news(*EVERY_EVENT))
     assert list(opened.prices.contracts("AVLN", NEVER_LATER)) == list(
@@ -112,21 +116,26 @@ def test_days_are_found_out_and_identity_is_not_taken_from_the_caller(tmp_path: 
         [],
         replace(INFO, content_id="mine", last_day=date(2040, 1, 1)),
     )
+
     assert (info.first_day, info.last_day) == (date(2025, 1, 2), date(2025, 1, 6))
     assert ((info.minute_first_day, info.minute_last_day), len(info.content_id)) == (
         (date(2025, 1, 6), date(2025, 1, 6)),
         64,
     )
+
     days = {key: bars for key, bars in tiny_prices().bar_table.items() if key[2] == "day"}
     info = save_dataset(tmp_path / "days", replace(tiny_prices(), bar_table=days), [], [], INFO)
+
     assert info.minute_first_day > info.minute_last_day
 
 
 def test_saving_again_changes_nothing_and_another_market_is_refused(tiny: Path) -> None:
     before = files_of(tiny)
     assert save_tiny(tiny) == open_dataset(tiny).info
+
     with pytest.raises(StoreError, match="holds another dataset"):
         save_dataset(tiny, tiny_prices(), [], [], INFO)
+
     assert (files_of(tiny), [path.name for path in tiny.parent.iterdir()]) == (before, [tiny.name])
 
 
@@ -137,8 +146,10 @@ def test_a_folder_with_other_things_and_a_dataset_without_day_bars_are_refused(
     (tmp_path / "mine/thesis.txt").write_text("years of work")
     with pytest.raises(StoreError, match="is not a dataset"):
         save_tiny(tmp_path / "mine")
+
     with pytest.raises(DataError, match="needs bars of days"):
         save_dataset(tmp_path / "none", MemoryPrices(), [], [], INFO)
+
     assert files_of(tmp_path) == {"mine/thesis.txt": b"years of work"}
 
 
@@ -159,6 +170,7 @@ def test_wrong_rows_are_all_named_and_nothing_is_written(tmp_path: Path) -> None
         DealRow(symbol, date(2025, 1, day), 0, into, 1, 1, 0)
         for symbol, day, into in (("AVLN", 9, "AB"), ("AB", 8, "ABC"), ("ABC", 9, "AB"))
     ]
+
     with pytest.raises(DatasetRefused) as caught:
         save_dataset(
             tmp_path / "bad",
@@ -167,6 +179,7 @@ def test_wrong_rows_are_all_named_and_nothing_is_written(tmp_path: Path) -> None
             [],
             INFO,
         )
+
     assert caught.value.count == len(caught.value.problems)
     assert sorted(caught.value.problems) == [
         (
@@ -208,8 +221,12 @@ def test_equal_content_gives_equal_files_and_identity(saved: Path, tmp_path: Pat
         news()[1::-1],
         replace(INFO, name="another name"),
     )
+
     assert info.content_id == open_dataset(saved).info.content_id
-    one, other = files_of(saved), files_of(tmp_path / "again")
+
+    one = files_of(saved)
+    other = files_of(tmp_path / "again")
+
     assert one.keys() == other.keys()
     assert [name for name in one if one[name] != other[name]] == ["manifest.json"], (
         "it has the name"
@@ -242,10 +259,12 @@ def test_every_change_of_content_changes_the_identity(saved: Path, tmp_path: Pat
         (prices, replace(INFO, synthetic=False)),
     ]
     ids = {open_dataset(saved).info.content_id}
+
     for number, (variant, info) in enumerate(variants):
         ids.add(
             save_dataset(tmp_path / str(number), variant, events()[:2], news()[:2], info).content_id
         )
+
     assert len(ids) == 1 + len(variants)
 
 
@@ -257,10 +276,13 @@ def test_identity_does_not_depend_on_how_parquet_was_written(tiny: Path) -> None
     part = msgspec.structs.replace(
         manifest.parts[key], bytes=path.stat().st_size, sha256=file_sha256(path)
     )
+
     assert part.sha256 != manifest.parts[key].sha256
+
     (tiny / "manifest.json").write_text(
         manifest_text(replace(manifest, parts={**manifest.parts, key: part}))
     )
+
     assert check_dataset(tiny) == ()
 
 
@@ -270,16 +292,20 @@ def test_identity_does_not_depend_on_how_parquet_was_written(tiny: Path) -> None
 def test_a_full_disk_while_saving_leaves_nothing(tmp_path: Path) -> None:
     with failing_at(10**9, disk_full) as calls:
         save_tiny(tmp_path / "whole")
+
     shutil.rmtree(tmp_path / "whole")
     for step in (*range(1, len(calls) - 4, 10), *range(len(calls) - 4, len(calls))):
         with failing_at(step, disk_full) as made, pytest.raises(StoreError, match="No space left"):
             save_tiny(tmp_path / "dataset")
+
         # After the rename the folder is there, and whole; what failed is making the rename durable.
         renamed = "rename" in made[: step - 1]
         assert (tmp_path / "dataset").exists() == renamed
         assert not renamed or check_dataset(tmp_path / "dataset") == ()
         shutil.rmtree(tmp_path / "dataset", ignore_errors=True)
+
     save_tiny(tmp_path / "dataset")
+
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
 
@@ -292,18 +318,23 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
                 work()
         finally:
             os._exit(0)
+
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
 def test_a_process_killed_while_saving_leaves_nothing_that_opens(tmp_path: Path) -> None:
-    step, whole = 3, []
+    step = 3
+    whole = []
     while killed_at(step, lambda: save_tiny(tmp_path / "dataset")):
         if (tmp_path / "dataset").exists():
             whole.append(check_dataset(tmp_path / "dataset") == ())
             shutil.rmtree(tmp_path / "dataset")
+
         step += 13
+
     assert step > 20
     assert all(whole)
+
     save_tiny(tmp_path / "dataset")
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"], (
         "what the killed left is swept"
@@ -316,11 +347,14 @@ def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(
     shutil.copytree(saved, tmp_path / "whole")
     with failing_at(10**9, disk_full) as calls:
         new = update_dataset(tmp_path / "whole", later()).info.content_id
-    old, swapped = open_dataset(saved).info.content_id, calls.index("replace") + 1
+
+    old = open_dataset(saved).info.content_id
+    swapped = calls.index("replace") + 1
     for step in not_empty((*range(1, swapped - 1, 9), *range(swapped - 1, len(calls) + 1, 2))):
         folder = shutil.copytree(saved, tmp_path / str(step))
         with failing_at(step, disk_full), pytest.raises(StoreError):
             update_dataset(folder, later())
+
         assert open_dataset(folder).info.content_id == (old if step <= swapped else new)
         # Nothing can be removed from a disk that fails on and on; then the next update does it.
         assert (update_dataset(folder, later()).info.content_id, check_dataset(folder)) == (new, ())
@@ -338,7 +372,10 @@ def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(
         assert [finding for finding in check_dataset(folder) if finding.severity == "error"] == []
         if not died:
             break
-    old, new = open_dataset(saved).info.content_id, states[-1]
+
+    old = open_dataset(saved).info.content_id
+    new = states[-1]
+
     assert old != new
     assert states == sorted(states, key=[old, new].index), "old until the swap, new from then on"
     assert states.count(old) > 2
@@ -351,8 +388,11 @@ def test_leftovers_of_a_killed_update_are_reported_and_removed_by_the_next(tiny:
         ".manifest.json.x1y2",
     ):
         (tiny / name).write_bytes(b"half")
+
     (tiny / "notes.txt").write_text("the user's own")
+
     assert [finding.severity for finding in check_dataset(tiny)] == ["warning"] * 3
+
     update_dataset(tiny, addition())
     assert check_dataset(tiny) == ()
     assert (tiny / "notes.txt").exists()
@@ -369,6 +409,7 @@ def test_an_update_gives_what_all_rows_at_once_give(tiny: Path, tmp_path: Path) 
     report = update_dataset(tiny, later())
     whole = together(tiny_prices(), more_prices())
     info = save_dataset(tmp_path / "whole", whole, events(), news(), INFO)
+
     assert report.info == info == open_dataset(tiny).info
     assert report.before != info.content_id
     assert contents_of(tiny) == contents_of(tmp_path / "whole")
@@ -389,16 +430,21 @@ def test_an_update_gives_what_all_rows_at_once_give(tiny: Path, tmp_path: Path) 
 def test_however_bars_are_dealt_out_to_updates_the_identity_is_the_same(
     tmp_path_factory: pytest.TempPathFactory, data: Any
 ) -> None:
-    base, whole = tmp_path_factory.mktemp("dealt"), together(tiny_prices(), more_prices())
-    first, second = {}, {}
+    base = tmp_path_factory.mktemp("dealt")
+    whole = together(tiny_prices(), more_prices())
+    first = {}
+    second = {}
+
     for key, bars in whole.bar_table.items():
         dealt = np.array(
             data.draw(st.lists(st.integers(0, 2), min_size=len(bars), max_size=len(bars)))
         )
         dealt[:1] = 0  # at least one bar of each at first, so that the first dataset can be one
         first[key], second[key] = bars.take(dealt != 1), bars.take(dealt != 0)
+
     save_dataset(base / "parts", replace(whole, bar_table=first), [], [], INFO)
     report = update_dataset(base / "parts", addition(MemoryPrices(second)))
+
     assert report.info == save_dataset(base / "whole", whole, [], [], INFO)
 
 
@@ -412,7 +458,9 @@ def test_only_files_of_touched_partitions_are_written(tiny: Path) -> None:
             )
         ),
     )
+
     assert report.files == ("prices/stock/day/AVLN/2025-0002.parquet",)
+
     after = files_of(tiny)
     assert {name for name in after if after[name] != before.get(name)} == {
         *report.files,
@@ -423,6 +471,7 @@ def test_only_files_of_touched_partitions_are_written(tiny: Path) -> None:
 def test_rows_that_are_there_already_change_nothing(tiny: Path) -> None:
     before = files_of(tiny)
     report = update_dataset(tiny, addition(tiny_prices(), events=events()[:2], news=news()[:2]))
+
     assert (report.info.content_id, (report.files, report.replaced)) == (report.before, ((), ()))
     assert (
         {tally.new + tally.other for tally in report.tallies.values()},
@@ -437,6 +486,7 @@ def contradicting() -> DatasetAddition:
     table = {("stock", "AVLN", "day"): replace(bars, volume=bars.volume + np.array([0, 5, 0]))}
     symbols = [replace(prices.symbol_rows[0], sector="Mining")]
     articles = [replace(news()[0], title="Another title")]
+
     return addition(
         MemoryPrices(table, symbols),
         events=[replace(events()[0], title="Prices of consumers")],
@@ -461,16 +511,20 @@ def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_i
     before = files_of(tiny)
     with pytest.raises(DatasetRefused) as caught:
         update_dataset(tiny, contradicting())
+
     assert sorted(caught.value.problems) == [
         f"{line}; --replace (in Python replace=True) lets the new row replace it"
         for line in CONTRADICTIONS
     ]
     assert (caught.value.count, files_of(tiny)) == (4, before)
+
     report = update_dataset(tiny, contradicting(), replace=True)
     assert sorted(report.replaced) == list(CONTRADICTIONS)
+
     opened = open_dataset(tiny)
     assert opened.prices.bars("stock", "AVLN", "day", ALWAYS).volume.tolist() == [4e6, 4e6 + 5, 4e6]
     assert opened.prices.symbols(NEVER_LATER)[0].sector == "Mining"
+
     article = opened.news.article("news_0", NEVER_LATER)
     assert article is not None
     assert (article.title, check_dataset(tiny)) == ("Another title", ())
@@ -481,8 +535,10 @@ def test_an_event_may_gain_releases_but_not_lose_or_change_them(tiny: Path) -> N
         events()[0],
         releases=(*events()[0].releases, EventRelease(at("2025-03-12T12:30:00Z"), {"actual": 3.1})),
     )
+
     assert update_dataset(tiny, addition(events=[grown])).tallies["events"].grown == 1
     assert open_dataset(tiny).calendars.event(grown.event_id, NEVER_LATER) == grown
+
     for other in (
         events()[0],
         replace(grown, releases=grown.releases[1:]),
@@ -495,11 +551,14 @@ def test_an_event_may_gain_releases_but_not_lose_or_change_them(tiny: Path) -> N
 def test_bars_need_their_symbol_and_contract_which_is_listed_before_them(tiny: Path) -> None:
     with pytest.raises(DatasetRefused) as caught:
         update_dataset(tiny, addition(MemoryPrices(more_prices().bar_table)))
+
     assert caught.value.problems == (
         "option O:AVLN250117C00105000: has bars, but is not in contracts",
         "stock BRKT: has bars, but is not in symbols",
     )
+
     row = replace(tiny_prices().contract_rows[0], listed_ns=at("2025-01-10T00:00:00Z"))
+
     with pytest.raises(
         DatasetRefused, match="was listed at 2025-01-10T00:00:00Z, after its first bar"
     ):
@@ -514,6 +573,7 @@ def test_an_update_can_move_the_start_of_the_clock_and_two_at_once_are_refused(t
         == at("2025-01-07T21:00:00Z")
     )
     assert report.info.content_id != report.before
+
     with locked(tiny), pytest.raises(StoreError, match="another process"):
         update_dataset(tiny, later())
 
@@ -521,12 +581,15 @@ def test_an_update_can_move_the_start_of_the_clock_and_two_at_once_are_refused(t
 def test_an_open_dataset_survives_an_update(tiny: Path) -> None:
     opened = open_dataset(tiny)
     update_dataset(tiny, later())
+
     assert (
         len(opened.prices.bars("stock", "AVLN", "day", ALWAYS)),
         len(opened.calendars.events(*EVERY_EVENT)),
     ) == (3, 2)
     assert len(open_dataset(tiny).prices.bars("stock", "AVLN", "day", ALWAYS)) == 5
+
     # the files of the first are removed by the second update after
     update_dataset(tiny, addition(default_as_of_ns=0))
+
     with pytest.raises(ServiceError, match="open it again"):
         opened.prices.chain_bars("AVLN", "day", ALWAYS)

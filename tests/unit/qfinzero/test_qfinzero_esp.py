@@ -55,6 +55,7 @@ def test_upcoming_is_after_the_clock_and_just_happened_is_up_to_it(
         mode=mode,
         horizon_minutes=minutes,
     )
+
     assert ids(answer) == ["earn_BRKT_2024Q4"] * expected, (clock, mode)
 
 
@@ -74,6 +75,7 @@ def test_a_window_has_events_to_come_and_news_published() -> None:
 def test_a_window_includes_its_start_and_not_its_end_and_all_of_a_last_day() -> None:
     where = workspace("2025-02-28T00:00:00Z")
     due = {"event_types": ["macro_calendar"], "mode": "window", "start_utc": "2025-01-10T13:30:00Z"}
+
     assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15T13:30:00Z")) == [
         "econ_claims_2025_01_10"
     ]
@@ -119,10 +121,13 @@ def test_tickers_that_are_not_listed_are_named(name: str) -> None:
 def test_compact_leaves_out_payload_and_releases() -> None:
     asked = (workspace("2025-02-28"), "ESP.events.query")
     compact, full = (ask(*asked, **JANUARY, view=view)["events"] for view in ("compact", "full"))
+
     assert compact != full
+
     for event in full:
         event.pop("releases", None)
         event.pop("payload", None)
+
     assert compact == full
 
 
@@ -138,6 +143,7 @@ def test_pages_of_a_query_and_rows_read_in_blocks_are_the_whole_sorted_by_time_a
     ]
     expected = [row_key(row)[1] for row in sorted(visible, key=row_key)]
     given_ids = [ids(page) for page in pages(where, "ESP.events.query", **JANUARY, limit=limit)]
+
     assert sum(given_ids, []) == expected  # noqa: RUF017 - a handful
     assert [
         row_key(row)[1] for row in event_rows(where.view, StoreQuery(ALL_TIME, block=limit))
@@ -153,6 +159,7 @@ def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
         return ask(workspace(now), "ESP.events.get", event_id="econ_cpi_2025_01")
 
     scheduled = cpi("2025-01-15T13:29:59.999999999Z")
+
     assert scheduled["payload"] == {
         "consensus": 2.8,
         "previous": 2.7,
@@ -163,6 +170,7 @@ def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
         [],
         "consensus 2.8, previous 2.7",
     ]
+
     occurred = cpi("2025-01-15T13:30:00Z")
     assert occurred["status"] == "occurred"
     # 2.9 − 2.8 = 0.1, and 0.1 / 2.8 = 3.5714 %.
@@ -171,6 +179,7 @@ def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
         0.1,
         3.5714,
     ]
+
     updated = cpi("2025-02-12T13:30:00Z")
     assert (updated["status"], updated["payload"]["actual"], updated["payload"]["surprise"]) == (
         "updated",
@@ -189,6 +198,7 @@ def test_an_event_past_due_is_scheduled_until_its_outcome_is_out() -> None:
     before, after = (
         workspace(f"2025-01-10T{time}Z", dataset([late])) for time in ("14:59:59", "15:00:00")
     )
+
     assert ask(before, "ESP.events.get", event_id=late.event_id)["status"] == "scheduled"
     assert ask(after, "ESP.events.get", event_id=late.event_id)["status"] == "occurred"
 
@@ -202,6 +212,7 @@ def test_a_new_estimate_before_the_report_is_no_outcome() -> None:
         "2025-01-30T21:04:59Z": "scheduled",
         "2025-01-30T21:05:00Z": "occurred",
     }
+
     for now, status in expected.items():
         event = ask(
             workspace(now, dataset([earnings])), "ESP.events.get", event_id=earnings.event_id
@@ -213,6 +224,7 @@ def test_surprises_of_earnings_concern_eps_and_revenue() -> None:
     payload = ask(workspace("2025-01-30T21:05:00Z"), "ESP.events.get", event_id="earn_AVLN_2024Q4")[
         "payload"
     ]
+
     # (1.31 − 1.20) / 1.20 = 9.1667 %; (1.05 − 1.00) / 1.00 = 5 %.
     assert payload == {
         "eps_estimated": 1.2,
@@ -234,6 +246,7 @@ def test_a_surprise_is_in_percent_of_the_absolute_expectation() -> None:
         expected={"eps_estimated": -0.5},
         releases=(EventRelease(0, {"eps_actual": -0.4}),),
     )
+
     assert payload_of(loss)["eps_surprise_pct"] == 20.0
     assert "eps_surprise_pct" not in payload_of(replace(loss, expected={"eps_estimated": 0}))
     assert "eps_surprise" not in payload_of(replace(loss, expected={"eps_estimated": "n/a"}))
@@ -265,6 +278,7 @@ def test_unpublished_events_are_not_found() -> None:
             )
         )
     }
+
     assert messages == {"event_id: there is no such event as of the clock"}
     assert refused(ask, workspace(), "ESP.news.body", news_id="news_2").code == "not_found"
     assert refused(ask, workspace(), "ESP.news.body", news_id="\ud800").field == "news_id"
@@ -275,6 +289,7 @@ def test_a_long_description_is_shortened_visibly() -> None:
     snippet = ask(workspace(dataset=dataset([], [article])), "ESP.events.get", event_id="news_0")[
         "snippet"
     ]
+
     assert SNIPPET_CHARACTERS - len("word ") < len(snippet) <= SNIPPET_CHARACTERS
     assert snippet.endswith("word …")
 
@@ -292,6 +307,7 @@ def test_triggers_give_the_reason() -> None:
         tickers=["BRKT"],
         horizon_minutes=8 * 1440,
     )
+
     assert [(trigger["event_id"], trigger["reason_codes"]) for trigger in answer["triggers"]] == [
         ("earn_BRKT_2024Q4", ["TIME_IMMINENT", "MATCH_WATCHLIST"]),
         ("econ_claims_2025_01_10", []),
@@ -310,6 +326,7 @@ def test_triggers_for_a_watchlist_leave_out_other_companies_and_come_in_pages() 
     far = {"horizon_minutes": 60 * 1440, "tickers": ["AVLN"]}
     answers = pages(workspace(), "ESP.triggers.next", **far, limit=1)
     listed = [*chain.from_iterable(page["triggers"] for page in answers)]
+
     assert [trigger["event_id"] for trigger in listed] == [
         "econ_claims_2025_01_10",
         "econ_cpi_2025_01",
@@ -333,6 +350,7 @@ def test_a_timeline_counts_by_bucket() -> None:
         (each["bucket_start_utc"], each["bucket_end_utc"], each["count"], ids(each))
         for each in answer["buckets"]
     ]
+
     assert counted == [
         ("2025-01-06T12:00:00Z", "2025-01-07T12:00:00Z", 1, ["news_1"]),
         # the upgrade of the 7th is not out
@@ -355,12 +373,16 @@ def test_a_timeline_lists_in_pages_and_counts_exactly_in_each() -> None:
         end_utc="2025-01-06T16:00:00Z",
         limit=300,
     )
+
     assert len(answers) == 3
+
     listed = []
+
     for page in answers:
         empty, full = page["buckets"]
         assert (empty["count"], full["count"]) == (0, 700)
         listed += ids(full)
+
     assert listed == [row.id for row in articles]
 
 
@@ -485,6 +507,7 @@ def test_freshness_is_the_latest_update_and_the_latest_article() -> None:
         "earnings": ("2025-01-03T12:00:00Z", 3 * 1440 + 9 * 60),
         "news": ("2025-01-06T15:02:00Z", 358),
     }
+
     empty = ask(workspace(dataset=dataset()), "ESP.health.freshness")["sources"]
     assert all(row["latest_utc"] is None and row["age_minutes"] is None for row in empty)
 
@@ -537,6 +560,7 @@ def crowd() -> Any:
         )
         for number in range(1000)
     ]
+
     return replace(
         DATASET,
         calendars=MemoryCalendars(
@@ -546,18 +570,22 @@ def crowd() -> Any:
 
 
 def test_the_limit_applies_after_all_filters_and_a_page_before_the_last_is_marked() -> None:
-    where, day = workspace(dataset=crowd()), {"start_date": "2025-01-15", "end_date": "2025-01-15"}
+    where = workspace(dataset=crowd())
+    day = {"start_date": "2025-01-15", "end_date": "2025-01-15"}
     for name, extra, first in (
         ("ESP.calendar.econ", day, "econ_cpi_2025_01"),
         ("ESP.events.query", EVER, "news_1"),
     ):
         assert ids(ask(where, name, **extra, min_importance="high", limit=1)) == [first]
+
     exact = {
         "mode": "window",
         "start_utc": "2025-01-15T22:59:00Z",
         "end_utc": "2025-01-15T23:01:00Z",
     }
+
     assert ids(ask(where, "ESP.events.query", **exact, limit=1)) == ["econ_cpi_2025_01"]
+
     answer = ask(where, "ESP.calendar.econ", **day, limit=500)
     assert (len(answer["events"]), answer["next_cursor"] is None) == (500, False)
 
@@ -573,10 +601,9 @@ def test_pages_of_events_at_equal_times_lose_and_repeat_nothing() -> None:
         )
         for number in range(50)
     ]
-    where, day = (
-        workspace(dataset=dataset(rows)),
-        {"start_date": "2025-01-15", "end_date": "2025-01-15"},
-    )
+    where = workspace(dataset=dataset(rows))
+    day = {"start_date": "2025-01-15", "end_date": "2025-01-15"}
+
     for name, window in (("ESP.calendar.econ", day), ("ESP.events.query", EVER)):
         listed = [*chain.from_iterable(map(ids, pages(where, name, **window, limit=7)))]
         in_order = sorted(rows, key=lambda row: (row.time_ns, row.event_id))
@@ -597,6 +624,7 @@ def test_a_malformed_cursor_is_refused_in_every_call() -> None:
         "é",
     ]
     texts += ["W" * 500, "W" * 501]
+
     for name, cursor in not_empty(
         product([name for name, argument, _ in PROPERTIES if argument == "cursor"], texts)
     ):
@@ -623,7 +651,9 @@ def test_numbers_out_of_bounds_and_malformed_moments_are_refused_in_every_call()
     )
     cases = [*product(numbers, (0, -1, 10**9, 10**30, 1.5, "5", True, None))]
     cases += product(moments, texts)
+
     assert len(cases) > 150
+
     for (name, argument), value in cases:
         window = EVER if name == "ESP.events.query" and isinstance(value, str) else {}
         error = refused(ask, workspace(), name, **{**window, argument: value})
@@ -705,11 +735,13 @@ def test_a_failing_source_fails_the_call_and_gives_nothing_in_part() -> None:
         ("calendars", "ESP.calendar.econ", "ESP.news.search"),
         ("news", "ESP.news.search", "ESP.calendar.econ"),
     )
+
     for source, own, other in sources:
         where = workspace(dataset=replace(DATASET, **{source: Broken(error)}))
         for name in (*both, own):
             refusal = refused(ask, where, name)
             assert (refusal.code, refusal.status) == ("unavailable", 503)
+
         ask(where, other)
 
 
@@ -720,6 +752,7 @@ def test_unknown_tickers_need_the_price_store() -> None:
         )
     )
     ask(where, "ESP.events.query")
+
     assert refused(ask, where, "ESP.events.query", tickers=["AVLN"]).code == "unavailable"
 
 
@@ -737,6 +770,7 @@ def test_moments_are_compared_as_moments_not_as_texts(text: str) -> None:
     would sort otherwise.
     """
     window = {"mode": "window", "start_utc": text, "end_utc": "2025-01-06T15:02:00.5Z"}
+
     assert ids(ask(workspace(), "ESP.events.query", **window)) == ["news_1"]
 
 

@@ -27,7 +27,8 @@ from qfinzero_poison import in_memory
 from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS
 from qfinzero_world import at, events, news
 
-FIRST, DAYS = at("2025-01-01"), 31
+FIRST = at("2025-01-01")
+DAYS = 31
 
 
 def month(seed: int) -> Dataset:
@@ -39,7 +40,8 @@ def month(seed: int) -> Dataset:
 
     rows = []
     for number in range(60):
-        announced, due = moment(), moment()
+        announced = moment()
+        due = moment()
         released = sorted(
             {due + int(rng.integers(-2, 40)) * 60 * MINUTE for _ in range(int(rng.integers(0, 4)))}
         )
@@ -56,9 +58,11 @@ def month(seed: int) -> Dataset:
                 releases=releases,
             )
         )
+
     articles = [
         replace(news()[number % 4], id=f"n{number}", published_ns=moment()) for number in range(60)
     ]
+
     return replace(DATASET, calendars=MemoryCalendars(rows), news=MemoryNews(articles))
 
 
@@ -68,12 +72,14 @@ def everything(dataset: Dataset, until_ns: int) -> list[tuple[int, str, int]]:
     """
     _, calendars, articles = in_memory(dataset)
     keys = {(row.published_ns, row.id, 0) for row in articles.rows}
+
     for row in calendars.rows:
         for known in (row.announced_ns, *(release.available_ns for release in row.releases)):
             when = max(known, row.announced_ns)
             keys.add(
                 (when, row.event_id, sum(release.available_ns <= when for release in row.releases))
             )
+
     return sorted(item for item in keys if FIRST - 5 * MINUTE < item[0] <= until_ns)
 
 
@@ -81,7 +87,8 @@ def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int,
     """What a client sees that asks once after each step of the clock, and then until nothing is
     left.
     """
-    where, cursor = workspace(FIRST, dataset), "HEAD"
+    where = workspace(FIRST, dataset)
+    cursor = "HEAD"
     seen: list[tuple[int, str, int]] = []
 
     def poll() -> bool:
@@ -92,15 +99,19 @@ def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int,
             (at(event["known_utc"]), event["event_id"], len(event.get("releases", ())))
             for event in answer["events"]
         )
+
         return bool(answer["more"])
 
     poll()
     for step_ns in steps_ns:
         where.clock.advance(where.clock.as_of_ns + step_ns)
         poll()
+
     while poll():
         pass
+
     assert not ask(where, "ESP.events.stream", cursor=cursor)["events"]
+
     return seen
 
 
@@ -113,16 +124,17 @@ def test_a_month_in_random_steps_is_everything_once_and_in_order(
     cuts = np.sort(rng.integers(0, DAYS * DAY // MINUTE, 40)) * MINUTE
     steps = [int(step) for step in np.diff(np.concatenate(([0], cuts, [DAYS * DAY])))]
     served = dataset
+
     if in_files:
         _, held, news_store = in_memory(dataset)
         write_calendars(tmp_path / "calendars.sqlite", held.rows)
         write_news(tmp_path / "news.sqlite", news_store.rows)
-        calendars, articles = (
-            open_calendars(tmp_path / "calendars.sqlite"),
-            open_news(tmp_path / "news.sqlite"),
-        )
+        calendars = open_calendars(tmp_path / "calendars.sqlite")
+        articles = open_news(tmp_path / "news.sqlite")
         served = replace(dataset, calendars=calendars, news=articles)
+
     expected = everything(dataset, FIRST + DAYS * DAY)
+
     assert follow(served, steps, limit=int(rng.integers(1, 20))) == expected
     assert len(expected) > 150
 
@@ -140,6 +152,7 @@ def test_steps_and_limits_do_not_matter(
     dataset = replace(DATASET, calendars=MemoryCalendars(rows), news=MemoryNews(articles))
     to_the_end = at("2025-01-07") - FIRST
     first = 5 * DAY + 14 * 60 * MINUTE
+
     assert follow(dataset, [first, *steps, to_the_end], limit) == follow(
         dataset, [first + sum(steps) + to_the_end], 500
     )
@@ -153,6 +166,7 @@ def changes(
     cursor = ask(where, "ESP.events.stream")["next_cursor"]
     where.clock.advance(at(now))
     answer = ask(where, "ESP.events.stream", cursor=cursor, **arguments)
+
     return [
         (event["known_utc"], event["change"], event["status"], event["payload"].get("actual"))
         for event in answer["events"]
@@ -176,6 +190,7 @@ def test_a_new_estimate_is_streamed_as_a_change_and_not_as_the_outcome() -> None
         DATASET, calendars=MemoryCalendars([replace(row, releases=(estimate, *row.releases))])
     )
     known = changes("2025-02-01", "2025-01-02", dataset, event_types=["earnings"])
+
     assert [change for _, change, *_ in known] == ["announced", "changed", "released"]
 
 
@@ -183,6 +198,7 @@ def test_what_came_out_before_its_announcement_becomes_known_with_it() -> None:
     late = replace(events()[1], announced_ns=at("2025-01-11"))
     where = workspace("2025-01-11T00:04:00Z", replace(DATASET, calendars=MemoryCalendars([late])))
     (event,) = ask(where, "ESP.events.stream")["events"]
+
     assert (event["known_utc"], event["change"], event["payload"]["actual"]) == (
         "2025-01-11T00:00:00Z",
         "released",

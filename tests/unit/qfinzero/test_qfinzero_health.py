@@ -65,7 +65,9 @@ def test_days_are_read_from_a_table_in_any_usual_form(tmp_path: Path) -> None:
     assert read.keys() == {"A", "B"}
     assert list(map(str, read["A"])) == ["2025-01-02", "2025-01-03"]
     assert list(map(str, read["B"])) == ["2025-01-06"]
+
     file.write_text("name,close\nA,1\n")
+
     with pytest.raises(DataError, match="no column of dates"):
         read_days(file)
 
@@ -73,6 +75,7 @@ def test_days_are_read_from_a_table_in_any_usual_form(tmp_path: Path) -> None:
 def test_a_folder_is_described_whatever_state_it_is_in(tiny: Path, tmp_path: Path) -> None:
     cache = DayCache()
     sound = folder_state(tiny, cache)
+
     assert (sound.kind, sound.problems) == ("dataset", ())
     assert {group.name for group in sound.groups} >= {"stock day"}
     assert sound == folder_state(tiny, cache)  # from what was read before
@@ -80,13 +83,16 @@ def test_a_folder_is_described_whatever_state_it_is_in(tiny: Path, tmp_path: Pat
     part = next(iter(load_manifest(tiny).bar_files().values()))
     (tiny / part.file).write_bytes(b"torn")
     torn = folder_state(tiny, cache)
+
     assert torn.kind == "unfinished dataset"
     assert any(problem.startswith(part.file) for problem in torn.problems)
 
     (tiny / "manifest.json").write_text("{")
     assert "not the manifest" in folder_state(tiny, cache).problems[0]
+
     (tiny / "manifest.json").unlink()
     half = folder_state(tiny, cache)
+
     assert half.kind == "unfinished dataset"
     assert "import again" in half.problems[0]
     # the torn file was the only one of its group
@@ -113,8 +119,10 @@ def test_the_exported_calendar_is_safe_in_a_spreadsheet_and_valid_in_a_calendar(
 
     assert rows[1][:2] == ["2025-01-10T13:30:00Z", f"'{title}"]
     assert rows[1][6].startswith("'-0.3")
+
     lines = text.split("\r\n")
     assert max(len(line.encode()) for line in lines) <= 75
+
     unfolded = text.replace("\r\n ", "").split("\r\n")
     assert f"SUMMARY:{title}" in unfolded
     assert "DTSTART:20250110T133000Z" in unfolded

@@ -38,22 +38,24 @@ def mine(served: Served) -> Iterator[str]:
 def test_a_workspace_starts_at_a_default_or_given_moment_with_its_own_clock(
     served: Served,
 ) -> None:
-    reply, earlier = (
-        served.post("/workspaces"),
-        served.post("/workspaces", {"as_of_ts": "2025-01-03"}),
-    )
+    reply = served.post("/workspaces")
+    earlier = served.post("/workspaces", {"as_of_ts": "2025-01-03"})
+
     assert (reply.status, reply.body["as_of_ts"]) == (201, "2025-01-06T21:00:00Z")
     assert earlier.body["as_of_ts"] == "2025-01-03T00:00:00Z"
+
     first, second = (opened.body["workspace_id"] for opened in (reply, earlier))
     moves = (
         (second, 1, "2025-01-03T00:01:00Z"),
         (first, 5, "2025-01-06T21:05:00Z"),
         (second, 0, "2025-01-03T00:01:00Z"),
     )
+
     for workspace, minutes, moment in moves:
         assert served.post("/toy/advance", {"minutes": minutes}, workspace).body == {
             "as_of_ts": moment
         }
+
     for workspace in (first, second):
         assert served.send("DELETE", f"/workspaces/{workspace}").body == {
             "workspace_id": workspace,
@@ -92,7 +94,8 @@ def test_a_call_without_a_workspace_gets_an_error_that_explains_how_to_open_one(
 
 def test_an_idle_workspace_is_forgotten_and_a_used_one_is_not() -> None:
     with serving(TOYS, WorkspaceLimits(most=2, idle_s=100)) as served:
-        idle, used = served.open(), served.open()
+        idle = served.open()
+        used = served.open()
         full = served.post("/workspaces")
         assert (full.status, full.error["code"]) == (503, "unavailable")
         served.clock.now_s = 60
@@ -113,16 +116,21 @@ def test_calls_of_one_workspace_wait_for_each_other_and_others_do_not(
     HOLDING.acquire()
     behind = threading.Thread(target=served.post, args=("/toy/advance", {"minutes": 3}, mine))
     behind.start()
+
     # while the first is still held
     assert served.post("/toy/advance", {"minutes": 1}, other).status == 200
+
     behind.join(0.1)
     assert behind.is_alive()
+
     HOLD.set()
     waiting.join()
     behind.join()
+
     assert (
         served.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:03:00Z"
     )
+
     served.workspaces.drop(other)
 
 
@@ -139,9 +147,11 @@ def test_arguments_have_the_types_of_their_schemas(served: Served, mine: str) ->
         "word": "all",
     }
     assert served.get("/toy/ab", mine).body["given"] == {"name": "ab", "count": 3, "is_big": False}
+
     posted = served.send(
         "POST", "/toy/ab/echo", '{"count":5.0,"thing":[1e2,0.5]}', **JSON, **{HEADER: mine}
     )
+
     assert '"count":5,' in posted.text, "whole numbers may be written with a point"
     assert '"thing":[100,0.5]' in posted.text
 
@@ -207,6 +217,7 @@ def test_a_body_must_be_json_with_its_content_type(served: Served, mine: str) ->
     reply = served.send(
         "POST", "/toy/ab/echo", '{"count":1}', **{"Content-Type": "text/plain", HEADER: mine}
     )
+
     assert reply.error["field"] == "Content-Type"
     assert served.post("/toy/ab/echo?count=1", {"count": 1}, mine).error["field"] == "arguments"
     assert (
@@ -231,6 +242,7 @@ def test_refusals_and_missing_paths_have_one_envelope_and_a_status(
 ) -> None:
     missing = served.get("/toys", mine)
     assert (missing.status, missing.error["code"]) == (404, "not_found")
+
     wrong = served.post("/toy/ab", {}, mine)
     assert (wrong.status, wrong.error["code"], wrong.headers["allow"]) == (
         405,
@@ -238,6 +250,7 @@ def test_refusals_and_missing_paths_have_one_envelope_and_a_status(
         "GET",
     )
     assert served.get("/docs").status == served.get("/redoc").status == 404
+
     refused = served.get("/toy-refuse", mine)
     assert (refused.status, refused.error) == (
         409,
@@ -281,7 +294,9 @@ def test_a_page_of_another_site_reaches_nothing(served: Served, mine: str) -> No
         f"http://127.0.0.1:{served.port + 1}",
     ):
         assert served.get("/toy/ab", mine, Origin=origin).error["field"] == "Origin"
+
     own = served.get("/toy/ab", mine, Origin=f"http://127.0.0.1:{served.port}")
+
     assert own.status == 200
     assert not [name for name in own.headers if name.startswith("access-control")]
     assert own.headers["x-content-type-options"] == "nosniff"
@@ -302,9 +317,11 @@ def test_a_guarded_server_wants_its_token_for_everything() -> None:
             assert (reply.status, reply.error["code"]) == (401, "unauthorized")
             assert reply.headers["www-authenticate"] == 'Bearer realm="qfinzero"'
             assert TOKEN not in reply.text
+
         document = served.get("/openapi.json", Authorization=f"bearer {TOKEN}", Host="any.example")
         assert document.body["security"] == [{"token": []}]
         assert TOKEN not in repr(served)
+
     assert TOKEN not in repr(AccessRules(None, TOKEN))
 
 
@@ -329,6 +346,7 @@ def begun(hasty: Served, path: str, body: bytes, length: int, **headers: str) ->
     }
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
     wire.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+
     return wire
 
 
@@ -339,6 +357,7 @@ def test_a_body_that_never_ends_is_answered_and_its_connection_closed(
     before = len(hasty.workspaces)
     with begun(hasty, path, b'{"minutes":', 400) as wire:
         answer = b"".join(iter(lambda: wire.recv(4096), b""))  # until the server closes
+
     assert answer.startswith(b"HTTP/1.1 408"), answer[:200]
     assert (b'"jsonrpc":"2.0"' if path == "/mcp" else b'"code":"timeout"') in answer
     assert len(hasty.workspaces) == before
@@ -354,6 +373,7 @@ def test_a_client_that_breaks_off_leaves_nothing_in_the_log(
     before = len(hasty.workspaces)
     begun(hasty, path, b'{"minutes":', 400).close()
     time.sleep(0.1)
+
     assert hasty.post("/toy/advance").status == 400  # it goes on
     assert [record.getMessage() for record in caplog.records] == []
     assert len(hasty.workspaces) == before
@@ -364,6 +384,7 @@ def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
     doubled = '{"minutes":1,"minutes":2}'
     call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"toy_clock_advance","_meta":{},"arguments":'
     opened = '{"as_of_ts":"2025-01-03","as_of_ts":"2025-01-06"}'
+
     for path, body in (
         ("/toy/advance", doubled),
         ("/workspaces", opened),
@@ -375,6 +396,7 @@ def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
         assert reply.status == 400, (path, reply.text)
         assert ("jsonrpc" in reply.body) is (path == "/mcp"), path
         assert "twice" in reply.body["error"]["message"], path
+
     assert (
         hasty.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:00:00Z"
     )
@@ -382,7 +404,8 @@ def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
 
 def test_when_all_workspaces_are_taken_the_one_that_was_idle_longest_gives_way() -> None:
     with serving(TOYS, WorkspaceLimits(most=2, idle_s=3600, yield_s=300)) as served:
-        first, second = served.open(), served.open()
+        first = served.open()
+        second = served.open()
         served.clock.now_s = 200
         assert served.get("/toy/abc", second).status == 200
         assert served.post("/workspaces").status == 503  # nobody has been idle for long

@@ -70,6 +70,7 @@ def write(base: Path, **files: str) -> None:
 def problems_of(base: Path, spec: IngestSpec) -> list[str]:
     with pytest.raises(DatasetRefused) as caught:
         read_files(spec, base)
+
     assert caught.value.count == len(caught.value.problems)
     return list(caught.value.problems)
 
@@ -87,6 +88,7 @@ def cells(row: Any) -> dict[str, Any]:
     as columns.
     """
     cells_of = {}
+
     for name in (field.name for field in fields(row)):
         value = getattr(row, name)
         if name == "yields_pct":
@@ -109,6 +111,7 @@ def cells(row: Any) -> dict[str, Any]:
                 else value
             )
             cells_of[name] = [*plain] if isinstance(plain, tuple) else plain
+
     return cells_of
 
 
@@ -123,8 +126,10 @@ def bars_as_rows(symbol: str, bars: Bars) -> list[dict[str, Any]]:
         "transactions": str,
     }
     written: dict[str, Any] = {"symbol": [symbol] * len(bars)}
+
     for name, values in columns.items():
         written[name] = map(texts.get(name, dollars), values.tolist())
+
     return [dict(zip(written, row, strict=True)) for row in zip(*written.values(), strict=True)]
 
 
@@ -133,6 +138,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+
     return stream.getvalue()
 
 
@@ -140,6 +146,7 @@ def write_small_market(base: Path) -> None:
     """The small market of the tests as files, with an `ingest.yaml`: some as CSV, some as JSON."""
     small = small_prices()
     bars = []
+
     for asset_class in ("stock", "option", "crypto"):
         for resolution in ("day", "minute"):
             chosen = [
@@ -152,6 +159,7 @@ def write_small_market(base: Path) -> None:
                 name = f"{asset_class}_{resolution}.csv"
                 (base / name).write_text(to_csv(list(rows)))
                 bars.append({"file": name, "asset_class": asset_class, "resolution": resolution})
+
     contracts = [
         {"symbol": row.symbol, "listed": moment_text(row.listed_ns)} for row in small.contract_rows
     ]
@@ -173,10 +181,13 @@ def write_small_market(base: Path) -> None:
         ("events", small_dataset().calendars.rows),
         ("news", small_dataset().news.rows),
     )
+
     for name, rows in listed:
         tables[f"{name}.jsonl"] = "".join(json.dumps(cells(row)) + "\n" for row in rows)
+
     for name, text in tables.items():
         (base / name).write_text(text)
+
     spec = {
         "name": "small",
         "synthetic": True,
@@ -192,6 +203,7 @@ def test_a_market_written_as_files_is_the_market_again(tmp_path: Path) -> None:
     write_small_market(tmp_path)
     info, report = ingest_dataset(load_spec(tmp_path / "ingest.yaml"), tmp_path, tmp_path / "out")
     small = small_dataset()
+
     assert info == save_dataset(
         tmp_path / "direct", small.prices, small.calendars.rows, small.news.rows, small.info
     )
@@ -204,27 +216,35 @@ def test_a_market_written_as_files_is_the_market_again(tmp_path: Path) -> None:
 
 
 def test_an_update_through_files_gives_what_all_files_at_once_give(tmp_path: Path) -> None:
-    first, second = HEADER + DAY_BAR, HEADER + DAY_BAR.replace("-06", "-07")
+    first = HEADER + DAY_BAR
+    second = HEADER + DAY_BAR.replace("-06", "-07")
     write(tmp_path, symbols__csv=SYMBOLS, a__csv=first, b__csv=second)
     spec = spec_of(bars=[stock_days("[ab].csv")], symbols=[{"file": "symbols.csv"}])
     whole, _ = ingest_dataset(spec, tmp_path, tmp_path / "whole")
+
     assert (whole.name, whole.synthetic, whole.default_as_of_ns) == (
         "mine",
         False,
         at("2025-01-06T21:00:00Z"),
     )
+
     ingest_dataset(
         replace(spec, bars=(replace(spec.bars[0], file="a.csv"),)), tmp_path, tmp_path / "parts"
     )
     report, read = ingest_update(spec_of(bars=[stock_days("b.csv")]), tmp_path, tmp_path / "parts")
+
     assert (report.info, read.rows) == (whole, {"stock day": 1})
+
     changed = HEADER + DAY_BAR.replace("1000,7", "1000,8")
     write(tmp_path, c__csv=changed)
+
     with pytest.raises(DatasetRefused, match="transactions is 7, the new row says 8"):
         ingest_update(spec_of(bars=[stock_days("c.csv")]), tmp_path, tmp_path / "parts")
+
     report, _ = ingest_update(
         spec_of(bars=[stock_days("c.csv")]), tmp_path, tmp_path / "parts", replace=True
     )
+
     assert len(report.replaced) == 1
 
 
@@ -244,6 +264,7 @@ def test_prices_are_exact(price: Decimal) -> None:
 def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: Decimal) -> None:
     _, bad, _ = prices_e4(pa.array([f"{price:f}"]), rounded=False)
     assert bad[0] == (price.quantize(Decimal("0.0001")) != price)
+
     values, bad, _ = prices_e4(pa.array([f"{price:f}"]), rounded=True)
     assert values[0] == int(price.quantize(Decimal("0.0001"), ROUND_HALF_EVEN) * 10_000)
     assert not bad[0]
@@ -266,12 +287,15 @@ def test_prices_and_volumes_of_parts_match_decimals(
         f"2025-01-0{day},{price},{price},{price},{price},{amount:f}"
         for day, amount in ((6, whole * unit), (7, volume))
     ]
+
     with TemporaryDirectory() as folder:
         text = "\n".join(["time,open,high,low,close,volume", *rows, ""])
         table = read_days(Path(folder), text, symbol="BTC-USD", unit=float(unit))[
             0
         ].prices.bar_table
+
     bars = table["stock", "BTC-USD", "day"]
+
     assert bars.volume.tolist() == [whole, int(volume / unit)]
     assert (
         bars.close_e4.tolist()
@@ -308,10 +332,12 @@ def test_a_value_that_is_not_a_plain_price_is_none(rounded: bool) -> None:
 def test_a_float_from_another_program_is_reported_and_not_trimmed(tmp_path: Path) -> None:
     text = HEADER + DAY_BAR.replace("101.5", "101.50000000000001")
     write(tmp_path, day__csv=text)
+
     assert problems_of(tmp_path, spec_of(bars=[stock_days()], round=False)) == [
         "day.csv:2: high: expected dollars with at most four decimals, such as 101.25 (`round:"
         " true` rounds them), was '101.50000000000001'"
     ]
+
     read, _ = read_files(spec_of(bars=[stock_days()], round=True), tmp_path)
     assert read.prices.bar_table["stock", "AVLN", "day"].high_e4.tolist() == [1_015_000]
 
@@ -329,12 +355,14 @@ def test_moments_match_the_service(moment: datetime, offset: str) -> None:
     expected = parse_moment(text, "x")
     ns = str(expected)
     values, days, bad = moments(pa.array([text, ns, text]))
+
     assert values.tolist() == [expected] * 3
     assert not days.any()
     assert not bad.any()
 
 
-SECONDS, MILLISECONDS = "1736173800", "1736173800000"
+SECONDS = "1736173800"
+MILLISECONDS = "1736173800000"
 NO_MOMENTS = [
     "",
     "noon",
@@ -357,10 +385,12 @@ def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:
     """Flat files of vendors give days as nanoseconds at midnight in New York: 05:00 in winter,
     04:00 in summer.
     """
-    winter, summer = at("2025-01-06T05:00:00Z"), at("2025-07-07T04:00:00Z")
+    winter = at("2025-01-06T05:00:00Z")
+    summer = at("2025-07-07T04:00:00Z")
     text = "ticker,volume,open,close,high,low,window_start,transactions\n"
     text += f"AVLN,1000,100,101,101.5,99.25,{winter},7\nAVLN,1000,100,101,101.5,99.25,{summer},7\n"
     read, _ = read_days(tmp_path, text, day_zone="America/New_York")
+
     assert read.prices.bar_table["stock", "AVLN", "day"].start_ns.tolist() == [
         at("2025-01-06"),
         at("2025-07-07"),
@@ -382,6 +412,7 @@ def test_a_bad_cell_is_named_by_file_line_and_field(
     bad = ",".join((cells | {field: text}).values())
     write(tmp_path, day__csv=f"{HEADER}{good.replace('-06', '-07')}\n\n{bad}\n{good}\n")
     problems = problems_of(tmp_path, spec_of(bars=[stock_days()]))
+
     assert problems[0].startswith(f"day.csv:4: {problem}"), problems
     assert len({each.split(":")[1] for each in problems}) == 1
 
@@ -400,8 +431,10 @@ def test_all_problems_are_counted_the_first_are_listed_and_nothing_is_written(
         bars=[{"file": "minute.csv", "asset_class": "stock", "resolution": "minute"}],
         symbols=[{"file": "symbols.csv"}],
     )
+
     with pytest.raises(DatasetRefused) as caught:
         ingest_dataset(spec, tmp_path, tmp_path / "out")
+
     assert (caught.value.count, len(caught.value.problems)) == (120 * 2 + 2, 100)
     assert str(caught.value).startswith(
         "nothing was written: 242 problems, the first: minute.csv:2: open: expected dollars"
@@ -427,6 +460,7 @@ def test_lines_that_are_no_rows_are_named_and_do_not_shift_the_others(tmp_path: 
         tmp_path,
         day__csv=HEADER + "AVLN,2025-01-06\n" + DAY_BAR + "a,b,c\n" + DAY_BAR.replace("101.5", "x"),
     )
+
     assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == [
         "day.csv:2: row: expected 8 cells, was 2; quote texts with commas or line breaks",
         "day.csv:4: row: expected 8 cells, was 3; quote texts with commas or line breaks",
@@ -450,12 +484,15 @@ def test_rows_that_contradict_each_other_are_both_named(tmp_path: Path) -> None:
         b__csv=HEADER + DAY_BAR.replace(",7", ",8"),
         symbols__csv=SYMBOLS * 2,
     )
+
     assert problems_of(tmp_path, spec_of(bars=[stock_days("?.csv")])) == [
         "b.csv:2: time: expected each bar once: AVLN at 2025-01-06T00:00:00Z is other than on"
         " a.csv:2"
     ]
+
     twice = SYMBOLS + "AVLN,stock,Avalon,2010-01-01\n"
     write(tmp_path, symbols__csv=twice)
+
     assert problems_of(tmp_path, spec_of(symbols=[{"file": "symbols.csv"}])) == [
         "symbols.csv:3: row: expected each key once: symbols.csv:3 says something else than"
         " symbols.csv:2"
@@ -481,10 +518,12 @@ def test_a_bad_field_of_a_row_is_named(
     change = {
         name: "x" * 501 if value == "501 characters" else value for name, value in change.items()
     }
-    good, bad = json.dumps(GOOD[table]), json.dumps(GOOD[table] | change)
+    good = json.dumps(GOOD[table])
+    bad = json.dumps(GOOD[table] | change)
     write(tmp_path, **{f"{table}__jsonl": f"{good}\n\n{bad}\n"})
     spec = spec_of(round=False, **{table: [{"file": f"{table}.jsonl"}]})
     problems = problems_of(tmp_path, spec)
+
     assert problems[0].startswith(f"{table}.jsonl:3: {problem}"), problems
 
 
@@ -496,6 +535,7 @@ def test_lists_and_objects_in_csv_are_json_or_separated_by_semicolons(tmp_path: 
     }
     write(tmp_path, events__csv=to_csv([row]))
     (event,) = read_files(spec_of(events=[{"file": "events.csv"}]), tmp_path)[0].events
+
     assert (event.tickers, event.expected) == (("AVLN", "BRKT"), {"consensus": 2.8, "count": 3})
     assert (event.releases[0].values, event.source) == ({"actual": 2.9}, "mine")
 
@@ -506,6 +546,7 @@ def test_a_text_over_several_lines_is_one_cell(tmp_path: Path) -> None:
         GOOD["news"] | {"id": "news_2", "body": "", "importance": "?"},
     ]
     write(tmp_path, news__csv=to_csv(rows))
+
     assert problems_of(tmp_path, spec_of(news=[{"file": "news.csv"}])) == [
         "news.csv:4: importance: expected one of low, medium, high, was '?'"
     ]
@@ -525,6 +566,7 @@ def test_json_is_strict(tmp_path: Path) -> None:
 def test_a_line_without_end_is_a_problem(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "bomb.jsonl.gz", "wb", 1) as stream:
         stream.write(b"0" * (LONGEST_LINE + 1))
+
     (problem,) = problems_of(tmp_path, spec_of(splits=[{"file": "bomb.jsonl.gz"}]))
     assert problem == f"bomb.jsonl.gz:1: has more than {LONGEST_LINE} characters; write less"
 
@@ -565,6 +607,7 @@ def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path, name: str) -> No
     }
     write(tmp_path, day__jsonl=json.dumps(row) + "\n", day__json=json.dumps([row]))
     read, _ = read_files(spec_of(bars=[stock_days(name)]), tmp_path)
+
     assert equal_bars(read.prices.bar_table["stock", "AVLN", "day"], plain)
 
 
@@ -572,6 +615,7 @@ def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
     text = "sym,date,o,high,low,close,volume,vwap\nAVLN,2025-01-06,100,101.5,99.25,101,1000,100.7\n"
     mapped = {"symbol": "sym", "open": "o"}
     read, _ = read_days(tmp_path, text, columns=mapped, ignore=["vwap"])
+
     assert read.prices.bar_table["stock", "AVLN", "day"].transactions.tolist() == [0]
     assert problems_of(tmp_path, spec_of(bars=[stock_days(columns=mapped)])) == [
         "day.csv:1: column 'vwap' is no field: map it under columns, or name it under ignore; fields:"
@@ -581,9 +625,12 @@ def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
         "day.csv:1: lacks the column symbol; its columns: sym, date, o, high, low, close, volume, vwap",
         "day.csv:1: lacks the column open; its columns: sym, date, o, high, low, close, volume, vwap",
     ]
+
     with pytest.raises(ConfigError, match="columns: 'opne' is no field; did you mean 'open'"):
         read_files(spec_of(bars=[stock_days(columns={"opne": "o"})]), tmp_path)
+
     write(tmp_path, day__csv=HEADER.replace("transactions", "open") + DAY_BAR)
+
     assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == [
         "day.csv:1: column 'open' stands twice; keep one"
     ]
@@ -603,10 +650,14 @@ def test_a_spec_is_yaml_or_json_and_strict(tmp_path: Path) -> None:
     fields = {"name": "mine", "default_as_of": "2025-01-06", "bars": [stock_days()]}
     (tmp_path / "ingest.yaml").write_text(yaml.safe_dump(fields))
     (tmp_path / "ingest.json").write_text(json.dumps(fields))
+
     assert load_spec(tmp_path / "ingest.yaml") == load_spec(tmp_path / "ingest.json")
+
     (tmp_path / "ingest.yaml").write_text(yaml.safe_dump(fields | {"bras": []}))
+
     with pytest.raises(ConfigError, match="unknown field 'bras'; did you mean 'bars'"):
         load_spec(tmp_path / "ingest.yaml")
+
     (tmp_path / "ingest.json").write_text('{"timezone": "UTC", "timezone": "Asia/Shanghai"}')
     with pytest.raises(ConfigError, match="stands twice"):
         load_spec(tmp_path / "ingest.json")
@@ -628,7 +679,9 @@ def test_a_file_is_named_by_a_pattern_or_by_its_own_name_with_any_characters(
 ) -> None:
     for name in ("b.csv", "a.csv", "bars[1].csv"):
         (tmp_path / name).write_text("")
+
     assert files_of(tmp_path, pattern) == [(tmp_path / name, name) for name in names]
+
     elsewhere = files_of(Path("elsewhere"), str(tmp_path / pattern))
     assert elsewhere == [(tmp_path / name, str(tmp_path / name)) for name in names]
 
@@ -652,6 +705,7 @@ def test_a_spec_that_can_not_be_followed_is_refused(
     write(tmp_path, day__txt="")
     with pytest.raises(ConfigError, match=expected):
         ingest_dataset(spec_of(**given_fields), tmp_path, tmp_path / "out")
+
     assert not (tmp_path / "out").exists()
 
 
@@ -663,6 +717,7 @@ def test_a_short_row_that_is_not_text_is_a_problem_and_prints_nothing(
         (tmp_path / "day.csv", "day.csv"), ("symbol", "time", "open"), (), TableSource("day.csv")
     )
     problems = ProblemList()
+
     assert [
         len(batch.lines) for batch in read_blocks(table, as_problem(table.name, problems))
     ] == []

@@ -72,6 +72,7 @@ def text_of(made: Sequence[BenchmarkItem]) -> str:
     for item in made:
         calls = [[call.tool, call.args] for call in (*item.setup, *item.gold)]
         rows.append([task_to_row(item.task), item.as_of_ns, calls])
+
     return dumps_canonical(rows)
 
 
@@ -84,12 +85,15 @@ def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_
         "calling": "8abd36f9a940b4b180de039b7f9490075c572189fbee648e295ee874fde7244f",
         "planning": "6c98e3ddda966dff4323f89c0b6d430ee145fa9065b01d51e5662e2d5677fe71",
     }
+
     assert sha256_hex(text_of(items(suite))) == hashes[suite]
     assert suite == "calling" or text_of(make_items(embedded_dataset(0), suite, 1)) != text_of(
         items(suite)
     )
+
     templates = chain.from_iterable(file.templates for file in load_templates(suite))
     weight = sum(template.weight for template in templates)
+
     assert len(items(suite)) == weight >= {"calling": 300, "planning": 100}[suite]
 
 
@@ -98,7 +102,9 @@ def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
     chains = [
         item for item in embedded_items(0, "calling", 1) if item.template.startswith("chain_")
     ]
+
     assert {"chain_month", "chain_monthly"} <= {item.template for item in chains}
+
     for item in chains:
         prove(item, embedded_dataset(0))
 
@@ -115,6 +121,7 @@ def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
     )
     monkeypatch.setattr(MomentFacts, "expiries", lambda *_: days)
     monthly = MomentFacts(embedded_dataset(0), 0).monthly_expiries("AVLN")
+
     assert monthly == (
         date(2022, 1, 21),
         date(2022, 4, 14),
@@ -139,6 +146,7 @@ def test_every_category_and_difficulty_is_there() -> None:
     }
     assert min(categories.values()) >= 9
     assert {item.task.difficulty for item in items("calling")} == {"easy", "medium", "hard"}
+
     plans = Counter(item.task.category for item in items("planning"))
     assert set(plans) == {
         "option_workflow",
@@ -168,6 +176,7 @@ def test_no_instruction_is_asked_twice_and_no_id_tells_the_kind(suite: Suite) ->
     assert [item.task.id[-4:] for item in made] == [
         f"{number:04d}" for number in range(1, len(made) + 1)
     ]
+
     neighbours = sum(one.template == other.template for one, other in pairwise(made))
     assert neighbours < len(made) / 8
 
@@ -178,6 +187,7 @@ def test_items_can_be_written_in_the_public_format_and_read_back(suite: Suite, t
     path.write_text(
         "".join(f"{dumps_canonical(task_to_row(item.task))}\n" for item in items(suite))
     )
+
     assert load_tasks(path) == tuple(item.task for item in items(suite))
 
 
@@ -191,6 +201,7 @@ def test_every_service_is_called_for() -> None:
     calls = chain.from_iterable(item.gold for item in chain(*map(items, SUITES)))
     called = {call.tool for call in calls}
     left_out = {operation.name for operation in catalogue().operations} - called
+
     assert left_out == {
         "ESP.calendar.coverage",
         "ESP.health.freshness",
@@ -209,8 +220,10 @@ def test_a_reference_is_the_place_that_it_names_and_an_answer_is_empty_where_its
         "qty": [1],
     }
     assert resolved("<from_step_1>", answers) == "<from_step_1>"
+
     with pytest.raises(LookupError):
         resolved("<s2.events[0].event_id>", answers)
+
     assert is_empty({"bars": [], "unknown": ["QQQQ"], "next_cursor": None})
     assert not is_empty({"bars": [{}], "unknown": []})
     assert not is_empty({"event_id": "earn", "tickers": []})
@@ -220,12 +233,16 @@ def test_a_gold_that_is_refused_and_a_call_to_refuse_that_works_are_errors_that_
     None
 ):
     by_name = {item.template: item for item in items("calling")}
-    item, works, fails = by_name["cancel"], by_name["daily"], by_name["future_prices"]
+    item = by_name["cancel"]
+    works = by_name["daily"]
+    fails = by_name["future_prices"]
     wrong = replace(
         item, gold=(ItemCall("PMB.order.cancel", {**item.gold[0].args, "order_id": "ord-000099"}),)
     )
+
     with pytest.raises(DataError, match=rf"{item.task.id} \(cancel\): step 1, PMB.order.cancel: "):
         prove(wrong, embedded_dataset(0))
+
     with pytest.raises(DataError, match="is to be refused"):
         prove(replace(fails, attempt=works.gold[0], as_of_ns=works.as_of_ns), embedded_dataset(0))
 
@@ -237,6 +254,7 @@ def test_local_times_follow_the_clocks_of_new_york_and_facts_never_reach_beyond_
     assert facts.last_day.isoformat() == "2025-03-14"
     assert moment_text(facts.local_moment(facts.last_day, 9, 30)) == "2025-03-14T13:30:00Z"
     assert moment_text(facts.local_moment(facts.session(-6), 10, 15)) == "2025-03-06T15:15:00Z"
+
     early = MomentFacts(embedded_dataset(0), parse_moment("2025-02-14T21:00:00Z", "test"))
     assert all(
         row.published_ns <= early.as_of_ns for row in early.news(early.session(-5), TagFilters())
@@ -278,6 +296,7 @@ def test_slots_are_filled_in_the_way_that_they_name(text: str, written: str) -> 
         "right": "P",
     }
     moment_ns = parse_moment("2025-03-14T13:30:00Z", "test")
+
     assert (
         wording_of(day=day, days=DayRange(day, date(2025, 3, 5)), ns=moment_ns, **facts).fill(text)
         == written
@@ -312,6 +331,7 @@ def test_a_template_draws_facts_and_gives_text_and_calls() -> None:
         attempt=CallPattern(tool="PMB.order.get", args={"order_id": "ord-000001"}),
     )
     stock = made.instruction.split()[1]
+
     assert (made.instruction, made.steps[0].call.args["order"]) == (
         f"Buy {stock} here.",
         {"side": "BUY", "qty": 5},
@@ -399,10 +419,13 @@ def test_tasks_survive_the_way_to_a_file_and_to_a_published_dataset_and_back(
     refusal = replace(task(GoldCall("REFUSE"), suite="calling"), id="other")
     path = tmp_path / "tasks.jsonl"
     path.write_text("".join(json.dumps(task_to_row(one)) + "\n\n" for one in (planning, refusal)))
+
     assert load_tasks(path) == (planning, refusal)
     assert refusal.refuse
+
     both = (planning, replace(refusal, suite="planning"))
     publish_tasks(tmp_path / "made", "Two tasks", both)
+
     assert load_tasks(tmp_path / "made") == both
 
 
@@ -411,6 +434,7 @@ def refused(row: Any, message: str, tmp_path: Path) -> None:
     path.write_text("\n" + json.dumps(row) + "\n")
     with pytest.raises(DataError, match=message) as caught:
         load_tasks(path)
+
     assert str(caught.value).startswith(f"{path}:2: ")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500

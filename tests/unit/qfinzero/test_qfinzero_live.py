@@ -57,6 +57,7 @@ def called(sample: Sample, name: str, **arguments: Any) -> Any:
 def test_a_turn_tells_of_the_turns_before_and_ends_with_what_the_user_writes() -> None:
     sample = chat(most_past_chars=100).sample(0)
     told = sample.user.split("\n\n")
+
     assert told[:2] == ["# The user wrote", "Open an account."]
     assert told[2].startswith('You called PMB.account.create {"initial_cash":5000}\n→ {"account":')
     assert told[2].endswith(" … (cut)")
@@ -115,6 +116,7 @@ def test_calls_are_recorded_with_text_and_state_and_made_again_to_count_them(
     assert answer[field] == "Half ? done"
     assert [call["tool"] for call in answer["calls"]] == ["PMB.account.create", "PMB.account.get"]
     assert samples.score(0, answer) == counts
+
     with pytest.raises(InvariantError, match="leave another state than the recorded one"):
         samples.score(0, {**answer, "calls": []})
 
@@ -197,5 +199,6 @@ def test_a_task_describes_only_its_own_kind_of_question(task: Any, kept: set[str
     task.__dict__["dataset"] = DATASET
     described = task.describe()
     of_kinds = {"conversation", "most_past_chars", "session", "dataset"}
+
     assert described.keys() & of_kinds == kept
     assert "data" not in described.get("conversation", {})

@@ -63,8 +63,10 @@ async def connected(served: Served, mode: str = "auto", **headers: str) -> Async
 async def clock_of(client: Client, minutes: int = 0) -> str:
     """Where the clock stands after some minutes."""
     result = await client.call_tool("toy_clock_advance", {"minutes": minutes})
+
     assert not result.is_error
     assert json.loads(result.content[0].text) == result.structured_content
+
     return result.structured_content["as_of_ts"]
 
 
@@ -86,6 +88,7 @@ async def test_each_session_has_a_clock_of_its_own_and_leaves_nothing_behind(
         assert clocks[5] == START
         assert await clock_of(second, 30) == "2025-01-06T21:30:00Z"
         assert await clock_of(first) == "2025-01-06T21:05:00Z"
+
     assert len(served.workspaces) == 0
 
 
@@ -95,7 +98,9 @@ async def test_the_server_tells_of_the_clock_and_its_tools(served: Served) -> No
         assert client.server_info.name == "qfinzero"
         assert "clock" in client.instructions
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+
     assert set(tools) == {operation.wire_name for operation in TOYS.operations}
+
     for operation in TOYS.operations:
         tool = tools[operation.wire_name]
         assert (tool.input_schema, tool.output_schema) == (operation.parameters, operation.result)
@@ -115,14 +120,17 @@ async def test_a_client_that_opens_a_session_for_each_call_keeps_its_clock_by_th
 ) -> None:
     """As LangChain's adapters do. Without the header each call begins with a clock of its own."""
     lost = [await advanced(served, {}) for _ in range(2)]
+
     assert lost == ["2025-01-06T21:01:00Z"] * 2
 
     address = served.mcp.removesuffix("/mcp")
+
     async with httpx2.AsyncClient() as http:
         opened = await http.post(f"{address}/workspaces")
         workspace = opened.json()["workspace_id"]
         times = [await advanced(served, {HEADER: workspace}) for _ in range(3)]
         await http.delete(f"{address}/workspaces/{workspace}")
+
     assert times == [f"2025-01-06T21:0{minute}:00Z" for minute in (1, 2, 3)]
     assert len(served.workspaces) == 0
 
@@ -136,6 +144,7 @@ async def test_a_server_process_answers_over_stdin_by_either_name_of_the_option(
     words = ["-m", "ktdeval", "paper", "qfinzero", "serve", option, "stdio"]
     async with Client(StdioServerParameters(command=sys.executable, args=words)) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
+
     assert "upq_stock_daily" in tools
 
 
@@ -166,14 +175,21 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
         "--as-of",
         "2025-01-06T20:00:00Z",
     ]
+
     assert main(["paper", "qfinzero", "serve", "--connect", "mcp", *words]) == 0
+
     printed = capsys.readouterr().out
     assert main(["paper", "qfinzero", "serve", "--connect", "skill", *words]) == 0
+
     skill = capsys.readouterr().out
     assert printed.rstrip() in skill
     assert re.match(r"---\nname: qfinzero\ndescription: .{80,}\n---\n", skill)
-    config, stdout = json.loads(printed)["mcpServers"]["qfinzero"], tmp_path / "stdout"
+
+    config = json.loads(printed)["mcpServers"]["qfinzero"]
+    stdout = tmp_path / "stdout"
+
     assert Path(config["command"]).is_absolute()
+
     line = f"{shlex.join([config['command'], *config['args']])} | {shutil.which('tee')} {stdout}"
     server = StdioServerParameters(
         command="/bin/sh", args=["-c", line], env={"PATH": "/nowhere"}, cwd=tmp_path
@@ -195,19 +211,24 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
                     if key not in ("initial_cash", "execution_config")
                 }
                 result = await client.call_tool(catalogue().find(name).wire_name, given)
+
                 assert not result.is_error, result.content
                 assert json.loads(result.content[0].text) == result.structured_content
+
                 return result.structured_content
 
             return [(name, arguments, await use(name, arguments)) for name, arguments in day()]
 
     dataset = open_dataset(home / "small")
     alone = played(day(), in_process(Workspace(dataset, at("2025-01-06T20:00:00Z"))))
+
     assert outcomes(asyncio.run(play())) == outcomes(alone)
+
     (log,) = (home / "logs").iterdir()
     verify(log.read_text().splitlines(), dataset)
     # and nothing else goes to stdout
     messages = [json.loads(line) for line in stdout.read_text().splitlines()]
+
     assert len(messages) > len(catalogue().operations)
     assert all(message["jsonrpc"] == "2.0" for message in messages)
 
@@ -246,6 +267,7 @@ def test_each_line_of_stdin_that_is_no_message_is_answered(
         monkeypatch.setattr(sys, "stdin", given)
         monkeypatch.setattr(sys, "stdout", output)
         asyncio.run(serve_stdio(TOYS, small_dataset(), WorkspaceLimits()))
+
     answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     for (line, asked, code, message), answer in zip(NO_MESSAGES, answers, strict=True):
         assert (answer["id"], answer["error"]["code"]) == (asked, code), line[:80]
@@ -259,12 +281,14 @@ def test_a_client_that_reads_no_more_ends_the_server_without_a_word(
     reader, writer = os.pipe()
     os.close(reader)
     has_ended = False
+
     # its end can't be written
     with suppress(BrokenPipeError), (tmp_path / "in").open() as given, open(writer, "w") as output:
         monkeypatch.setattr(sys, "stdin", given)
         monkeypatch.setattr(sys, "stdout", output)
         asyncio.run(serve_stdio(TOYS, small_dataset(), WorkspaceLimits()))
         has_ended = True
+
     assert has_ended
 
 
@@ -294,6 +318,7 @@ async def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(
     async with AsyncExitStack() as clients:
         for _ in range(3):
             await clients.enter_async_context(Client(served.mcp))
+
         assert served.post("/workspaces").status == 503
         refused = served.post("/mcp", initialize(), Accept="application/json, text/event-stream")
         assert (refused.status, refused.body["id"], refused.body["error"]["code"]) == (
@@ -301,6 +326,7 @@ async def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(
             None,
             -32600,
         )
+
     assert len(served.workspaces) == 0
 
 
@@ -310,15 +336,19 @@ async def test_a_version_without_sessions_acts_on_the_workspace_that_it_names_an
 ) -> None:
     async with connected(served, mode="2026-07-28") as client:
         assert error_of(await client.call_tool("toy_clock_advance", {}))["field"] == HEADER
+
     workspace = served.open()
     async with connected(served, **{HEADER: workspace}) as client:
         assert client.protocol_version == "2026-07-28"
         assert await clock_of(client, 7) == "2025-01-06T21:07:00Z"
+
     async with connected(served, "legacy", **{HEADER: workspace}) as client:
         assert len(served.workspaces) == 1
         assert await clock_of(client, 2) == "2025-01-06T21:09:00Z"
+
     assert served.get("/toy/a", workspace).body["as_of_ts"] == "2025-01-06T21:09:00Z"
     assert workspace in served.workspaces
+
     served.workspaces.drop(workspace)
     assert len(served.workspaces) == 0
 
@@ -339,6 +369,7 @@ async def test_a_token_is_wanted_here_as_well() -> None:
     with serving(TOYS, security=AccessRules(None, TOKEN)) as served:
         async with connected(served, Authorization=f"Bearer {TOKEN}") as client:
             assert await clock_of(client) == START
+
         assert (
             served.post("/mcp", initialize(), Accept="application/json, text/event-stream").status
             == 401
@@ -391,6 +422,7 @@ def test_arguments_that_are_no_strict_json_are_refused(served: Served, thing: st
     reply = served.send(
         "POST", "/mcp", message + f'{{"name":"a","count":1,"thing":{thing}}}}}}}', **BOTH, **session
     )
+
     if reply.status == 200:
         text = reply.body["result"]["content"][0]["text"]
         assert json.loads(text)["error"]["code"] == "invalid_argument"
@@ -400,6 +432,7 @@ def test_arguments_that_are_no_strict_json_are_refused(served: Served, thing: st
             (None, -32700) if "ud800" in thing else (2, -32600)
         )
         assert reply.body["jsonrpc"] == "2.0"
+
     assert served.send("DELETE", "/mcp", **BOTH, **session).status == 200
     assert len(served.workspaces) == 0
     assert served.send("DELETE", "/mcp", **BOTH, **session).status == 404

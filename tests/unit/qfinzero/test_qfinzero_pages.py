@@ -44,6 +44,7 @@ def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(
 ) -> None:
     status, headers, text = raw(served, path, Accept="text/html")
     assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "connect-src 'self'" in policy
@@ -64,8 +65,10 @@ def test_a_request_of_another_site_or_for_another_name_is_refused(served: Served
     body = {"model": "builtin/chaos"}
     assert served.post("/playground/chats", body, Origin="http://evil.example").status == 400
     assert raw(served, "/playground", Host="evil.example")[0] == 400
+
     form = served.send("POST", "/playground/chats", "{}", Content_Type="text/plain")
     assert form.error["field"] == "Content-Type"
+
     broken = served.send("POST", "/playground/chats", '{"model":', Content_Type="application/json")
     assert (broken.status, broken.error["field"]) == (400, "body")
 
@@ -112,8 +115,10 @@ def test_every_component_is_probed_and_leaves_nothing_behind(served: Served) -> 
 def test_news_and_the_economic_calendar_are_searched(served: Served) -> None:
     assert served.get("/health/news?q=zzzzzz").body["events"] == []
     assert served.get("/health/news?start=x").error["field"] == "start_utc"
+
     events = served.get("/health/calendar").body
     exported = raw(served, "/health/calendar?format=ics")[2]
+
     assert exported.count("BEGIN:VEVENT") == len(events) > 0
     assert served.get("/health/calendar?format=pdf").error["field"] == "format"
 
@@ -127,6 +132,7 @@ def test_only_models_without_files_and_addresses_of_the_browser_can_be_chosen() 
     assert not {"builtin/script", "replay/", "rl/policy"} & names
     assert check_choice(plugins, own, own[0]) == own[0]
     assert check_choice(plugins, own, "builtin/chaos") == "builtin/chaos"
+
     with pytest.raises(ServiceError, match="reads files"):
         check_choice(plugins, own, "replay/run")
 
@@ -147,6 +153,7 @@ def test_a_turns_accepted_calls_become_an_item_that_tasks_read(tmp_path: Path) -
     add_sample(tmp_path, task)
 
     (read,) = tasks_of(read_tasks(tmp_path / "planning.jsonl"))
+
     assert read == task
     assert [call.tool for call in read.calls] == [
         "PMB.account.create", "PMB.account.get", "UPQ.stock.daily",
@@ -155,8 +162,10 @@ def test_a_turns_accepted_calls_become_an_item_that_tasks_read(tmp_path: Path) -
     assert read.calls[2].times == {
         "start": "2025-01-02", "end": "2025-01-03", "tolerance": "exact",
     }  # fmt: skip
+
     with pytest.raises(ServiceError, match="already"):
         add_sample(tmp_path, task)
+
     assert gold_task("none", "calling", "Do what can't be done.", [], "chat").refuse
 
 

@@ -31,6 +31,7 @@ def holding(*rows: Row) -> Play:
     play = begun(FLAT, *rows)
     play.order("BUY", "MARKET")
     play.step()
+
     return play
 
 
@@ -47,6 +48,7 @@ def bracket(
     play.order(
         side, kind, take_profit_price=profit, stop_loss_price=loss, time_in_force="GTC", **more
     )
+
     return play
 
 
@@ -54,6 +56,7 @@ def check(play: Play, fills: list[float], statuses: list[str]) -> None:
     """What filled and what became of each order; state and log follow from the commands."""
     assert play.prices() == fills
     assert [order.status for order in play.state.orders.values()] == statuses
+
     verify(play.broker.log.to_lines(), play.dataset)
     assert state_of_log(play.broker.log.to_lines()) == play.state
 
@@ -74,6 +77,7 @@ def test_one_cancels_the_other_and_the_worse_one_is_first(
     pair(play)
     play.step(2)
     check(play, [100.0, price], statuses)
+
     assert play.held() == 0
 
 
@@ -85,6 +89,7 @@ def test_a_part_that_fills_ties_up_nothing_in_the_other() -> None:
     lower = play.order("BUY", "LIMIT", limit_price=99.0, time_in_force="GTC")
     higher = play.order("BUY", "STOP", stop_price=101.0, oco_with=lower.id, time_in_force="GTC")
     play.step()
+
     assert (play.cash, lower.open_qty, higher.open_qty) == (11_090.0, 10, 10)
     assert play.order("BUY", "LIMIT", 101, limit_price=90.01).reason.startswith(
         "INSUFFICIENT_BUYING_POWER"
@@ -96,12 +101,15 @@ def test_a_part_that_fills_is_taken_from_the_other() -> None:
     play = holding(bar(100, 112, 99, 30), bar(100, 100, 88), CALM)
     pair(play)
     play.step()
+
     assert [(order.filled_qty, order.open_qty) for order in play.state.working.values()] == [
         (30, 70),
         (0, 70),
     ]
+
     play.step(2)
     check(play, [100.0, 110.0, 90.0], ["FILLED", "CANCELLED", "FILLED"])
+
     assert play.held() == 0
 
 
@@ -123,7 +131,9 @@ def test_what_can_not_be_a_group_is_refused_in_one_line(asked: dict[str, Any], w
 
 # ---- brackets
 
-F, C, A = "FILLED", "CANCELLED", "ACCEPTED"
+F = "FILLED"
+C = "CANCELLED"
+A = "ACCEPTED"
 
 
 @on_each_row
@@ -137,6 +147,7 @@ def test_the_bracket_of_a_fill_works_from_that_fill_on(
     play = bracket(*[bar(*row) for row in rows], kind=kind, **prices)
     play.step(2)
     check(play, fills, statuses)
+
     assert [order.parent_id for order in play.state.orders.values()] == [
         "",
         "ord-000001",
@@ -154,6 +165,7 @@ def test_each_part_of_a_fill_has_a_bracket_of_its_own() -> None:
     play = bracket(bar(100, 101, 99, 40), bar(100, 101, 99), bar(100, 111, 99))
     play.step(3)
     check(play, [100.0, 100.0, 110.0, 110.0], [F, F, C, F, C])
+
     assert [order.qty for order in play.state.orders.values()][1::2] == [40, 60]
     assert play.held() == 0
 
@@ -161,8 +173,10 @@ def test_each_part_of_a_fill_has_a_bracket_of_its_own() -> None:
 def test_a_bracket_stays_in_the_bar_that_runs() -> None:
     play = bracket(bar(100, 111, 94), CALM)
     play.until("2025-01-06T14:31:30Z")
+
     assert [order.status for order in play.state.orders.values()] == [A]
     assert "works in the bar" in str(refused(play.call, "order.cancel", order_id="ord-000001"))
+
     play.step()
     check(play, [100.0, 95.0], [F, C, F])
 
@@ -187,6 +201,7 @@ def test_a_modified_order_stays_on_its_side_of_the_bracket() -> None:
         updates = {"limit_price": limit}
         error = refused(play.call, "order.modify", order_id="ord-000001", updates=updates)
         assert error.field == "updates"
+
     play.call("order.modify", order_id="ord-000001", updates={"limit_price": 109.99})
 
 
@@ -198,7 +213,8 @@ FALL = (90.0, 104.0, 80.0, 82.0, 1_000_000)
 CALL = "O:AVLN250117C00100000"
 STARTS = [MIDNIGHT - 3 * DAY, MIDNIGHT, MIDNIGHT + DAY]
 DAYS = {"AVLN": table(STARTS, [FLAT, FLAT, FALL]), CALL: table(STARTS, [(5, 5, 5, 5, 1_000)] * 3)}
-NOON, EVE = "2025-01-07T17:00:00Z", "2025-01-07T14:00:00Z"
+NOON = "2025-01-07T17:00:00Z"
+EVE = "2025-01-07T14:00:00Z"
 
 
 def before_a_fall(to: str = EVE) -> Play:
@@ -208,6 +224,7 @@ def before_a_fall(to: str = EVE) -> Play:
     play.order("BUY", "MARKET", 1, symbol=CALL)
     play.step()
     play.until(to)
+
     return play
 
 
@@ -234,16 +251,20 @@ def test_an_order_in_a_bar_that_has_begun_can_not_be_taken_back(
     play = before_a_fall()
     order = play.order("BUY", kind, time_in_force="GTC", **prices)
     play.until(NOON)
+
     assert (order.status, len(play.state.trades)) == ("ACCEPTED", 2)
+
     error = refused(TAKING_BACK[attempt], play, order.id)
     assert (error.code, "works in the bar that ends at 2025-01-07T21:00:00Z" in error.message) == (
         "conflict",
         True,
     )
+
     play.step()
     assert (order.status, play.held()) == ("FILLED", 400), (
         "the bar decides, whatever was tried in it"
     )
+
     verify(play.broker.log.to_lines(), play.dataset)
 
 
@@ -252,10 +273,8 @@ def test_a_fill_at_the_open_is_reported_when_its_volume_is_known() -> None:
     would tell of the volume.
     """
     play = before_a_fall()
-    market_order, limit = (
-        play.order("SELL", "MARKET", 50),
-        play.order("BUY", "LIMIT", 60, limit_price=95.0),
-    )
+    market_order = play.order("SELL", "MARKET", 50)
+    limit = play.order("BUY", "LIMIT", 60, limit_price=95.0)
     gapped = play.order("SELL", "STOP", 70, stop_price=95.0)
     spread = play.spread(("SELL", "AVLN", 100), ("BUY", CALL, 1), net_limit_price=0.0)
     orders = (market_order, limit, gapped, *spread)
@@ -263,13 +282,17 @@ def test_a_fill_at_the_open_is_reported_when_its_volume_is_known() -> None:
     free = play.order("BUY", "MARKET", 10)
     play.call("order.cancel", order_id=free.id)  # at the very moment of the open nothing is shown
     play.until("2025-01-07T14:30:01Z")
+
     assert len(play.state.trades) == 2
+
     for order in (market_order, limit, gapped):
         assert "works in the bar" in str(refused(play.call, "order.cancel", order_id=order.id))
         assert "works in the bar" in str(
             refused(play.call, "order.modify", order_id=order.id, updates={"qty": 1})
         )
+
     play.step()
+
     assert [order.status for order in (market_order, limit, gapped, *spread)] == ["FILLED"] * len(
         orders
     )
@@ -283,21 +306,22 @@ def test_an_order_that_came_after_the_open_is_free_until_the_next_one() -> None:
     play.call("order.cancel", order_id=changed.id)
     play.order("BUY", "MARKET", time_in_force="GTC")
     play.call("session.stop")
+
     assert play.held() == 300
 
 
 def test_a_minute_is_a_bar_too() -> None:
     """News of the minute is out before its bar is: an order that waits in it stays."""
     play = Play([FLAT, (101, 102, 90, 91, 1_000_000)])
-    bought, limit = (
-        play.order("BUY", "LIMIT", limit_price=100.0),
-        play.order("BUY", "LIMIT", limit_price=95.0),
-    )
+    bought = play.order("BUY", "LIMIT", limit_price=100.0)
+    limit = play.order("BUY", "LIMIT", limit_price=95.0)
     play.step()
     play.order("SELL", "MARKET", 100)
     play.until("2025-01-06T14:31:30Z")
+
     assert (bought.status, limit.status, play.prices()) == ("FILLED", "ACCEPTED", [100.0])
     assert "14:32:00Z" in str(refused(play.call, "order.cancel", order_id=limit.id))
+
     play.step()
     assert play.prices() == [100.0, 101.0, 95.0]
 
@@ -317,10 +341,13 @@ def test_where_the_clock_stops_changes_no_fill(stops: tuple[str, ...]) -> None:
     play.order("SELL", "STOP_LIMIT", 70, stop_price=95.0, limit_price=91.0)
     play.order("BUY", "LIMIT", 80, limit_price=85.0)
     play.order("SELL", "STOP", 90, stop_price=84.0)
+
     for stop in stops:
         play.until(stop)
+
     play.until("2025-01-07T21:00:00Z")
     fills = [(trade.order_id, trade.qty, trade.price_e4) for trade in play.state.trades[2:]]
+
     assert fills == [
         ("ord-000003", 50, 900_000),
         ("ord-000006", 90, 840_000),
@@ -342,9 +369,12 @@ def test_the_stop_of_a_bar_comes_before_its_limit_whichever_was_sent_first(
         ("STOP", {"stop_price": 90.0}),
         ("LIMIT", {"limit_price": 110.0}),
     ]
+
     for kind, prices in wishes if stop_first else wishes[::-1]:
         play.order("SELL", kind, **prices)
+
     play.step()
+
     assert play.prices() == [100.0, 90.0]
 
 
@@ -358,4 +388,5 @@ def test_locates_are_taken_at_the_bars_start() -> None:
     sold = play.order("SELL", "MARKET")
     play.step()
     with_none = play.order("SELL", "MARKET")
+
     assert (sold.status, with_none.reason[:9]) == ("FILLED", "NO_LOCATE")

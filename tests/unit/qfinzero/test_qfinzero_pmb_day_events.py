@@ -19,7 +19,8 @@ from tables import on_each_row
 
 OTHER = Instrument("STOCK", "BRKT")
 FEES = FeeRules(option_exercise_e4=e4(5))
-CALL, PUT = option("C", 100), option("P", 100)
+CALL = option("C", 100)
+PUT = option("P", 100)
 NAMED = {
     "STOCK": STOCK,
     "CALL": CALL,
@@ -52,6 +53,7 @@ def test_a_split_makes_of_a_position(
     held = account(0, {instrument: qty, OTHER: 7})
     held.positions[instrument.id].cost_e4 = e4(cost)
     (effect,) = days.split_effects(held, split(*ratio), {instrument.id: e4(opening)})
+
     assert (effect.instrument, effect.qty_before, effect.new, effect.old) == (
         instrument.id,
         qty,
@@ -87,7 +89,9 @@ def test_a_split_changes_no_accounts_value(
     held = account(0, {STOCK: qty})
     held.positions[STOCK.id].cost_e4 = cost
     (effect,) = days.split_effects(held, split(new, old), {STOCK.id: opening})
-    before, after = qty * new * opening, (effect.qty_after * opening + effect.cash_e4) * old
+    before = qty * new * opening
+    after = (effect.qty_after * opening + effect.cash_e4) * old
+
     assert before - old < after <= before
     assert effect.cost_after_e4 + effect.cash_e4 - effect.realized_e4 == cost
 
@@ -100,6 +104,7 @@ def test_last_prices_of_options_go_to_the_series_that_they_become_or_nowhere() -
         "OPTION:O:BRKT250221C00100000": e4(1),
     }
     apart = {name: price for name, price in prices.items() if name != CALL.id}
+
     assert days.marks_after_split(prices, split(2, 1)) == apart | {option("C", 50).id: e4(2.50)}
     assert days.marks_after_split(prices, split(3, 2)) == apart
 
@@ -115,6 +120,7 @@ def test_a_holder_earns_a_short_seller_owes_the_dividend_and_who_holds_no_share_
 ):
     dividend = DividendRow("AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, 0)
     due = [days.entitlement(account(0, held), dividend) for held in ({STOCK: 100}, {STOCK: -100})]
+
     assert [each.cash_e4 for each in due if each] == [e4(25), e4(-25)]
     assert days.entitlement(account(0, {OTHER: 100, CALL: 1}), dividend) is None
     assert days.entitlement(account(0, {STOCK: 0}), dividend) is None
@@ -147,7 +153,9 @@ def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike_
     """IRS Publication 550: the price of a call adds to what its shares cost, that of a put takes
     from what they bring.
     """
-    event, paid = expiry(NAMED[name], qty, spot, cost=150 * qty), e4(150 * qty)
+    event = expiry(NAMED[name], qty, spot, cost=150 * qty)
+    paid = e4(150 * qty)
+
     assert (event.type, event.change, event.stock_change, event.cash_e4) == (
         f"OPTION_{kind}",
         -qty,
@@ -172,13 +180,13 @@ def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise(
 def test_what_the_holder_gets_is_what_the_writer_gives_and_worth_the_intrinsic_value(
     instrument: Instrument, qty: int, spot: int
 ) -> None:
-    holder, writer = (
-        expiry(instrument, qty, spot, cost=7 * qty),
-        expiry(instrument, -qty, spot, cost=-7 * qty),
-    )
+    holder = expiry(instrument, qty, spot, cost=7 * qty)
+    writer = expiry(instrument, -qty, spot, cost=-7 * qty)
     for name in ("stock_change", "cash_e4", "stock_cost_e4", "realized_e4"):
         assert getattr(holder, name) == -getattr(writer, name)
+
     terms = instrument.contract
+
     assert terms is not None
     assert holder.cash_e4 + holder.stock_change * e4(spot) == qty * 100 * terms.intrinsic_e4(
         e4(spot)
@@ -222,7 +230,9 @@ def test_a_short_call_is_assigned_before_a_dividend_that_is_more_than_its_time_v
     instruments = days.early_assignments(
         {instrument.id: Position(instrument, qty)}, prices, {"AVLN": e4(dividend)}
     )
+
     assert instruments == ((instrument,) if assigned else ())
+
     early = days.delivery_event(ending(Position(CALL, -2, e4(-500)), e4(105)), 2)
     assert early == expiry(CALL, -2, 105, cost=-500), "an early assignment delivers as expiry does"
 

@@ -26,7 +26,8 @@ from qfinzero_world import at, small_dataset, with_prices
 from tables import on_each_row
 
 MIDNIGHT = at("2025-01-03T00:00:00Z")
-CALL, PUT = "O:AVLN250117C00090000", "O:AVLN250117P00120000"
+CALL = "O:AVLN250117C00090000"
+PUT = "O:AVLN250117P00120000"
 DAYS = [MIDNIGHT, MIDNIGHT + 3 * DAY]  # the 3rd and the 6th; from the 7th on AVLN is gone
 
 
@@ -50,6 +51,7 @@ def ended(
     endings = [event.data for event in play.step() if isinstance(event.data, PositionEnded)]
     check_invariants(play.broker)
     verify(play.broker.log.to_lines(), play.dataset)
+
     return play, endings
 
 
@@ -60,8 +62,10 @@ def test_a_stock_that_ends_is_closed_at_the_terms_of_its_deal(
     play, (event,) = ended(deal(**terms), qty)
     assert (event.cash_e4, event.realized_e4, event.terms) == (e4(cash), e4(realized), by)
     assert (play.held(), play.held("BRKT")) == (0, into)
+
     if into:
         assert play.account.positions["STOCK:BRKT"].cost_e4 == qty * 1_000_000 - event.cash_e4
+
     assert [order.reason for order in play.state.orders.values()][1:] == [
         "DELISTED: the stock trades no more"
     ]
@@ -88,6 +92,7 @@ def test_shares_that_never_had_a_price_are_worth_what_they_cost_and_never_less_t
     )
     play.order("BUY", "MARKET")
     play.step(2)
+
     assert (play.held("BRKT"), play.equity) == (100, equity)
 
 
@@ -109,6 +114,7 @@ def test_shares_of_a_deal_come_after_the_days_splits_and_dividends_in_any_order_
     )
     play.order("BUY", "MARKET")
     play.step(2)
+
     assert (play.held("BRKT"), play.equity) == (250, 100_000)
 
 
@@ -129,6 +135,7 @@ def test_what_a_stock_becomes_may_have_ended_too(
     )
     play.order("BUY", "MARKET")
     play.step(2)
+
     assert play.cash == cash
 
 
@@ -161,7 +168,9 @@ def test_the_check_reports_a_stock_that_ends_without_a_row(
     }
     dataset = market(bars, "day", deal_rows=rows)
     prices = dataset.prices
+
     assert isinstance(prices, MemoryPrices)
+
     save_dataset(tmp_path / "saved", prices, [], [], dataset.info)
     assert [finding.message[:50] for finding in check_dataset(tmp_path / "saved")] == warnings
     assert list(open_dataset(tmp_path / "saved").prices.deals("AVLN", EARLY)) == rows
@@ -181,11 +190,14 @@ def test_all_accounts_of_a_workspace_borrow_from_one_pool(
     play = Play(
         lent, config=all_of_it, frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-07"
     )
+
     if first:
         play.order("SELL", "MARKET", first)
+
     play.step(2)
     play.account_id = play.broker.execute("account.create", {"initial_cash": 1_000_000}).id
     play.begin("2025-01-08", "2025-01-13", frequency="1d")
     order = play.order("SELL", "MARKET", second)
     play.step()
+
     assert (order.status, order.reason[:9]) == (status, "NO_LOCATE" if status == "REJECTED" else "")

@@ -45,10 +45,15 @@ from tables import on_each_row
 
 RULES = Rules()
 OTHER = Instrument("STOCK", "BRKT")
-TODAY, TOMORROW = date(2025, 1, 6), date(2025, 1, 7)
+TODAY = date(2025, 1, 6)
+TOMORROW = date(2025, 1, 7)
 PLENTY = TradeCircumstances(TODAY, {"AVLN": 10**9, "BRKT": 10**9})
-CALL, PUT, PUT89, CALL115 = option("C", 110), option("P", 90), option("P", 89), option("C", 115)
-PUT100, PUT95 = option("P", 100), option("P", 95)
+CALL = option("C", 110)
+PUT = option("P", 90)
+PUT89 = option("P", 89)
+CALL115 = option("C", 115)
+PUT100 = option("P", 100)
+PUT95 = option("P", 95)
 AT_100 = marks(AVLN=100, BRKT=50) | {
     CALL.id: e4(2),
     PUT.id: e4(2),
@@ -133,7 +138,9 @@ def test_requirements_are_rounded_up() -> None:
 
 # ---- what is refused
 
-NO_POWER, CALLED, NO_LOCATE = "INSUFFICIENT_BUYING_POWER", "MARGIN_RESTRICTED", "NO_LOCATE"
+NO_POWER = "INSUFFICIENT_BUYING_POWER"
+CALLED = "MARGIN_RESTRICTED"
+NO_LOCATE = "NO_LOCATE"
 
 
 @on_each_row
@@ -149,6 +156,7 @@ def test_an_order_is_judged_by_what_the_account_has_after_it(
 def test_closing_is_allowed_even_under_water_and_under_a_call() -> None:
     held = account(-99_000, {STOCK: 1_000})
     held.margin_call_due = TODAY
+
     assert code_of(held, wanted("SELL", 1_000, 99, fees=5)) == ""
     assert (
         code_of(held, wanted("SELL", 1_001, 99)) == code_of(held, wanted("BUY", 1, 100)) == CALLED
@@ -186,11 +194,14 @@ def test_an_option_whose_underlying_has_no_price_can_not_be_written() -> None:
 def test_what_other_orders_reserve_can_not_be_used_again_and_closings_reserve_nothing() -> None:
     held = account(100_000)
     reserved = reservation_e4(held, wanted("BUY", 1_500, 100), AT_100, RULES)
+
     assert reserved == e4(75_000)
+
     busy = TradeCircumstances(TODAY, {}, reserved)
     assert code_of(held, wanted("BUY", 500, 100), circumstances=busy) == ""
     assert code_of(held, wanted("BUY", 501, 100), circumstances=busy) == NO_POWER
     assert reservation_e4(account(0, {STOCK: 100}), wanted("SELL", 100, 100), AT_100, RULES) == 0
+
     cash = account(9_000, type="CASH")
     assert reservation_e4(cash, wanted("SELL", 1, 1, PUT), AT_100, RULES) == e4(9_000), (
         "the strike of a put is set aside"
@@ -206,6 +217,7 @@ def test_a_refusal_names_the_missing_amount() -> None:
 def test_a_cash_account_does_not_buy_with_sales_that_have_not_settled() -> None:
     held = account(10_000, type="CASH")
     held.unsettled = [(TOMORROW, e4(4_000))]
+
     assert margin_state(held, AT_100, RULES, TODAY).buying_power_e4 == e4(6_000)
     assert margin_state(held, AT_100, RULES, TOMORROW).buying_power_e4 == e4(10_000)
     assert code_of(held, wanted("BUY", 60, 100)) == ""
@@ -234,6 +246,7 @@ def test_the_call_comes_when_equity_falls_below_maintenance() -> None:
     assert liquidation_plan(held, AT_100, RULES) == (), (
         "an account that meets its maintenance is left alone"
     )
+
     state = margin_state(held, marks(AVLN=99.99), RULES)
     assert (state.equity_e4, state.maintenance_e4, state.deficit_e4) == (
         e4(24_990),
@@ -247,9 +260,12 @@ def test_liquidation_sells_just_enough(qty: int, is_met: bool) -> None:
     """Each share sold at $99 lowers maintenance by $24.75 and costs $0.0104 of slippage and fee:
     30.3 of them lift $750.
     """
-    held, prices = account(-75_000, {STOCK: 1_000}), marks(AVLN=99)
+    held = account(-75_000, {STOCK: 1_000})
+    prices = marks(AVLN=99)
+
     assert margin_state(held, prices, RULES).deficit_e4 == e4(24_750 - 24_000)
     assert liquidation_plan(held, prices, RULES) == ((STOCK, "SELL", 31),)
+
     trade(held, prices, wanted("SELL", qty, 98.9895))
     assert (margin_state(held, prices, RULES).deficit_e4 == 0) == is_met
 
@@ -259,6 +275,7 @@ def test_liquidation_takes_the_position_that_needs_the_least_trading() -> None:
     cover the calls.
     """
     held = account(-100_000, {STOCK: 1_000, OTHER: 600, CALL: -10})
+
     assert margin_state(held, AT_100, RULES).deficit_e4 == e4(2_500)
     assert liquidation_plan(held, AT_100, RULES) == ((OTHER, "SELL", 201),)
 
@@ -266,20 +283,21 @@ def test_liquidation_takes_the_position_that_needs_the_least_trading() -> None:
 def test_liquidation_closes_one_position_after_another_and_everything_when_equity_is_gone() -> None:
     plan = liquidation_plan(account(-112_000, {STOCK: 1_000, OTHER: 600}), AT_100, RULES)
     assert [(instrument, side) for instrument, side, _ in plan] == [(STOCK, "SELL")]
+
     first, (instrument, side, qty) = liquidation_plan(
         account(-129_000, {STOCK: 1_000, OTHER: 600}), AT_100, RULES
     )
+
     assert (first, instrument, side) == ((STOCK, "SELL", 1_000), OTHER, "SELL")
     assert 0 < qty < 600
+
     gone = liquidation_plan(account(-200_000, {STOCK: 1_000, OTHER: 100, CALL: -1}), AT_100, RULES)
     assert {instrument: qty for instrument, _, qty in gone} == {STOCK: 1_000, OTHER: 100, CALL: 1}
 
 
 def test_liquidation_does_not_leave_a_short_option_bare_when_it_can_close_it() -> None:
-    held, prices = (
-        account(-700, {PUT100: -1, PUT: 1}),
-        {**marks(AVLN=95), PUT100.id: e4(7), PUT.id: e4(2)},
-    )
+    held = account(-700, {PUT100: -1, PUT: 1})
+    prices = {**marks(AVLN=95), PUT100.id: e4(7), PUT.id: e4(2)}
     assert liquidation_plan(held, prices, RULES)[0] == (PUT100, "BUY", 1)
 
 
@@ -322,6 +340,7 @@ def test_a_trade_that_is_allowed_leaves_an_account_sound_or_sounder_and_a_closin
             "SELL" if size > 0 else "BUY", data.draw(st.integers(1, abs(size))), 49, OTHER, fees=1
         )
         assert code_of(held, closing, PRICES) == ""
+
     trades = (WantedTrade(instrument, side, qty, PRICES[instrument.id]),)
     before = margin_state(held, PRICES, RULES)
     if not code_of(held, trades, PRICES):
@@ -339,7 +358,9 @@ def test_liquidation_closes_only_positions_and_ends_the_deficit_of_a_solvent_acc
     sizes = {name: position.qty for name, position in held.positions.items()}
     for instrument, side, qty in plan:
         assert 0 < qty <= (sizes[instrument.id] if side == "SELL" else -sizes[instrument.id])
+
     assert len({instrument for instrument, _, _ in plan}) == len(plan)
+
     trade(held, PRICES, tuple(WantedTrade(i, side, qty, PRICES[i.id]) for i, side, qty in plan))
     assert margin_state(held, PRICES, RULES).deficit_e4 == 0 or not any(
         position.qty for position in held.positions.values()
@@ -370,9 +391,11 @@ def test_proceeds_of_short_sales_do_not_pay_for_purchases_and_a_weekend_costs_th
     assert debit_e4(account(30_000, {STOCK: 1_200, OTHER: -1_000}), AT_100) == e4(20_000)
     assert debit_e4(account(150_000, {OTHER: -1_000}), AT_100) == 0
     assert debit_e4(account(-20_000, {STOCK: 1_200}), {}) == e4(20_000)
+
     interest, fees = daily_charges(
         account(14_000, {STOCK: 1_200, OTHER: -1_000}), marks(BRKT=50), RULES, {"BRKT": 1_200}, 3
     )
+
     assert (interest, fees) == (e4(7 * 3), {"BRKT": e4(50_000 * 0.12 * 3 / 360)})
 
 
@@ -424,6 +447,7 @@ def test_a_limit_far_from_the_market_does_not_improve_the_account(
     after = after_trades(before, [WantedTrade(STOCK, side, qty, e4(price))])
 
     change = qty if side == "BUY" else -qty
+
     assert after.cash_e4 == e4(cash)
     assert after.holdings == {STOCK.id: Holding(STOCK, held_qty + change, e4(mark))}
 
@@ -465,8 +489,10 @@ def test_an_option_costs_a_cash_account_100_times_its_price(cash: float, code: A
     problem = order_problem(account(cash, {}, "CASH"), [trade], AT_100, RULES, PLENTY)
 
     expected = None
+
     if code is not None:
         expected = TradeProblem(
             code, "settled cash not set aside is $0.01 short of what this needs"
         )
+
     assert problem == expected

@@ -52,6 +52,7 @@ def with_option(
     instrument = option(right, 100, expiry)
     trader = session(100, 100, *stock, options={instrument: list(marks)}, **{"days": 3, **more})
     trader.send(side, qty, instrument)
+
     return trader, instrument
 
 
@@ -70,13 +71,17 @@ def test_every_order_is_checked_when_it_is_placed() -> None:
         assert (order.status, order.reason[: len(NO_POWER)]) == (
             ("ACCEPTED", "") if accepted else ("REJECTED", NO_POWER)
         )
+
     trader.step()
+
     assert (trader.held(STOCK), trader.margin.buying_power_e4) == (2_000, 0)
     assert trader.send("SELL", 50_000, STOCK).reason.startswith(NO_POWER), (
         "through zero is no closing"
     )
+
     trader.send("SELL", 2_200, STOCK)
     trader.step()
+
     assert trader.held(STOCK) == -200
 
 
@@ -85,17 +90,21 @@ def falling(days: int, **more: Any) -> Play:
     trader = session(100, 100, (100, 66), *[66] * (days - 2), days=days, **more)
     trader.send("BUY", 2_000, STOCK)
     trader.step()
+
     return trader
 
 
 def test_a_margin_call_is_of_the_tick_that_brings_it() -> None:
     trader = falling(3)
     assert not trader.events("MARGIN_CALL")
+
     trader.step()
     (call,) = trader.events("MARGIN_CALL")
     close = next(event for event in trader.events("DAY_CLOSED") if event.data.day == "2025-01-07")
+
     assert call.ts_ns == close.ts_ns == at("2025-01-07T21:00:00Z")
     assert call.data.equity_e4 == close.data.equity_e4 < close.data.maintenance_e4
+
     account = ask(trader.workspace, "PMB.account.get", account_id=trader.account_id)["account"]
     assert account["margin_status"] == "MARGIN_CALL"
     assert account["equity"] < account["maintenance_requirement"], "figures of one tick"
@@ -104,11 +113,14 @@ def test_a_margin_call_is_of_the_tick_that_brings_it() -> None:
 def test_a_margin_call_that_is_not_met_is_liquidated() -> None:
     trader = falling(5, config={"margin": {"debit_interest_bps": 0}})
     trader.step()
+
     assert trader.account.margin_call_due == date(2025, 1, 8)
     assert trader.send("BUY", 1, STOCK).reason.startswith("MARGIN_RESTRICTED")
+
     trader.step(2)
     assert 0 < trader.held(STOCK) < 2_000
     assert (trader.margin.deficit_e4, trader.account.margin_call_due) == (0, None)
+
     (forced,) = [order for order in trader.broker.state.orders.values() if order.forced]
     assert (forced.side, forced.status) == ("SELL", "FILLED")
 
@@ -118,6 +130,7 @@ def test_a_margin_call_that_is_met_in_time_is_not_liquidated() -> None:
     trader.step()
     trader.send("SELL", 1_000, STOCK)
     trader.step(2)
+
     assert (trader.held(STOCK), len(trader.events("MARGIN_CALL_MET"))) == (1_000, 1)
 
 
@@ -128,6 +141,7 @@ def test_borrowing_shares_and_cash_costs_for_every_calendar_day() -> None:
     short = session(*[100] * 7, days=6)
     short.send("SELL", 1_000, STOCK)
     short.step(4)
+
     assert [event.data.cash_e4 for event in short.events("BORROW_FEE")] == [
         e4(-10),
         e4(-10),
@@ -135,9 +149,11 @@ def test_borrowing_shares_and_cash_costs_for_every_calendar_day() -> None:
         e4(-30),
     ]
     assert short.account.borrow_fees_e4 == e4(70)
+
     borrower = session(*[100] * 4, days=3, config={"margin": {"debit_interest_bps": 720}})
     borrower.send("BUY", 2_000, STOCK)
     borrower.step(2)
+
     assert borrower.account.interest_e4 == e4(20) + e4(20.004)
 
 
@@ -147,8 +163,10 @@ def test_in_a_cash_account_sales_settle_on_the_next_trading_day() -> None:
     for side in ("BUY", "SELL"):
         play.order(side, "MARKET", 1_000)
         play.step()
+
     assert play.cash == 100_000
     assert play.order("BUY", "MARKET", 1).reason.startswith("UNSETTLED_FUNDS")
+
     play.until("2025-01-07T14:31:00Z")
     assert play.order("BUY", "MARKET", 1_000).status == "ACCEPTED"
 
@@ -160,6 +178,7 @@ def test_day_trades_are_not_counted() -> None:
         trader.send("BUY", 10, STOCK)
         trader.send("SELL", 10, STOCK)
         trader.step()
+
     assert len(trader.broker.state.trades) == 10
 
 
@@ -173,15 +192,20 @@ def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(
         for side, on in orders:
             if on == day:
                 trader.send(side, 100, STOCK)
+
         trader.step()
+
     assert trader.account.dividends_e4 == e4(dividends)
 
 
 def test_a_spread_requires_its_greatest_loss_only() -> None:
-    short, long = option("P", 100), option("P", 95)
+    short = option("P", 100)
+    long = option("P", 95)
     trader = session(*[100] * 3, options={short: [4, 4, 4], long: [2, 2, 2]}, days=2, cash=300)
+
     assert trader.send("SELL", 1, short).reason.startswith(NO_POWER)
     assert trader.spread(("SELL", short.symbol, 1), ("BUY", long.symbol, 1))[0].status == "ACCEPTED"
+
     trader.step()
     assert (trader.held(short), trader.held(long), trader.margin.maintenance_e4) == (-1, 1, e4(300))
     assert trader.send("SELL", 1, long).reason.startswith(NO_POWER)
@@ -213,6 +237,7 @@ def test_options_in_the_money_deliver_shares_long_and_short_alike(
 ) -> None:
     trader, instrument = with_option(right, side, *prices, marks=marks)
     trader.step(3)
+
     assert (trader.held(instrument), trader.held(STOCK)) == (0, shares)
     assert trader.cash == pytest.approx(cash, abs=3 if side == "SELL" or right == "P" else 0.02)
     assert len(trader.events("OPTION_EXPIRED")) == (0 if shares else 1)
@@ -223,6 +248,7 @@ def minute_session(prices: dict[str, float], call: Instrument) -> Play:
     starts = [at(f"2025-01-06T{time}:00Z") for time in prices]
     trades = [at("2025-01-06T14:30:00Z"), at("2025-01-06T14:31:00Z")]
     minutes: Any = {"AVLN": (starts, list(prices.values())), call.symbol: (trades, [3.0, 3.0])}
+
     return by_days({"AVLN": [100.0], call.symbol: [3.0]}, days=1, minutes=minutes, frequency="1m")
 
 
@@ -235,13 +261,16 @@ def test_expiry_is_at_the_close_of_the_exchange_at_the_last_price_until_then(
     call = option("C", 100, date(2025, 1, 6))
     trader = minute_session(prices, call)
     trader.step(5)
+
     assert trader.workspace.clock.as_of_ns == at("2025-01-06T14:30:00Z") + 5 * MINUTE, (
         "ticks without a bar lose no minute"
     )
+
     trader = minute_session(prices, call)
     trader.send("BUY", 1, call)
     trader.step(390)
     (event,) = trader.events("OPTION_EXERCISED")
+
     assert (trader.held(STOCK), event.ts_ns, event.data.spot_e4) == (
         100,
         at("2025-01-06T21:00:00Z"),
@@ -259,15 +288,19 @@ def test_an_expiry_on_a_holiday_settles_at_the_session_before() -> None:
     trader.send("BUY", 1, call)
     trader.step(3)
     (event,) = trader.events("OPTION_EXERCISED")
+
     assert event.ts_ns == at("2025-04-17T20:00:00Z")
 
 
 def test_an_option_settles_when_no_session_runs_any_more() -> None:
     trader, call = with_option("C", "BUY", 110, 110, 110, days=1)
     trader.step()
+
     assert trader.broker.state.sessions[trader.session_id].status == "FINISHED"
+
     trader.workspace.clock.advance(at("2025-01-08T20:59:00Z"))
     assert trader.held(call) == 1
+
     trader.workspace.clock.advance(at("2025-01-08T21:00:00Z"))
     assert (trader.held(call), trader.held(STOCK)) == (0, 100)
 
@@ -278,6 +311,7 @@ def test_roots_with_digits_or_dots_are_options_too(root: str) -> None:
     trader = by_days({root: [100, 100, 110, 110], call.symbol: [3, 3, 3, 3]}, days=3)
     trader.send("BUY", 1, call)
     trader.step(3)
+
     assert trader.held(Instrument("STOCK", root)) == 100
 
 
@@ -289,6 +323,7 @@ def test_a_holder_can_forbid_the_exercise_also_one_that_he_could_not_pay(
     trader.step()
     trader.call("option.exercise", contract=call.symbol, do_not_exercise=True)
     trader.step(2)
+
     assert (trader.held(call), trader.held(STOCK)) == (0, 0)
     assert trader.cash == left
 
@@ -300,6 +335,7 @@ def test_a_holder_can_exercise_early() -> None:
     )
     trader.step(2)
     trader.call("option.exercise", contract=call.symbol, qty=2)
+
     assert (trader.held(call), trader.held(STOCK)) == (1, 200)
     assert trader.cash == pytest.approx(100_000 - 900 - 20_000 - 10)
     assert "1 contracts are held" in str(
@@ -312,6 +348,7 @@ def test_a_cash_account_exercises_for_the_strike_and_not_for_the_price_of_the_sh
     trader, call = with_option("C", "BUY", 150, 150, cash=10_300, type="CASH", **late)
     trader.step(2)
     trader.call("option.exercise", contract=call.symbol, qty=1)
+
     assert (trader.held(STOCK), trader.cash) == (100, 0)
 
 
@@ -321,9 +358,12 @@ def test_a_short_call_is_assigned_before_a_dividend_that_its_holder_would_exerci
     trader = session(*[100] * 5, options={call: [10.5] * 5}, days=4, dividend_rows=[dividend])
     trader.send("SELL", 1, call)
     trader.step()
+
     assert trader.held(call) == -1
+
     trader.step()
     assert (trader.held(call), trader.held(STOCK)) == (0, -100)
+
     trader.step()
     assert trader.account.dividends_e4 == e4(-100)
 
@@ -331,8 +371,10 @@ def test_a_short_call_is_assigned_before_a_dividend_that_its_holder_would_exerci
 def test_a_delivery_that_an_account_can_not_carry_is_made_and_the_margin_call_follows() -> None:
     trader, _ = with_option("C", "BUY", 110, 110, 110, 110, qty=3, days=5, cash=1_000)
     trader.step(3)
+
     assert trader.held(STOCK) == 300
     assert trader.cash == pytest.approx(-29_900, abs=20)
+
     (called,) = trader.events("MARGIN_CALL")
     assert called.ts_ns == at("2025-01-08T21:00:00Z")
 
@@ -342,8 +384,10 @@ def test_accounts_are_worth_the_same_whichever_way_an_option_ends() -> None:
     (by_expiry, _), (by_exercise, call) = (
         with_option("C", "BUY", 110, 110, qty=2, marks=[3, 3, 10, 10]) for _ in range(2)
     )
+
     for trader in (by_expiry, by_exercise):
         trader.step(2)
+
     by_exercise.call("option.exercise", contract=call.symbol, qty=2)
     for trader in (by_expiry, by_exercise):
         trader.step()
@@ -356,4 +400,5 @@ def test_an_instrument_whose_first_price_is_of_this_tick_does_not_stop_the_next_
     trader.send("BUY", 10, STOCK, limit_price=101)
     trader.send("BUY", 10, other)
     trader.step()
+
     assert (trader.held(STOCK), trader.held(other)) == (10, 10)

@@ -54,6 +54,7 @@ def order(
         name: None if value is None else round(value * 10_000)
         for name, value in (("limit_e4", limit), ("stop_e4", stop))
     }
+
     return Order("o", 1, "a", "s", "", instrument, side, kind, qty, "GTC", OPEN, **prices)  # type: ignore[arg-type]
 
 
@@ -118,6 +119,7 @@ def test_a_triggered_stop_fills_as_a_market_order_and_a_stop_limit_on_its_trigge
 ):
     waiting = order("BUY", stop=103)
     waiting.triggered = True
+
     assert price(waiting, bar(90, 91, 89, 90)) == 90
     assert price(order("BUY", limit=104, stop=103), bar(100, 105, 95, 98)) == 103
     assert price(order("SELL", limit=96, stop=97), bar(100, 105, 95, 98)) == 97
@@ -127,7 +129,9 @@ def test_a_stop_limit_order_beyond_its_limit_triggers_and_waits() -> None:
     waiting = order("BUY", limit=101, stop=99)
     # 98 may have come before the stop was reached
     gapped = match_bar(waiting, bar(102, 103, 98, 99), PLENTY, NO_COST)
+
     assert (gapped.triggered, gapped.fill) == (True, None)
+
     waiting.triggered = True
     assert price(waiting, bar(102, 103, 101, 102)) == 101  # no stop to be reached again
 
@@ -151,13 +155,16 @@ def test_a_spread_fills_at_the_opens_within_its_net_limit() -> None:
         SpreadLeg(order("SELL", qty=200), bar(8, 9, 7, 8), 200),
     ]
     at_market = match_spread(legs, None, 2, NO_COST)
+
     assert at_market == (Fill(2, 100_000), Fill(200, 80_000))
     assert match_spread(legs, 20_000, 2, NO_COST) == at_market  # 10 − 8 a share
     assert match_spread(legs, 19_999, 2, NO_COST) is None
+
     legs = [
         SpreadLeg(order("BUY", qty=100), bar(10, 11, 9, 10), 100),
         SpreadLeg(order("SELL", qty=100), bar(8, 9, 7, 8), 99),
     ]
+
     assert match_spread(legs, None, 1, NO_COST) is None, "in full or not at all"
 
 
@@ -177,10 +184,13 @@ def some_bars(draw: st.DrawFn) -> Bar:
 @st.composite
 def some_orders(draw: st.DrawFn) -> Order:
     limit, stop = (draw(st.none() | CENTS) for _ in range(2))
-    instrument, side = draw(st.sampled_from((STOCK, CALL))), draw(st.sampled_from(("BUY", "SELL")))
+    instrument = draw(st.sampled_from((STOCK, CALL)))
+    side = draw(st.sampled_from(("BUY", "SELL")))
     drawn = order(side, instrument=instrument, qty=draw(st.integers(1, 1_000)))
-    drawn.limit_e4, drawn.stop_e4 = limit, stop
+    drawn.limit_e4 = limit
+    drawn.stop_e4 = stop
     drawn.triggered = stop is not None and draw(st.booleans())
+
     return drawn
 
 
@@ -194,12 +204,16 @@ def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
     matched = match_bar(order_, bar_, left, rules)
     if (fill := matched.fill) is None:
         return
+
     assert 0 < fill.qty <= min(order_.qty, left)
+
     buys = order_.side == "BUY"
     assert fill.price_e4 >= bar_.low_e4 if buys else fill.price_e4 <= bar_.high_e4
+
     if order_.limit_e4 is not None:
         assert fill.price_e4 <= order_.limit_e4 if buys else fill.price_e4 >= order_.limit_e4
         assert bar_.low_e4 <= fill.price_e4 <= bar_.high_e4
+
     if matched.triggered:  # on the bar that triggers it
         assert order_.stop_e4 is not None
         assert (
@@ -214,12 +228,12 @@ def test_slippage_never_helps_and_never_costs_more_than_its_rate_and_a_step(
     rate = (
         2 * rules.slippage_bps + (rules.option_spread_bps if instrument is CALL else 0)
     ) / 20_000
-    bought, sold = (
-        slipped(price_e4, "BUY", instrument, rules),
-        slipped(price_e4, "SELL", instrument, rules),
-    )
+    bought = slipped(price_e4, "BUY", instrument, rules)
+    sold = slipped(price_e4, "SELL", instrument, rules)
+
     assert price_e4 <= bought < price_e4 * (1 + rate) + 101
     assert max(0, price_e4 * (1 - rate) - 101) < sold <= price_e4
+
     if rate:
         assert bought % price_step(instrument.kind, bought) == 0
 
@@ -241,6 +255,7 @@ def test_the_next_tick_of_an_order_is_the_first_at_which_it_can_act(
         if outcome is not None and (outcome.triggered or outcome.fill is not None):
             assert acts_at == tick
             return
+
     assert acts_at == NEVER
 
 
@@ -251,6 +266,7 @@ def frame_of(bars: list[Bar | None]) -> DayFrame:
     starts = OPEN + np.arange(len(bars), dtype=np.int64) * MINUTE
     parts = [values[:, :, index] for index in range(5)]
     marks = np.zeros((len(bars) + 1, 1), np.int64)
+
     return DayFrame(
         date(2025, 1, 6),
         starts,

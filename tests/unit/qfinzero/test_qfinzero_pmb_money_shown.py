@@ -151,6 +151,7 @@ def test_a_trade_shows_its_value_and_fee(trader: Play) -> None:
     answer = ask(trader.workspace, "PMB.account.trades", account_id=trader.account_id)
 
     first, short, sale = answer["trades"]
+
     assert (first["ts"], first["price"], first["value"], first["fee"]) == (
         "2025-01-06T14:32:00Z",
         100,
@@ -221,6 +222,7 @@ def test_a_margin_call_shows_the_day_on_which_it_is_liquidated() -> None:
     play.step()
 
     account = account_of(play)
+
     assert account["equity"] == 1_000
     assert account["maintenance_requirement"] == 1_500
     assert account["buying_power"] == 0
@@ -239,6 +241,7 @@ def test_an_order_filled_at_two_prices_shows_their_mean() -> None:
     play.step(2)
 
     shown = ask(play.workspace, "PMB.order.get", order_id=order.id)["order"]
+
     assert shown["status"] == "PARTIALLY_FILLED"
     assert shown["filled_qty"] == 40
     assert shown["open_qty"] == 10

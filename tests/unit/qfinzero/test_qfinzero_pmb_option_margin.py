@@ -26,7 +26,8 @@ from qfinzero_margin import contract, e4, held
 from tables import on_each_row
 
 RULES = MarginRules()
-NEAR, FAR = date(2025, 1, 17), date(2025, 2, 21)
+NEAR = date(2025, 1, 17)
+FAR = date(2025, 2, 21)
 Options = list[OptionHolding]
 Rows = list[list[Any]]
 
@@ -60,6 +61,7 @@ def test_the_requirement_on_equity_is_that_of_the_examples_of_cboe(
     """
     # of long options less that of short ones
     worth = sum(option.qty * option.mark_e4 for option in holdings(options)) / 100
+
     assert required(*holdings(options), spot=97.73, shares=shares) + worth == pytest.approx(
         published, abs=1e-6
     )
@@ -98,6 +100,7 @@ def test_groups_do_not_depend_on_the_order_of_the_holdings() -> None:
         held("P", 95, -1, 2),
         held("P", 95, 1, 2.5, date(2025, 3, 21)),
     ]
+
     assert margin_groups(options, 100, e4(100), RULES) == margin_groups(
         options[::-1], 100, e4(100), RULES
     )
@@ -138,15 +141,20 @@ def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_t
         for each in options
         if each.qty < 0
     )
+
     assert 0 <= required_e4(groups) <= alone
+
     used: dict[OptionContract, list[int]] = {}
+
     for group in groups:
         for terms, qty in group.legs:
             used.setdefault(terms, []).append(qty)
+
         if group.strategy == "SPREAD":
             assert len({terms.expiry for terms, qty in group.legs if qty < 0}) == 1
             losses = [100 * loss_of_legs(group.legs, at) for at in range(261)]
             assert group.required_e4 == max(0, *losses)
+
     for option in options:
         legs = used.get(option.contract, [])
         assert sum(legs) == option.qty if option.qty < 0 else sum(legs) <= option.qty
@@ -168,15 +176,19 @@ def test_a_set_of_limited_risk_never_requires_less_than_it_can_lose_unless_that_
     costs.
     """
     legs: dict[tuple[str, int], int] = {}
+
     for right, sold, bought, qty in pairs:
         legs[right, sold] = legs.get((right, sold), 0) - qty
         legs[right, bought] = legs.get((right, bought), 0) + qty
+
     options = [held(right, strike * 5, qty, 0) for (right, strike), qty in legs.items() if qty]  # type: ignore[arg-type]
     groups = margin_groups(options, 0, e4(100), RULES)
     contracts = [(option.contract, option.qty) for option in options]
     worst = 100 * max(loss_of_legs(contracts, at) for at in range(221))
+
     if all(group.strategy == "SPREAD" for group in groups):
         assert required_e4(groups) >= worst
+
     assert greatest_loss_e4({option.contract: option.qty for option in options}) == max(0, worst)
 
 
@@ -186,6 +198,7 @@ def test_in_a_cash_account_puts_set_their_strike_aside_calls_need_shares_and_lon
     groups = cash_account_groups(
         [held("P", 95, -2, 1.5), held("C", 110, -1, 1), held("P", 90, 1, 1)], 100, e4(100), RULES
     )
+
     assert [(group.strategy, group.required_e4) for group in groups] == [
         ("COVERED", 0),
         ("CASH_SECURED", e4(19_000)),

@@ -68,15 +68,19 @@ def days(start: str = "2025-01-06T21:00:00Z", **session: Any) -> Play:
 def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) -> None:
     hours = trading_hours()
     first = hours.row_of(date(2025, 7, 2))
+
     assert first is not None
+
     # July 3 closes early
     of_days = [bar_times(hours, row, frequency)[1] for row in range(first, first + 4)]
     ticks = [int(tick) for tick in np.concatenate(of_days)]
     before = ticks_by(hours, ticks[0] - 1, frequency)
+
     assert [tick_at(hours, before + 1 + index, frequency) for index in range(len(ticks))] == ticks
     assert [ticks_by(hours, tick, frequency) for tick in ticks] == list(
         range(before + 1, before + 1 + len(ticks))
     )
+
     # of a day session the day's bar has begun
     same_day = at(f"2025-01-0{6 if frequency == '1m' else 7}T21:00:00Z")
     assert day_order_end(hours, at("2025-01-06T15:00:00Z"), frequency) == same_day
@@ -118,6 +122,7 @@ def test_a_moment_40_trading_days_before_the_end_of_the_calendar_is_out_of_reach
     require_reach(hours, first_out - 1, "end_ts")
 
     error = refused(require_reach, hours, first_out, "end_ts")
+
     assert error.field == "end_ts"
     assert str(hours.day(len(hours.days) - 40)) in str(error)
 
@@ -128,6 +133,7 @@ def test_a_session_passes_over_nights_weekends_and_holidays_and_never_goes_back(
     for _ in range(5):
         play.step()
         seen.append(now(play)[:10])
+
     # the 9th was a holiday
     assert seen == ["2025-01-07", "2025-01-08", "2025-01-10", "2025-01-13", "2025-01-14"]
     assert "later moment" in str(refused(play.until, "2025-01-08T21:00:00Z"))
@@ -145,11 +151,15 @@ def test_a_session_takes_the_clock_to_its_start_and_never_back() -> None:
 def test_time_can_be_stepped_to_a_moment_between_ticks() -> None:
     play = Play([FLAT] * 3)
     play.until("2025-01-06T14:31:30Z")
+
     assert now(play) == "2025-01-06T14:31:30Z"
+
     order = play.order("BUY", "MARKET")
     play.step()
+
     # that bar began before the order
     assert (now(play), order.status) == ("2025-01-06T14:32:00Z", "ACCEPTED")
+
     play.step()
     assert order.status == "FILLED"
     assert "later moment" in str(refused(play.until, "2025-01-06T14:31:30Z"))
@@ -159,6 +169,7 @@ def test_a_session_ends_after_its_last_tick_however_far_one_steps() -> None:
     play = Play([FLAT], end_ts="2025-01-06T14:35:30Z")
     order = play.order("BUY", "LIMIT", limit_price=1.0)
     events = play.step(100_000)
+
     assert (types(events), now(play)) == (
         ["ORDER_EXPIRED", "SESSION_FINISHED"],
         "2025-01-06T14:35:00Z",
@@ -188,19 +199,24 @@ def test_a_session_beyond_the_data_has_ticks_and_no_bars() -> None:
         end_ts="2025-03-04T21:00:00Z",
         universe={"stocks": ["AVLN"]},
     )
+
     assert "TRADE" not in [event.type for event in play.step()]
     assert play.state.sessions[play.session_id].status in ("RUNNING", "FINISHED")
 
 
 def test_if_another_client_advances_the_clock_ticks_and_days_still_happen() -> None:
-    play, stepped = Play([FLAT] * 5), Play([FLAT] * 5)
+    play = Play([FLAT] * 5)
+    stepped = Play([FLAT] * 5)
     for each in (play, stepped):
         each.order("BUY", "LIMIT", limit_price=100.0)
+
     play.broker.clock.advance(at("2025-01-07T15:00:00Z"))
     stepped.until("2025-01-07T15:00:00Z")
+
     assert play.held() == 100
     assert play.state.days == stepped.state.days
     assert (play.account, play.state.trades) == (stepped.account, stepped.state.trades)
+
     play.step()
     assert now(play) == "2025-01-07T15:01:00Z"
 
@@ -216,10 +232,13 @@ def test_marks_are_the_last_closes_carried_over_ticks_and_nights_without_bars() 
         on_tick=lambda _, marks: seen.append(marks.get("STOCK:AVLN", 0)),
     )
     play.step(391)
+
     assert seen[:4] == [1_000_000, 1_000_000, 1_010_000, 1_010_000]
     assert seen[-1] == 1_010_000
+
     rows: list[Row] = [(100 + step, 100 + step, 100 + step, 100 + step, 1_000) for step in range(5)]
     play = Play(rows, start_ts="2025-01-06T14:33:00Z")  # inside a day: the bars before are known
+
     for mark in (1_020_000, 1_030_000):
         assert play.broker.engine.marks()["STOCK:AVLN"] == mark
         play.step()
@@ -239,6 +258,7 @@ def test_a_split_changes_positions_marks_and_ends_orders() -> None:
     )
     before = play.broker.engine.marks()["STOCK:CSTL"]
     events = play.until("2025-01-21T14:30:00Z")
+
     assert types(events) == ["ORDER_CANCELLED", "POSITION_SPLIT"]
     assert (order.status, order.reason.split(":")[0], play.held("CSTL")) == (
         "CANCELLED",
@@ -254,12 +274,15 @@ def test_an_account_continues_in_the_next_session_which_may_close_other_position
     play.step()
     play.call("session.stop")
     play.begin(now(play), "2025-01-07")
+
     assert (play.held("BRKT"), play.state.sessions[play.session_id].start_equity_e4) == (
         100,
         10_000 * 1_000_000,
     )
+
     play.order("SELL", "MARKET", symbol="BRKT")
     play.step()
+
     assert (play.held("BRKT"), play.account.initial_cash_e4) == (0, 10_000 * 1_000_000)
 
 
@@ -282,6 +305,7 @@ def test_other_accounts_live_through_the_same_days() -> None:
         now(play), "2025-01-17", account_id=other, frequency="1d", universe={"stocks": ["BRKT"]}
     )
     play.step(2)
+
     assert [close.day[-2:] for close in play.state.days[play.account_id]] == ["13", "14", "15"]
     assert [close.session_id for close in play.state.days[other]] == [play.session_id] * 2
 
@@ -308,6 +332,7 @@ def opened(
         **more,
     }
     session = {"session_id": ask(workspace, "PMB.session.create", **account, **span)["session_id"]}
+
     return workspace, account, session, {**account, **session}
 
 
@@ -327,27 +352,35 @@ def traded(dataset: Dataset | None = None) -> tuple[Workspace, dict[str, str]]:
     for symbol, side in (("AVLN", "BUY"), ("BRKT", "SELL"), ("AVLN", "SELL")):
         ask(workspace, "PMB.order.place", **both, order=wanted(side, symbol))
         ask(workspace, "PMB.session.step", **session, step=200)
+
     return workspace, both
 
 
 def test_every_answer_follows_its_schema() -> None:
     workspace, both = traded()
-    account, session = {"account_id": both["account_id"]}, {"session_id": both["session_id"]}
+    account = {"account_id": both["account_id"]}
+    session = {"session_id": both["session_id"]}
+
     assert ask(workspace, "PMB.account.get", **account)["account"]["num_positions"] == 1
     assert len(ask(workspace, "PMB.account.list")["accounts"]) == 1
     assert ask(workspace, "PMB.account.positions", **account)["positions"][0]["qty"] == -50
     assert ask(workspace, "PMB.session.get", **session)["session"]["status"] == "RUNNING"
     assert len(ask(workspace, "PMB.session.market", **session)["bars"]) == 2
     assert ask(workspace, "PMB.order.get", order_id="ord-000001")["order"]["status"] == "FILLED"
+
     summary = ask(workspace, "PMB.session.summary", **session)
     assert (summary["num_orders"], summary["num_trades"], summary["num_days"]) == (3, 3, 2)
+
     ask(workspace, "PMB.session.step", **session, step=1_000)
     summary = ask(workspace, "PMB.session.summary", **session)
+
     # the third day ended at noon
     assert (summary["status"], summary["num_days"]) == ("FINISHED", 3)
+
     final = ask(workspace, "PMB.account.get", **account)["account"]["equity"]
     assert summary["final_equity"] == final
     assert len(ask(workspace, "PMB.account.history", **account)["history"]) == 2
+
     lent = ask(workspace, "PMB.borrow.query", tickers="BRKT,CSTL,NONE")
     assert ([row["available_shares"] for row in lent["borrow"]], lent["unknown"]) == (
         [500, 0],
@@ -360,10 +393,13 @@ def test_an_export_is_whole_in_both_forms() -> None:
     session = {"session_id": both["session_id"]}
     plain = ask(workspace, "PMB.session.export", **session)
     tables = ask(workspace, "PMB.session.export", **session, format="csv")["files"]
+
     assert plain["log_hash"] == workspace.broker.log.last_hash
+
     for name in ("orders", "trades", "history"):
         rows = list(csv.DictReader(io.StringIO(tables[f"{name}.csv"])))
         assert len(rows) == len(plain[name]) > 0
+
     assert float(rows[-1]["equity"]) == plain["history"][-1]["equity"]
 
 
@@ -374,6 +410,7 @@ def test_pages_make_the_whole(name: str, key: str) -> None:
     workspace, both = traded()
     account = {"account_id": both["account_id"]}
     whole = ask(workspace, f"PMB.account.{name}", **account)[name]
+
     assert [page[name] for page in pages(workspace, f"PMB.account.{name}", **account, limit=1)] == [
         [row] for row in whole
     ]
@@ -391,6 +428,7 @@ def test_orders_can_be_asked_for_by_state() -> None:
         )
         for words in ("OPEN", "NEW", "filled", "FILLED,ACCEPTED", "REJECTED")
     }
+
     assert counts == {"OPEN": 1, "NEW": 1, "filled": 3, "FILLED,ACCEPTED": 4, "REJECTED": 0}
     assert "status_in" in str(
         refused(
@@ -408,6 +446,7 @@ def test_calls_that_can_not_be_answered_are_refused_in_one_line(
     answer = catalogue().answer(
         workspace, name, {key: many.get(str(value), value) for key, value in given.items()}
     )
+
     assert isinstance(answer, dict)
     assert set(answer) == {"error"}
     assert "\n" not in answer["error"]["message"]
@@ -420,15 +459,19 @@ def test_a_caller_can_not_name_the_price_and_an_order_and_its_modification_are_c
     named = catalogue().answer(
         workspace, "PMB.order.place", {**both, "order": {**wanted("BUY", "AVLN"), "price": 1.0}}
     )
+
     assert (named["error"]["code"], named["error"]["field"]) == ("invalid_argument", "order")  # type: ignore[call-overload,index]
+
     order_id = ask(
         workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 1, limit_price=50.0)
     )["order_id"]
+
     for updates in ({"qty": -5}, {"qty": 0}, {"limit_price": -1.0}, {"limit_price": 1.001}):
         refused: Any = catalogue().answer(
             workspace, "PMB.order.modify", {**both, "order_id": order_id, "updates": updates}
         )
         assert refused["error"]["code"] == "invalid_argument"
+
     assert workspace.broker.state.orders[order_id].status == "ACCEPTED"
 
 
@@ -438,6 +481,7 @@ def test_a_day_session_shows_only_bars_of_days_that_are_over() -> None:
         ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"]
         == "2025-01-03T21:00:00Z"
     )
+
     ask(workspace, "PMB.session.step", **session)
     assert (
         ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"]
@@ -453,6 +497,7 @@ def test_the_summary_has_the_share_of_commands_that_were_refused() -> None:
     catalogue().answer(workspace, "PMB.order.place", {**both, "order": wanted("BUY", "CSTL", 100)})
     ask(workspace, "PMB.session.step", **session, step=10)
     summary = ask(workspace, "PMB.session.summary", **session)
+
     assert summary["invalid_action_rate"] == pytest.approx(1 / 3)
 
 
@@ -460,9 +505,12 @@ def test_locked_and_borrowed_amounts_are_shown_and_events_are_in_dollars_and_mom
     workspace, account, session, both = opened(cash=10_000)
     ask(workspace, "PMB.session.step", **session)
     ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 150))
+
     assert ask(workspace, "PMB.account.get", **account)["account"]["reserved"] > 0
+
     after = ask(workspace, "PMB.session.step", **session)
     assert (after["account"]["reserved"], after["account"]["cash"] < 0) == (0, True)
+
     event = after["events"][0]
     assert (event["ts"], event["type"], event["data"]["order_id"]) == (
         "2025-01-06T14:32:00Z",
@@ -477,7 +525,8 @@ def test_locked_and_borrowed_amounts_are_shown_and_events_are_in_dollars_and_mom
 
 
 def test_corporate_actions_announced_too_late_to_be_known_do_not_happen() -> None:
-    late, ex_day = at("2025-01-14T00:00:00Z"), date(2025, 1, 13)
+    late = at("2025-01-14T00:00:00Z")
+    ex_day = date(2025, 1, 13)
     actions = {
         "dividend_rows": [DividendRow("AVLN", ex_day, date(2025, 1, 31), 2_500, late)],
         "split_rows": [SplitRow("AVLN", ex_day, 2, 1, late)],
@@ -490,6 +539,7 @@ def test_corporate_actions_announced_too_late_to_be_known_do_not_happen() -> Non
     )
     play.order("BUY", "MARKET", 100)
     play.step(6)
+
     assert (play.held(), play.account.dividends_e4) == (100, 0)
 
 
@@ -499,6 +549,7 @@ def test_bars_that_are_off_the_minute_or_outside_of_hours_are_no_ticks() -> None
     play = Play(market({"AVLN": odd}))
     order = play.order("BUY", "LIMIT", limit_price=100.0)
     play.step(5)
+
     assert order.status == "ACCEPTED"
 
 
@@ -514,6 +565,7 @@ def test_figures_of_three_days_by_hand() -> None:
     1/75.
     """
     summary = summarise(facts(100, 110, 99, 108.9))
+
     assert summary.total_return == pytest.approx(0.089)
     assert summary.annualised_volatility == pytest.approx(math.sqrt(252 / 75))
     assert summary.sharpe == pytest.approx(1 / 30 * math.sqrt(75) * math.sqrt(252))
@@ -533,13 +585,16 @@ def test_figures_match_empyrical(returns: list[float]) -> None:
     levels = [1_000_000.0]
     for change in returns:
         levels.append(round(levels[-1] * (1 + change), 4))
+
     observed = np.diff(levels) / np.array(levels[:-1])
     summary = summarise(facts(*levels))
+
     assert summary.total_return == pytest.approx(empyrical.cum_returns_final(observed), abs=1e-9)
     assert summary.annualised_volatility == pytest.approx(
         empyrical.annual_volatility(observed), rel=1e-7, abs=1e-9
     )
     assert summary.max_drawdown == pytest.approx(-empyrical.max_drawdown(observed), abs=1e-9)
+
     if np.std(observed) > 1e-6:
         assert summary.sharpe == pytest.approx(empyrical.sharpe_ratio(observed), rel=1e-6, abs=1e-6)
 
@@ -550,6 +605,7 @@ def test_a_figure_is_a_number_or_has_its_reason(
 ) -> None:
     summary = summarise(facts(*equity, **counted))
     assert {name: getattr(summary, name) for name in figures} == pytest.approx(figures)
+
     for name, reason in reasons.items():
         assert getattr(summary, name) is None
         assert summary.undefined[name].startswith(reason)

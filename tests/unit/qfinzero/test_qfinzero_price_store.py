@@ -116,10 +116,8 @@ def test_bars_match_those_in_memory(
 @given(st.sampled_from(["AVLN", "A.B", "AB", "NONE"]), st.sampled_from(["day", "minute"]), spans)
 @settings(max_examples=30, deadline=None)
 def test_chains_match_those_in_memory(store: ParquetPrices, underlying, resolution, span) -> None:
-    chain, expected = (
-        store.chain_bars(underlying, resolution, span),
-        MEMORY.chain_bars(underlying, resolution, span),
-    )
+    chain = store.chain_bars(underlying, resolution, span)
+    expected = MEMORY.chain_bars(underlying, resolution, span)
     assert list(chain) == list(expected)
     assert all(equal_bars(chain[symbol], expected[symbol]) for symbol in expected)
 
@@ -133,6 +131,7 @@ def test_small_tables_match_those_in_memory(
         assert list(getattr(store, name)(symbol, as_of_ns)) == list(
             getattr(MEMORY, name)(symbol, as_of_ns)
         )
+
     assert store.borrow(symbol, as_of_ns) == MEMORY.borrow(symbol, as_of_ns)
     assert list(store.symbols(as_of_ns)) == list(MEMORY.symbols(as_of_ns))
     assert list(store.rates(first, last, as_of_ns)) == list(MEMORY.rates(first, last, as_of_ns))
@@ -144,17 +143,21 @@ def test_small_tables_match_those_in_memory(
 def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_utc(
     folder: Path, store: ParquetPrices
 ) -> None:
-    new_year, minute = at("2025-01-01T00:00:00Z"), 60_000_000_000
+    new_year = at("2025-01-01T00:00:00Z")
+    minute = 60_000_000_000
     around = MomentSpan(new_year - 2 * minute, new_year + 2 * minute)
     bars = store.bars("crypto", "COIN", "minute", around)
+
     assert bars.start_ns.tolist() == list(range(around.start_ns, around.end_ns, minute))
     # 2023-12-01 … 2025-02-28, three years' files
     assert len(store.bars("stock", "AVLN", "day", ALWAYS)) == 456
+
     parts = load_manifest(folder).parts
     ends = (
         parts["prices/crypto/minute/COIN/2024"].last_ns,
         parts["prices/crypto/minute/COIN/2025"].first_ns,
     )
+
     assert ends == (new_year - minute, new_year)
     assert (
         int(store.bars("crypto", "COIN", "minute", MomentSpan(0, new_year)).start_ns[-1])
@@ -171,9 +174,12 @@ def test_a_name_that_is_no_symbol_finds_nothing_and_makes_no_path(
 ) -> None:
     for asset_class in ("stock", "option", "crypto"):
         assert len(store.bars(asset_class, symbol, "day", ALWAYS)) == 0
+
     assert (store.chain_bars(symbol, "day", ALWAYS), store.borrow(symbol, 2**62)) == ({}, None)
+
     for ask in (store.contracts, store.dividends, store.splits):
         assert len(ask(symbol, 2**62)) == 0
+
     with pytest.raises(DataError, match="expected a ticker"):
         path_name(symbol)
 
@@ -192,6 +198,7 @@ def test_a_file_that_is_a_link_is_refused(tiny: Path) -> None:
     path = tiny / "prices/stock/day/AVLN/2025.parquet"
     path.rename(tiny.parent / "elsewhere.parquet")
     path.symlink_to(tiny.parent / "elsewhere.parquet")
+
     with pytest.raises(DataError, match="not a plain file"):
         open_dataset(tiny)
 
@@ -212,6 +219,7 @@ def test_answers_are_read_only(store: ParquetPrices) -> None:
         store.bars("option", symbol, "day", ALWAYS),
         store.chain_bars("AVLN", "day", ALWAYS)[symbol],
     ]
+
     for bars in answers:
         assert len(bars)
         for name in BAR_COLUMNS:
@@ -231,7 +239,8 @@ def test_a_cache_too_small_for_anything_changes_no_answer(folder: Path) -> None:
 
 
 def test_threads_get_what_one_gets(folder: Path) -> None:
-    shared, start = ParquetPrices(folder, cache_bytes=300_000), at("2024-12-20T00:00:00Z")
+    shared = ParquetPrices(folder, cache_bytes=300_000)
+    start = at("2024-12-20T00:00:00Z")
 
     def same(seed: int) -> bool:
         span = MomentSpan(*(start + np.random.default_rng(seed).integers(0, 19 * DAY, 2)).tolist())
@@ -248,6 +257,7 @@ def test_some_hours_are_read_without_the_rest(folder: Path) -> None:
     """Damage in the first row group of a file is not met by a query about its last hours."""
     path = folder / load_manifest(folder).parts["prices/crypto/minute/COIN/2024"].file
     whole = path.read_bytes()
+
     try:
         path.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
         hours = MomentSpan(at("2024-12-31T12:00:00Z"), at("2025-01-01T00:00:00Z"))
@@ -262,6 +272,7 @@ def test_a_file_that_went_away_makes_its_data_unavailable(tiny: Path) -> None:
     dataset = open_dataset(tiny)
     for path in tiny.rglob("*.parquet"):
         path.unlink()
+
     for ask in (
         lambda: dataset.prices.bars("stock", "AVLN", "day", ALWAYS),
         lambda: dataset.prices.chain_bars("AVLN", "day", ALWAYS),
@@ -270,6 +281,7 @@ def test_a_file_that_went_away_makes_its_data_unavailable(tiny: Path) -> None:
     ):
         with pytest.raises(ServiceError) as caught:
             ask()
+
         assert caught.value.code == "unavailable"
         assert str(tiny) not in str(caught.value)
 
@@ -307,11 +319,13 @@ def test_calendars_in_a_file_answer_like_those_in_memory(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_calendars(path := Path(folder) / "calendars.sqlite", rows)
-        file, memory = open_calendars(path), MemoryCalendars(rows)
+        file = open_calendars(path)
+        memory = MemoryCalendars(rows)
         assert file.events(span, tags, page, as_of_ns) == memory.events(span, tags, page, as_of_ns)
         assert file.events(EVER, tags, ALL, LAST) == memory.events(EVER, tags, ALL, LAST)
         for row in rows:
             assert file.event(row.event_id, as_of_ns) == memory.event(row.event_id, as_of_ns)
+
         assert file.updates(tags, page, as_of_ns) == memory.updates(tags, page, as_of_ns)
 
 
@@ -333,7 +347,8 @@ def test_news_in_a_file_answer_like_those_in_memory(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_news(path := Path(folder) / "news.sqlite", rows)
-        file, memory = open_news(path), MemoryNews(rows)
+        file = open_news(path)
+        memory = MemoryNews(rows)
         assert file.news(span, tags, page, as_of_ns) == memory.news(span, tags, page, as_of_ns)
         assert file.news(EVER, tags, ALL, LAST) == memory.news(EVER, tags, ALL, LAST)
         for row in rows:
@@ -345,16 +360,21 @@ def test_news_in_a_file_answer_like_those_in_memory(
 
 def test_all_rows_of_a_file_are_written_or_none(tmp_path: Path) -> None:
     """A broken row refuses the whole call, and so does an id that stands in the file already."""
-    path, calendars = tmp_path / "news.sqlite", tmp_path / "calendars.sqlite"
+    path = tmp_path / "news.sqlite"
+    calendars = tmp_path / "calendars.sqlite"
     write_news(path, news()[:1])
     write_calendars(calendars, events())
     broken = replace(news()[2], published_ns=-1)
+
     with pytest.raises(DataError, match="news_2"):
         write_news(path, [news()[1], broken])
+
     with pytest.raises(DataError, match="the news store can't be written"):
         write_news(path, [news()[1], replace(news()[0], title="Another")])
+
     with pytest.raises(DataError, match="the calendar store can't be written"):
         write_calendars(calendars, [replace(events()[0], event_id="econ_new"), events()[1]])
+
     assert [row.id for row in articles_of(path)] == ["news_0"]
     assert len(open_calendars(calendars).events(EVER, TagFilters(), ALL, LAST)) == 4
 
@@ -388,13 +408,17 @@ def test_a_file_of_another_kind_is_not_taken_for_a_store(tmp_path: Path) -> None
     write_news(path, news())
     with pytest.raises(DataError, match="not a calendar store of layout 1"):
         write_calendars(path, events())
+
     with pytest.raises(DataError, match="not a calendar store"):
         open_calendars(path)
+
     with sqlite3.connect(tmp_path / "other.sqlite") as connection:
         connection.execute("CREATE TABLE mine (x)")
+
     connection.close()
     with pytest.raises(DataError, match="not a news store"):
         write_news(tmp_path / "other.sqlite", news())
+
     with pytest.raises(DataError, match="there is no such file"):
         open_news(tmp_path / "none.sqlite")
 
@@ -407,6 +431,7 @@ def test_a_serving_store_writes_nothing_into_or_next_to_its_file(tmp_path: Path)
     write_news(path, news())
     before = path.read_bytes()
     path.chmod(0o400)
+
     assert (len(articles_of(path)), path.read_bytes(), list(tmp_path.iterdir())) == (
         4,
         before,
@@ -419,12 +444,16 @@ def test_a_file_that_breaks_while_it_is_served_makes_the_store_unavailable(tmp_p
     write_calendars(path, events())
     store = open_calendars(path)
     path.write_bytes(path.read_bytes()[:4096] + bytes(50_000))
+
     with pytest.raises(ServiceError, match="the calendar store can't be read") as caught:
         store.events(EVER, TagFilters(), ALL, LAST)
+
     assert caught.value.code == "unavailable"
+
     path.unlink()
     with pytest.raises(ServiceError) as caught:
         store.event("econ_cpi_2025_01", LAST)
+
     assert caught.value.code == "unavailable"
     assert str(tmp_path) not in str(caught.value)
 
@@ -434,12 +463,14 @@ def test_several_threads_read_one_store(tmp_path: Path) -> None:
         tmp_path / "news.sqlite", [replace(news()[0], id=f"n{number}") for number in range(50)]
     )
     store = open_news(tmp_path / "news.sqlite")
+
     with ThreadPoolExecutor(8) as pool:
         counts = list(
             pool.map(
                 lambda _: len(store.news(EVER, TagFilters(text="plant"), ALL, LAST)), range(64)
             )
         )
+
     assert counts == [50] * 64
 
 
@@ -455,6 +486,8 @@ def test_the_indexes_carry_the_usual_queries(tmp_path: Path) -> None:
             "EXPLAIN QUERY PLAN SELECT record FROM events WHERE time_ns >= 0 AND time_ns < 9 ORDER"
             " BY time_ns, event_id"
         ).fetchall()
+
     connection.close()
+
     assert {"events_by_date", "events_by_type", "events_by_country"} <= indexes
     assert "USING INDEX events_by_date" in plan[-1]

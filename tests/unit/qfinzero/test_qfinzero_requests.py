@@ -40,6 +40,7 @@ def test_header_that_chooses_whose_state_is_used_stands_once(served: Served, nam
     head = f"Authorization: Bearer {TOKEN}\r\n{name}: a\r\n{name}: b\r\nConnection: close"
     request = f"GET /toy/abc HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode()
     answer = answer_to(served.port, request)
+
     assert statuses(answer) == [400]
     assert f"the header {name.lower()} stands more than once" in answer.decode()
 
@@ -50,6 +51,7 @@ def test_request_of_one_reading_is_answered(served: Served) -> None:
     request = (
         f"POST /workspaces HTTP/1.1\r\nHost: x\r\n{head}\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
+
     assert statuses(answer_to(served.port, f"{request}{body}".encode())) == [201]
 
 
@@ -67,4 +69,5 @@ def test_the_servers_own_process_refuses_them() -> None:
         assert port is not None
         found = {name: statuses(answer_to(int(port[1]), text)) for name, text in REQUESTS.items()}
         process.send_signal(signal.SIGINT)
+
     assert {name for name, answered in found.items() if answered != [400]} == set()

@@ -35,10 +35,12 @@ def wordings(**instructions: str) -> Wordings:
     """Wordings of the small market's items, by their numbers (`i0`)."""
     items = calling_items()
     entries = []
+
     for name, instruction in instructions.items():
         task = items[int(name[1:])].task
         digest = sha256_hex(task.instruction)
         entries.append(ItemWording(id=task.id, original_sha256=digest, instruction=instruction))
+
     return Wordings(
         version=1,
         suite="calling",
@@ -54,7 +56,9 @@ def test_an_item_in_other_words_is_held_to_the_same_gold() -> None:
     items = calling_items()
     own = f"Please: {items[0].task.instruction}"
     (item,) = reworded(items, wordings(i0=own), "calling", "w.json")
+
     assert item.task.instruction == own
+
     original = replace(item, task=replace(item.task, instruction=items[0].task.instruction))
     assert original == items[0]
 
@@ -74,8 +78,10 @@ def test_wordings_that_do_not_fit_are_refused() -> None:
             episodes=(),
             wordings=changed,
         )
+
         with pytest.raises(DataError) as caught:
             reworded(items, file, suite, "w.json")
+
         return str(caught.value)
 
     def entry_with(**changes: str) -> ItemWording:
@@ -96,6 +102,7 @@ def test_a_file_is_read_strictly_and_goes_with_our_own_items(tmp_path: Path) -> 
     path.write_text(json.dumps({"version": 1, "suite": "calling"}))
     with pytest.raises(DataError, match=r"w\.json: .*model"):
         load_wordings(path, "w.json")
+
     with pytest.raises(ConfigError, match="wordings: are of our own items"):
         config_of("qfinzero_calling", wordings="w.json", tasks_file="t.jsonl")
 

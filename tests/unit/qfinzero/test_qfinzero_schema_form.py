@@ -142,4 +142,5 @@ def _converts(document: dict[str, Any]) -> bool:
         msgspec.convert(document, Order)
     except msgspec.ValidationError:
         return False
+
     return True

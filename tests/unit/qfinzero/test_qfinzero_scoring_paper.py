@@ -74,11 +74,10 @@ def ta(times: Any, given_args: Any) -> float:
 
 # ---- tools and alignment
 
-DAILY, MINUTE = "UPQ.stock.daily", "UPQ.stock.minute"
-RIGHT, SLIP = (
-    predicted_call(DAILY, BARS.required),
-    predicted_call(DAILY, {**BARS.required, "tickers": "KO"}),
-)
+DAILY = "UPQ.stock.daily"
+MINUTE = "UPQ.stock.minute"
+RIGHT = predicted_call(DAILY, BARS.required)
+SLIP = predicted_call(DAILY, {**BARS.required, "tickers": "KO"})
 ANSWERS = {"RIGHT": RIGHT, "SLIP": SLIP}
 
 
@@ -119,6 +118,7 @@ def test_the_right_tool_with_wrong_parameters_goes_before_its_family_with_right_
         [predicted_call(MINUTE, BARS.required), predicted_call(DAILY, {"tickers": "KO"})],
         RUN,
     )
+
     assert (scores.tm, scores.detail["steps"][0]["call"]) == (1, 1)
     assert scores.pa == pytest.approx(1 / 6)  # half of the two names, no start, no end
 
@@ -132,6 +132,7 @@ def test_calls_are_aligned_for_the_best_total_not_one_step_after_the_other() -> 
     answer = [
         predicted_call("UPQ.rates.query", {"tenors": tenors}) for tenors in (["2Y", "10Y"], ["2Y"])
     ]
+
     assert score(task(first, second), answer, RUN).pa == 1
 
 
@@ -184,6 +185,7 @@ def test_time_is_the_mean_over_fields_and_null_or_placeholder_fields_take_no_par
         "d": "<from_step_1>",
         "format": "date",
     }
+
     assert ta(times, {"a": "2024-03-04"}) == 0.5
 
 
@@ -195,16 +197,20 @@ def test_a_time_within_its_tolerance_costs_nothing_in_parameters_either() -> Non
         predicted_call(BARS.tool, {**BARS.required, "start": day})
         for day in ("2024-03-05", "2024-03-06")
     ]
+
     assert [three(score(task(BARS), [call], RUN)) for call in late] == [
         (1, 1, 1),
         (1, pytest.approx(2 / 3), 0.5),
     ]
+
     near = score(
         task(EVENTS),
         [predicted_call(EVENTS.tool, {**EVENTS.required, "horizon_minutes": 150})],
         RUN,
     )
+
     assert (near.overall, near.failure_modes) == (100, ())
+
     untimed = replace(BARS, times={"end": "2024-03-08", "tolerance": "1day"})
     assert score(task(untimed), late[:1], RUN).pa == pytest.approx(2 / 3)
 
@@ -275,6 +281,7 @@ def test_an_item_that_is_no_call_is_reported_and_earns_nothing() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
+
     broken = [
         predicted_call(None),
         predicted_call([rate]),
@@ -283,6 +290,7 @@ def test_an_item_that_is_no_call_is_reported_and_earns_nothing() -> None:
         predicted_call(rate, "x"),
     ]
     unfit = [predicted_call(rate, args) for args in (deep, {"a": 10**5000}, {1: 2}, {"a": {1, 2}})]
+
     for item in (None, 5, rate, [], {}, *broken, *unfit):
         scores = score(task(RATES), [item], RUN)
         assert (three(scores), scores.failure_modes) == ((0, 0, 0), ("malformed_call",))
@@ -348,6 +356,7 @@ def test_spraying_costs_precision_but_no_score() -> None:
     scores = score(
         task(BARS), [RIGHT, *[predicted_call("UPQ.rates.query", {"n": n}) for n in range(9)]], RUN
     )
+
     assert scores.overall == 100
     assert (scores.detail["extra_calls"], scores.detail["call_precision"]) == (9, 0.1)
 
@@ -358,6 +367,7 @@ def test_ids_of_the_run_and_of_addresses_are_reported_not_scored() -> None:
         return scores.overall, scores.detail["ids_expected"], scores.detail["ids_right"]
 
     fixed = replace(POSITIONS, endpoint="/v1/accounts/acct-77/positions")
+
     assert ids(fixed, called(fixed.tool, endpoint="/v1/accounts/acct-77/positions/")) == (100, 1, 1)
     assert ids(fixed, predicted_call(fixed.tool, {"account_id": "acct-77"})) == (100, 1, 1)
     assert ids(fixed, predicted_call(fixed.tool, {"account_id": "acct-78"})) == (100, 1, 0)
@@ -366,8 +376,10 @@ def test_ids_of_the_run_and_of_addresses_are_reported_not_scored() -> None:
         1,
         1,
     )
+
     foreign = {"order": ORDER.required["order"], "session_id": "other", "account_id": ["x"]}
     assert ids(ORDER, predicted_call(ORDER.tool, foreign)) == (100, 2, 0)
+
     cancel = GoldCall("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "POST")
     assert ids(cancel, predicted_call(cancel.tool)) == (100, 0, 0)
 
@@ -414,10 +426,13 @@ def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lower
     )
     assert three(score(gold, [predicted_call("ESP.no.such"), *answer], RUN)) == three(before)
     assert score(gold, [*answer, predicted_call(DAILY, {"x": 1})], RUN).tm >= before.tm
-    calls, shuffled = list(gold.calls), list(answer)
+
+    calls = list(gold.calls)
+    shuffled = list(answer)
     chance.shuffle(calls)
     chance.shuffle(shuffled)
     after = score(task(*calls), shuffled, RUN)
+
     assert (three(after), after.failure_modes) == (three(before), before.failure_modes)
     assert after.detail["call_precision"] == before.detail["call_precision"]
 
@@ -426,6 +441,7 @@ def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lower
 def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
     distinct = task(*{repr(call): call for call in gold.calls}.values())
     assert three(score(distinct, [*answer, answer[0]], RUN)) == three(score(distinct, answer, RUN))
+
     most = max(
         Counter(repr((call.tool, call.required, call.times)) for call in gold.calls).values()
     )
@@ -434,6 +450,7 @@ def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer:
         return sum(three(score(task(call), [item], RUN)) == (1, 1, 1) for call in gold.calls)
 
     enough = [*answer, *[answer[0]] * max(most, *map(n_matched, answer))]
+
     assert three(score(gold, [*enough, answer[0]], RUN)) == three(score(gold, enough, RUN))
 
 
@@ -470,6 +487,7 @@ def test_the_alignment_is_the_best_of_all_in_lexicographic_order(
     slots = [*range(columns), *[None] * rows]
     best = max(total(enumerate(chosen)) for chosen in permutations(slots, rows))
     aligned = align(rows, merits).items()
+
     assert aligned <= merits.keys()
     assert total(aligned) == best
 
@@ -485,6 +503,8 @@ def test_assignments_are_as_good_as_scipys(weights: list[list[int]]) -> None:
     chosen = assign(weights)
     taken = [column for column in chosen if column is not None]
     table = np.array(weights)
+
     assert len(set(taken)) == len(taken)
+
     total = sum(weights[row][column] for row, column in enumerate(chosen) if column is not None)
     assert total == table[linear_sum_assignment(table, maximize=True)].sum()

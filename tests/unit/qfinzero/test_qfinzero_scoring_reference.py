@@ -47,7 +47,9 @@ from tables import number, on_each_row
 
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}
 REFUSAL = GoldCall("REFUSE")
-DAILY, MINUTE, RATE = "UPQ.stock.daily", "UPQ.stock.minute", "UPQ.rates.query"
+DAILY = "UPQ.stock.daily"
+MINUTE = "UPQ.stock.minute"
+RATE = "UPQ.rates.query"
 
 
 def figures(scores: AnswerScores) -> dict[str, Any]:
@@ -75,6 +77,7 @@ def differences(scores: AnswerScores, expected: Mapping[str, Any]) -> list[str]:
     wrong = [
         name for name, value in wanted.items() if not abs(figures(scores)[name] - value) <= 1e-6
     ]
+
     return wrong if modes == list(scores.failure_modes) else [*wrong, "failure_modes"]
 
 
@@ -88,17 +91,14 @@ def test_all_vectors_are_reproduced_with_composite_terms_and_failure_modes(
     shared_data: Path, suite: str, names: str, least: int
 ) -> None:
     folder = shared_data / "qfinzero"
-    tasks, rows = (
-        tasks_of(folder / f"{suite}_tasks{names}_public.jsonl"),
-        rows_of(folder / f"{suite}_vectors{names}_public.jsonl"),
-    )
+    tasks = tasks_of(folder / f"{suite}_tasks{names}_public.jsonl")
+    rows = rows_of(folder / f"{suite}_vectors{names}_public.jsonl")
     wrong = []
+
     for row in rows:
-        gold, calls, valid = (
-            tasks[row["task_id"]],
-            row["predicted_calls"],
-            row.get("json_valid", True),
-        )
+        gold = tasks[row["task_id"]]
+        calls = row["predicted_calls"]
+        valid = row.get("json_valid", True)
         scores = (
             score_calling(gold, calls, valid, ANSWER)
             if suite == "calling"
@@ -106,6 +106,7 @@ def test_all_vectors_are_reproduced_with_composite_terms_and_failure_modes(
         )
         if gaps := differences(scores, row["expected"]):
             wrong.append((row["task_id"], row["variant"], gaps))
+
     assert len(rows) > least
     assert wrong == []
 
@@ -113,21 +114,22 @@ def test_all_vectors_are_reproduced_with_composite_terms_and_failure_modes(
 @pytest.mark.shared_data
 def test_all_raw_vectors_are_read_and_scored_alike(shared_data: Path) -> None:
     folder = shared_data / "qfinzero"
-    tasks, rows = (
-        tasks_of(folder / "calling_tasks_esp_public.jsonl"),
-        rows_of(folder / "calling_raw_vectors_esp_public.jsonl"),
-    )
+    tasks = tasks_of(folder / "calling_tasks_esp_public.jsonl")
+    rows = rows_of(folder / "calling_raw_vectors_esp_public.jsonl")
     wrong = []
+
     for row in rows:
         scores, valid, departures = score_reply(tasks[row["task_id"]], row["raw_output"])
         expected = row["expected"]
         if row.get("ref_raises"):
             continue
+
         gaps = differences(
             scores, {name: expected[name] for name in ("tm", "pa", "ta", "overall", "ref")}
         )
         if gaps or (valid, departures) != (expected["json_valid"], expected["n_schema_violations"]):
             wrong.append((row["task_id"], row["variant"], gaps))
+
     assert len(rows) == 450
     assert wrong == []
 
@@ -233,6 +235,7 @@ def test_tolerances_include_their_ends_and_unknown_ones_are_five_minutes(
         else {"start": "2024-03-04", "tolerance": tolerance}
     )
     gold = replace(BARS, required={}, times=times)
+
     assert score_calling(task(gold), [called(gold.tool, {"start": start})]).ta == ta
     assert score_planning(task(gold), [predicted_call(gold.tool, {"start": start})], RUN).ta == ta
 
@@ -251,8 +254,10 @@ def test_a_plan_is_scored_as_the_public_planning_rules_do(
 
 def test_unreadable_plans_and_the_named_recovery_episodes() -> None:
     assert score_planning(task(BARS, POSITIONS), [], RUN, json_valid=False).ta == 0
+
     gold = task(RATES, POSITIONS)
     recovery = replace(gold, id="ms-005")
+
     assert score_planning(recovery, [predicted_call(RATE)], RUN).detail["rs"] == 0
     assert score_planning(recovery, [predicted_call("PMB.order.place")], RUN).detail["rs"] == 1
     assert score_planning(replace(gold, id="other"), [], RUN).detail["rs"] == 1
@@ -316,6 +321,8 @@ def test_a_value_too_deep_to_print_matches_nothing() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
+
     assert score_calling(task(RATES), [called(RATE, {"tenors": deep})]).pa == 0
+
     daily = predicted_call(DAILY, {"start": deep, "tickers": deep})
     assert score_planning(task(BARS), [daily], RUN).pa == 0

@@ -67,6 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store_small(folder / "data")
     (folder / "rules.yaml").write_text(RULES)
     (folder / "logs").mkdir()
+
     return folder
 
 
@@ -85,6 +86,7 @@ def traded(served: Served) -> str:
     """A workspace in which something was bought."""
     mine = served.open()
     session = {"session_id": "sess-000001"}
+
     for path, given in (
         ("/v1/accounts", {}),  # of the first type that the rules name
         ("/v1/sessions", {"account_id": "acct-000001", **SPAN}),
@@ -93,6 +95,7 @@ def traded(served: Served) -> str:
     ):
         reply = served.post(path, given, mine)
         assert reply.status == 200, reply.text
+
     return mine
 
 
@@ -100,12 +103,15 @@ def fetched(served: Served, mine: str) -> list[str]:
     """Whole log, in pages."""
     page: dict[str, Any] = {"next_cursor": ""}
     lines: list[str] = []
+
     while page["next_cursor"] is not None:
         page = served.get(
             "/v1/log?limit=3" + (f"&cursor={page['next_cursor']}" if lines else ""), mine
         ).body
         lines += page["lines"]
+
     assert json.loads(lines[-1])["hash"] == page["log_hash"]
+
     return lines
 
 
@@ -127,6 +133,7 @@ def test_rules_and_size_of_accounts_are_the_servers_and_no_argument_of_a_client(
 
     assert "initial_cash" not in arguments("/v1/accounts")
     assert "execution_config" not in arguments("/v1/sessions")
+
     mine = served.open()
     assert served.post("/v1/accounts", {"initial_cash": 10**9}, mine).error["field"] == "arguments"
     assert "CASH" in served.post("/v1/accounts", {"account_type": "MARGIN"}, mine).error["message"]
@@ -135,6 +142,7 @@ def test_rules_and_size_of_accounts_are_the_servers_and_no_argument_of_a_client(
         == 20_000
     )
     assert served.post("/v1/accounts", {"account_type": "CASH"}, mine).status == 409
+
     begun = {"account_id": "acct-000001", **SPAN}
     assert (
         served.post("/v1/sessions", {**begun, "execution_config": {"fees": {}}}, mine).error[
@@ -142,6 +150,7 @@ def test_rules_and_size_of_accounts_are_the_servers_and_no_argument_of_a_client(
         ]
         == "arguments"
     )
+
     rules = served.post("/v1/sessions", begun, mine).body["session"]["execution_config"]
     assert (
         rules["fees"]["stock_per_share_e4"],
@@ -155,8 +164,10 @@ def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end
 ) -> None:
     mine = traded(served)
     log = folder / "logs" / log_name(mine)
+
     assert log.name == f"{hashlib.sha256(mine.encode()).hexdigest()[:32]}.jsonl"
     assert log.read_text().splitlines() == fetched(served, mine)
+
     # what ends a line of text is no end of a line of the log
     for session in ("sess\u2028000001", "sess-000001"):
         refused = served.post(
@@ -165,13 +176,18 @@ def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end
             mine,
         )
         assert refused.status == 404
+
     assert "COMMAND_REFUSED" in log.read_text().splitlines()[-1]
+
     served.send("DELETE", f"/workspaces/{mine}")
     code, printed = replay(
         capsys, log, "--rerun", "--data", folder / "data", "--rules", folder / "rules.yaml"
     )
+
     assert code == 0, printed
+
     lines = len(log.read_bytes().splitlines())
+
     for phrase in (
         f"{lines} lines follow from each other",
         "1 accounts, 1 sessions",
@@ -179,6 +195,7 @@ def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end
         "STOCK:AVLN 10",
     ):
         assert phrase in printed
+
     assert printed.endswith("the same, byte for byte\n")
     assert not list((folder / "logs").glob(log_name(served.open()))), (
         "a workspace that did nothing leaves no file"
@@ -195,11 +212,13 @@ def test_a_log_continues_after_its_last_whole_line_when_the_disk_was_full(
     catalogue().call(held.workspace, "PMB.account.create", account)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+
     try:
         with pytest.raises(ServiceError, match="can't write its log"):
             held.save_log()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
     catalogue().call(held.workspace, "PMB.account.create", account)
     for _ in range(2):
         held.save_log()
@@ -207,10 +226,12 @@ def test_a_log_continues_after_its_last_whole_line_when_the_disk_was_full(
             tuple((tmp_path / log_name(workspace_id)).read_text().splitlines())
             == held.workspace.broker.log.to_lines()
         )
+
     (tmp_path / log_name(workspace_id)).unlink()
     catalogue().call(held.workspace, "PMB.account.create", account)
     held.save_log()
     lines = (tmp_path / log_name(workspace_id)).read_text().splitlines()
+
     assert tuple(lines) == held.workspace.broker.log.to_lines()[-len(lines) :], (
         "a file that was taken away begins anew"
     )
@@ -232,17 +253,17 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
     ]
     richer = [line.replace('"initial_cash":20000', '"initial_cash":90000') for line in lines]
     borrower = [line.replace('"account_type":"CASH"', '"account_type":"MARGIN"') for line in lines]
+
     assert cheaper != lines
     assert richer != lines
 
     def forged(changed: list[str]) -> list[str]:
         return chained([json.loads(line) for line in changed])
 
-    log, rules, rerun = (
-        tmp_path / "log.jsonl",
-        ("--rules", folder / "rules.yaml"),
-        ("--rerun", "--data", folder / "data"),
-    )
+    log = tmp_path / "log.jsonl"
+    rules = ("--rules", folder / "rules.yaml")
+    rerun = ("--rerun", "--data", folder / "data")
+
     for changed, words, number in (
         (cheaper, (), trade + 1),
         (forged(cheaper), rerun, trade + 1),
@@ -256,6 +277,7 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
         assert code in (1, 2), printed
         assert f"line {number}" in printed
         assert "Traceback" not in printed
+
     for name, value in (
         ("data", []),
         ("data", None),
@@ -280,7 +302,9 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
         assert (
             "line 1: expected one JSON object with seq, ts_ns, kind, type, data and hash" in printed
         )
+
     log.write_text("\n".join(lines).replace('"CASH"', '"\\ud800"'))
+
     assert replay(capsys, log)[1].startswith(
         f"ktdeval: error: broker log line {account + 1}: expected one JSON object"
     )
@@ -306,6 +330,7 @@ def test_rules_that_can_not_be_used_are_named_in_one_line(
     path.write_text(text)
     with pytest.raises(ConfigError, match=named) as caught:
         load_rules(path)
+
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -329,6 +354,7 @@ def test_only_a_local_server_needs_no_token_and_that_of_the_environment_has_prec
                 address_of(bound)
                 == f"http://{'[::1]' if ':' in host else bound.getsockname()[0]}:{bound.getsockname()[1]}"
             )
+
         assert (own.token, own.hosts) == (TOKEN, None)  # behind a proxy the server has other names
         if host == "0.0.0.0":
             assert shown == [security.token]
@@ -352,6 +378,7 @@ def test_a_variable_without_a_usable_token_is_reported_without_its_value(value: 
         pytest.raises(UsageError, match="--token-env MINE: expected 16 to 512") as caught,
     ):
         choose_security(bound, "MINE", {} if value is None else {"MINE": value}, None)
+
     assert not value or value not in str(caught.value)
 
 
@@ -365,14 +392,18 @@ def test_a_server_that_cannot_start_is_reported_in_one_line(
     with bound_to("127.0.0.1") as taken:
         port = taken.getsockname()[1]
         line = terminal.refusal(*SERVE, "--port", port, *data)
+
     assert (
         f"error: can't listen on 127.0.0.1 port {port}: Address already in use; choose another"
         " --host or --port" in line
     )
+
     for option, transport in (("--over", "http"), ("--over", "stdio"), ("--transport", "stdio")):
         line = terminal.refusal(*SERVE, option, transport, "--port", 0, "--data", tmp_path / "none")
         assert str(tmp_path / "none") in line
+
     (tmp_path / "rules.yaml").write_text("fees: {tax: 1}")
+
     assert "rules.yaml: fees: " in terminal.refusal(
         *SERVE, "--port", 0, *data, "--rules", tmp_path / "rules.yaml"
     )
@@ -427,6 +458,7 @@ def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(
         text=True,
         cwd=tmp_path,
     )
+
     with process:
         os.close(theirs)
         assert process.stdout is not None
@@ -448,7 +480,10 @@ def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(
         process.send_signal(signal.SIGINT)  # while the connection is open
         assert process.communicate(timeout=240)[0] == "\n"
         connection.close()
+
     with contextlib.suppress(OSError):  # how the end of a terminal is told
         assert os.read(mine, 1000) == b""
+
     os.close(mine)
+
     assert process.returncode == 0

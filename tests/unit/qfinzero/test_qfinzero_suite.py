@@ -56,13 +56,18 @@ def earned(record: Any) -> list[float]:
 def test_a_variant_fulfils_the_contract_and_rewards_silence_only_for_refusals(
     variant: str,
 ) -> None:
-    task, is_live = task_of(variant), "live" in variant
+    task = task_of(variant)
+    is_live = "live" in variant
     check_scoring_task(task)
+
     assert list(task.scores) == list(summarise([], config_of(variant)))
+
     records = sit(
         task, Perfect(planning_items() if "planning" in variant else calling_items(), live=is_live)
     )
+
     assert [earned(record) for record in records] == [[100.0, 1.0, 1.0, 1.0]] * len(records)
+
     perfect = task.summarise(records)
     values = {name: score.value for name, score in perfect.items()}
     full = {
@@ -70,21 +75,27 @@ def test_a_variant_fulfils_the_contract_and_rewards_silence_only_for_refusals(
         "overall": 100.0,
         "unanswered": 0.0,
     }
+
     assert values == {**full, **({"end_state_match": 1.0} if is_live else {})}
     assert perfect["overall"].detail["failure_modes"] == {}
+
     records = sit(task, Silent())
     assert [earned(record)[0] for record in records] == [
         100.0 if record.facts["refusal"] else 0.0 for record in records
     ]
+
     silent = task.summarise(records)
+
     for name in (*METRICS, "exact"):
         assert silent[name].baseline == pytest.approx(silent[name].value)
+
     assert (
         silent["refusal_accuracy"].value
         == silent["refusal_accuracy"].detail["false_refusals"]["value"]
         == 1.0
     )
     assert silent["call_precision"].value is None
+
     if is_live:
         assert silent["end_state_match"].value == silent["end_state_match"].baseline
         assert silent["end_state_match"].detail["changing"]["value"] == 0.0
@@ -109,14 +120,17 @@ STEP_CALL = {"tool": "PMB.session.step", "arguments": {"session_id": "sess-00000
 def test_calls_are_recorded_under_dotted_names_and_not_made() -> None:
     model = Scripted([DAILY, ("pmb_account_create", "{}")])
     record = one("qfinzero_calling", 0, model)
+
     assert record.answer["calls"] == [DAILY_CALL, {"tool": "PMB.account.create", "arguments": {}}]
     assert [message.content for message in model.tool_messages] == ['{"recorded":true}'] * 2
     assert record.scores["call_precision"] == 0.5
     assert earned(record) == [100.0, 1.0, 1.0, 1.0]
+
     # In text both names of a tool are known, and others stay as written.
     record = written(
         0, {**DAILY_CALL, "tool": "upq_stock_daily"}, {"tool": "UPQ.crystal.ball", "arguments": {}}
     )
+
     assert [call["tool"] for call in record.answer["calls"]] == [
         "UPQ.stock.daily",
         "UPQ.crystal.ball",
@@ -129,6 +143,7 @@ def test_arguments_that_are_no_json_object_make_no_call() -> None:
         [("upq_stock_daily", "[1]"), ("upq_stock_daily", "{"), ("upq_no_such_tool", "{}")]
     )
     record = one("qfinzero_calling", 0, model)
+
     assert (record.answer["calls"], earned(record)[0]) == ([], 0.0)
     assert record.failures == {"bad_arguments": 1, "bad_json": 1, "unknown_tool": 1}
 
@@ -140,6 +155,7 @@ def test_arguments_that_are_no_json_object_make_no_call() -> None:
 def test_arguments_that_cannot_be_recorded_make_no_call(arguments: str) -> None:
     native = one("qfinzero_calling", 0, Scripted([("upq_stock_daily", arguments)]))
     assert (native.answer["calls"], native.failures) == ([], {"bad_arguments": 1})
+
     text = written(0, {"tool": "UPQ.stock.daily", "arguments": json.loads(arguments)})
     assert text.answer["calls"][0]["arguments"].startswith("[left out")
     assert (earned(text)[0], text.scores["failed_malformed_call"]) == (0.0, True)
@@ -190,6 +206,7 @@ def test_defaults_with_an_effect_are_filled_in_where_arguments_leave_them_out(
 def test_defaults_of_nested_objects_are_those_of_the_service() -> None:
     config = {"execution_config": {"fees": {"stock_per_share_e4": 0}}}
     fees = with_defaults("PMB.session.create", config)["execution_config"]["fees"]
+
     assert fees == {
         "stock_per_share_e4": 0,
         "option_per_contract_e4": 6500,
@@ -226,6 +243,7 @@ def test_the_public_rules_see_a_refusal_that_is_spelled_out() -> None:
         one("qfinzero_planning", 2, Scripted(status=status)).scores
         for status in ("refused", "done")
     )
+
     assert (refused["reference_overall"], refused["paper_overall"]) == (100.0, 100.0)
     assert idle["reference_overall"] < idle["paper_overall"] == 100.0
     assert (
@@ -237,6 +255,7 @@ def test_the_public_rules_see_a_refusal_that_is_spelled_out() -> None:
 def test_an_answer_is_exact_where_nothing_is_wrong_absent_or_too_much() -> None:
     exact = [(0, [DAILY_CALL]), (1, [placed(time_in_force=None)]), (3, [])]
     inexact = [(0, [DAILY_CALL, STEP_CALL]), (0, []), (1, [placed(qty=11)]), (3, [STEP_CALL])]
+
     assert [written(number, *calls).scores["exact"] for number, calls in (*exact, *inexact)] == [
         True
     ] * 3 + [False] * 4
@@ -247,6 +266,7 @@ def test_an_answer_is_exact_where_nothing_is_wrong_absent_or_too_much() -> None:
 def test_exact_is_a_share_with_wilsons_interval_by_category_and_difficulty(rules: str) -> None:
     records = sit(task_of("qfinzero_calling_text"), Scripted(written=[DAILY_CALL]))
     exact = task_of("qfinzero_calling_text", rules=rules).summarise(records)["exact"]
+
     assert (exact.value, exact.n, exact.baseline) == (0.25, 4, 0.25)
     assert exact.interval == wilson(1, 4, 0.95)
     assert exact.detail["by_category"]["order"] == {"n": 2, "value": 0.0}
@@ -266,6 +286,7 @@ def test_exact_stands_next_to_the_headline() -> None:
 def test_a_refusal_is_not_a_call_with_any_text() -> None:
     done = one("qfinzero_calling", 3, Scripted(status="done"))
     assert (earned(done)[0], done.scores["no_call"]) == (100.0, True)
+
     called = one("qfinzero_calling", 3, Scripted([DAILY], status="refused"))
     assert (earned(called)[0], called.scores["no_call"], called.scores["call_precision"]) == (
         0.0,
@@ -273,9 +294,12 @@ def test_a_refusal_is_not_a_call_with_any_text() -> None:
         0.0,
     )
     assert called.scores["failed_missed_refusal"]
+
     task = task_of("qfinzero_calling")
     records = sit(task, Scripted(status="refused"))
+
     assert [earned(record)[0] for record in records] == [0.0, 0.0, 0.0, 100.0]
+
     detail = task.summarise(records)["refusal_accuracy"].detail
     assert detail == {"false_refusals": {"n": 3, "count": 3, "value": 1.0}, "said_so": 1}
 
@@ -286,6 +310,7 @@ def test_a_refusal_is_not_a_call_with_any_text() -> None:
 def test_a_call_that_fails_counts_as_a_call() -> None:
     model = Scripted([("upq_stock_daily", '{"tickers": "AVLN"}'), DAILY])
     record = one("qfinzero_calling_live", 0, model)
+
     assert [
         json.loads(message.content).get("error", {}).get("code") for message in model.tool_messages
     ] == [
@@ -310,21 +335,27 @@ def test_what_differs_in_the_end_is_named() -> None:
         ),
         [1],
     )
+
     assert records[0].scores["end_state_match"] is False
+
     differing = {name for name in records[0].scores if name.startswith("differs_")}
     assert differing == {"differs_clock", "differs_cash", "differs_positions", "differs_orders"}
+
     detail = task.summarise(records)["end_state_match"].detail
     assert detail["differing"] == {"cash": 1, "clock": 1, "orders": 1, "positions": 1}
     assert detail["changing"] == {"n": 1, "value": 0.0}
 
 
 def test_an_order_with_a_bracket_and_a_session_with_rules_of_its_own_are_others() -> None:
-    order, item = json.dumps(placed(stop_loss_price=0.05)["arguments"]), calling_items()[1]
+    order = json.dumps(placed(stop_loss_price=0.05)["arguments"])
+    item = calling_items()[1]
     (record,) = sit(task_of("qfinzero_calling_live"), Scripted([("pmb_order_place", order)]), [1])
+
     assert (earned(record)[0], [name for name in record.scores if name.startswith("differs_")]) == (
         100.0,
         ["differs_orders"],
     )
+
     free: dict[str, Any] = {
         "PMB.session.create": {"execution_config": {"fees": {"stock_per_share_e4": 0}}}
     }
@@ -335,11 +366,13 @@ def test_an_order_with_a_bracket_and_a_session_with_rules_of_its_own_are_others(
         ),
     )
     usual, own = (end_state(open_workspace(each, world())) for each in (item, other))
+
     assert differing_parts(own, usual) == ("sessions",)
 
 
 def test_a_session_that_ends_on_another_day_and_an_instruction_not_to_exercise_are_others() -> None:
-    item, end = calling_items()[1], {"PMB.session.create": {"end_ts": "2025-01-17"}}
+    item = calling_items()[1]
+    end = {"PMB.session.create": {"end_ts": "2025-01-17"}}
     other = replace(
         item,
         setup=tuple(
@@ -348,7 +381,9 @@ def test_a_session_that_ends_on_another_day_and_an_instruction_not_to_exercise_a
     )
     usual, longer, exempt = (open_workspace(each, world()) for each in (item, other, item))
     exempt.broker.state.do_not_exercise.add(("acct-000001", "O:AVLN250117C00105000"))
+
     assert end_state(usual) == end_state(longer) == end_state(exempt)  # as they are recorded
+
     whole, *others = (end_state(each, whole=True) for each in (usual, longer, exempt))
     assert [differing_parts(state, whole) for state in others] == [("sessions",), ("positions",)]
 
@@ -356,7 +391,9 @@ def test_a_session_that_ends_on_another_day_and_an_instruction_not_to_exercise_a
 def test_an_end_state_that_the_calls_do_not_lead_to_is_found() -> None:
     task = task_of("qfinzero_calling_live")
     record = sit(task, Perfect(calling_items(), live=True), [1])[0]
+
     assert sample_set_of(task).score(1, record.answer) == record.scores
+
     with pytest.raises(InvariantError, match="calling-2"):
         sample_set_of(task).score(1, {**record.answer, "calls": []})
 
@@ -366,6 +403,7 @@ def test_an_answer_too_long_to_be_shown_is_not_passed_on() -> None:
         [("upq_stock_minute", '{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-06"}')]
     )
     record = one("qfinzero_calling_live", 0, model, max_answer_chars=1000)
+
     assert json.loads(model.tool_messages[0].content)["error"]["code"] == "too_large"
     assert (len(record.answer["calls"]), record.failures) == (1, {"too_large": 1})
 
@@ -377,7 +415,9 @@ def test_the_prompt_names_instruments_listed_by_the_clock_and_no_later_ones() ->
     prices = small_prices()
     coming = SymbolRow("LATE", "stock", "Late Listing", "energy", world().info.default_as_of_ns + 1)
     dataset = replace(world(), prices=replace(prices, symbol_rows=[*prices.symbol_rows, coming]))
+
     assert "LATE" in [row.symbol for row in dataset.prices.symbols(coming.listed_ns)]
+
     system = sample_set_of(task_of("qfinzero_calling", dataset=dataset)).sample(0).system
     assert "AVLN (Avalon Systems)*, BRKT (Bracket Corp), CSTL (Castle Holdings)" in system
     assert "BTCX (Bitcoin X)" in system
@@ -392,16 +432,19 @@ def test_the_prompt_names_the_weekdays_without_a_session_around_the_clocks() -> 
         .sample(0)
         .system
     )
+
     assert (
         "The exchange is closed at weekends and on 2024-12-25, 2025-01-01, 2025-01-09, 2025-01-20,"
         " 2025-02-17. " in system
     )
+
     brief = replace(info, first_day=date(2025, 1, 2), last_day=date(2025, 1, 8))
     system = (
         sample_set_of(task_of("qfinzero_calling", dataset=replace(world(), info=brief)))
         .sample(0)
         .system
     )
+
     assert "The exchange is closed at weekends. " in system
 
 
@@ -409,6 +452,7 @@ def test_the_tools_in_text_tell_no_limits_of_length_and_the_cursor_once() -> Non
     text = tools_text()
     for word in ("minLength", "maxLength", "maxItems", '"pattern"', "additionalProperties"):
         assert word not in text
+
     assert text.count('"cursor"') == 1
     assert '"cursor"' in text.partition("## ESP.events.stream\n")[2].partition("\n## ")[0]
 
@@ -418,6 +462,7 @@ def test_the_tools_in_text_have_the_arguments_of_their_operation(name: str) -> N
     operation = catalogue().find(name)
     section = tools_text().partition(f"## {name}\n")[2].partition("\n## ")[0]
     schema = json.loads(section.partition("Arguments: ")[2])
+
     assert set(schema["properties"]) | {"cursor"} == set(operation.properties) | {"cursor"}
     assert schema["required"] == list(operation.required)
 
@@ -456,6 +501,7 @@ def test_only_text_describes_the_tools_and_only_native_offers_them(variant: str)
     described = [each.name for each in operations if f"## {each.name}\n" in sample.system]
     offered = [] if sample.environment is None else [tool.name for tool in sample.environment.tools]
     is_text = variant.endswith("_text")
+
     assert described == ([each.name for each in operations] if is_text else [])
     assert offered == ([] if is_text else [each.wire_name for each in operations])
     assert ("calls" in sample.form.parameters["properties"]) == is_text
@@ -483,16 +529,22 @@ def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_pr
         "calling-3",
     ]
     assert len(sample_set_of(task_of("qfinzero_calling", items=99))) == 4
+
     task = task_of("qfinzero_calling")
     of_seed_0, of_seed_1 = (sample_set_of(task, seed=seed) for seed in (0, 1))
+
     for number in range(4):
         assert of_seed_0.sample(number).user == of_seed_1.sample(number).user
+
     described = task.describe()
+
     assert described["material"]["dataset"]["content_id"] == world().info.content_id
     assert described["material"]["questions"]["count"] == 4
     assert set(described["service_tools"]) == {each.name for each in catalogue().operations}
+
     changed = replace(calling_items()[0], as_of_ns=calling_items()[0].as_of_ns + 1)
     other = task_of("qfinzero_calling", [changed, *calling_items()[1:]]).describe()
+
     assert other["material"]["questions"]["sha256"] != described["material"]["questions"]["sha256"]
 
 
@@ -529,6 +581,7 @@ def public_file(folder: Path) -> Path:
     ]
     path = folder / "tasks.jsonl"
     path.write_text("".join(json.dumps(task_to_row(one)) + "\n" for one in tasks))
+
     return path
 
 
@@ -541,6 +594,7 @@ def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_bot
 ) -> None:
     task = file_task("qfinzero_calling_text", public_file(tmp_path))
     sample_set = sample_set_of(task)
+
     assert [sample_set.sample(number).id for number in range(len(sample_set))] == [
         "p-1",
         "p-2",
@@ -549,15 +603,18 @@ def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_bot
     assert sample_set.sample(1).user == "Instruction: Buy 5 in sess-dryrun-2025."
     assert "The clock stands at" not in sample_set.sample(0).system
     assert sample_set.sample(0).facts["as_of"] is None
+
     order = {
         "tool": "PMB.order.place",
         "arguments": {"session_id": "sess-dryrun-2025", "order": {"side": "BUY", "qty": "5"}},
     }
     record = sit(task, Scripted(written=[order]), [1])[0]
+
     # the id takes no part, and "5" is no number
     assert record.scores["paper_pa"] == pytest.approx(1 / 2)
     # the id is compared as it stands, "5" is 5
     assert record.scores["reference_pa"] == pytest.approx((0 + 1) / 2)
+
     described = task.describe()  # a file is named by its hash and not by its path
     assert described["tasks_file"] == described["material"]["tasks_file"]["name"] == "tasks.jsonl"
     assert len(described["material"]["tasks_file"]["sha256"]) == 64
@@ -567,6 +624,7 @@ def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_bot
 def test_a_file_of_the_other_suite_or_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="p-1 is of the calling suite"):
         sample_set_of(file_task("qfinzero_planning", public_file(tmp_path)))
+
     with pytest.raises(DataError, match="can't read samples"):
         sample_set_of(file_task("qfinzero_planning", tmp_path / "none.jsonl"))
 
@@ -589,7 +647,9 @@ def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() ->
     task = task_of("qfinzero_calling_live")
     right = sit(task, Perfect(calling_items(), live=True))
     mumbled = sit(task, Mumbler(), [0])[0]
+
     assert (mumbled.provenance, mumbled.scores) == ("fallback", {})
+
     failed = structs.replace(right[1], provenance="error", answer=None, scores={})
     summary = task.summarise([mumbled, failed, *right[2:]])
     values = {
@@ -601,15 +661,20 @@ def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() ->
         "call_precision": 0.5,
         "unanswered": 0.5,
     }
+
     assert values == pytest.approx({"overall": 200 / 3, **shares})
     assert summary["overall"].detail["failure_modes"] == {"no_submission": 1}
     assert summary["overall"].detail["other_rules"]["overall"] == pytest.approx(200 / 3)
+
     counted = {"count": 2, "by_provenance": {"error": 1, "fallback": 1}}
     assert summary["unanswered"].detail == counted
+
     # two of three right, of four with one that failed: between a half and three quarters
     bounds = {"n": 4, "missing": 1}
     of_overall = summary["overall"].detail["with_failed_calls"]
+
     assert of_overall == {**bounds, "low": pytest.approx(50), "high": pytest.approx(75)}
+
     of_exact = summary["exact"].detail["with_failed_calls"]
     assert of_exact == {**bounds, "low": pytest.approx(0.5), "high": pytest.approx(0.75)}
     assert summary["overall"].detail["by_difficulty"]["easy"]["n"] == 1
@@ -621,6 +686,7 @@ def test_scores_are_none_with_a_reason_where_there_is_nothing_to_score() -> None
         sit(task, Silent(), [0])[0], provenance="error", answer=None, scores={}
     )
     summary = task.summarise([failed])
+
     assert all(
         score.value is None and score.reason
         for name, score in summary.items()
@@ -636,10 +702,13 @@ def test_both_rule_sets_are_scored_and_one_is_the_headline(variant: str) -> None
     """
     paper, reference = (task_of(variant, rules=rules) for rules in ("paper", "reference"))
     records = sit(paper, Scripted([("pmb_order_get", '{"order_id": "ord-000009"}')]))
+
     for name in METRICS:
-        ours, theirs = paper.summarise(records)[name], reference.summarise(records)[name]
+        ours = paper.summarise(records)[name]
+        theirs = reference.summarise(records)[name]
         other = theirs.detail["other_rules"]
         assert ours.value == pytest.approx(other[name if name == "overall" else "value"])
+
     assert reference.summarise(records)["ta"].value > paper.summarise(records)["ta"].value
 
 
@@ -650,10 +719,13 @@ def test_an_interval_of_means_is_resampled_over_items() -> None:
     chance = np.random.default_rng(5)
     marks = chance.uniform(0, 1, 400)
     points = [(f"item {index}", float(mark)) for index, mark in enumerate(marks)]
+
     # of shares, Wilson's
     assert interval_of("tm", [("a", 1.0), ("b", 0.0), ("c", 1.0), ("d", 0.0)]) == wilson(2, 4, 0.95)
+
     interval = interval_of("tm", points)
     reach = 1.96 * marks.std() / np.sqrt(400)
+
     assert (interval.low, interval.high) == pytest.approx(
         (marks.mean() - reach, marks.mean() + reach), abs=0.1 * reach
     )

@@ -57,8 +57,13 @@ from qfinzero_synthetic import (
 from tables import on_each_row
 
 DEFAULT = SyntheticParams()
-HALTED, NEW, BID_FOR, SPLIT, REVERSE = "FNXO", "EMBQ", "GYRM", "CSTL", "HXLV"
-THIN, MEGA = "DUVN", "AVLN"
+HALTED = "FNXO"
+NEW = "EMBQ"
+BID_FOR = "GYRM"
+SPLIT = "CSTL"
+REVERSE = "HXLV"
+THIN = "DUVN"
+MEGA = "AVLN"
 TINY = dataclasses.replace(
     SMALL, stocks=1, coins=0, option_underlyings=0, option_minute_underlyings=0
 )
@@ -74,6 +79,7 @@ def at(text: str) -> int:
 def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> None:
     market = small_market()
     info = save_dataset(tmp_path / "small", market.prices, market.events, market.news, market.info)
+
     # Another id is another market: then GENERATOR_VERSION must grow, and items made before do not
     # fit it.
     assert info.content_id == "6a317bbaf9401790acfb2c75e48781507dfe1b3e748218816393a4c3861c6a40"
@@ -90,19 +96,25 @@ def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minut
         ("crypto", "BTCX", "minute"),
     ):
         assert key not in other or digest_of_bars(other[key]) != ours[key]
+
     fewer = generate(dataclasses.replace(SMALL, stocks=7, coins=1))
+
     assert len(fewer.prices.bar_table) > 500
     assert all(
         digest_of_bars(series) == ours[key] for key, series in fewer.prices.bar_table.items()
     )
     assert all(row in small_market().events for row in fewer.events)
+
     theirs = {row.id: row for row in small_market().news}
     changed = {row.title for row in fewer.news if theirs.get(row.id) != row}
+
     assert len(changed) < len(fewer.news) / 3, "only articles that look at the whole market"
+
     shorter = generate(
         dataclasses.replace(SMALL, minute_last="2024-12-20", option_minute_underlyings=0)
     ).prices.bar_table
     days = [key for key in ours if key[2] == "day" and not key[1].startswith("O:AVLN")]
+
     assert {key: digest_of_bars(shorter[key]) for key in days} == {key: ours[key] for key in days}
 
 
@@ -154,6 +166,7 @@ def test_bars_of_days_are_made_of_bars_of_minutes() -> None:
             ] == made
             assert day.volume[0] == pytest.approx(part.volume.sum(), abs=1e-9 * day.volume[0])
             compared[asset_class] += 1
+
     assert (compared["stock"] > 90, compared["crypto"], compared["option"] > 100) == (
         True,
         2 * 16,
@@ -162,9 +175,12 @@ def test_bars_of_days_are_made_of_bars_of_minutes() -> None:
 
 
 def test_minutes_lie_in_sessions_and_stop_at_an_early_close() -> None:
-    hours, minutes = trading_hours(), bars("stock", MEGA, "minute")
+    hours = trading_hours()
+    minutes = bars("stock", MEGA, "minute")
     row = np.searchsorted(hours.open_ns, minutes.start_ns, side="right") - 1
+
     assert np.all(minutes.start_ns < hours.close_ns[row])
+
     on_24th = minutes.start_ns[minutes.start_ns // DAY * DAY == day_start(date(2024, 12, 24))]
     assert (moment_text(int(on_24th[0])), moment_text(int(on_24th[-1]))) == (
         "2024-12-24T14:30:00Z",
@@ -172,6 +188,7 @@ def test_minutes_lie_in_sessions_and_stop_at_an_early_close() -> None:
     )
     assert len(on_24th) == 210
     assert day_on(bars("stock", MEGA, "day"), date(2024, 12, 25)) is None
+
     # A thinly traded stock misses minutes, and a large one does not.
     sessions = 10 * 390 + 210
     assert len(bars("stock", MEGA, "minute")) == sessions
@@ -190,14 +207,17 @@ def test_coins_trade_every_minute_of_every_day() -> None:
 
 
 def test_a_halted_stock_has_no_bar_for_a_day_and_trades_again_after_it() -> None:
-    grid, days = grid_of(SMALL), bars("stock", HALTED, "day")
+    grid = grid_of(SMALL)
+    days = bars("stock", HALTED, "day")
     row = live(0, STOCKS[5], grid).halted_row
+
     assert row is not None
     assert [day_on(days, grid.days[index]) is None for index in (row - 1, row, row + 1)] == [
         False,
         True,
         False,
     ]
+
     minutes = bars("stock", HALTED, "minute").start_ns
     assert not np.any((minutes >= grid.open_ns[row]) & (minutes < grid.close_ns[row]))
 
@@ -206,11 +226,14 @@ def test_a_new_stock_is_unknown_and_has_no_bars_before_its_listing() -> None:
     market = small_market()
     listed_ns = next(row.listed_ns for row in market.prices.symbol_rows if row.symbol == NEW)
     first_day = int(bars("stock", NEW, "day").start_ns[0])
+
     assert listed_ns == new_york(day_of(first_day), 9, 30)
     assert first_day > day_start(date.fromisoformat(SMALL.first_day))
+
     before, after = (
         DatasetView(dataset_of(market), moment) for moment in (listed_ns - 1, listed_ns)
     )
+
     assert NEW not in {row.symbol for row in before.symbols()}
     assert NEW in {row.symbol for row in after.symbols()}
     assert before.borrow(NEW) is None
@@ -218,15 +241,20 @@ def test_a_new_stock_is_unknown_and_has_no_bars_before_its_listing() -> None:
 
 
 def test_a_stock_that_was_bought_jumps_at_the_bid_rests_and_is_delisted() -> None:
-    grid, days = grid_of(SMALL), bars("stock", BID_FOR, "day")
+    grid = grid_of(SMALL)
+    days = bars("stock", BID_FOR, "day")
     life = live(0, STOCKS[6], grid)
+
     assert life.bid_row is not None
+
     index = day_on(days, grid.days[life.bid_row])
     assert index is not None
     assert 1.15 < days.open_e4[index] / days.close_e4[index - 1] < 1.30
+
     waiting = np.diff(np.log(days.close_e4[index:]))
     assert np.abs(waiting).max() < 0.01
     assert day_of(int(days.start_ns[-1])) == grid.days[life.last_row] < grid.days[-1]
+
     last = small_market().prices.borrow(BID_FOR, int(grid.close_ns[-1]))
     assert last is not None
     assert last.shares == 0
@@ -244,16 +272,22 @@ def test_a_split_divides_the_price_and_a_dividend_comes_off_it_at_the_open() -> 
     life = live(0, stock, grid)
     (split,) = life.splits
     row = grid.row_on_or_after(split.ex_day)
+
     assert row is not None
+
     dividends = live(0, msgspec.structs.replace(stock, role="plain", yield_pct=4.0), grid).dividends
     (dividend,) = dividends
     paid = grid.row_on_or_after(dividend.ex_day)
+
     assert paid is not None
+
     factor = np.exp(
         log_factor(dataclasses.replace(life, dividends=dividends), grid, flat(len(grid)))
     )
+
     # 100 dollars; a dividend of about a dollar; two shares for one.
     assert (factor[0], factor[row] / factor[row - 1]) == (1.0, pytest.approx(0.5))
+
     before = 100.0 * factor[paid - 1]
     assert 100.0 * factor[paid] == pytest.approx(before - dividend.amount_e4 / E4)
 
@@ -264,6 +298,7 @@ def test_splits_show_in_prices_and_volumes_and_dividends_are_declared_before_the
         (SPLIT, 2, 1),
         (REVERSE, 1, 10),
     }
+
     for row in prices.split_rows:
         days = bars("stock", row.symbol, "day")
         index = day_on(days, row.ex_day)
@@ -275,7 +310,9 @@ def test_splits_show_in_prices_and_volumes_and_dividends_are_declared_before_the
             < 2.0
         )
         assert row.announced_ns < new_york(row.ex_day, 0)
+
     assert len(prices.dividend_rows) >= 5
+
     for paid in prices.dividend_rows:
         assert paid.declared_ns < day_start(paid.ex_day) < day_start(paid.pay_day)
         assert trading_hours().row_of(paid.ex_day) is not None
@@ -291,6 +328,7 @@ def test_news_moves_the_price_before_the_bar_that_starts_at_its_moment() -> None
         0, ("test",), grid, dataclasses.replace(moves, volatility=np.full(2, 1e-9)), traded
     )
     minutes = tape.minutes
+
     assert (minutes.close_e4[4], minutes.open_e4[5]) == (
         1_000_000,
         round(100 * math.exp(0.1) * 100) * 100,
@@ -310,10 +348,13 @@ def test_days_that_make_no_market_are_refused_in_one_line(
 ) -> None:
     with pytest.raises(DataError, match=message) as refused:
         generate(dataclasses.replace(SMALL, **changed))
+
     assert "\n" not in str(refused.value)
+
     days = dict.fromkeys(
         ("first_day", "last_day", "minute_first", "minute_last", "as_of_day"), "2024-12-25"
     )
+
     with pytest.raises(DataError, match="fewer than two trading days"):
         generate(dataclasses.replace(SMALL, option_minute_underlyings=0, **days))
 
@@ -341,13 +382,17 @@ def test_a_market_is_generated_once_and_found_in_the_cache_afterwards(tmp_path: 
     params = dataclasses.replace(SMALL, stocks=3, coins=1)
     lines: list[str] = []
     first = open_generated(tmp_path, params, lines.append)
+
     assert len(lines) == 2
+
     again = open_generated(tmp_path, params, lines.append)
     assert (len(lines), first.info) == (2, again.info)
+
     folder = generated_folder(tmp_path, params)
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
     assert folder.name.startswith("synthetic-v2.")
     assert check_dataset(folder) == ()
+
     stored = first.prices.bars("stock", "AVLN", "minute", ALL_TIME)
     assert digest_of_bars(stored) == digest_of_bars(bars("stock", "AVLN", "minute"))
 
@@ -358,6 +403,7 @@ def test_two_that_generate_at_once_share_one_folder(tmp_path: Path) -> None:
             info.content_id
             for info in pool.map(lambda _: open_generated(tmp_path, TINY).info, range(2))
         }
+
     assert (len(ids), [path.name for path in tmp_path.iterdir()]) == (
         1,
         [generated_folder(tmp_path, TINY).name],
@@ -376,13 +422,16 @@ def test_a_damaged_or_unwritable_cache_is_reported_in_one_line(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="set KTDEVAL_CACHE_DIR"):
         open_generated(tmp_path / "file", TINY)
+
     (tmp_path / "other").mkdir()
     generated_folder(tmp_path / "other", TINY).write_text("")
     with pytest.raises(StoreError, match=r"exists and is not a dataset.*set KTDEVAL_CACHE_DIR"):
         open_generated(tmp_path / "other", TINY)
+
     open_generated(tmp_path, TINY)
     folder = generated_folder(tmp_path, TINY)
     next(folder.rglob("*.parquet")).unlink()
+
     with pytest.raises(DataError, match=f"delete {folder} to generate it again"):
         open_generated(tmp_path, TINY)
 
@@ -394,16 +443,20 @@ def test_a_damaged_or_unwritable_cache_is_reported_in_one_line(tmp_path: Path) -
 def test_the_embedded_market_is_as_large_as_promised() -> None:
     dataset = embedded_dataset(0)
     info = dataset.info
+
     assert info.synthetic
     assert (info.first_day, info.last_day) == (date(2024, 1, 2), date(2025, 6, 30))
     assert (info.minute_first_day, info.minute_last_day) == (date(2025, 1, 2), date(2025, 3, 31))
     assert moment_text(info.default_as_of_ns) == "2025-02-14T21:00:00Z"
+
     end = DatasetView(dataset, at("2025-07-01T00:00:00Z"))
     classes = [row.asset_class for row in end.symbols()]
+
     assert (
         (classes.count("stock"), classes.count("crypto")),
         sum(row.has_options for row in end.symbols()),
     ) == ((36, 4), 12)
+
     articles = end.news(ALL_TIME, TagFilters(), PageBounds(10_000))
     assert len(articles) > 1_000
     assert {row.event_type for row in articles} == {
@@ -412,6 +465,7 @@ def test_the_embedded_market_is_as_large_as_promised() -> None:
         "analyst_action",
         "option_signal",
     }
+
     folder = generated_folder(cache_root(), DEFAULT)
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 120 * 2**20
 
@@ -421,6 +475,7 @@ def returns(symbol: str) -> tuple[np.ndarray, np.ndarray]:
     days = embedded_dataset(0).prices.bars("stock", symbol, "day", ALL_TIME)
     change = np.diff(np.log(days.close_e4))
     is_ordinary = np.abs(change) < 0.3
+
     return days.start_ns[1:][is_ordinary], change[is_ordinary]
 
 
@@ -434,10 +489,15 @@ def test_planted_betas_clusters_of_volatility_and_fat_tails_are_found_again() ->
             strict=True,
         )
     )
-    slopes, planted, clusters, tails = [], [], [], []
+    slopes = []
+    planted = []
+    clusters = []
+    tails = []
+
     for stock in STOCKS[:36]:
         if stock.role not in ("plain", "split"):
             continue
+
         days, change = returns(stock.ticker)
         moved = np.array([true[day] for day in days.tolist()])
         slopes.append(float(np.cov(change, moved)[0, 1] / np.var(moved, ddof=1)))
@@ -450,6 +510,7 @@ def test_planted_betas_clusters_of_volatility_and_fat_tails_are_found_again() ->
                 )
             )
             tails.append(np.mean((change - change.mean()) ** 4) / np.var(change) ** 2)
+
     assert np.corrcoef(slopes, planted)[0, 1] > 0.85
     assert np.mean(np.abs(np.array(slopes) - np.array(planted))) < 0.2
     assert np.mean(clusters) > 0.04
@@ -462,7 +523,10 @@ def test_sessions_begin_and_end_busier_and_wilder_than_they_go_on() -> None:
     row = np.searchsorted(hours.open_ns, minutes.start_ns, side="right") - 1
     minute = (minutes.start_ns - hours.open_ns[row]) // MINUTE
     wide = (minutes.high_e4 - minutes.low_e4) / minutes.close_e4
-    first, middle, last = minute < 20, (minute > 150) & (minute < 240), minute >= 380
+    first = minute < 20
+    middle = (minute > 150) & (minute < 240)
+    last = minute >= 380
+
     assert minutes.volume[first].mean() > 1.8 * minutes.volume[middle].mean()
     assert minutes.volume[last].mean() > 1.8 * minutes.volume[middle].mean()
     assert wide[first].mean() > 1.3 * wide[middle].mean()
@@ -471,14 +535,21 @@ def test_sessions_begin_and_end_busier_and_wilder_than_they_go_on() -> None:
 def test_some_reports_of_the_embedded_market_are_moved_re_estimated_and_corrected() -> None:
     view = DatasetView(embedded_dataset(0), at("2025-07-01T00:00:00Z"))
     rows = view.events(ALL_TIME, TagFilters(types=("earnings",)), PageBounds(10_000))
+
     assert sum("rescheduled_from_utc" in row.expected for row in rows) >= 5
+
     n_re_estimated = 0
+
     for row in rows:
         n_re_estimated += any("eps_estimated" in release.values for release in row.releases)
+
     assert n_re_estimated >= 30
     assert sum(len(outcomes(row)) > 2 for row in rows) >= 3
+
     economic = view.events(ALL_TIME, TagFilters(types=("macro_calendar",)), PageBounds(10_000))
     assert sum(len(row.releases) > 1 for row in economic) > 50
+
     upcoming = DatasetView(embedded_dataset(0), embedded_dataset(0).info.default_as_of_ns)
     soon = MomentSpan(upcoming.as_of_ns, upcoming.as_of_ns + 30 * DAY)
+
     assert len(upcoming.events(soon, TagFilters(), PageBounds(1_000))) > 15

@@ -90,8 +90,10 @@ def moments_of(played: list[Played], random: Random, most: int) -> list[int]:
     edges = {each.before_ns for each in played} | {each.after_ns for each in played}
     between = {(each.before_ns + each.after_ns) // 2 for each in played}
     beside = {edge + 1 for edge in edges} | {edge - 1 for edge in edges}
-    first, last = min(edges), max(edges)
+    first = min(edges)
+    last = max(edges)
     lawful = [each for each in edges | between | beside if first <= each <= last]
+
     return [first, last, *random.sample(sorted(lawful), min(most, len(lawful)))]
 
 
@@ -106,6 +108,7 @@ def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
     with player(served, f"replay {seed}") as main:
         for _ in range(20):
             main.turn()
+
         assert len(main.played) == 20
 
         for moment_ns in moments_of(main.played, random, 3):
@@ -143,6 +146,7 @@ def test_a_branch_never_shows_anything_after_its_moment(
             answers = [each.turn() for each in both]
             if max(each.now_ns for each in both) > known_ns:
                 break
+
             assert_same(answers)
             assert ours.now_ns == theirs.now_ns >= before_ns
 
@@ -178,6 +182,7 @@ def _check_branches(
     again = [each.branch(earlier_ns, seed) for each in branches]
     assert_same([reply for reply, _ in again])
     _check_all_seen([branch for _, branch in again], seed)
+
     for _, branch in (*opened, *again):
         branch.drop()
 
@@ -196,6 +201,7 @@ def bought(served: Served, opened: str, until: str) -> Player:
     client.call("PMB.session.create", SPAN)
     client.call("PMB.order.place", {**BOTH, "order": MARKET_ORDER})
     client.call("PMB.session.step", {"session_id": "sess-000001", "until_ts": until})
+
     return client
 
 
@@ -244,6 +250,7 @@ def test_a_moment_that_a_branch_can_not_begin_at_is_refused_in_one_line(
     assert words in refused.error["message"]
     assert "\n" not in refused.error["message"]
     assert len(served.workspaces) == before
+
     client.drop()
 
 
@@ -295,15 +302,19 @@ def test_a_workspace_names_those_whose_commands_it_repeats_and_gives_no_id_away(
         shown = client.get("/terminal/lineage")
         for other in (main, first, second, third):
             assert other.workspace not in shown.text
+
         assert shown.body["name"] == shown.body["lineage"][-1]["name"]
         assert shown.body["opened_ts"] == OPENED
+
         return [(each["name"], each["from_ts"][:10]) for each in shown.body["lineage"]]
 
     root = ("main", "2025-01-06")
+
     assert named(main) == [root]
     assert named(first) == [root, ("branch 1", "2025-01-10")]
     assert named(second) == [root, ("branch 1", "2025-01-10"), ("branch 2", "2025-01-13")]
     assert named(third) == [root, ("branch 3", "2025-01-08")]
+
     main.drop()
     assert named(first)[0] == root
 
@@ -321,6 +332,7 @@ def test_a_preview_counts_as_the_broker_does(served: Served) -> None:
         preview = client.preview({**BOTH, "order": MARKET_ORDER}).body
 
     untouched = {"cash": 100_000.0, "equity": 100_000.0, "buying_power": 200_000.0}
+
     assert preview == {
         "as_of_ts": "2025-01-07T00:00:00Z",
         "accepted": True,
@@ -367,21 +379,26 @@ class Previewer(Player):
         before = self._whole_state()
         preview = self.preview(given)
         again = self.preview(given)
+
         assert self._whole_state() == before
         assert preview.text == again.text
 
         placed = super().call(name, given)
+
         if placed.status != 200:
             assert (preview.status, preview.text) == (placed.status, placed.text)
             return placed
 
         self.previewed += 1
         order = placed.body["order"]
+
         assert preview.body["accepted"] == (order["status"] != "REJECTED")
         assert preview.body["reason"] == order["reason"]
         assert preview.body["idempotent"] == placed.body["idempotent"]
+
         (account,) = self.get("/v1/accounts").body["accounts"][:1]
         assert preview.body["placed"] == {key: account[key] for key in preview.body["placed"]}
+
         return placed
 
     def _whole_state(self) -> tuple[Any, ...]:
@@ -396,7 +413,9 @@ def test_a_preview_changes_nothing_and_says_what_placing_the_order_then_does(
     client = Previewer(served, served.open(as_of_ts=OPENED), f"preview {seed}", at(OPENED))
     for _ in range(20):
         client.turn()
+
     assert client.previewed > 0
+
     client.drop()
 
 
@@ -455,7 +474,9 @@ def test_data_are_read_with_the_token_only(guarded: Served) -> None:
         "/terminal/lineage", "/terminal/assets/../lineage", "/terminal/assets/..%2Flineage",
         "/terminal/assets/vendor/../../lineage", "/v1/accounts", "/v1/log", "/openapi.json",
     )  # fmt: skip
+
     for path in data:
         headers = {} if path == "/" else HTML
         assert status_of(guarded, "GET", path, **headers) in (401, 404), path
+
     assert status_of(guarded, "GET", "/", Authorization=f"Bearer {TOKEN}") == 200

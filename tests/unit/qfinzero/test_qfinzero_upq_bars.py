@@ -33,6 +33,7 @@ def test_rows_have_the_stores_prices_in_dollars_by_ticker_then_by_time_and_the_c
     (row,) = ask("stock.daily", tickers="AVLN", start="2025-01-03", end="2025-01-03")["bars"]
     bars = market().prices.bar_table["stock", "AVLN", "day"]  # type: ignore[attr-defined]
     prices = {name: getattr(bars, f"{name}_e4")[1] / 10_000 for name in PRICES}
+
     assert row == {
         "ticker": "AVLN",
         "date": "2025-01-03",
@@ -40,6 +41,7 @@ def test_rows_have_the_stores_prices_in_dollars_by_ticker_then_by_time_and_the_c
         "volume": 4_000_000,
         "transactions": 10,
     }
+
     rows = ask(
         "stock.daily",
         tickers="CSTL,AVLN,CSTL",
@@ -47,6 +49,7 @@ def test_rows_have_the_stores_prices_in_dollars_by_ticker_then_by_time_and_the_c
         end="2025-01-03",
         fields="volume, close",
     )["bars"]
+
     assert [(row["ticker"], row["date"]) for row in rows] == [
         ("AVLN", "2025-01-02"),
         ("AVLN", "2025-01-03"),
@@ -60,6 +63,7 @@ def test_both_ends_are_included_and_a_moment_may_have_any_offset() -> None:
     rows = ask(
         "stock.minute", tickers="AVLN", start="2025-01-06T14:30:00", end="2025-01-06T09:32:00-05:00"
     )["bars"]
+
     assert column(rows, "window_start") == [
         "2025-01-06T14:30:00Z",
         "2025-01-06T14:31:00Z",
@@ -92,16 +96,20 @@ def test_longer_bars_match_pandas_over_the_minutes_of_a_session(
     grouped = minutes.resample(f"{step}min", origin=pd.Timestamp(f"2025-01-06T{origin}:00Z"))
     expected = grouped.agg(rules).dropna(subset="open")
     rows = ask(f"{name}.minute", interval=f"{step}m", **day)["bars"]
+
     assert all_rows(f"{name}.minute", "bars", interval=f"{step}m", limit=17, **day) == rows
     assert column(rows, "window_start") == [
         moment.strftime("%Y-%m-%dT%H:%M:%SZ") for moment in expected.index
     ]
+
     for field in rules:
         assert column(rows, field) == pytest.approx(expected[field].tolist())
+
     last = [row for row in rows if not row["is_whole"]]
     closes = (
         ["2025-01-06T21:00:00Z", "2025-01-07T21:00:00Z"] if (name, step) == ("stock", 60) else []
     )
+
     assert column(last, "window_end") == closes  # 390 minutes are no whole number of hours
 
 
@@ -114,12 +122,14 @@ def test_the_running_bar_states_its_end_and_shows_nothing_later() -> None:
     }
     early = ask("stock.minute", as_of="2025-01-06T15:07:30Z", **day)["bars"]
     whole = ask("stock.minute", as_of="2025-01-06T15:30:00Z", **day)["bars"]
+
     assert early[0] == whole[0]
     assert [(row["window_end"], row["is_whole"]) for row in (early[1], whole[1])] == [
         *(("2025-01-06T15:07:00Z", False), ("2025-01-06T15:30:00Z", True))
     ]
     assert early[1]["transactions"] < whole[1]["transactions"]
     assert early[1]["open"] == whole[1]["open"]
+
     middle = ask("stock.minute", **{**day, "start": "2025-01-06T14:40:00Z"})["bars"]
     # the one of 14:30 starts before
     assert column(middle, "window_start") == ["2025-01-06T15:00:00Z"]
@@ -127,11 +137,13 @@ def test_the_running_bar_states_its_end_and_shows_nothing_later() -> None:
 
 def test_minutes_after_the_close_have_longer_bars_of_their_own() -> None:
     # 390 minutes of the session, and an hour after it
-    opened, count = at("2025-01-06T14:30:00Z"), 450
+    opened = at("2025-01-06T14:30:00Z")
+    count = 450
     bars = bars_of(opened + MINUTE * np.arange(count), 1_000_000 + 100 * np.arange(count), 1.0)
     dataset = with_prices(small_dataset(), {("stock", "AVLN", "minute"): bars})
     day = {"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-06", "interval": "60m"}
     rows = ask("stock.minute", dataset=dataset, **day)["bars"][-3:]
+
     assert [
         (row["window_start"][11:16], row["window_end"][11:16], row["is_whole"], row["volume"])
         for row in rows
@@ -162,15 +174,19 @@ def test_pages_together_are_the_whole_answer_and_one_that_ends_with_a_ticker_lea
             all_rows("stock.daily", "bars", limit=limit, **arguments)
             == ask("stock.daily", **arguments)["bars"]
         )
+
     minutes = {"tickers": three, "start": "2025-01-06", "end": "2025-01-10", "fields": "close"}
+
     assert (
         all_rows("stock.minute", "bars", limit=450, **minutes)
         == ask("stock.minute", **minutes)["bars"]
     )
+
     first = ask("stock.daily", tickers="AVLN,BRKT", **NEW_YEAR, limit=days)
     second = ask(
         "stock.daily", tickers="AVLN,BRKT", **NEW_YEAR, limit=days, cursor=first["next_cursor"]
     )
+
     assert (set(column(first["bars"], "ticker")), set(column(second["bars"], "ticker"))) == (
         {"AVLN"},
         {"BRKT"},
@@ -211,10 +227,12 @@ def test_coins_have_bars_on_every_day_of_the_week_and_through_the_night_and_are_
         ]
         == "2025-01-05"
     )
+
     unknown = [
         ask(name, tickers="BTCX,AVLN", **JANUARY)["unknown"]
         for name in ("stock.daily", "crypto.daily")
     ]
+
     assert unknown == [["BTCX"], ["AVLN"]]
 
 
@@ -235,7 +253,9 @@ def test_a_split_divides_earlier_prices_and_multiplies_earlier_volumes() -> None
         ratio = 2 if before["date"] < "2025-01-21" else 1
         assert [after[name] * ratio for name in PRICES] == [before[name] for name in PRICES]
         assert after["volume"] == before["volume"] * ratio
+
     (event,) = adjusted["adjustments"]
+
     assert list(event.values()) == ["CSTL", "split", "2025-01-21", 0.5, 2.0]
 
 
@@ -244,11 +264,13 @@ def test_a_dividend_scales_earlier_prices_by_one_less_cash_over_the_previous_clo
         closes("2025-01-31T21:00:00Z", adjust, "AVLN") for adjust in ("none", "total", "split")
     )
     factor = 1 - 0.25 / raw["2025-01-10"]  # ex on the 13th, a Monday
+
     assert total == {
         day: pytest.approx(close * (factor if day < "2025-01-13" else 1), abs=1e-6)
         for day, close in raw.items()
     }
     assert split == raw
+
     # the total return: cash taken off the price before
     held = raw["2025-01-13"] / (raw["2025-01-10"] - 0.25)
     assert total["2025-01-13"] / total["2025-01-10"] == pytest.approx(held, rel=1e-7)
@@ -256,10 +278,8 @@ def test_a_dividend_scales_earlier_prices_by_one_less_cash_over_the_previous_clo
 
 def test_an_event_counts_from_the_open_of_its_ex_day() -> None:
     assert closes("2025-01-21T14:29:59Z", "split") == closes("2025-01-21T14:29:59Z", "none")
-    opened, day_before = (
-        closes("2025-01-21T14:30:00Z", "split"),
-        closes("2025-01-21T14:30:00Z", "none"),
-    )
+    opened = closes("2025-01-21T14:30:00Z", "split")
+    day_before = closes("2025-01-21T14:30:00Z", "none")
     assert opened == {day: close / 2 for day, close in day_before.items()}
 
 
@@ -280,6 +300,7 @@ def test_a_dividend_on_the_day_of_a_split_is_of_a_new_share() -> None:
     raw = ask("stock.daily", tickers="AVLN", start="2025-01-10", end="2025-01-10")["bars"][0][
         "close"
     ]
+
     assert (answer["bars"][0]["close"], len(answer["adjustments"])) == (
         pytest.approx(raw / 2 - 1.0, abs=1e-6),
         2,
@@ -296,6 +317,7 @@ def test_a_dividend_above_the_previous_close_changes_nothing_with_a_note() -> No
         ],
     )
     answer = ask("stock.daily", dataset=dataset, tickers="AVLN", **JANUARY, adjust="total")
+
     assert column(answer["bars"], "close") == list(
         closes("2025-02-03T00:00:00Z", "none", "AVLN").values()
     )
@@ -343,6 +365,7 @@ def test_days_before_the_start_are_the_warm_up() -> None:
     }
     whole = ask("stock.daily", start="2025-01-01", end="2025-02-28", **arguments)["bars"]
     later = ask("stock.daily", start="2025-02-24", end="2025-02-28", **arguments)["bars"]
+
     assert later == whole[-len(later) :]
     assert not any(None in row.values() for row in later)
     assert [row["ma_5"] is None for row in whole[:6]] == [True] * 4 + [False] * 2
@@ -360,6 +383,7 @@ def test_indicators_are_of_the_series_asked_for() -> None:
         ask("stock.daily", **arguments, adjust=adjust)["bars"][0]["ma_2"]
         for adjust in ("none", "split")
     )
+
     assert none == pytest.approx((raw["2025-01-17"] + raw["2025-01-21"]) / 2)
     assert split == pytest.approx((raw["2025-01-17"] / 2 + raw["2025-01-21"]) / 2)
 
@@ -419,6 +443,7 @@ def test_minutes_of_the_session_before_are_not_ex_where_the_market_never_closes(
         "fields": "close",
     }
     rows = ask("stock.minute", dataset=dataset, **minutes)["bars"]
+
     assert column(rows, "close") == [100.0] * 6 + [200.0] * 6, (
         "two new shares for an old one, from midnight on"
     )
@@ -431,7 +456,9 @@ def test_adjusting_does_not_use_events_that_are_not_yet_ex(as_of: str) -> None:
     """
     arguments = {"tickers": "CSTL,AVLN", **JANUARY, "as_of": as_of}
     total = ask("stock.daily", **arguments, adjust="total")
+
     assert total["bars"] == ask("stock.daily", **arguments, adjust="none")["bars"]
+
     without = with_prices(market(), split_rows=[], dividend_rows=[])
     assert total == ask("stock.daily", **arguments, dataset=without, adjust="total")
 
@@ -446,6 +473,7 @@ def test_adjusting_works_on_minute_bars_too() -> None:
         for how in ("none", "split", "total")
     )
     factor = 1 - 2 / ask("stock.daily", **day)["bars"][0]["close"]
+
     assert column(split, "close") == [pytest.approx(price / 2) for price in column(none, "close")]
     assert column(split, "volume") == [volume * 2 for volume in column(none, "volume")]
     assert column(total, "close") == [
@@ -508,7 +536,9 @@ def test_a_tenor_that_a_curve_lacks_is_null_and_a_correction_replaces_a_curve() 
     dataset = with_prices(market(), rate_rows=[corrected, row])
     arguments = {"dataset": dataset, "start": "2025-01-06", "end": "2025-01-06"}
     (curve,) = ask("rates.query", as_of="2025-01-07T00:00:00Z", **arguments)["rates"]
+
     assert (curve["yield_1_month"], curve["yield_10_year"]) == (4.0, None)
+
     (curve,) = ask("rates.query", as_of="2025-01-08T00:00:00Z", **arguments)["rates"]
     assert curve["yield_1_month"] == 4.1
 
@@ -516,13 +546,17 @@ def test_a_tenor_that_a_curve_lacks_is_null_and_a_correction_replaces_a_curve() 
 def test_dividends_and_splits_are_there_from_their_announcement_also_those_to_come() -> None:
     dividend = {"tickers": "AVLN,NOPE", "start": "2025-01-01", "end": "2025-03-01"}
     assert ask("dividends.query", as_of="2025-01-03T21:29:59Z", **dividend)["dividends"] == []
+
     answer = ask("dividends.query", as_of="2025-01-03T21:30:00Z", **dividend)
     (row,) = answer["dividends"]
+
     assert list(row) == ["ticker", "ex_dividend_date", "pay_date", "amount", "declared_ts"]
     assert list(row.values()) == ["AVLN", "2025-01-13", "2025-01-31", 0.25, "2025-01-03T21:30:00Z"]
     assert answer["unknown"] == ["NOPE"]
+
     split = {"tickers": "CSTL", "start": "2025-01-21", "end": "2025-01-21"}
     assert ask("splits.query", as_of="2025-01-07T21:29:59Z", **split)["splits"] == []
+
     (row,) = ask("splits.query", as_of="2025-01-07T21:30:00Z", **split)["splits"]
     assert (row["new_shares"], row["old_shares"], row["ex_date"]) == (2, 1, "2025-01-21")
     assert ask("splits.query", tickers="CSTL", start="2025-01-22", end="2025-02-21")["splits"] == []
@@ -531,6 +565,7 @@ def test_dividends_and_splits_are_there_from_their_announcement_also_those_to_co
 def test_symbols_come_in_pages_and_by_class() -> None:
     assert column(ask("symbols.list")["symbols"], "ticker") == ["AVLN", "BRKT", "BTCX", "CSTL"]
     assert column(ask("symbols.list", asset_class="crypto")["symbols"], "ticker") == ["BTCX"]
+
     first = ask("symbols.list", limit=3)
     assert column(
         ask("symbols.list", limit=3, cursor=first["next_cursor"])["symbols"], "ticker"
@@ -547,6 +582,7 @@ def test_a_stock_has_options_once_one_is_listed() -> None:
         ]
         for day in (7, 8)
     ]
+
     assert has == [False, True]
 
 
@@ -555,6 +591,7 @@ def test_freshness_goes_as_far_as_the_clock() -> None:
     latest = {
         name: (source["latest_date"], source["latest_ts"]) for name, source in sources.items()
     }
+
     assert latest == {
         **dict.fromkeys(("stock_daily", "option_daily"), ("2025-01-06", "2025-01-06T21:00:00Z")),
         **dict.fromkeys(
@@ -575,6 +612,7 @@ def test_freshness_finds_the_newest_bar_also_long_after_it() -> None:
         "2025-02-28",
         "2025-01-10",
     )
+
     before = ask("health.freshness", as_of="2024-12-31T00:00:00Z")["sources"]
     assert {source["latest_ts"] for source in before.values()} == {None}
 

@@ -40,6 +40,7 @@ def with_contract(expiry: date, strike_e4: int) -> tuple[Dataset, str]:
     contract = OptionContract("AVLN", expiry, strike_e4, "C")
     row = ContractRow(contract.symbol, "AVLN", expiry, strike_e4, "C", at("2025-01-01"))
     bars = {("option", contract.symbol, "day"): market().prices.bar_table["option", PUT, "day"]}  # type: ignore[attr-defined]
+
     return with_prices(market(), bars, contract_rows=[row]), contract.symbol
 
 
@@ -49,6 +50,7 @@ def rising_rates() -> Dataset:
     for i, day in enumerate(stock_days()):
         curve = {tenor: value + i / 10 for tenor, value in RATES.items()}
         rows.append(RateRow(day, curve, trading_hours().close_of(day) + 7200 * SECOND))
+
     return with_prices(market(), rate_rows=rows)
 
 
@@ -58,8 +60,10 @@ def rising_rates() -> Dataset:
 def test_a_chain_has_the_contracts_that_traded_by_expiry_type_and_strike() -> None:
     rows = ask("option.chain_query", **CHAIN)["contracts"]
     assert len(rows) == 42
+
     keys = [(row["expiry"], row["type"], row["strike"]) for row in rows]
     assert keys == sorted(keys)
+
     first = rows[0]
     assert (first["contract"], first["underlying"], first["date"]) == (
         "O:AVLN250110C00080000",
@@ -79,6 +83,7 @@ def test_filters_return_the_requested_contracts() -> None:
     rows = ask("option.chain_query", **CHAIN, type="P", **between, fields="strike,type,expiry")[
         "contracts"
     ]
+
     assert {(row["type"], row["strike"], row["expiry"]) for row in rows} == set(
         product("P", (95.0, 100.0, 105.0), ("2025-01-17", "2025-02-21"))
     )
@@ -105,6 +110,7 @@ def test_contracts_of_other_stocks_and_of_later_listings_are_not_in_a_chain() ->
         dataset=with_prices(market(), contract_rows=rows),
         **CHAIN,
     )
+
     assert (answer["contracts"], answer["nearest_expiries"]) == ([], [])
     assert (
         ask("option.chain_query", underlying="BRKT", date="2025-01-06", include_greeks=True)[
@@ -120,6 +126,7 @@ def test_the_chain_of_a_day_is_there_from_its_close() -> None:
         ask("option.chain_query", as_of=f"2025-01-06T{clock}Z", **CHAIN)
         for clock in ("20:59:59", "21:00:00")
     )
+
     assert (before["day_status"], len(before["contracts"])) == ("incomplete", 0)
     assert (after["day_status"], len(after["contracts"])) == ("complete", 42)
     assert (
@@ -136,6 +143,7 @@ def test_pages_of_a_chain_or_a_contract_together_are_the_whole() -> None:
         "resolution": "minute",
         "fields": "close",
     }
+
     for name, of, arguments, limits in (
         ("option.chain_query", "contracts", {**CHAIN, "include_greeks": True}, (8, 21, 42, 50)),
         ("option.chain_query", "contracts", CHAIN, (1,)),
@@ -154,12 +162,17 @@ def test_the_history_of_a_contract_by_day_and_by_minute_with_the_names_of_the_pu
     days = ask(
         "option.ticker_query", contract=PUT, start="2025-01-06T09:30:00", end="2025-01-08T16:00:00"
     )["bars"]
+
     assert column(days, "date") == ["2025-01-06", "2025-01-07", "2025-01-08"]
+
     span = {"start": "2025-01-06T14:31:00", "end": "2025-01-06T14:32:00", "resolution": "minute"}
     minutes = ask("option.ticker_query", contract=MINUTE_OPTION, **span)["bars"]
+
     assert column(minutes, "window_start") == ["2025-01-06T14:31:00Z", "2025-01-06T14:32:00Z"]
+
     named = {"start": "2025-01-06", "end": "2025-01-06", "fields": "ticker,window_start,close"}
     (row,) = ask("option.ticker_query", contract=PUT, **named)["bars"]
+
     assert set(row) == {"contract", "date", "ticker", "window_start", "close"}
     assert (row["ticker"], row["window_start"]) == (PUT, "2025-01-06T00:00:00Z")
 
@@ -171,6 +184,7 @@ def test_a_contract_that_is_not_listed_is_unknown() -> None:
         start="2025-01-06",
         end="2025-01-06",
     )
+
     assert (answer["bars"], answer["unknown"]) == ([], ["O:AVLN250221P00096000"])
     assert (
         refused(
@@ -196,15 +210,19 @@ def test_the_inputs_of_a_day_worked_by_hand() -> None:
     rate = (4.40 + (4.41 - 4.40) * (years - 1 / 12) / (0.25 - 1 / 12)) / 100
     wait = (at("2025-01-13T14:30:00Z") - at("2025-01-06T21:00:00Z")) / YEAR
     dividend = 0.25 * math.exp(-0.0440 * wait)
+
     assert (row["greek_years"], row["greek_rate"]) == (
         pytest.approx(years, abs=1e-8),
         pytest.approx(rate, abs=1e-8),
     )
     assert row["greek_dividends"] == pytest.approx(dividend, abs=1e-8)
+
     spot = ask("stock.daily", tickers="AVLN", start="2025-01-06", end="2025-01-06")["bars"][0][
         "close"
     ]
+
     assert (row["greek_spot"], row["greek_status"]) == (spot, "ok")
+
     worth = price(EuropeanOptions(False, spot - dividend, 95.0, rate, years), row["iv"])
     assert float(worth) == pytest.approx(row["close"], abs=1e-6)
 
@@ -212,6 +230,7 @@ def test_the_inputs_of_a_day_worked_by_hand() -> None:
 def test_a_dividend_is_deducted_once_declared_and_until_its_ex_day() -> None:
     rows = greek_rows(PUT, "2025-01-02", "2025-01-14")
     deducted = {row["date"]: row["greek_dividends"] > 0 for row in rows}
+
     assert deducted == {  # declared after the close of the 3rd, ex on the 13th
         "2025-01-02": False,
         "2025-01-03": False,
@@ -231,12 +250,15 @@ def test_a_dividend_is_deducted_once_declared_and_until_its_ex_day() -> None:
 def test_a_minute_takes_the_spot_of_the_last_complete_minute() -> None:
     rows = greek_rows(MINUTE_OPTION, "2025-01-07", "2025-01-07", resolution="minute")
     spots = ask("stock.minute", tickers="AVLN", start="2025-01-07", end="2025-01-07")["bars"]
+
     assert column(rows, "greek_spot") == column(spots, "close")
     assert rows[0]["greek_years"] == pytest.approx(
         (at("2025-01-17T21:00:00Z") - at("2025-01-07T14:31:00Z")) / YEAR, abs=1e-8
     )
+
     last = greek_rows(MINUTE_OPTION, "2025-01-10", "2025-01-10", resolution="minute")
     left = (at("2025-01-17T21:00:00Z") - int(minute_starts()[-1]) - MINUTE) / YEAR
+
     assert (len(last), last[-1]["greek_years"]) == (390, pytest.approx(left, abs=1e-8))
     # of the 6th, published that evening; ten days are below one month
     assert {row["greek_rate"] for row in rows} == {0.045}
@@ -247,15 +269,19 @@ def test_the_opening_price_takes_what_was_known_at_the_open() -> None:
     spot = ask("stock.daily", tickers="AVLN", start="2025-01-06", end="2025-01-06")["bars"][0][
         "open"
     ]
+
     assert row["greek_spot"] == spot
     assert row["greek_years"] == pytest.approx(
         (at("2025-02-21T21:00:00Z") - at("2025-01-06T14:30:00Z")) / YEAR, abs=1e-8
     )
+
     minutes = greek_rows(
         MINUTE_OPTION, "2025-01-07", "2025-01-07", resolution="minute", greek_price_field="open"
     )
+
     # no minute of the day was complete at its open
     assert minutes[0]["greek_status"] == "missing_spot"
+
     closes = ask("stock.minute", tickers="AVLN", start="2025-01-07", end="2025-01-07")["bars"]
     assert column(minutes[1:], "greek_spot") == column(closes[:-1], "close")
 
@@ -288,6 +314,7 @@ def test_missing_parts_are_named() -> None:
     empty = with_prices(
         market(), rate_rows=[RateRow(date(2025, 1, 3), {}, at("2025-01-03T23:00:00Z"))]
     )
+
     for dataset, start, expected in (
         (no_spot, "2025-01-06", ["missing_spot"]),
         (with_prices(market(), rate_rows=[]), "2025-01-06", ["missing_rate"]),
@@ -298,9 +325,11 @@ def test_missing_parts_are_named() -> None:
             column(greek_rows(PUT, start, "2025-01-06", dataset=dataset), "greek_status")
             == expected
         )
+
     no_minutes = greek_rows(
         MINUTE_OPTION, "2025-01-06", "2025-01-06", dataset=no_spot, resolution="minute"
     )
+
     assert {row["greek_status"] for row in no_minutes} == {"missing_spot"}
 
 
@@ -315,6 +344,7 @@ def test_a_price_below_the_value_of_exercise_is_noted() -> None:
         "2025-01-06",
         dataset=with_prices(market(), bars=cheap),
     )[0]
+
     assert (row["greek_status"], row["iv"], row["greek_spot"] > 0) == (
         "below_intrinsic",
         None,
@@ -333,6 +363,7 @@ def test_a_curve_that_is_corrected_later_counts_from_its_correction() -> None:
     corrected = replace(first, yields_pct={"1M": 5.0}, available_ns=at("2025-01-07T12:00:00Z"))
     dataset = with_prices(market(), rate_rows=[corrected, first])
     rows = greek_rows(PUT, "2025-01-06", "2025-01-07", dataset=dataset)
+
     assert column(rows, "greek_rate") == [0.04, 0.05]
 
 
@@ -357,6 +388,7 @@ def test_minute_greeks_do_not_use_the_days_later_close_or_rate() -> None:
         "resolution": "minute",
     }
     rows = ask("option.ticker_query", **arguments, include_greeks=True)["bars"]
+
     assert (
         rows == ask("option.ticker_query", dataset=other, **arguments, include_greeks=True)["bars"]
     )
@@ -393,8 +425,11 @@ def test_an_empty_range_of_a_chain_is_refused() -> None:
 # -- prices, greeks and volatilities
 
 
-SPOTS, STRIKES, INTERESTS = st.floats(1, 1_000), st.floats(1, 1_000), st.floats(-0.02, 0.15)
-YEARS, VOLATILITIES = st.floats(0.002, 5), st.floats(0.02, 2.0)
+SPOTS = st.floats(1, 1_000)
+STRIKES = st.floats(1, 1_000)
+INTERESTS = st.floats(-0.02, 0.15)
+YEARS = st.floats(0.002, 5)
+VOLATILITIES = st.floats(0.02, 2.0)
 ANY = {
     "spot": SPOTS,
     "strike": STRIKES,
@@ -418,25 +453,31 @@ def test_prices_and_greeks_match_the_textbook() -> None:
     d2 = d1 - 0.2 * math.sqrt(0.5)
     call = 42 * normal(d1) - 40 * math.exp(-0.05) * normal(d2)
     put = 40 * math.exp(-0.05) * normal(-d2) - 42 * normal(-d1)
+
     assert (round(d1, 4), round(d2, 4), round(call, 2), round(put, 2)) == (
         0.7693,
         0.6278,
         4.76,
         0.81,
     )
+
     both = price(EuropeanOptions(np.array([True, False]), 42.0, 40.0, 0.10, 0.5), 0.2)
     assert both.tolist() == [pytest.approx(call, abs=1e-12), pytest.approx(put, abs=1e-12)]
+
     sensitivities = greeks(EuropeanOptions(True, 49.0, 50.0, 0.05, 0.3846), 0.2)
     yearly = sensitivities.theta * 365, sensitivities.vega * 100, sensitivities.rho * 100
+
     assert [
         float(figure) for figure in (sensitivities.delta, sensitivities.gamma)
     ] == pytest.approx([0.522, 0.066], abs=5e-4)
     assert [float(figure) for figure in yearly] == [
         pytest.approx(-4.31, abs=5e-3), pytest.approx(12.1, abs=5e-2), pytest.approx(8.91, abs=5e-3)
     ]  # fmt: skip
+
     # In two and five months, spot and strike 40, rate 9%, volatility 30%, six months: 3.67.
     deducted = 0.5 * math.exp(-0.09 * 2 / 12) + 0.5 * math.exp(-0.09 * 5 / 12)
     worth = float(price(EuropeanOptions(True, 40.0 - deducted, 40.0, 0.09, 0.5), 0.3))
+
     assert (deducted, worth) == (pytest.approx(0.9742, abs=1e-4), pytest.approx(3.67, abs=5e-3))
 
 
@@ -446,12 +487,16 @@ def test_call_less_put_is_spot_less_discounted_strike(
     spot: float, strike: float, rate: float, years: float, volatility: float, call: bool
 ) -> None:
     option = EuropeanOptions(np.array([True, False]), spot, strike, rate, years)
-    both, sensitivities = price(option, volatility), greeks(option, volatility)
+    both = price(option, volatility)
+    sensitivities = greeks(option, volatility)
+
     assert both[0] - both[1] == pytest.approx(spot - strike * math.exp(-rate * years), abs=1e-9)
+
     gaps = [
         float(values[0] - values[1])
         for values in (sensitivities.delta, sensitivities.gamma, sensitivities.vega)
     ]
+
     assert gaps == [pytest.approx(gap, abs=1e-12) for gap in (1, 0, 0)]
 
 
@@ -474,6 +519,7 @@ def test_greeks_are_the_slopes_of_the_price(call: bool) -> None:
         greeks(EuropeanOptions(call, spot, 100.0, 0.043, 0.4), 0.31).delta
         for spot in (102.99, 103.01)
     )
+
     assert float(sensitivities.delta) == pytest.approx(slope("spot", 1e-4), rel=1e-7)
     assert float(sensitivities.gamma) == pytest.approx(float(above - below) / 0.02, rel=1e-5)
     assert float(sensitivities.theta) == pytest.approx(-slope("years", 1e-5) / 365, rel=1e-6)
@@ -496,7 +542,9 @@ def test_a_price_implies_the_volatility_it_was_made_with(
     made = float(price(option, volatility))
     assume(float(made - option.lower_bound) > 1e-6)
     implied, status = implied_volatility(option, made)
+
     assert (status[0], float(price(option, implied[0]))) == ("ok", pytest.approx(made, abs=1e-9))
+
     if float(greeks(option, volatility).vega) > 1e-4:
         assert implied[0] == pytest.approx(volatility, abs=1e-8)
 
@@ -510,21 +558,25 @@ def test_a_price_without_a_volatility_has_a_reason() -> None:
     volatilities, statuses = implied_volatility(
         EuropeanOptions(True, 110.0, 100.0, 0.0, 0.2), np.array(paid)
     )
+
     assert (statuses.tolist(), np.isfinite(volatilities).tolist()) == (
         expected,
         [status == "ok" for status in expected],
     )
+
     used_up = EuropeanOptions(False, -1.0, 100.0, 0.0, 0.2)  # a spot that dividends have used up
     assert implied_volatility(used_up, 5.0)[1].tolist() == ["non_finite_input"]
 
 
 def test_arrays_give_what_scalars_give() -> None:
-    calls, spots = np.array([True, False, True]), np.array([90.0, 100.0, 110.0])
+    calls = np.array([True, False, True])
+    spots = np.array([90.0, 100.0, 110.0])
     together = price(EuropeanOptions(calls, spots, 100.0, 0.04, 0.25), 0.3)
     alone = [
         float(price(EuropeanOptions(bool(call), float(spot), 100.0, 0.04, 0.25), 0.3))
         for call, spot in zip(calls, spots)
     ]
+
     assert together.tolist() == alone
 
 
@@ -539,7 +591,9 @@ def test_anywhere_it_agrees_with_the_calculator_of_quantlib(
     theirs = ql.BlackCalculator(payoff, spot / discount, volatility * math.sqrt(years), discount)
     option = EuropeanOptions(call, spot, strike, rate, years)
     ours = greeks(option, volatility)
+
     assert float(price(option, volatility)) == pytest.approx(theirs.value(), rel=1e-8, abs=1e-8)
+
     slopes = (
         theirs.delta(spot),
         theirs.gamma(spot),

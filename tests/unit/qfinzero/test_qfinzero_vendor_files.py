@@ -36,7 +36,9 @@ def imported(folder: Path, spec: str, **files: str) -> int:
     """Exit code of an import of some files."""
     for name, text in files.items():
         (folder / f"{name}.csv").write_text(text)
+
     (folder / "spec.yaml").write_text(HEAD + spec)
+
     return main(
         ["data", "make", "qfinzero_files", str(folder / "spec.yaml"), "--out", str(folder / "made")]
     )
@@ -67,6 +69,7 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of
     for ticker, (*times, _) in TIMES.items():
         rows = [f"{time},{ticker},10.123456,11,9.5,10.5,100\n" for time in times]
         files[ticker] = head + "".join(rows)
+
     days = head + "".join(f"2025-01-06,{ticker},10,11,9.5,10.5,200\n" for ticker in TIMES)
     sources = [
         f"  - {{file: {ticker}.csv, asset_class: stock, resolution: minute{zone}}}\n"
@@ -77,6 +80,7 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of
         + "".join(sources)
     )
     prices = open_dataset(made(tmp_path, spec, days=days, **files)).prices
+
     for ticker in TIMES:
         starts = prices.bars("stock", ticker, "minute", EVER).start_ns.tolist()
         assert [moment_text(start) for start in starts] == [
@@ -89,14 +93,17 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of
 def test_a_local_time_that_clocks_skip_in_spring_or_show_twice_in_autumn_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], time: str
 ) -> None:
-    head, row = "time,open,high,low,close,volume", "10,11,9.5,10.5,100"
+    head = "time,open,high,low,close,volume"
+    row = "10,11,9.5,10.5,100"
     source = "asset_class: stock, symbol: AVLN, resolution"
     spec = (
         f"zone: America/New_York\nbars:\n  - {{file: days.csv, {source}: day}}\n  - {{file:"
         f" minutes.csv, {source}: minute}}\n"
     )
     days = f"{head}\n2024-03-08,{row}\n"
+
     assert imported(tmp_path, spec, days=days, minutes=f"{head}\n{time},{row}\n") == 2
+
     error = capsys.readouterr().err
     assert f"which clocks in America/New_York show once, was '{time}'" in error
 
@@ -120,6 +127,7 @@ def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(
         "calendar: XSHG\nzone: Asia/Shanghai\nbars:\n  - {file: days.csv, %s: day}\n  - {file:"
         " minutes.csv, %s: minute%s}\n"
     )
+
     for name, stamped, warned in (("a", "", True), ("b", ", stamped: end", False)):
         (tmp_path / name).mkdir()
         folder = made(tmp_path / name, spec % (source, source, stamped), **files)
@@ -128,6 +136,7 @@ def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(
             "2 bars start outside the exchange's sessions" in printed
             and "`stamped: end`" in printed
         ) is warned
+
     given = {"tickers": "600519.SH", "start": "2025-01-06", "end": "2025-01-06", "interval": "60m"}
     morning = [("01:30", "02:30", 10), ("02:30", "03:30", 70)]
     for as_of, afternoon in (
@@ -154,6 +163,7 @@ def test_columns_are_named_once_decimals_rounded_with_a_note_and_symbols_read_fr
     one = f"{head}2025-01-06 00:00:00-05:00,AVLN,10.12345,11,9.5,10.50000001,100.0,10\n"
     folder = made(tmp_path, spec, one=one, two=f"{head}2025-01-06,BTC-USD,1,2,1,2,0.5,2\n")
     printed = capsys.readouterr().out
+
     assert (
         "note: 2 prices had more than four decimals and were rounded to these; `round: false`"
         " refuses them" in printed
@@ -162,8 +172,10 @@ def test_columns_are_named_once_decimals_rounded_with_a_note_and_symbols_read_fr
         "note: no symbols were given: 2 were made of the bars, each listed from its first one on"
         in printed
     )
+
     dataset = open_dataset(folder)
     bars = dataset.prices.bars("stock", "AVLN", "day", EVER)
+
     assert (moment_text(int(bars.start_ns[0])), int(bars.open_e4[0])) == (
         "2025-01-06T00:00:00Z",
         101_234,
@@ -174,16 +186,15 @@ def test_columns_are_named_once_decimals_rounded_with_a_note_and_symbols_read_fr
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"needs the data at {SHARED}")
 def test_real_vendor_files_are_imported_with_one_column_map(tmp_path: Path) -> None:
-    us, coins = (
-        SHARED / "us_daily" / "nasdaq100_daily.csv.gz",
-        SHARED / "crypto_daily" / "crypto10_daily.csv.gz",
-    )
+    us = SHARED / "us_daily" / "nasdaq100_daily.csv.gz"
+    coins = SHARED / "crypto_daily" / "crypto10_daily.csv.gz"
     spec = (
         f"columns: {{symbol: code}}\nbars:\n  - {{file: {us}, asset_class: stock, resolution:"
         f" day}}\n  - {{file: {coins}, asset_class: crypto, resolution: day}}\n"
     )
     dataset = open_dataset(made(tmp_path, spec))
     bars = dataset.prices.bars("stock", "AAPL", "day", EVER)
+
     assert (len(bars), int(bars.close_e4[0])) == (106, 2_017_000)
     assert len(dataset.prices.symbols(2**62)) == 112
 
@@ -232,8 +243,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "spec.yaml": SPEC.format(calendar="XSHG"),
         "open.yaml": SPEC.format(calendar="24/7"),
     }
+
     for name, text in texts.items():
         (folder / name).write_text(text + "\n")
+
     return folder
 
 
@@ -260,6 +273,7 @@ def test_tickers_of_any_market_are_stored_and_found(
         end="2025-02-05",
         fields="close",
     )
+
     # as of the session's close
     assert [row["close"] for row in answer["bars"]] == ([10.0, 10.1] if name == "stock" else [10.0])
 
@@ -286,12 +300,14 @@ def test_an_option_is_found_by_its_underlying_though_its_root_is_another(
         include_greeks=True,
     )
     (row,) = chain["contracts"]
+
     assert (row["contract"], row["underlying"], row["strike"], row["greek_spot"]) == (
         CONTRACT,
         "^GSPC",
         6000,
         10.1,
     )
+
     history = ask(
         workspace,
         "UPQ.option.ticker_query",
@@ -299,21 +315,26 @@ def test_an_option_is_found_by_its_underlying_though_its_root_is_another(
         start="2025-01-23",
         end="2025-02-05",
     )
+
     assert [each["underlying"] for each in history["bars"]] == ["^GSPC"] * 2
+
     updated = shutil.copytree(files / "made", tmp_path / "made")
     (tmp_path / "options.csv").write_text(bars(CONTRACT, days=("2025-02-06",)))
     (tmp_path / "more.yaml").write_text(
         "name: more\nbars: [{file: options.csv, asset_class: option, resolution: day}]"
     )
     ingest_update(load_spec(tmp_path / "more.yaml"), tmp_path, updated)
+
     assert len(open_dataset(updated).prices.chain_bars("^GSPC", "day", MomentSpan(0, 2**62))) == 1
 
 
 def test_sessions_and_money_follow_the_datasets_market(dataset: Dataset) -> None:
     workspace = Workspace(dataset)
     assert "CNY" in str(refused(ask, workspace, "PMB.account.create", base_currency="USD"))
+
     opened = ask(workspace, "PMB.account.create", initial_cash=10_000)
     assert opened["account"]["base_currency"] == "CNY"
+
     account = {"account_id": opened["account_id"]}
     span = {
         "frequency": "1d",
@@ -330,6 +351,7 @@ def test_sessions_and_money_follow_the_datasets_market(dataset: Dataset) -> None
     }
     ask(workspace, "PMB.order.place", **account, **session, order=order)
     closes = [ask(workspace, "PMB.session.step", **session)["as_of_ts"] for _ in range(2)]
+
     assert closes == ["2025-01-27T07:00:00Z", "2025-02-05T07:00:00Z"]
     assert ask(workspace, "PMB.account.positions", **account)["positions"][0]["qty"] == 10
 
@@ -342,12 +364,16 @@ def test_a_market_that_never_closes_has_a_session_each_day_and_an_unknown_calend
         bars("600519.SH", "^GSPC", days=("2025-01-24", "2025-01-25", "2025-01-26"))
     )
     info, _ = ingest_dataset(load_spec(files / "open.yaml"), files, files / "open")
+
     assert check_dataset(files / "open") == ()  # a weekend is no day outside of sessions
     assert info.hours.session_day(info.default_as_of_ns).isoformat() == "2025-01-24"
     assert all(info.hours.open_ns[1:] == info.hours.close_ns[:-1])
+
     (files / "moon.yaml").write_text(SPEC.format(calendar="MOON"))
+
     with pytest.raises(DataError, match="XSHG or 24/7, was 'MOON'"):
         ingest_dataset(load_spec(files / "moon.yaml"), files, files / "moon")
+
     assert not (files / "moon").exists()
 
 
@@ -375,9 +401,12 @@ def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None
         " btc.csv, asset_class: stock, resolution: day, symbol: BTC-USD, unit: 0.001}]\n"
     )
     ingest_dataset(load_spec(tmp_path / "spec.yaml"), tmp_path, tmp_path / "made")
+
     assert check_dataset(tmp_path / "made") == ()
+
     workspace = Workspace(open_dataset(tmp_path / "made"))
     assert ask(workspace, "UPQ.symbols.list")["symbols"][0]["name"] == "0.001 BTC-USD"
+
     account = {"account_id": ask(workspace, "PMB.account.create", initial_cash=1_000)["account_id"]}
     span = {
         "frequency": "1d",
@@ -387,7 +416,9 @@ def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None
     }
     rules = {"fills": {"slippage_bps": 0, "max_volume_pct": 100}, "fees": {"stock_per_share_e4": 0}}
     error = refused(ask, workspace, "PMB.session.create", **account, **{**span, "frequency": "1m"})
+
     assert "the market has no bars of minutes; take 1d" in str(error)
+
     begun = ask(workspace, "PMB.session.create", **account, **span, execution_config=rules)
     session = {"session_id": begun["session_id"]}
     order = {
@@ -398,13 +429,16 @@ def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None
     }
     ask(workspace, "PMB.order.place", **account, **session, order=order)
     stepped = ask(workspace, "PMB.session.step", **session, step=2)
+
     # the eleventh is a Saturday, and over at its midnight
     assert stepped["as_of_ts"] == "2025-01-12T00:00:00Z"
+
     (trade,) = ask(workspace, "PMB.account.trades", **account)["trades"]
     assert (trade["qty"], trade["price"]) == (7, 61.0002)  # 61,000.15 of the tenth
     assert ask(workspace, "PMB.account.get", **account)["account"]["cash"] == pytest.approx(
         1_000 - 7 * 61.0002
     )
+
     good = {
         **order,
         "side": "SELL",
@@ -415,14 +449,16 @@ def test_coins_trade_around_the_clock_in_parts_by_a_step(tmp_path: Path) -> None
     }
     ask(workspace, "PMB.order.place", **account, **session, order=good)
     stepped = ask(workspace, "PMB.session.step", **session, step=5)
+
     assert stepped["as_of_ts"] == "2025-01-14T00:00:00Z"  # to the end of the thirteenth
+
     (sold,) = ask(workspace, "PMB.account.trades", **account)["trades"][1:]
     # 61,200.15 of the twelfth, whose bar ends with the day
     assert (sold["qty"], sold["price"]) == (7, 61.2002)
-    summary, closes = (
-        ask(workspace, "PMB.session.summary", **session),
-        np.array([61.5002, 61.6002]) * 7 + 1_000 - 7 * 61.0002,
-    )
+
+    summary = ask(workspace, "PMB.session.summary", **session)
+    closes = np.array([61.5002, 61.6002]) * 7 + 1_000 - 7 * 61.0002
     levels = [1_000, *closes, *[1_000 + 7 * 0.2] * 2]
     returns = np.diff(levels) / levels[:-1]
+
     assert summary["sharpe"] == pytest.approx(returns.mean() / returns.std(ddof=1) * 365**0.5)

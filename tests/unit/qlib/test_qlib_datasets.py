@@ -41,7 +41,9 @@ MARKET = baseline_market()
 SPLIT = make_split(MARKET, SEGMENTS)
 SEGMENTED = {name: structs.astuple(days) for name, days in SPLIT.used.items()}
 BOTH = ["feature", "label"]
-LEARN, INFER, RAW = DataHandlerLP.DK_L, DataHandlerLP.DK_I, DataHandlerLP.DK_R
+LEARN = DataHandlerLP.DK_L
+INFER = DataHandlerLP.DK_I
+RAW = DataHandlerLP.DK_R
 SEGMENT_NAMES = ("train", "valid", "test")
 WINDOWS = [("window", 20), ("window", 60), ("unrolled", 60)]
 
@@ -55,6 +57,7 @@ def raw_frame(samples: Samples) -> pd.DataFrame:
     )
     columns = [("feature", name) for name in feature_names("flat", 1)] + [("label", "LABEL0")]
     values = np.column_stack([samples.features[rows, assets], samples.labels[rows, assets]])
+
     return pd.DataFrame(values, index, pd.MultiIndex.from_tuples(columns))
 
 
@@ -63,7 +66,9 @@ def served(dataset: Any, segment: str, key: str) -> tuple[pd.MultiIndex, np.ndar
     data = dataset.prepare(segment, col_set=BOTH, data_key=key)
     if isinstance(data, pd.DataFrame):
         return data.index, data["feature"].to_numpy()
+
     data.config(fillna_type="ffill+bfill")
+
     return data.get_index(), data[list(range(len(data)))][..., :-1]
 
 
@@ -73,16 +78,16 @@ def test_flat_data_are_what_pyqlibs_own_workflow_makes_of_the_raw_frame(
     label: Any, norm: Norm
 ) -> None:
     samples = make_samples(MARKET, SPLIT, label)
-    ours, theirs = (
-        make_dataset(samples, Scaler.fit(samples), "flat", norm=norm),
-        published(raw_frame(samples), SEGMENTED, norm),
-    )
+    ours = make_dataset(samples, Scaler.fit(samples), "flat", norm=norm)
+    theirs = published(raw_frame(samples), SEGMENTED, norm)
+
     for segment in SEGMENT_NAMES:
         for key in (LEARN, INFER):
             one, other = (
                 data.prepare(segment, col_set=BOTH, data_key=key) for data in (ours, theirs)
             )
             pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=1e-12, check_freq=False)
+
         raw = ours.prepare(segment, col_set="label", data_key=RAW)["LABEL0"]
         pd.testing.assert_series_equal(
             raw, theirs.prepare(segment, col_set="label", data_key=RAW)["LABEL0"]
@@ -98,9 +103,12 @@ def test_a_step_sees_what_the_dataset_serves_for_its_day(layout: Layout, days: i
     view at the day's close.
     """
     samples = make_samples(MARKET, SPLIT, days=days)
+
     assert samples.first == max(0, FIRST_ROW - days + 1), "days before the data are filled alike"
+
     scaler = Scaler.fit(samples)
     dataset = make_dataset(samples, scaler, layout, days)
+
     for segment in SEGMENT_NAMES:
         for key in (LEARN, INFER):
             index, values = served(dataset, segment, key)
@@ -140,6 +148,7 @@ def test_a_windows_label_is_its_last_days() -> None:
         "train", col_set=BOTH, data_key=LEARN
     )
     known = normalised_labels(samples.labels, "CSRankNorm")
+
     for position, (day, code) in enumerate(not_empty(sampler.get_index())):
         row = int(np.searchsorted(samples.days, np.datetime64(day, "D")))
         assert sampler[position][-1, -1] == known[row, samples.codes.index(code)]
@@ -152,8 +161,10 @@ def test_unrolled_columns_are_reshaped_by_models_into_factors_by_days() -> None:
     frame = make_dataset(samples, scaler, "unrolled", 6).prepare(
         "test", col_set="feature", data_key=INFER
     )
+
     assert list(frame.columns) == feature_names("unrolled", 6)
     assert frame.to_numpy().dtype == np.float32
+
     scaled = scaler.apply(samples.features).astype(np.float32)
     row = samples.rows("test").start
     columns = np.flatnonzero(samples.member[row])
@@ -164,8 +175,10 @@ def test_unrolled_columns_are_reshaped_by_models_into_factors_by_days() -> None:
 def test_kinds_and_segments() -> None:
     samples = make_samples(MARKET, SPLIT, days=5)
     scaler = Scaler.fit(samples)
+
     assert type(make_dataset(samples, scaler, "unrolled", 5)) is DatasetH
     assert type(make_dataset(samples, scaler, "window", 5)) is TSDatasetH
+
     flat = make_dataset(samples, scaler, "flat")
     assert flat.segments["train"] == structs.astuple(SPLIT.used.train)
     assert flat.segments["valid"] == structs.astuple(SPLIT.used.valid)
@@ -177,6 +190,7 @@ def test_a_dataset_without_test_days_serves_none() -> None:
     train, valid, test = make_dataset(samples, Scaler.fit(samples), "flat").prepare(
         list(SEGMENT_NAMES), col_set=BOTH, data_key=LEARN
     )
+
     assert len(train) > len(valid) > len(test) == 0
     assert str(valid.index.get_level_values(0).max().date()) == split.used.valid.last
 

@@ -35,10 +35,9 @@ def test_rounds_patience_batch_and_learning_rate_are_the_published_ones(
 ):
     recipe = recipes()[name]
     known = {**recipe.parameters, **recipe.fit}
-    rates, stops = (
-        ("lr", "learning_rate", "eta"),
-        ("early_stop", "early_stopping_rounds", "early_stop_rounds"),
-    )
+    rates = ("lr", "learning_rate", "eta")
+    stops = ("early_stop", "early_stopping_rounds", "early_stop_rounds")
+
     assert (recipe.layout, recipe.most_rounds, known.get("batch_size")) == (layout, rounds, batch)
     assert next((known[key] for key in stops if key in known), None) == patience
     assert next((known[key] for key in rates if key in known), None) == rate
@@ -50,6 +49,7 @@ def test_samples_have_nine_factors_in_each_layout():
         "window": (20, 9),
         "unrolled": (540,),
     }
+
     for recipe in recipes().values():
         inputs = {**recipe.parameters, **recipe.parameters.get("pt_model_kwargs", {})}
         assert {inputs[key] for key in ("d_feat", "fea_dim", "input_dim") if key in inputs} <= {9}
@@ -65,6 +65,7 @@ def test_each_exception_has_a_reason_and_differs_from_the_published_value():
     changed = []
     for recipe in recipes().values():
         changed += [(recipe, *change) for change in recipe.changed.items()]
+
     for recipe, name, change in not_empty(changed):
         assert change.why
         assert change.value != {**recipe.defaults, **recipe.published}.get(name)
@@ -75,9 +76,11 @@ def test_no_number_is_text():
     values = []
     for recipe in recipes().values():
         values += [*recipe.parameters.items(), *recipe.fit.items()]
+
     for name, value in not_empty((name, value) for name, value in values if isinstance(value, str)):
         with pytest.raises(ValueError, match="could not convert"):
             float(value)
+
         assert not name.endswith("lr")
 
 
@@ -92,8 +95,10 @@ def test_a_wrong_field_is_one_line_that_names_it(field, value, message):
         "published": {},
     }
     from_plain(entry, Recipe, "models.yaml: x", ConfigError)
+
     with pytest.raises(ConfigError, match=rf"models.yaml: x: .*{message}") as caught:
         from_plain({**entry, field: value}, Recipe, "models.yaml: x", ConfigError)
+
     assert "\n" not in str(caught.value)
 
 
@@ -112,6 +117,7 @@ def test_reading_recipes_imports_neither_torch_nor_pyqlib():
         f" {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
     assert done.stdout.strip() == "[]"
 
 
@@ -125,4 +131,5 @@ def test_a_stored_linear_model_scores_with_numpy_alone(tmp_path):
     scores = load(recipes()["linear"], tmp_path).predict(
         np.array([[3.0, 4.0, *[1.0] * 7], [0.0] * 9])
     )
+
     assert scores.tolist() == [2.5, 0.5]

@@ -63,9 +63,11 @@ def outputs():
 def test_two_trainings_with_one_seed_predict_byte_for_byte_the_same_and_leave_nothing_behind(
     name, tmp_path, monkeypatch
 ):
-    home, work = tmp_path / "home", tmp_path / "work"
+    home = tmp_path / "home"
+    work = tmp_path / "work"
     for folder in (home, work):
         folder.mkdir()
+
     monkeypatch.chdir(work)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -84,6 +86,7 @@ def test_two_trainings_with_one_seed_predict_byte_for_byte_the_same_and_leave_no
     pd.testing.assert_series_equal(
         predicted, first.predict(small(first.recipe.layout)), check_exact=True
     )
+
     assert np.isfinite(predicted).all()
     assert predicted.index.is_monotonic_increasing
     assert (np.random.random(), torch.rand(1).item()) == drawn  # noqa: NPY002
@@ -113,6 +116,7 @@ def test_progress_counts_the_rounds_that_are_scored(name):
     seen: list[tuple[int, int]] = []
     estimator.fit(small(estimator.recipe.layout), lambda done, most: seen.append((done, most)))
     most = estimator.most_rounds
+
     assert seen == [
         (done, most) for done in ((20, 40, 60) if name == "mlp" else range(1, most + 1))
     ]
@@ -122,6 +126,7 @@ def test_progress_counts_the_rounds_that_are_scored(name):
 def test_a_missing_fit_and_a_missing_gpu_are_one_line():
     with pytest.raises(UsageError, match="qlib/gru is not trained"):
         Estimator(recipes()["gru"], seed=0).predict(None)
+
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match="qlib/gru: torch finds no CUDA device"):
             Estimator(recipes()["gru"], seed=0, device="cuda")
@@ -140,6 +145,7 @@ def test_validation_without_a_finite_score_is_an_error_of_the_data():
 def test_fewer_validation_rows_than_a_batch_end_pyqlibs_training_without_weights():
     with pytest.raises(UnboundLocalError, match="best_param"):
         LSTM(d_feat=9, n_epochs=1, n_jobs=0, GPU=-1).fit(small("window"), **outputs())
+
     assert np.isfinite(trained("lstm").scores["valid"]).all()
 
 
@@ -156,6 +162,7 @@ def test_fewer_training_rows_than_a_batch_are_trained_on(name):
         for key in before
         if not torch.equal(before[key], after[f"model.{key}" if name == "tabnet" else key])
     ]
+
     assert any(key.endswith(("weight", "weight_v", "W_i", "weight_hh_l0")) for key in moved)
 
 
@@ -163,34 +170,35 @@ def test_fewer_training_rows_than_a_batch_are_trained_on(name):
 @pytest.mark.parametrize("name", ["alstm", "transformer", "tabnet", "krnn"])
 def test_scores_are_means_over_all_rows_for_any_batch_size(name, batch):
     """loss = mean over rows of (score − label)², by hand."""
-    model, layout = trained(name).model, recipes()[name].layout
+    model = trained(name).model
+    layout = recipes()[name].layout
     features, index = samples(layout, "valid")
     data = small(layout)
     labels = data.prepare("valid", col_set=["feature", "label"], data_key="learn")
+
     if layout == "window":
         labels.config(fillna_type="ffill+bfill")
-        truth, arguments = (
-            np.array([labels[row][-1, -1] for row in range(len(labels))]),
-            (torch.utils.data.DataLoader(labels),),
-        )
+        truth = np.array([labels[row][-1, -1] for row in range(len(labels))])
+        arguments = (torch.utils.data.DataLoader(labels),)
         if name == "alstm":
             weighted = [(labels[row], 1.0) for row in range(len(labels))]
             arguments = (torch.utils.data.DataLoader(weighted),)
     else:
-        truth, arguments = (
-            labels["label"].to_numpy().reshape(-1),
-            (labels["feature"], labels["label"]),
-        )
+        truth = labels["label"].to_numpy().reshape(-1)
+        arguments = (labels["feature"], labels["label"])
+
     model.module.eval()
     with torch.no_grad():
         expected = float(
             ((model.scores(torch.from_numpy(features).float()).numpy() - truth) ** 2).mean()
         )
+
     whole, model.batch_size = model.batch_size, batch
     try:
         loss, score = model.test_epoch(*arguments)
     finally:
         model.batch_size = whole
+
     assert len(index) == len(truth)
     assert loss == pytest.approx(expected, rel=1e-5)
     assert score == pytest.approx(-expected, rel=1e-5)
@@ -201,17 +209,22 @@ def test_one_sample_has_one_score(name):
     model = trained(name).model
     features, _ = samples(recipes()[name].layout)
     model.module.eval()
+
     with torch.no_grad():
         assert model.scores(torch.from_numpy(features[:1]).float()).shape == (1,)
 
 
 def test_one_sample_in_the_last_batch_breaks_pyqlibs_prediction():
-    own, data = LSTM(d_feat=9, n_epochs=1, n_jobs=0, GPU=-1, batch_size=100), small("window")
+    own = LSTM(d_feat=9, n_epochs=1, n_jobs=0, GPU=-1, batch_size=100)
+    data = small("window")
     own.fitted, own.batch_size = True, len(samples("window")[0]) - 1
+
     with pytest.raises(ValueError, match="same number of dimensions"):
         own.predict(data)
+
     ours = untrained("lstm")
     ours.fitted, ours.batch_size = True, own.batch_size
+
     assert len(ours.predict(data)) == own.batch_size + 1
 
 
@@ -222,10 +235,13 @@ def test_catboost_has_no_poisson_bootstrap_on_a_cpu():
     own = catboost_model.CatBoostModel(
         loss="RMSE", bootstrap_type="Poisson", subsample=0.8789, allow_writing_files=False
     )
+
     with pytest.raises(Exception, match="poisson bootstrap is not supported on CPU"):
         own.fit(small("flat"), num_boost_round=2, verbose_eval=False)
+
     assert trained("catboost").model._params["bootstrap_type"] == "Bernoulli"
     assert trained("catboost").model._params["subsample"] == 0.8789
+
     from ktdeval_qlib.pyqlib_fixes import CatBoost
 
     assert (
@@ -238,6 +254,7 @@ def test_catboost_stays_on_the_cpu_of_a_machine_with_a_gpu(monkeypatch):
     monkeypatch.setattr(catboost_model, "get_gpu_device_count", lambda: 1)
     estimator = Estimator(recipes()["catboost"], seed=0, rounds=2)
     estimator.fit(small("flat"))
+
     assert estimator.model._params["task_type"] == "CPU"
     assert catboost_model.get_gpu_device_count() == 1
 
@@ -245,12 +262,14 @@ def test_catboost_stays_on_the_cpu_of_a_machine_with_a_gpu(monkeypatch):
 def test_lightgbm_needs_no_recorder():
     with pytest.raises(AttributeError, match=r"qlib.init"):
         LGBModel(num_boost_round=2).fit(small("flat"))
+
     assert len(trained("lightgbm").scores["train"]) == ROUNDS["lightgbm"]
 
 
 def test_lightgbm_prints_nothing(capfd):
     for name in ("lightgbm", "doubleensemble", "xgboost", "catboost"):
         Estimator(recipes()[name], seed=0, rounds=3).fit(small("flat"))
+
     assert capfd.readouterr().out == ""
 
 
@@ -275,6 +294,7 @@ own = DEnsembleModel(**settings); own.fit(small("flat"))
 print([list(chosen) for chosen in own.sub_features], "|", trained("doubleensemble").predict(small("flat")).tolist())
 """
     outputs = []
+
     for seed in ("1", "2"):
         environment = {
             **os.environ,
@@ -289,6 +309,7 @@ print([list(chosen) for chosen in own.sub_features], "|", trained("doubleensembl
             env=environment,
         )
         outputs.append(run.stdout.strip().splitlines()[-1].split("|"))
+
     assert len({own for own, _ in outputs}) > 1
     assert len({ours for _, ours in outputs}) == 1
 
@@ -300,7 +321,9 @@ def test_mlp_is_made_with_any_version_of_torch(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.10.0")  # as text below "2.6.0"
     with pytest.raises(TypeError, match="verbose"):
         pytorch_nn.DNNModelPytorch(optimizer="adam", pt_model_kwargs={"input_dim": 9}, GPU=-1)
+
     scheduler = untrained("mlp").scheduler
+
     assert (scheduler.factor, scheduler.patience, scheduler.threshold, scheduler.min_lrs) == (
         0.5,
         10,
@@ -315,9 +338,12 @@ def test_mlp_starts_no_debugger_where_days_have_few_names(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "ipdb", types.SimpleNamespace(set_trace=stop))
     index = pd.MultiIndex.from_product([pd.bdate_range("2020-01-01", periods=2), list("abc")])
-    scores, labels = torch.tensor([1.0, 2, 3, 1, 2, 3]), torch.tensor([1.0, 2, 3, 3, 1, 2])
+    scores = torch.tensor([1.0, 2, 3, 1, 2, 3])
+    labels = torch.tensor([1.0, 2, 3, 3, 1, 2])
+
     with pytest.raises(RuntimeError, match="debugger"):
         pytorch_nn.DNNModelPytorch.get_metric(None, scores, labels, index)
+
     assert untrained("mlp").get_metric(scores, labels, index).item() == pytest.approx((1 - 0.5) / 2)
 
 
@@ -327,6 +353,7 @@ def test_mlps_metric_is_pyqlibs_where_days_have_enough_names():
     scores, labels = (torch.from_numpy(rng.standard_normal(240)) for _ in range(2))
     ours = untrained("mlp").get_metric(scores, labels, index).item()
     own = pytorch_nn.DNNModelPytorch.get_metric(None, scores, labels, index).item()
+
     # pyqlib divides a sum over 60 by a deviation over 59
     assert ours == pytest.approx(own * 60 / 59)
 
@@ -346,8 +373,10 @@ def test_tcn_predicts_from_the_axes_that_it_was_trained_on():
         GPU=-1,
     )
     own.fit(dataset("window", names=12, days=110), **outputs())
+
     with pytest.raises(RuntimeError, match="expected input"):
         own.predict(small("window"))
+
     own.n_jobs, seen = 0, []
     ours = trained("tcn").model
     watching = ours.TCN_model.tcn.register_forward_pre_hook(
@@ -355,6 +384,7 @@ def test_tcn_predicts_from_the_axes_that_it_was_trained_on():
     )
     ours.predict(small("window"))
     watching.remove()
+
     assert set(seen) == {(9, 20)}
 
 
@@ -369,17 +399,23 @@ def lengths(model, features):
         for name, module in model.named_modules()
         if isinstance(module, torch.nn.GRU) and not name.startswith("dec")
     ]
+
     if not hooks:  # SFM has a loop of its own, which fetches constants once a day
-        constants, days = model.get_constants, []
+        constants = model.get_constants
+        days = []
         model.get_constants = lambda x: (days.append(1), constants(x))
+
     with torch.no_grad():
         model.eval()
         model.predict(features) if hasattr(model, "predict") else model(features)
+
     for hook in hooks:
         hook.remove()
+
     if not hooks:
         del model.get_constants
         seen.add(len(days))
+
     return seen
 
 
@@ -387,6 +423,7 @@ def lengths(model, features):
 def test_sequences_of_sixty_days_reach_the_recurrent_part(name):
     model = untrained(name)
     features = torch.zeros(3, 540)
+
     assert lengths(model.module, model._sequences(features) if name == "adarnn" else features) == {
         60
     }
@@ -410,6 +447,7 @@ def test_columns_reach_the_convolution_as_factors_by_days(name, class_):
     """Column 60 f + d of a sample holds 100 f + d: factor f on day d, oldest first."""
     expected = torch.tensor([[100.0 * factor + day for day in range(60)] for factor in range(9)])
     seen = {}
+
     for whose, model in (("ours", untrained(name)), ("pyqlib", class_(fea_dim=9, GPU=-1))):
         network = getattr(model, f"{name}_model")
         first = next(module for module in network.modules() if isinstance(module, torch.nn.Conv1d))
@@ -417,15 +455,18 @@ def test_columns_reach_the_convolution_as_factors_by_days(name, class_):
             lambda _module, inputs, whose=whose: seen.update({whose: inputs[0][0]})
         )
         network(expected.reshape(1, 540).repeat(2, 1))
+
     assert torch.equal(seen["ours"], expected)
     assert not torch.equal(seen["pyqlib"], expected)
 
 
 def test_sfm_reads_factors_by_days():
     expected = torch.arange(540.0).reshape(9, 60)
-    model, seen = untrained("sfm").module, []
+    model = untrained("sfm").module
+    seen = []
     model.get_constants = lambda x, constants=model.get_constants: (seen.append(x[0]), constants(x))
     model(expected.reshape(1, 540).repeat(2, 1))
+
     assert torch.equal(torch.stack(seen, 1), expected)
 
 
@@ -442,6 +483,7 @@ def test_tabnet_pretrains_on_the_days_of_training_and_validation():
             GPU=-1,
             pretrain_file=os.devnull,
         ).fit(small("flat"), **outputs())
+
     assert trained("tabnet").model.pretrain
 
 
@@ -450,16 +492,19 @@ def test_tabnet_trains_its_last_layer():
         d_feat=9, n_epochs=1, batch_size=100, GPU=-1, pretrain=False, pretrain_file=os.devnull
     )
     own.fit(small("flat"), **outputs())
+
     for model, included in ((own, False), (trained("tabnet").model, True)):
         known = set()
         for group in model.train_optimizer.param_groups:
             known |= {id(weights) for weights in group["params"]}
+
         assert (id(model.tabnet_model.fc.weight) in known) is included
 
 
 def test_a_day_without_an_ic_does_not_lose_adds_weights():
     labels = torch.zeros(4)
     assert np.isnan(ADD.cal_ic_metrics(None, torch.arange(4.0), labels)["ic"])
+
     metrics = untrained("add").cal_ic_metrics(torch.arange(4.0), labels)
     # mean of squares: (0 + 1 + 4 + 9) / 4
     assert (metrics["ic"], metrics["ric"], metrics["mse"]) == (0.0, 0.0, -3.5)
@@ -470,6 +515,7 @@ def test_adarnn_trains_on_nine_factors_of_sixty_days():
         ADARNN(d_feat=9, n_epochs=1, GPU=-1, metric="loss", batch_size=50).fit(
             small("unrolled"), **outputs()
         )
+
     expected = np.arange(540.0).reshape(9, 60)
     table = pd.concat(
         {
@@ -480,6 +526,7 @@ def test_adarnn_trains_on_nine_factors_of_sixty_days():
     )
     data = untrained("adarnn")._samples(table)
     features, label = data[1]
+
     assert torch.equal(features, torch.from_numpy(expected.T).float())
     assert label == 2.0
 
@@ -488,6 +535,7 @@ def test_adarnn_leaves_the_devices_of_the_process_alone(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     assert untrained("adarnn").model.device == torch.device("cpu")
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "5"
+
     ADARNN(GPU=0)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
 
@@ -500,7 +548,9 @@ def test_adarnns_loss_is_a_mean_square():
         [pd.bdate_range("2020-01-01", periods=1), list("ab")], names=["datetime", "instrument"]
     )
     table = pd.DataFrame({"score": [1.0, 3.0], "label": [0.0, 1.0]}, index=index)
+
     assert ADARNN.calc_all_metrics(table)["loss"] == 1.5
+
     ours = untrained("adarnn").calc_all_metrics(table)
     assert (ours["loss"], ours["mse"], ours["ic"]) == (-2.5, -2.5, pytest.approx(1.0))
 
@@ -511,6 +561,7 @@ def test_recorders_and_globals_of_pyqlib_are_back_after_a_training():
 
     for name in ("lightgbm", "mlp", "adarnn"):
         trained(name)
+
     assert gbdt.R is R
     assert pytorch_nn.R is R
     assert pytorch_adarnn.data_loader.__module__ == pytorch_adarnn.__name__

@@ -59,11 +59,13 @@ def test_factors_of_samples_are_the_same_bits_as_those_behind_a_cursor() -> None
     the range.
     """
     samples = samples_of(MARKET)
+
     for row in (samples.first, FIRST_ROW, FIRST_ROW + 7, 290, LAST):
         days = min(20, row - samples.first + 1)
         history = factor_history(MARKET.as_of(row), days)
         stop = row - samples.first + 1
         assert history.tobytes() == samples.features[stop - days : stop].tobytes()
+
     assert np.isfinite(samples.features[-1, FROZEN[0]]).any()
 
 
@@ -109,6 +111,7 @@ def test_labels_after_the_data_are_unknown() -> None:
     assert np.isfinite(labels[:2]).any(axis=1).all()
     assert np.isnan(labels[2:]).all()
     assert np.isnan(label_rows(MARKET, range(LAST, LAST + 1), "open")).all()
+
     with pytest.raises(ConfigError, match="label 'close' is unknown; give one of qlib, open"):
         label_rows(MARKET, range(5), "close")  # type: ignore[arg-type]
 
@@ -120,15 +123,20 @@ def test_ranks_and_scores_by_hand() -> None:
     ranks = normalised_labels(labels, "CSRankNorm")
     # Percentile ranks 3.5/4, 1/4, 3.5/4, 2/4.
     np.testing.assert_allclose(ranks[0], np.array([0.375, np.nan, -0.25, 0.375, 0.0]) * 3.46)
+
     assert np.isnan(ranks[1]).all()
+
     np.testing.assert_allclose(ranks[2, :3], (2 / 3 - 0.5) * 3.46)
     scores = normalised_labels(labels[:1], "CSZScoreNorm")[0]
     # Mean 0.015, deviations 0.015, -0.025, 0.015, -0.005; variance 0.0011 / 3.
     np.testing.assert_allclose(
         scores, np.array([0.015, np.nan, -0.025, 0.015, -0.005]) / np.sqrt(0.0011 / 3)
     )
+
     assert np.isnan(normalised_labels(labels[1:], "CSZScoreNorm")).all()
+
     np.testing.assert_array_equal(normalised_labels(labels, "none"), labels)
+
     with pytest.raises(ConfigError, match="give CSRankNorm, CSZScoreNorm or none"):
         normalised_labels(labels, "rank")  # type: ignore[arg-type]
 
@@ -144,6 +152,7 @@ def test_the_papers_segments() -> None:
 
 def test_segments_are_cut_to_the_snapshot_purged_and_both_are_recorded() -> None:
     assert SPLIT.wanted == SEGMENTS
+
     train, valid, test = (days for _, days in SPLIT.used.items())
     assert train.first == str(MARKET.days[FIRST_ROW])
     # 2024-02-08 is the last session before the holiday: training loses the 6th and 7th, validation
@@ -174,9 +183,12 @@ def test_samples_are_members_of_the_segments_days_with_a_label() -> None:
     assert samples.features.shape == (*samples.labels.shape, 9)
     assert str(samples.days[19]) == SPLIT.used.train.first
     assert samples.first == FIRST_ROW - 19
+
     known = np.isfinite(samples.labels)
     assert not known[~samples.member].any()
+
     expected = label_rows(MARKET, range(samples.first, LAST + 1), "qlib")
+
     for name, days in SPLIT.used.items():
         rows = samples.rows(name)
         assert Days(str(samples.days[rows][0]), str(samples.days[rows][-1])) == days
@@ -184,7 +196,9 @@ def test_samples_are_members_of_the_segments_days_with_a_label() -> None:
             samples.labels[rows], np.where(samples.member[rows], expected[rows], np.nan)
         )
         known[rows] = False
+
     assert not known.any()
+
     # A name without some factor is a sample all the same: column 7 was listed within the year.
     rows = samples.rows("train")
     assert (np.isfinite(samples.labels[rows]) & np.isnan(samples.features[rows]).any(axis=2)).any()
@@ -194,6 +208,7 @@ def test_a_segment_that_is_absent_is_refused() -> None:
     samples = make_samples(MARKET, make_split(MARKET, structs.replace(SEGMENTS, test=None)))
     with pytest.raises(DataError, match="segment 'test' is absent"):
         samples.rows("test")
+
     outside = replace(MARKET, member=np.zeros_like(MARKET.member))
     with pytest.raises(DataError, match="has no index member with a qlib label"):
         make_samples(outside, SPLIT)
@@ -207,13 +222,16 @@ def test_shuffled_labels_keep_each_days_labels_and_the_test() -> None:
     np.testing.assert_array_equal(
         shuffled[samples.rows("test")], samples.labels[samples.rows("test")]
     )
+
     for name in ("train", "valid"):
         rows = samples.rows(name)
         before, after = (
             normalised_labels(labels[rows], "CSRankNorm") for labels in (samples.labels, shuffled)
         )
         assert abs(np.corrcoef(before[np.isfinite(before)], after[np.isfinite(after)])[0, 1]) < 0.1
+
     np.testing.assert_array_equal(shuffled_labels(samples, 3).labels, shuffled)
+
     assert not np.array_equal(shuffled_labels(samples, 4).labels, shuffled, equal_nan=True)
 
 
@@ -223,7 +241,8 @@ def test_shuffled_labels_keep_each_days_labels_and_the_test() -> None:
 def test_scaler_by_hand() -> None:
     samples = samples_of(MARKET)
     rows = samples.rows("train")
-    features, member = np.full_like(samples.features, 1e9), np.zeros_like(samples.member)
+    features = np.full_like(samples.features, 1e9)
+    member = np.zeros_like(samples.member)
     member[rows.start, :5] = True
     features[rows.start, :5] = np.array([1.0, 2.0, 4.0, 8.0, np.nan])[:, None]
     features[..., 8] = np.nan
@@ -243,6 +262,7 @@ def test_scaler_by_hand() -> None:
 
 def test_columns_are_named_feature_by_feature_oldest_first() -> None:
     assert feature_names("flat", 1) == list(FACTOR_NAMES) == feature_names("window", 20)
+
     names = feature_names("unrolled", 60)
     assert (len(names), names[0], names[59], names[60], names[-1]) == (
         540,
@@ -254,13 +274,16 @@ def test_columns_are_named_feature_by_feature_oldest_first() -> None:
 
 
 def test_inputs_of_a_step_by_layout() -> None:
-    scaler, row = Scaler.fit(samples_of(MARKET)), 300
+    scaler = Scaler.fit(samples_of(MARKET))
+    row = 300
     history = factors_of(MARKET, range(row - 3, row + 1))[:, [40, 2, 7]]
     scaled = scaler.apply(history)
     np.testing.assert_array_equal(step_input(history, scaler, "flat"), scaled[-1])
     np.testing.assert_array_equal(step_input(history, scaler, "window"), scaled.transpose(1, 0, 2))
     unrolled = step_input(history, scaler, "unrolled")
+
     assert (unrolled.shape, unrolled.dtype) == ((3, 36), np.float32)
+
     np.testing.assert_array_equal(
         unrolled.reshape(3, 9, 4), scaled.transpose(1, 2, 0).astype(np.float32)
     )
@@ -269,7 +292,8 @@ def test_inputs_of_a_step_by_layout() -> None:
 @pytest.mark.parametrize("layout", ["flat", "window", "unrolled"])
 def test_the_input_of_a_name_does_not_depend_on_the_order_of_names(layout: str) -> None:
     """A mask hands names over in an order of its own."""
-    scaler, history = Scaler.fit(samples_of(MARKET)), factor_history(MARKET.as_of(LAST), 20)
+    scaler = Scaler.fit(samples_of(MARKET))
+    history = factor_history(MARKET.as_of(LAST), 20)
     order = np.random.default_rng(2).permutation(history.shape[1])
     np.testing.assert_array_equal(
         step_input(history[:, order], scaler, layout),
@@ -292,6 +316,7 @@ def trained_on(market: MarketSnapshot, segments: tuple[str, ...], label: Label) 
         samples.labels[rows],
         shuffled_labels(samples, 1).labels[rows],
     ]
+
     return [
         *learnt,
         normalised_labels(samples.labels[rows], "CSRankNorm"),
@@ -302,8 +327,11 @@ def trained_on(market: MarketSnapshot, segments: tuple[str, ...], label: Label) 
 def leaks(segments: tuple[str, ...], row: int, label: Label) -> bool:
     """Does anything that is learnt of `segments` change with prices from `row` on?"""
     changed = poisoned(MARKET, row - 1)
-    before, after = trained_on(MARKET, segments, label), trained_on(changed, segments, label)
+    before = trained_on(MARKET, segments, label)
+    after = trained_on(changed, segments, label)
+
     assert not np.array_equal(changed.close, MARKET.close, equal_nan=True)
+
     return not all(
         np.array_equal(one, other, equal_nan=True) for one, other in zip(before, after, strict=True)
     )
@@ -330,6 +358,7 @@ def test_a_purge_too_short_is_found(reach: int, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(module, "label_rows", labels)
     monkeypatch.setattr(module, "LABEL_REACH", reach)
+
     assert leaks(("train",), VALID_ROW, "qlib")
 
 
@@ -343,4 +372,5 @@ def test_a_scaler_fitted_to_everything_is_found(monkeypatch: pytest.MonkeyPatch)
     before, after = (
         Scaler.fit(samples_of(market)).center for market in (MARKET, poisoned(MARKET, TEST_ROW - 1))
     )
+
     assert not np.array_equal(before, after)

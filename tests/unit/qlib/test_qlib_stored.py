@@ -26,6 +26,7 @@ SAFE = {".json", ".txt", ".cbm", ".safetensors"}
 def test_a_stored_model_scores_as_its_estimator_predicts(name, tmp_path):
     recipe = recipes()[name]
     files = save(trained(name).model, recipe, tmp_path)
+
     assert sorted(files) == sorted(tmp_path.iterdir())
     assert {path.suffix for path in files} <= SAFE
 
@@ -33,7 +34,9 @@ def test_a_stored_model_scores_as_its_estimator_predicts(name, tmp_path):
     scores = load(recipe, tmp_path).predict(features)
 
     predicted = trained(name).predict(small(recipe.layout))
+
     assert scores.std() > 0
+
     np.testing.assert_allclose(scores, predicted.loc[index].to_numpy(), rtol=0, atol=1e-6)
 
 
@@ -42,7 +45,9 @@ def test_trees_stopped_early_score_with_the_same_trees(name, tmp_path):
     data = dataset("flat", names=12, days=110)
     estimator = Estimator(recipes()[name], seed=1, rounds=400)
     estimator.fit(data)
+
     assert len(estimator.scores["valid"]) < 400
+
     save(estimator.model, recipes()[name], tmp_path)
     scores = load(recipes()[name], tmp_path).predict(
         data.prepare("test", col_set="feature").to_numpy()
@@ -59,6 +64,7 @@ def test_scores_do_not_depend_on_the_other_samples(name, tmp_path):
     np.testing.assert_allclose(
         predictor.predict(features[:1]), predictor.predict(features)[:1], atol=1e-6
     )
+
     assert predictor.predict(features[:0]).shape == (0,)
 
 
@@ -75,6 +81,7 @@ print(scores.tolist(), [name for name in ("torch", "qlib", "lightgbm", "safetens
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()
     stored = json.loads((tmp_path / "linear.json").read_text())
+
     assert done == f"{[value + stored['intercept'] for value in stored['coefficients']]} []"
 
 

@@ -40,7 +40,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = ktdeval(
         "train", "qlib", "qlib/linear", "--data", "data", *DAYS, "--out", "models", cwd=folder
     )
+
     assert done.code == 0, done
+
     return folder
 
 
@@ -81,15 +83,19 @@ def test_linear_is_least_squares_of_ranks_on_scaled_factors(trained: Path) -> No
     segments = Segments(*(Days(*days.split(":")) for days in (TRAIN, VALID, TEST)))
     samples = make_samples(snapshot, make_split(snapshot, segments))
     rows = samples.rows("train")
-    features, labels = samples.features[rows], samples.labels[rows]
+    features = samples.features[rows]
+    labels = samples.labels[rows]
     flat = features[samples.member[rows]]
     middle = np.nanmedian(flat, axis=0)
     scale = 1.4826 * np.nanmedian(np.abs(flat - middle), axis=0)
-    x, y = [], []
+    x = []
+    y = []
+
     for day, outcomes in zip(features, labels, strict=True):
         known = np.isfinite(outcomes)
         y.extend((rankdata(outcomes[known]) / known.sum() - 0.5) * 3.46)
         x.extend(np.nan_to_num(np.clip((day[known] - middle) / scale, -3, 3)))
+
     wanted = np.linalg.lstsq(np.array(x), np.array(y), rcond=None)[0]
     stored = json.loads((trained / "models/linear/seed-0/linear.json").read_text())
     np.testing.assert_allclose(stored["coefficients"], wanted, rtol=1e-8, atol=1e-12)
@@ -102,6 +108,7 @@ def test_the_description_names_the_training_data(trained: Path) -> None:
     assert content.wanted.train == Days(*TRAIN.split(":"))
     assert content.used.train.first >= content.wanted.train.first
     assert content.used.train.last < content.wanted.train.last  # purged: labels reach two days on
+
     log = read_log(trained / "models/linear/seed-0")
     assert log.accuracy.keys() == {"valid", "test"}
     assert log.accuracy["test"].low < log.accuracy["test"].rank_ic < log.accuracy["test"].high
@@ -121,11 +128,14 @@ def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(
         tmp_path / "models",
         cwd=tmp_path,
     )
+
     assert again.code == 0, again
+
     for name in ("trained.json", "linear.json"):
         assert (tmp_path / "models/linear/seed-0" / name).read_bytes() == (
             trained / "models/linear/seed-0" / name
         ).read_bytes()
+
     once_more = ktdeval(
         "train",
         "qlib",
@@ -137,6 +147,7 @@ def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(
         tmp_path / "models",
         cwd=tmp_path,
     )
+
     assert once_more.code == 0
     assert "trained before" in once_more.err
 
@@ -148,15 +159,20 @@ def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(
     for out in runs:
         done = ktdeval(*command(trained, out), cwd=trained)
         assert done.code == 0, done
+
     assert records(runs[0]) == records(runs[1])
+
     shutil.move(trained / "models", trained / "hidden")
     try:
         done = ktdeval("card", "verify", runs[0], cwd=tmp_path)
     finally:
         shutil.move(trained / "hidden", trained / "models")
+
     assert done.code == 0, done
+
     entry = read_transcript(episodes(runs[0])[0])[0]
     assert len(entry["predicted"]) == 36
+
     manifest = json.loads((runs[0] / "manifest.json").read_text())
     assert read_model(trained / "models/linear/seed-0").sha256 in json.dumps(manifest)
 
@@ -181,6 +197,7 @@ def test_a_missing_or_changed_training_is_one_line(
         path.write_text(changed(path.read_text(), change))
     else:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     assert message in terminal.error(
         *command(trained, tmp_path / "run", models=tmp_path / "models")
     )
@@ -207,6 +224,7 @@ def test_days_default_to_those_that_the_market_has(trained: Path, tmp_path: Path
         "--json",
         cwd=tmp_path,
     )
+
     assert done.code == 0, done
     assert "the paper's days of training are not in snapshot" in done.err
     assert json.loads(done.out)[0]["accuracy"]["test"]["days"] > 30
@@ -215,7 +233,8 @@ def test_days_default_to_those_that_the_market_has(trained: Path, tmp_path: Path
 
 def test_rank_ics_are_spearmans_correlations_by_day() -> None:
     rng = np.random.default_rng(5)
-    predicted, labels = np.round(rng.normal(size=(9, 30)), 1), np.round(rng.normal(size=(9, 30)), 1)
+    predicted = np.round(rng.normal(size=(9, 30)), 1)
+    labels = np.round(rng.normal(size=(9, 30)), 1)
     labels[0, 2:] = np.nan  # two names: no correlation
     labels[1] = 1.0  # no spread
     predicted[2, 5] = np.nan
@@ -225,6 +244,7 @@ def test_rank_ics_are_spearmans_correlations_by_day() -> None:
         for day in range(2, 9)
     ]
     np.testing.assert_allclose(rank_ics(predicted, labels), wanted, atol=1e-12)
+
     assert rank_ics(np.array([[1.0, 2, 3, 4]]), np.array([[1.0, 2, 4, 3]])) == pytest.approx([0.8])
 
 

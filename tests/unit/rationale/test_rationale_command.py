@@ -112,13 +112,13 @@ def reopen(
     """Make a finished episode one that is still under way, with the entries of its journal
     changed.
     """
-    ledger, talks, path = (
-        folder.load_ledger(spec),
-        to_plain(folder.load_transcript(spec)),
-        folder.episode_path(spec),
-    )
+    ledger = folder.load_ledger(spec)
+    talks = to_plain(folder.load_transcript(spec))
+    path = folder.episode_path(spec)
+
     for file in path.iterdir():
         file.unlink()
+
     entries = zip(to_plain(list(ledger.steps[:steps])), talks[:steps], strict=True)
     lines = [
         change({"step": step, "transcript": talk, "memory": None, "wall_s": 0.0})
@@ -135,8 +135,10 @@ def test_rates_are_the_shares_of_reasons_that_contain_the_words(
     specs = [spec for spec in run.manifest.specs if spec.mask == mask]
     steps = list(chain.from_iterable(run.load_ledger(spec).steps for spec in specs))
     reasons = []
+
     for step in steps:
         reasons += [*(order.reason for order in step.orders), step.overall_reason]
+
     words = {
         "company": ("Moutai", "CATL"),
         "sector": ("semiconductor",),
@@ -147,6 +149,7 @@ def test_rates_are_the_shares_of_reasons_that_contain_the_words(
         "code": ("600519.SH", WITHHELD),
         "withheld": (),
     }
+
     for row, wanted in words.items():
         naming = [text for text in reasons if has_any(text, wanted)]
         assert rates[row]["share"] == pytest.approx(len(naming) / len(reasons)), row
@@ -165,16 +168,21 @@ def test_what_the_ledger_withholds_is_counted_as_what_was_submitted_where_that_i
     """
     blinded = next(spec for spec in run.manifest.specs if spec.mask == "blinded")
     recorded = run.load_ledger(blinded).steps[rationale_plugin.GUESSING_STEP].overall_reason
+
     assert recorded == rationale_plugin.GUESS.replace("600519.SH", WITHHELD)
+
     rates = masks_of(report)["blinded"]["step_rates"]
     assert (rates["code"]["count"], rates["withheld"]["count"]) == (3, 0)  # once in each window
+
     for spec in copied.manifest.specs:
         reopen(
             copied,
             spec,
             lambda entry: {**entry, "transcript": {**entry["transcript"], "submission": None}},
         )
+
     rates = masks_of(printed_report(copied.path))["blinded"]["step_rates"]
+
     assert (rates["code"]["count"], rates["withheld"]["count"]) == (0, 3)
 
 
@@ -190,6 +198,7 @@ def test_a_decision_that_trades_nothing_has_a_reason_too_and_none_of_them_is_wit
             "reason": "Tesla will rise, \ud800 and TSLA with it.",
         }
         text = json.dumps({"decisions": [decision], "overall_reason": "TSLA is cheap, I think."})
+
         return Reply("", (ToolCall("1", "submit_action", text),), "tool_calls")
 
     ktdeval.evaluate(
@@ -202,6 +211,7 @@ def test_a_decision_that_trades_nothing_has_a_reason_too_and_none_of_them_is_wit
     )
     rates = masks_of(printed_report(tmp_path / "run"))["blinded"]["reason_rates"]
     found = {row: (rates[row]["count"], rates[row]["n"]) for row in ("company", "withheld", "any")}
+
     # of three days; only the first one trades
     assert found == {"company": (6, 6), "withheld": (0, 6), "any": (6, 6)}
 
@@ -212,6 +222,7 @@ def test_appendix_a_shows_in_the_model_that_has_it(report: Any) -> None:
     """
     [subject] = report["subjects"]
     rows = {(row["hidden"], row["before"], row["row"]): row for row in subject["hiding"]}
+
     for hidden, gone, stays, befores in (
         ("stock", "stock", "calendar", "date_blind"),
         ("date", "calendar", "stock", "stock_blind"),
@@ -224,6 +235,7 @@ def test_appendix_a_shows_in_the_model_that_has_it(report: Any) -> None:
                 0.0,
             )
             assert rows[hidden, before, stays]["verdict"] == "no change shown (predicted)"
+
     effects = {(row["row"], row["effect"]): row["value"] for row in subject["effects"]}
     for row, own in (("stock", "stock_effect"), ("calendar", "date_effect")):
         for effect in ("stock_effect", "date_effect"):
@@ -238,6 +250,7 @@ def test_examples_state_the_mention_its_place_and_whether_it_had_been_sent(
     company = next(
         row for row in examples if (row["mask"], row["category"]) == ("bright", "company")
     )
+
     assert (company["text"], company["was_sent"]) in {("Kweichow Moutai", False), ("CATL", False)}
     assert company["where"].startswith(
         "bright_fixed_candidate 2024-03-01:2024-03-06 seed 0 step 0, reason of order "
@@ -259,7 +272,9 @@ def test_the_table_agrees_with_the_json(run: RunFolder) -> None:
         "removed (pred",
     ):
         assert words in shown
+
     steps = shown.partition("Steps that name it")[2].splitlines()
+
     assert next(line for line in steps if line.strip().startswith("date or event")).split()[
         3:6
     ] == ["50.0", "[25.4,", "74.6]"]
@@ -272,6 +287,7 @@ def test_runs_are_read_together_and_episodes_counted_once(
 ) -> None:
     value = printed_report(run.path, copied.path, research.path)
     modes = ["fixed_candidate", "open_research"]
+
     assert [subject["subject"] for subject in value["subjects"]] == [
         f"test/storyteller, react, {mode}" for mode in modes
     ]
@@ -283,8 +299,10 @@ def test_research_and_reasoning_are_read_and_secrets_are_not_printed(
 ) -> None:
     monkeypatch.setenv("STORYTELLER_KEY_AGAIN", SECRET)
     text = tell(research.path, "--json", "--examples", 5)
+
     assert SECRET not in text
     assert "[STORYTELLER_KEY_AGAIN]" in text
+
     rates = masks_of(json.loads(text))["blinded"]
     assert rates["sources"]["research"]["texts"] >= 4
     assert rates["sources"]["reasoning"]["company"] == 4  # once a step, beside the submission
@@ -299,6 +317,7 @@ def test_the_second_stage_is_reported_with_its_encoder_or_why_it_was_not_run(
 ) -> None:
     value = printed_report(run.path, "--embeddings", "--examples", 1)
     assert value["second_stage"]["encoder"] == "letter groups"
+
     masks = masks_of(value)
     # `keeps its pricing power` is in an anchor too
     assert masks["bright"]["resembling"]["share"] > 0
@@ -308,8 +327,10 @@ def test_the_second_stage_is_reported_with_its_encoder_or_why_it_was_not_run(
     assert value["subjects"][0]["resemblances"]["bright"][0]["category"] == "brand"
     assert "second stage: letter groups" in tell(run.path, "--embeddings", "--examples", 1)
     assert report["second_stage"] is None
+
     monkeypatch.setitem(sys.modules, "model2vec", None)  # as if it were not installed
     shown = tell(run.path, "--embedding-model", tmp_path)
+
     assert "second stage not run: a sentence-embedding model needs the package model2vec" in shown
     assert "company, brand or sector" in shown
 
@@ -318,11 +339,14 @@ def test_an_unfinished_episode_counts_as_far_as_it_is(copied: RunFolder) -> None
     spec = copied.manifest.specs[0]
     reopen(copied, spec, steps=2)
     value = printed_report(copied.path)
+
     assert masks_of(value)[spec.mask]["steps"] == 10
     assert (
         f"{spec.task} {spec.window.name} seed 0 is unfinished: its 2 steps count" in value["notes"]
     )
+
     shutil.rmtree(copied.path / "episodes")
+
     with pytest.raises(
         UsageError,
         match=r"no episode has a step with a reason: .* is unfinished: its 0 steps count",
@@ -347,7 +371,9 @@ def test_a_damaged_episode_and_one_without_orders_are_omitted_with_a_note(
     (copied.episode_path(damaged) / "ledger.parquet").write_bytes(b"nothing")
     reopen(copied, other, as_of_a_question, steps=1)
     value = printed_report(copied.path)
+
     assert masks_of(value)[damaged.mask]["episodes"] == 3 - 1 - (other.mask == damaged.mask)
+
     for problem in ("not a readable ledger", "holds no orders, so no reasons"):
         assert any("is left out: " in note and problem in note for note in value["notes"]), problem
 
@@ -365,9 +391,11 @@ def test_without_the_market_well_known_names_are_still_found(
         assert printed_report(run.path, "--data", moved)["notes"] == []
     finally:
         moved.rename(market)
+
     save_snapshot(small_market(seed=12), tmp_path / "other")
     with pytest.raises(DataError, match="is snapshot"):
         tell(run.path, "--data", tmp_path / "other")
+
     with pytest.raises(StoreError, match="no run here"):
         tell(tmp_path)
 
@@ -376,6 +404,7 @@ def test_the_text_of_a_step_is_what_was_written_and_what_was_sent(run: RunFolder
     check_plugin("ktdeval_rationale")
     spec = next(spec for spec in run.manifest.specs if spec.mask == "stock_blind")
     step = next(iter(read_steps(run, spec, str)))
+
     assert "day 2024-02-29 has closed" in step.sent
     assert [text.source for text in step.texts][-1] == "overall_reason"
     assert {text.order for text in step.texts if text.source == "reason"} == set(

@@ -78,8 +78,10 @@ def test_names_of_the_snapshot_are_companies_and_industries_sectors() -> None:
         assert [category for category, _ in named(f"we like {industry} most")] == [
             "sector"
         ] or industry == "unknown"
+
     # An industry that is called like a company is a sector.
     market = replace(MARKET, names=("机器人", *MARKET.names[1:]))
+
     assert named("机器人概念活跃。", RationaleLinter(market)) == [("sector", "机器人")]
 
 
@@ -197,14 +199,17 @@ words = st.text(st.sampled_from("abcdefghijklm nopqrstuvwxyz,;:()\n的，。Ａ"
 def test_any_text_gives_spans_of_itself_in_order(text: str) -> None:
     mentions = LINTER.find(text)
     assert mentions == sorted(mentions, key=lambda mention: mention.span)
+
     for mention in mentions:
         start, end = mention.span
         assert 0 <= start < end <= len(text)
         assert text[start:end] == mention.text
         assert mention.category in LEAK_CATEGORIES
+
     identities = [
         mention.span for mention in mentions if mention.category not in ("hindsight", "recognition")
     ]
+
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(identities))
 
 
@@ -232,20 +237,25 @@ def test_the_shipped_lexicon_is_read_whole() -> None:
     terms = {}
     for kind, things in load_yaml(LEXICON_FILE).items():
         terms[kind] = list(itertools.chain.from_iterable(things))
+
     assert set(terms) == set(KINDS)
     assert len(terms["company"]) > 400
+
     for kind, spellings in terms.items():
         assert len(set(spellings)) == len(spellings), [
             each for each in spellings if spellings.count(each) > 1
         ]
         assert all(spelling == spelling.strip() for spelling in spellings), kind
+
     assert shipped_lexicon() is shipped_lexicon()
 
 
 @pytest.mark.parametrize("kind", ["company", "brand", "event"])
 def test_every_term_of_the_lexicon_is_found_as_its_kind(kind: str) -> None:
-    linter, terms = RationaleLinter(), load_yaml(LEXICON_FILE)
+    linter = RationaleLinter()
+    terms = load_yaml(LEXICON_FILE)
     names = itertools.chain.from_iterable(terms[kind])
+
     for spelling in not_empty(name.removeprefix("^") for name in names):
         assert kind in {category for category, _ in named(f"we like {spelling} most", linter)}, (
             spelling
@@ -269,6 +279,7 @@ def test_an_own_lexicon_replaces_the_shipped_one() -> None:
     linter = RationaleLinter(
         MARKET, Lexicon({"brand": ["Zorblax"], "sector-word": ["glue"], "companion": ["stocks"]})
     )
+
     assert named("Zorblax and Moutai; glue stocks, glue.", linter) == [
         ("brand", "Zorblax"),
         ("sector", "glue"),
@@ -288,7 +299,9 @@ def scores(*which: str, linter: RationaleLinter = LINTER) -> dict[str, Score]:
     for sentence in itertools.chain.from_iterable(PLANTED[name] for name in which):
         mentions = linter.find(sentence.text)
         hits[sentence] = [(mention.category, *mention.span) for mention in mentions]
+
     by_text = {sentence.text: mentions for sentence, mentions in hits.items()}
+
     return score(hits, by_text.__getitem__, LEAK_CATEGORIES) | score(
         hits, by_text.__getitem__, TOGETHER, TOGETHER
     )
@@ -297,9 +310,11 @@ def scores(*which: str, linter: RationaleLinter = LINTER) -> dict[str, Score]:
 def test_marks_are_read_from_a_line_and_the_score_counts_mentions_and_marks() -> None:
     marked = Planted("6\u200b00519 is up, A B.", (("code", 0, 7), ("company", 15, 18)))
     assert parse(r"{code|6\u200b00519} is up, {company|A B}.") == marked
+
     sentences = [Planted("ab cd", (("code", 0, 2), ("code", 3, 5))), Planted("ef", ())]
     mentions = {"ab cd": [("code", 0, 1), ("date", 3, 5)], "ef": [("code", 0, 2)]}
     result = score(sentences, mentions.__getitem__, ["code"])["code"]
+
     assert (result.right, result.wrong, result.found, result.marks) == (1, 1, 1, 2)
     assert (result.precision, result.recall) == (0.5, 0.5)
 
@@ -343,8 +358,10 @@ def test_the_names_of_the_real_market_raise_no_false_alarms(shared_data: Path) -
         tiny_snapshot({code: [1.0] for code in order}), names=names, industries=industries
     )
     by_category = scores(*FILES, linter=RationaleLinter(market))
+
     for category in ("code", "company", "sector", "date"):
         assert by_category[category].precision >= 0.95, by_category[category].misses
+
     assert min(by_category["code"].recall, by_category["date"].recall) >= 0.95
 
 
@@ -362,13 +379,15 @@ def figures() -> str:
         recall = f"{found.recall:.2f} ({found.found} of {found.marks})"
         return f"{recall} | {found.precision:.2f} ({found.right} of {found.right + found.wrong})"
 
-    last, whole = scores("last"), scores(*FILES)
+    last = scores("last")
+    whole = scores(*FILES)
     lines = [
         "| category | untouched: recall | precision | all: recall | precision |",
         "|---|---|---|---|---|",
     ]
     lines += [f"| {name} | {cells(last[name])} | {cells(whole[name])} |"
               for name in (*LEAK_CATEGORIES, "company or brand") if whole[name].marks]  # fmt: skip
+
     return "\n".join(lines)
 
 
@@ -387,12 +406,16 @@ def test_fresh_sentences_are_found_at_the_documented_rates() -> None:
             .splitlines()
         )
     )
+
     assert len({row["text"] for row in rows}) == len(rows) >= 500
+
     text = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
     by_row = []
+
     for row in rows:
         mentions = LINTER.find(row["text"])
         by_row.append((row, {mention.category for mention in mentions}))
+
     for category in ("company", "brand", "sector", "date", "event", "hindsight", "recognition"):
         of = {}
         for half in ("first", "second", "third"):
@@ -401,6 +424,7 @@ def test_fresh_sentences_are_found_at_the_documented_rates() -> None:
                 for row, each in by_row
                 if (row["half"], row["class"]) == (half, category)
             ]
+
         others = (
             {row["class"] for row in rows} - {category}
             if category in ("hindsight", "recognition")
@@ -450,6 +474,7 @@ class Planes:
         vectors = []
         for text in texts:
             vectors.append([2.0 * (word in text) for word in ("bank", "spring", "trend")] + [0.5])
+
         return np.array(vectors)
 
 
@@ -457,6 +482,7 @@ def test_a_sentence_takes_the_kind_of_its_nearest_anchor() -> None:
     linter = SimilarityLinter(Planes(), ANCHORS)
     text = "My bank lends. In spring it rains. The trend goes on. Nothing of the kind."
     resemblances = linter.find([(text, "here")])
+
     assert [(each.category, each.text, each.anchor) for each in resemblances] == [
         ("sector", "My bank lends.", "The bank is steady."),
         ("date", "In spring it rains.", "It is spring again."),
@@ -465,6 +491,7 @@ def test_a_sentence_takes_the_kind_of_its_nearest_anchor() -> None:
         each.where == "here" and each.similarity == pytest.approx(1.0) for each in resemblances
     )
     assert linter.encoder_name == "planes"
+
     together = linter.find([("The trend goes on.", "a"), ("My bank lends.", "b"), ("", "c")])
     assert [(each.where, each.text) for each in together] == [("b", "My bank lends.")]
 
@@ -480,12 +507,14 @@ def test_the_threshold_lets_few_harmless_anchors_pass() -> None:
     linter = SimilarityLinter(encoder)
     harmless = [sentence for category, sentence in shipped_anchors() if category == NO_LEAK]
     alarms = 0
+
     for sentence in harmless:
         rest = SimilarityLinter(
             encoder, [pair for pair in shipped_anchors() if pair[1] != sentence]
         )
         rest.threshold = linter.threshold
         alarms += bool(rest.find([(sentence, "")]))
+
     assert 0 < alarms <= FALSE_ALARMS * len(harmless) + 1
 
 
@@ -498,11 +527,14 @@ def test_anchors_cover_paraphrases_and_contain_no_test_sentence_name_code_or_dat
     kinds = {category for category, _ in shipped_anchors()}
     assert kinds == {"brand", "sector", "date", "event", "hindsight", "recognition", NO_LEAK}
     assert kinds - {NO_LEAK} < set(LEAK_CATEGORIES)
+
     sentences = {sentence for _, sentence in shipped_anchors()}
     assert not sentences & {*PARAPHRASES, *(sentence.text for sentence in ALL)}
+
     linter = RationaleLinter(MARKET)  # else the first stage would do
     mentions = itertools.chain.from_iterable(map(linter.find, sentences))
     named = {mention.category for mention in mentions}
+
     assert not named & {"code", "company", "brand", "date"}
 
 
@@ -515,6 +547,7 @@ def test_anchors_of_one_side_and_an_encoder_of_nonsense_are_refused() -> None:
 
     with pytest.raises(DataError, match="anchors need leaks and at least two harmless sentences"):
         SimilarityLinter(Planes(), ANCHORS[:3])
+
     with pytest.raises(DataError, match="encoder broken: expected 2 finite vectors"):
         SimilarityLinter(Broken(), ANCHORS)
 
@@ -523,6 +556,7 @@ def test_letter_groups_know_spelling() -> None:
     first, second, third = NgramEncoder().encode(
         ["The import levies", "ＴＨＥ ＩＭＰＯＲＴ ＬＥＶＩＥＳ", "低波动率"]
     )
+
     assert np.array_equal(first, second)
     assert first @ third == 0
 
@@ -539,6 +573,7 @@ def row(name: str, linter: SimilarityLinter | RationaleLinter) -> str:
     )
     right = sum(bool(find(text)) for text in PARAPHRASES)
     wrong = sum(bool(find(text)) for text in CLEAN)
+
     return f"| {name} | {right} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
 
 
@@ -556,10 +591,14 @@ def test_a_model_of_ones_own_is_measured() -> None:
     its row.
     """
     folder = os.environ.get(MODEL)
+
     if folder is None:
         pytest.skip(f"no sentence-embedding model at hand; name the folder of one in {MODEL}")
+
     encoder = choose_encoder(Path(folder))
+
     assert not isinstance(encoder, str), encoder
+
     print("\n" + row(encoder.name, SimilarityLinter(encoder)))
 
 
@@ -581,7 +620,9 @@ def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
         str(tmp_path / "words")
     )
     encoder = choose_encoder(tmp_path / "words")
+
     assert encoder.name == "model2vec words"
+
     vectors = encoder.encode(["the bank", "spring"])
     assert (vectors.dtype, vectors.shape[0]) == (np.float64, 2)
     assert vectors[0] @ vectors[1] == pytest.approx(0.0)
@@ -589,8 +630,10 @@ def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
         each.category
         for each in SimilarityLinter(encoder, ANCHORS).find([("the bank lends money", "")])
     ] == ["sector"]
+
     with pytest.raises(UsageError, match="no model there"):
         choose_encoder(tmp_path)
+
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UsageError, match="can't be loaded: "):
         choose_encoder(tmp_path)
@@ -602,4 +645,5 @@ def test_without_the_package_the_reason_names_what_to_install(tmp_path: Path) ->
         "a sentence-embedding model needs the package model2vec, which is not installed: pip"
         " install 'ktdeval[embeddings]'"
     )
+
     assert choose_encoder(tmp_path) == needed

@@ -52,8 +52,10 @@ def test_a_page_draws_so_many_cards_and_windows() -> None:
 def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: Path) -> None:
     cards = evaluations(saved(tmp_path, "one", {("A1", 0): 0.1}))
     assert make_report(cards, ReportPageOptions(windows=("A1",), metrics=("sharpe",))).html
+
     with pytest.raises(UsageError, match="no card has a window 'A9'"):
         make_report(cards, ReportPageOptions(windows=("A1", "A9")))
+
     with pytest.raises(UsageError, match=r"no card has a metric 'sharp'.*sharpe"):
         make_report(cards, ReportPageOptions(metrics=("sharp",)))
 
@@ -64,11 +66,10 @@ def test_several_cards_have_an_overview_and_a_title_of_their_own_and_one_has_nei
     one, other = (
         saved(tmp_path, name, {("A1", 0): 0.1, ("A2", 0): 0.2}) for name in ("one", "two")
     )
-    alone, both = (
-        make_report(evaluations(one), ReportPageOptions()),
-        make_report(evaluations(one, other), ReportPageOptions()),
-    )
+    alone = make_report(evaluations(one), ReportPageOptions())
+    both = make_report(evaluations(one, other), ReportPageOptions())
     title = "Mean excess over windows, with 95 % interval over windows"
+
     assert (title in alone.html, title in both.html) == (False, True)
     assert ("2 cards" in alone.html, "2 cards" in both.html) == (False, True)
     assert [name for name in alone.plots if name.startswith("overview")] == []
@@ -82,6 +83,7 @@ def test_the_overview_is_drawn_where_any_card_has_an_excess(tmp_path: Path) -> N
     )
     some = make_report(evaluations(known, unknown), ReportPageOptions()).plots
     none = make_report(evaluations(unknown, unknown_too), ReportPageOptions()).plots
+
     assert ("overview-excess" in some, "overview-excess" in none) == (True, False)
 
 
@@ -93,11 +95,14 @@ def test_real_and_synthetic_markets_never_share_an_axis(tmp_path: Path) -> None:
 
     mixed = make_report([synthetic, real], ReportPageOptions())
     drawn = {name: plot for name, plot in mixed.plots.items() if name.startswith("overview")}
+
     assert list(drawn) == ["overview-excess-synthetic", "overview-excess-real"]
+
     for kind, own, another in (("synthetic", synthetic, real), ("real", real, synthetic)):
         plot = drawn[f"overview-excess-{kind}"]
         assert plot.title.endswith(f": {kind} markets")
         assert (own.label in plot.text, another.label in plot.text) == (True, False)
+
     assert mixed.html.count("<small>synthetic market") == 1
 
 
@@ -115,7 +120,9 @@ def test_scores_are_tabled_task_by_task(tmp_path: Path) -> None:
         return []
 
     (view,) = score_views([card], add)
+
     assert (view["task"], len(view["tables"]) > 0) == (card.task.name, True)
+
     score_views([card, card], add)
     # one card has nothing to stand beside
     assert added == [(f"scores-{card.task.name}", 0), (f"scores-{card.task.name}", 1)]
@@ -126,6 +133,7 @@ def test_the_least_and_greatest_of_a_window_are_over_two_seeds_or_more(tmp_path:
     cells = {("A1", 0): 0.1, ("A2", 0): 0.3, ("A2", 1): 0.2, ("A1", 1): None}
     (one,) = evaluations(saved(tmp_path, "one", cells))
     rows = {row.name: row for row in window_rows(one)}
+
     assert (rows["A1"].own, rows["A1"].least, rows["A1"].greatest) == (0.1, None, None)
     assert (rows["A2"].own, rows["A2"].least, rows["A2"].greatest) == (0.25, 0.2, 0.3)
     assert rows["A2"].excess == pytest.approx(0.25 - rows["A2"].benchmark)
@@ -155,14 +163,17 @@ def test_missing_intervals_are_named_by_window_and_those_of_lines_where_they_are
     study = CardStudy(
         one, [window("A1", True, sharpe=NONE, beta=known), window("A2", False, sharpe=NONE)]
     )
+
     assert windows_notes(study)[-1] == "A1, A2: intervals are missing: too few days"
     assert attribution_notes(study) == ["A1: no interval of sharpe: too few days"]
+
     (note,) = coverage_notes(study.windows)
     assert (
         note
         == "beta, 40 days: nominal 95 % (bootstrap); in simulations of such lengths it covered the"
         " truth in 94.0 % or more."
     )
+
     alone = CardStudy(one, [window("A1", True, beta=known)])
     assert windows_notes(alone) == []
 
@@ -174,10 +185,12 @@ def test_coverage_is_that_of_the_worst_window_and_given_only_if_all_were_measure
     )
     unmeasured = Interval(0.1, 0.2, 0.9, "bootstrap", 60)
     (note,) = coverage_notes([window("A1", True, beta=first), window("A2", True, beta=second)])
+
     assert (
         note == "beta, 40 to 60 days: nominal 90 % (bootstrap); in simulations of such lengths it"
         " covered the truth in 85.0 % or more."
     )
+
     (note,) = coverage_notes([window("A1", True, beta=first), window("A2", True, beta=unmeasured)])
     assert (
         note
@@ -207,6 +220,7 @@ def test_a_reliability_diagram_shows_intervals_where_there_are_some(tmp_path: Pa
         assert plot is not None
         assert ("Wilson" in plot.note) is has_intervals
         drawn[has_intervals] = str(inline_svg(plot, "p1"))
+
     assert drawn[True].count("<path") > drawn[False].count("<path")
     assert reliability_plot(CardStudy(one)) is None
 
@@ -215,15 +229,21 @@ def test_a_ledger_is_that_of_the_card_and_has_its_steps(tmp_path: Path) -> None:
     path = save_run(tmp_path / "run", make_card({("A1", 0): 0.1}), {("A1", 0): np.full(4, 0.01)})
     (one,) = evaluations(path)
     episode = one.card.episodes[0]
+
     with pytest.raises(CardError, match="has not the steps of the card"):
         _ledger(one, tmp_path / "run", episode)
+
     whole = save_run(tmp_path / "whole", make_card({("A1", 0): 0.1}), {("A1", 0): np.full(5, 0.01)})
     (other,) = evaluations(whole)
+
     assert len(_ledger(other, tmp_path / "whole", other.card.episodes[0]).steps) == 5
+
     file = tmp_path / "whole" / f"episodes/{other.card.episodes[0].id}/ledger.parquet"
     file.write_bytes(file.read_bytes() + b"\n")
+
     with pytest.raises(CardError, match="is not the ledger that the card was made from"):
         _ledger(other, tmp_path / "whole", other.card.episodes[0])
+
     file.unlink()
     with pytest.raises(CardError, match="is missing from the run folder"):
         _ledger(other, tmp_path / "whole", other.card.episodes[0])

@@ -76,8 +76,10 @@ def test_any_text_comes_out_as_text(text: str) -> None:
     page = Page(
         templates().from_string('<p title="{{ text }}" class="a">{{ text }}</p>').render(text=text)
     )
+
     assert [element.name for element in page.elements()] == ["p"]
     assert set(page.elements()[0].attributes) == {"title", "class"}
+
     shown = page.elements()[0].attributes["title"] or ""
     assert len(shown) == len(text)
     assert all(letter in (" ", original) for letter, original in zip(shown, text, strict=True))
@@ -87,6 +89,7 @@ def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
     table = templates().get_template("pages/macros.html").module.table  # type: ignore[attr-defined]
     rows = [["group"], ["a<b", "1"], [unbroken("n\u202e"), unbroken("c<d")]]
     page = Page(table(Table("Of <things>", ("name", "size"), rows)))
+
     assert [row.text for row in page.all("tr")][2:] == ["a<b 1", "n  c<d"]
     assert [cell.attributes.get("scope") for cell in page.all("th")] == [
         "col",
@@ -104,18 +107,21 @@ def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     card = make_card(cells, model=EVIL)
     card["snapshot"]["benchmark_name"] = EVIL
     page = check_page(make_report(evaluations(save_card(tmp_path, card)), ReportPageOptions()).html)
+
     assert "<img src=x onerror=alert(1)>" in page.text
     assert "\u202e" not in page.text
 
 
 def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_path: Path) -> None:
-    nothing, some = card_cases.card((0,), failed={0}), card_cases.card((0, 1), failed={1})
+    nothing = card_cases.card((0,), failed={0})
+    some = card_cases.card((0, 1), failed={1})
     page = check_page(
         make_report(
             evaluations(save_card(tmp_path / "a", nothing), save_card(tmp_path / "b", some)),
             ReportPageOptions(),
         ).html
     )
+
     assert "INCOMPLETE" in page.text
     assert "the model call failed" in page.text
     assert [row[-1] for row in page.table("All cards")[1:]] == ["0 of 1", "1 of 2"]
@@ -127,6 +133,7 @@ def test_a_median_over_fewer_seeds_states_their_number(tmp_path: Path) -> None:
         save_card(tmp_path / "b", card_cases.card((0, 1))),
     )
     page = check_page(make_report(evaluations(*cards), ReportPageOptions()).html)
+
     assert ["return in 2 of 3 episodes" in row[0] for row in page.table("All cards")[1:]] == [
         True,
         False,
@@ -151,6 +158,7 @@ def test_figures_read_as_people_write_them() -> None:
         percent(0.5): "+50.00\u202f%",
         p_value(0.00001): "< 0.0001",
     }
+
     assert list(shown) == list(shown.values())
 
 
@@ -188,9 +196,11 @@ def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone
     svg = inline_svg(sample(), "p1")
     page = Page(svg)
     words = " ".join(text.text for text in page.all("text"))
+
     assert "0.025" in words
     assert "0.07512" in words
     assert 'id="x" font: 9px a #1c2128 0.98765' in words
+
     tags = " ".join(re.findall(r"<[^>]+>", svg))
     assert "#1" not in tags.replace("#p1-", "")
     assert "var(--series1)" in tags
@@ -198,6 +208,7 @@ def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone
     assert not re.search(
         r"\d\.\d{3}", tags.replace(page.all("svg")[0].attributes["aria-label"] or "", "")
     )
+
     ids = {element.attributes["id"] for element in page.elements() if "id" in element.attributes}
     assert all((name or "").startswith("p1-") for name in ids)
     assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids
@@ -226,6 +237,7 @@ def test_areas_have_a_value_for_each_place(days: int) -> None:
     places, step = x_positions(days)
     values = np.arange(3.0 * days).reshape(3, days)
     held = held_to(values, places)
+
     assert held.shape == (3, len(places))
     assert (held[:, :days] == values).all()
     assert len(places) == days + (step == "post")
@@ -234,6 +246,7 @@ def test_areas_have_a_value_for_each_place(days: int) -> None:
 def test_figures_without_interval_or_value_can_be_drawn() -> None:
     points = [ForestPoint("a · b", 0.1), ForestPoint("c", 0.2, -0.1, 0.5), ForestPoint("d", None)]
     svg = inline_svg(forest_plot("f", "T", "x, %", points), "p")
+
     assert "no interval" in svg
     assert "interval −10.00 to +50.00" in svg
     assert "d –" not in svg
@@ -254,8 +267,10 @@ def test_a_ruined_account_is_drawn() -> None:
         step(2, -1000, {}, open_nav_minor=-1000),
     ]
     window = WindowStudy("W1", True, (), 0, ledger(steps))
+
     assert equity_plot(window, "index").text == "The agent ends at −200.00\u202f%."
     assert drawdown_plot(window, "index").text == "The agent falls 200.00\u202f% below its peak."
+
     weights = weights_plot(window)  # of the one day with a NAV
     assert weights.text.startswith(
         "At most 1 name at once, 100.00\u202f% sold short and 200.00\u202f% cash on average; 0.00"
@@ -267,6 +282,7 @@ def test_the_seed_nearest_to_the_median_return_is_shown_of_its_window() -> None:
     ledgers = {("W", seed): nav_of(level) for seed, level in enumerate([130, 90, 110, 120])}
     assert representative(ledgers) == ("W", 2)
     assert representative({("W", 4): nav_of(100), ("W", 3): nav_of(100)}) == ("W", 3)
+
     for returns in ([104, 100], [100, 104]):  # two are equally near, whichever is higher
         of_two = {("W", seed): nav_of(level) for seed, level in enumerate(returns)}
         assert representative(of_two) == ("W", 0)
@@ -283,8 +299,10 @@ def test_the_benchmark_and_not_the_agent_chooses_the_windows(tmp_path: Path) -> 
                 **held[name],
                 "metrics": {**held[name]["metrics"], "total_return": {"value": value, "n": 5}},
             }
+
         evaluation = Evaluation(tmp_path, card_cases.typed(card))
         chosen.append([choose_windows(evaluation, most) for most in (0, 1, 2, 3, 9)])
+
     assert chosen[0] == chosen[1]
     assert chosen[0] == [
         [],
@@ -316,22 +334,30 @@ def test_effects_match_the_effects_command(tmp_path: Path) -> None:
     ]
     expected = compared(load_entrants(paths), EffectOptions())
     effects = find_effects(evaluations(*paths), "total_return")
+
     assert not effects.notes
+
     wanted = [
         (EFFECT_NAMES[row.effect], row.value, row.low, row.high, row.n) for row in expected.effects
     ]
+
     assert len(wanted) == len(effects.masks) == 4
+
     for one, (name, *figures) in zip(effects.masks, wanted, strict=True):
         assert one.name == name
         assert [one.value, one.low, one.high, one.n] == pytest.approx(figures)
+
     ladder = [row for row in expected.ladder if row.over == "blinded"]
+
     assert (
         [one.name.partition(" (")[0] for one in effects.modes]
         == [row.piece for row in ladder]
         == ["data", "tools", "total"]
     )
+
     for one, row in zip(effects.modes, ladder, strict=True):
         assert (one.value, one.low, one.high) == pytest.approx((row.value, row.low, row.high))
+
     assert effects.modes[0].value + effects.modes[1].value == pytest.approx(effects.modes[2].value)  # type: ignore[operator]
 
 
@@ -342,15 +368,18 @@ def test_cards_that_do_not_go_together_are_left_out_with_a_reason(tmp_path: Path
     again = save_card(tmp_path / "c", make_card(grid(rng), mask="blinded"))
     other = save_card(tmp_path / "d", make_card(grid(rng), mask="blinded", model="house/two"))
     effects = find_effects(evaluations(bright, blinded, again, other), "total_return")
+
     assert {one.agent for one in effects.masks} == {"house/one"}
     assert any("is there already" in note for note in effects.notes)
     assert any(
         "7 of 14 (window, seed) have a figure on every card" in note for note in effects.notes
     )
     assert find_effects(evaluations(bright, other), "total_return").masks == []
+
     rebased = save_card(
         tmp_path / "e", make_card(grid(rng, 1), mask="blinded", config={"rebase_prices": True})
     )
+
     assert find_effects(evaluations(bright, rebased), "total_return").masks == []
 
 
@@ -360,6 +389,7 @@ def test_a_figure_that_is_missing_everywhere_is_a_reason_and_no_number(tmp_path:
         save_card(tmp_path / mask, make_card(cells, mask=mask)) for mask in ("bright", "blinded")
     ]
     (effect,) = find_effects(evaluations(*paths), "total_return").masks
+
     assert effect.value is None
     assert effect.reason == "no window"
 
@@ -378,6 +408,7 @@ def test_the_page_repeats_the_cards_notes_on_its_figures_verbatim(
     made = make_card({("W1", 0): None, ("W2", 0): 0.1, ("long", 0): 0.2}, windows=windows)
     (one,) = evaluations(save_card(tmp_path / "run", made))
     notes = list(figure_notes(one.card))
+
     assert notes[0].startswith(
         "window long stands in rows of its own and in no figure over episodes: it "
     )
@@ -394,7 +425,9 @@ def test_the_interval_of_a_figure_is_of_the_window_that_the_figure_is_of(tmp_pat
     windows = {"short": ("2024-01-01", "2024-01-05"), "long": ("2024-01-02", "2024-01-26")}
     made = make_card({("short", 0): 0.1, ("long", 0): 0.2}, windows=windows)
     (one,) = evaluations(save_card(tmp_path / "run", made))
+
     assert one.windows == ["short", "long"]
+
     studies = [
         WindowStudy(
             name,
@@ -407,9 +440,11 @@ def test_the_interval_of_a_figure_is_of_the_window_that_the_figure_is_of(tmp_pat
         for name, seed, low in (("short", 1, 0.05), ("long", 2, 0.15))
     ]
     study = CardStudy(replace(one, market=market()), studies)
+
     assert [row[-1] for row in panel(study).rows if row[0] == "total_return"] == [
         span(0.15, 0.3, "fraction", signed=True)
     ]
+
     notes = list(panel_notes(study))
     assert notes[0] == "Intervals are over the days of seed 2."
     assert [note.partition(":")[0] for note in notes if "nominal" in note] == [
@@ -430,6 +465,7 @@ def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartile
     }
     table = panel(CardStudy(Evaluation(tmp_path, typed(made))))
     (row,) = (row for row in table.rows if row[0] == "total_return")
+
     assert dict(zip(table.heads, row, strict=True))["quartiles"] == UNDEFINED
 
 
@@ -439,6 +475,7 @@ def test_an_option_that_is_none_is_the_default(tmp_path: Path) -> None:
         draw_report(path, out=tmp_path / f"{len(more)}.html", **more)
         for more in ({}, {"windows": None, "data": None})
     ]
+
     assert pages[0].read_text() == pages[1].read_text()
 
 
@@ -448,6 +485,7 @@ def test_labels_distinguish_cards(tmp_path: Path) -> None:
     named = evaluations(
         *(save_card(tmp_path / str(number), card) for number, card in enumerate(cards))
     )
+
     assert len({one.label for one in named}) == len({one.anchor for one in named}) == 2
     assert "top=3" in named[1].label
 
@@ -473,12 +511,13 @@ def test_cost_calls_and_drift_are_given_in_words() -> None:
     assert shown["failed attempts"] == "rate_limited 1, timeout 1"
     assert shown["paid"] == "1.50 USD, possibly 0.2500 USD more"
     assert shown["served by"] == "gpt-4.1-2025-04-14 2"
-    partial, uncounted = (
-        facts(remote_card(calls=CALLS | {"paid_usd": None})),
-        "the provider did not count the tokens of every reply",
-    )
+
+    partial = facts(remote_card(calls=CALLS | {"paid_usd": None}))
+    uncounted = "the provider did not count the tokens of every reply"
+
     assert partial["cost"] == f"at least 0.00018 USD: {uncounted}"
     assert partial["return per USD"] == f"not known: {uncounted}"
+
     drift = {
         "value": 0.25,
         "noise": 0.125,
@@ -487,6 +526,7 @@ def test_cost_calls_and_drift_are_given_in_words() -> None:
         "served_by_changed": True,
     }
     words = facts(remote_card(drift=drift))["drift"]
+
     assert words.startswith(
         "0.250 between the answers to 6 questions at the start and at the end, within one round"
         " 0.125"
@@ -498,6 +538,7 @@ def test_unknown_and_missing_values_are_not_shown_as_zero() -> None:
     words = facts(remote_card(price=None))
     assert words["cost"].startswith("not known: no price of the model is known")
     assert "price" not in words
+
     words = facts(card())  # a model of this machine
     assert words["cost"] == "0.00 USD"
     assert not {"drift", "requests", "paid", "price"} & set(words)
@@ -513,6 +554,7 @@ def cells(table: list[list[float]]) -> dict[tuple[str, int], float | None]:
     by_cell = {}
     for row, line in enumerate(table):
         by_cell |= {(f"W{row}", seed): value for seed, value in enumerate(line)}
+
     return by_cell
 
 
@@ -551,6 +593,7 @@ def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
     page = check_page(make_report(evaluations(save_card(tmp_path, card)), ReportPageOptions()).html)
     heads, *rows = page.table("Metrics, median over episodes")
     row = next(row for row in rows if row[0] == "total_return")
+
     assert row[heads.index("SD of windows")] == "variance −1.0e−04"
     assert row[heads.index("SD of seeds")] == "1.41"
 
@@ -564,6 +607,7 @@ def test_mean_squares_match_statsmodels(table: list[list[float]]) -> None:
     )
     between, within = anova_lm(OLS.from_formula("y ~ C(w)", frame).fit())["mean_sq"]
     window, seed = variances(cells(table))
+
     assert seed == pytest.approx(within, rel=1e-8, abs=1e-12)
     assert window == pytest.approx((between - within) / values.shape[1], rel=1e-8, abs=1e-12)
 
@@ -589,6 +633,7 @@ def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name
     )
     page = check_page(make_report(evaluations(*paths), ReportPageOptions()).html)
     heads, row, *_ = page.table("All cards: medians over episodes")
+
     assert figure(0.03 - held, "fraction", signed=True) == row[heads.index("excess, %")]
     assert (
         figure(0.04 - held, "fraction", signed=True)
@@ -610,8 +655,10 @@ def test_cards_of_one_name_are_labelled_by_the_differences_of_their_systems(
         ).html
     )
     names = [row[0] for row in page.table("All cards")[1:]]
+
     assert [name.partition(" · ")[0] for name in names] == ["house/one", "house/one(positions=3)"]
     assert "Masks and modes" not in page.text  # two systems show no effect of a mask
+
     # The same system under both masks does.
     alike = save_card(tmp_path / "a", bright), save_card(tmp_path / "c", make_card(cells))
     assert (
@@ -634,4 +681,5 @@ def test_mean_exposures_weigh_the_days_of_all_episodes_alike() -> None:
         )
         for mean, days in ((1.0, 4), (5.0, 1))
     ]
+
     assert over_episodes(attributions)[1] == {"SKEW": 9 / 5}

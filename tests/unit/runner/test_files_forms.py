@@ -137,6 +137,7 @@ def test_json_is_read_as_deep_on_every_python(begin: str, end: str) -> None:
         (loads_strict, loads_unique, loads_untrusted), MOST_PARSED_LEVELS
     )
     readers[lambda text: decode_json(text, JsonValue, "here")] = MOST_LEVELS
+
     for reader, most in readers.items():
         reader(begin * most + "1" + end * most)
         for levels in (most + 1, 700, 5_000, 200_000):
@@ -211,9 +212,11 @@ def test_the_committed_schemas_match_the_types() -> None:
 def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> None:
     words = (*MIXED_RUN, "--limit", 3)
     assert ktdeval(*words, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
-    steps, transcript = folder.load_ledger(spec).steps, folder.load_transcript(spec)
+    steps = folder.load_ledger(spec).steps
+    transcript = folder.load_transcript(spec)
     journal = [
         JournalEntry(step=step, transcript=entry, memory=None)
         for step, entry in zip(steps, transcript, strict=True)
@@ -228,6 +231,7 @@ def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> 
     schemas = {
         path.name.rpartition("-v")[0]: json.loads(text) for path, text in schema_files().items()
     }
+
     for name, values in records.items():
         for value in values:
             Draft202012Validator(schemas[name]).validate(value)

@@ -44,6 +44,7 @@ def test_a_submission_in_a_text_decides(model: object, protocol: str, tmp_path: 
         quiet=True,
         out=tmp_path / "run",
     )
+
     assert list(run.ledger(window="W1")["provenance"]) == ["model"]
 
 

@@ -86,4 +86,5 @@ def test_a_run_that_may_get_tasks_keeps_the_whole_plan_of_those_that_it_has(
         return RunManifest(None, SPEC.snapshot, (), "strict", tuple(specs))
 
     recorded = RunFolder(tmp_path, plan([SPEC]))
+
     assert recorded.difference(plan(planned), growth) == problem

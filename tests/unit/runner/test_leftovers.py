@@ -49,10 +49,12 @@ def names(folder: Path) -> list[str]:
 def test_a_folder_that_a_killed_process_was_making_is_removed_by_the_next(tmp_path: Path) -> None:
     killed(NEW_FOLDER, tmp_path)
     (left,) = names(tmp_path)
+
     assert left.startswith(".made.new-")
 
     with new_folder(tmp_path / "made") as inside:
         (inside / "whole").write_text("whole")
+
     assert names(tmp_path) == ["made"]
     assert names(tmp_path / "made") == ["whole"]
 
@@ -62,6 +64,7 @@ def test_a_folder_that_a_living_process_is_making_stays(tmp_path: Path) -> None:
         (living,) = names(tmp_path)
         with new_folder(tmp_path / "made") as inside:
             (inside / "whole").write_text("whole")
+
         assert names(tmp_path) == [living, "made"]
         assert (tmp_path / living / "content" / "half").is_file()
 
@@ -69,6 +72,7 @@ def test_a_folder_that_a_living_process_is_making_stays(tmp_path: Path) -> None:
 def test_a_file_that_a_killed_process_was_writing_is_written_over(tmp_path: Path) -> None:
     write_atomic(tmp_path / "file.json", "before")
     killed(NEW_FILE, tmp_path)
+
     assert names(tmp_path) == [".file.json.new", "file.json"]
     assert (tmp_path / "file.json").read_text() == "before"
 
@@ -82,6 +86,7 @@ def test_two_that_write_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
         write_atomic(tmp_path / "file.json", "ours")
         assert names(tmp_path) == [".file.json.new", "file.json"]
         assert (tmp_path / "file.json").read_text() == "ours"
+
     assert names(tmp_path) == ["file.json"]
     assert (tmp_path / "file.json").read_text() == "half"
 
@@ -90,8 +95,10 @@ def test_a_user_s_own_hidden_files_are_not_swept(tmp_path: Path) -> None:
     (tmp_path / ".made.note").write_text("mine")
     (tmp_path / ".made").mkdir()
     (tmp_path / ".made.new-link").symlink_to(tmp_path / ".made")
+
     with new_folder(tmp_path / "made"):
         pass
+
     assert names(tmp_path) == [".made", ".made.new-link", ".made.note", "made"]
 
 
@@ -105,10 +112,12 @@ def test_folders_in_the_place_for_temporary_files_are_swept_by_their_prefix(
     )
     killed(program, tmp_path, TMPDIR=str(tmp_path))
     (tmp_path / "ktdeval-other").mkdir()
+
     assert len(names(tmp_path)) == 2
 
     with temporary_folder("ktdeval-x-") as folder:
         assert names(tmp_path) == sorted(["ktdeval-other", folder.name])
+
     assert names(tmp_path) == ["ktdeval-other"]
 
 
@@ -118,8 +127,10 @@ def test_folders_in_the_place_for_temporary_files_are_swept_by_their_prefix(
 def test_a_new_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     killed(FILLING, tmp_path)
     assert not (tmp_path / "pages").exists()
+
     with filling(tmp_path / "pages", "index.html") as fresh:
         (fresh / "index.html").write_text("whole")
+
     assert names(tmp_path) == ["pages"]
     assert names(tmp_path / "pages") == ["index.html"]
 
@@ -130,6 +141,7 @@ def test_what_was_in_a_folder_stays_as_it_was_until_all_is_made(tmp_path: Path) 
     (pages / "a.html").write_text("before")
     (pages / "index.html").write_text("before")
     killed(FILLING, tmp_path)
+
     assert {path.name: path.read_text() for path in pages.glob("*.html")} == {
         "a.html": "before",
         "index.html": "before",
@@ -138,6 +150,7 @@ def test_what_was_in_a_folder_stays_as_it_was_until_all_is_made(tmp_path: Path) 
     with filling(pages, "index.html") as fresh:
         (fresh / "b.html").write_text("after")
         (fresh / "index.html").write_text("after")
+
     assert names(pages) == ["a.html", "b.html", "index.html"]
     assert (pages / "index.html").read_text() == "after"
 
@@ -152,16 +165,19 @@ def test_an_import_that_was_killed_leaves_nothing_once_it_is_made_again(
 ) -> None:
     killed(IMPORT, tmp_path)
     (left,) = names(tmp_path)
+
     assert left.startswith(".imp.new-")
 
     placebo = ("data", "make", "placebo", "--of", market, "--kind", "sign_flip", "--out", "imp")
     first = ktdeval(*placebo, cwd=tmp_path)
+
     assert first.code == 0, first.err
     assert names(tmp_path) == ["imp"]
 
     # Left beside a market that is there already, too.
     killed(IMPORT, tmp_path)
     assert len(names(tmp_path)) == 2
+
     again = ktdeval(*placebo, cwd=tmp_path)
     assert again.code == 0, again.err
     assert names(tmp_path) == ["imp"]
@@ -211,9 +227,12 @@ def test_pages_of_a_view_that_was_killed_half_way_are_not_there(
         "--quiet",
         cwd=tmp_path,
     )
+
     assert done.code == 0, done.err
+
     before = names(tmp_path / "run")
     killed(VIEW, tmp_path)
+
     assert not (tmp_path / "run" / "view").exists()
 
     assert ktdeval("view", "run", cwd=tmp_path).code == 0

@@ -30,7 +30,8 @@ from ktdeval.values.strict_json import dumps_pretty
 from run_support import PLUGIN, TASK, store_market
 
 WINDOWS = ("2024-02-01:2024-02-29", "2024-03-01:2024-03-29")
-ONE, OTHER = "1" * 16, "2" * 16
+ONE = "1" * 16
+OTHER = "2" * 16
 
 
 def step_maker(code: str, steps: int) -> StepMaker:
@@ -103,6 +104,7 @@ def two_codes(one_code: Path, market: Path, tmp_path_factory: pytest.TempPathFac
     shutil.copytree(one_code, run)
     shutil.rmtree(run / "episodes" / loaded(run).episodes[0].id)
     evaluate(run_config(market, run), load_plugins([str(PLUGIN)]))
+
     return run
 
 
@@ -120,6 +122,7 @@ def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes
         python=platform.python_version(),
         steps=2,
     )
+
     assert [episode.made_by for episode in card.episodes] == [[own], [own]]
     assert "mixed code" not in card.labels
     assert "made by" not in plain_text(card_lines(card))
@@ -129,10 +132,13 @@ def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes
 def test_a_run_of_two_codes_has_a_label_and_shows_both(two_codes: Path) -> None:
     card = loaded(two_codes)
     codes = {code_hash(load_plugins()), code_hash(load_plugins([str(PLUGIN)]))}
+
     assert len(codes) == 2
+
     makers = chain.from_iterable(episode.made_by for episode in card.episodes)
     assert {made.code for made in makers} == codes
     assert "mixed code" in card.labels
+
     shown = plain_text(card_lines(card))
     assert "[mixed code]" in shown
     assert shown.count("Python " + platform.python_version() + ": 2 steps") == 2
@@ -163,6 +169,7 @@ def test_makers_that_do_not_follow_from_the_records_are_found(
     card = loaded(run)
     change = FORGED[kind]
     episodes = []
+
     for episode in card.episodes:
         made_by = []
         if change is not None:
@@ -174,6 +181,7 @@ def test_makers_that_do_not_follow_from_the_records_are_found(
     path = run / "cards" / f"{TASK}.json"
     path.write_text(dumps_pretty(replace(card, labels=labels, episodes=episodes).plain))
     (found,) = verify_card(path, load_plugins(), {}).findings
+
     assert "made_by" in found
 
 
@@ -183,7 +191,9 @@ def test_a_mark_that_lost_its_makers_is_no_clean_run(one_code: Path, tmp_path: P
     mark_path = min(run.glob(f"episodes/*/{MARK}"))
     mark = json.loads(mark_path.read_text())
     mark_path.write_text(dumps_pretty({**mark, "made_by": []}))
+
     assert any("made_by" in line for line in findings(run))
+
     (card,) = rescore(run, load_plugins(), {})
     assert "mixed code" in load_evaluation(card).labels
 
@@ -204,6 +214,7 @@ def test_makers_that_none_can_be_are_refused(
     plain = loaded(one_code).plain
     (made,) = plain["episodes"][0]["made_by"]
     made_by = [{**made, **change}]
+
     if not change:
         made_by = [{**made, "steps": 1}] * 2
 

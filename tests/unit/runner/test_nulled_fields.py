@@ -79,21 +79,26 @@ def team(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Subject:
 
 def held(name: str, found: Swept) -> None:
     """Hold what was found to the table, and print how much that is."""
-    harmless, elsewhere = TABLE["harmless"].get(name, {}), TABLE["unreached"].get(name, {})
+    harmless = TABLE["harmless"].get(name, {})
+    elsewhere = TABLE["unreached"].get(name, {})
     print(
         f"\n{name}: {found.tried} documents, {len(found.optional)} optional fields,"
         f" {len(found.refused)} refused, {len(found.passed)} harmless,"
         f" {len(found.unreached)} in no sample"
     )
+
     for field, silent in found.passed.items():
         print(f"  {field}: {', '.join(silent)}")
+
     assert found.passed.keys() == harmless.keys(), found.passed
+
     within = tuple(f"{each}." for each in elsewhere)
     left = [
         field
         for field in found.unreached
         if field not in elsewhere and not field.startswith(within)
     ]
+
     assert sorted(left) == []
 
 
@@ -182,16 +187,20 @@ def practice_registration() -> tuple[Any, Callable[[Any], str | None]]:
         asked = FiledRegistration("r", registration)
         everyone = registrations_on(rules, [asked])
         inputs = RegistrationInputs("r", rules, asked, everyone, drawn.drawn_on)
+
         for finding in findings_of(Stage.REGISTRATION, inputs):
             return finding.message
 
         key = replace(drawn, id=registration.id, registration=registration)
         known = registrations_on(rules, [FiledRegistration("r", registration, key)])
         claimed = replace(run_card, registration=registration.id)
+
         return next(card_problems(claimed, division, known), None)
 
     honest = to_plain(drawn.registration)
+
     assert refused(honest) is None
+
     return honest, refused
 
 
@@ -258,9 +267,11 @@ def test_plans_of_grids() -> None:
             amendment(before, after)
         except KtdevalError as error:
             return str(error)
+
         return None
 
     assert refused(GRID) is None
+
     held("grid plan", sweep(GridPlan, [(GRID, refused)]))
 
 
@@ -315,6 +326,7 @@ def test_plans_of_live_tests() -> None:
             check_live_plan(after, "plan")
         except KtdevalError as error:
             return str(error)
+
         return None if after.id == before.id else "plan.json is not the plan of the chain"
 
     held("live plan", sweep(LivePlan, [(LIVE, refused)]))
@@ -339,7 +351,9 @@ def test_a_new_optional_field_is_tried_and_must_be_placed() -> None:
     found = sweep(
         Document, [({"kept": "x", "new": "y"}, lambda made: "no" if made["kept"] != "x" else None)]
     )
+
     assert found.passed == {"new": ["null", "absent", "empty"]}
     assert (found.refused, found.unreached) == ({"kept"}, set())
+
     with pytest.raises(AssertionError):
         held("of no table", found)

@@ -104,14 +104,17 @@ def as_of_this_machine(card: dict[str, Any]) -> dict[str, Any]:
     card["sent_as"] = None
     card["provenance"]["calls"] = None
     card["cost"]["price"] = LOCAL
+
     return renewed(card)
 
 
 def test_a_card_without_its_run_is_held_to_its_models_too(one: Subject, tmp_path: Path) -> None:
     honest = typed(one.card, tmp_path)
     assert list(card_claims(honest, one.plugins)) == []
+
     local = typed(as_of_this_machine(one.card), tmp_path)
     (claim,) = card_claims(local, one.plugins)
+
     assert claim.startswith(
         f"sent_as: is null, as of a model of this machine, but lucky/x {SAYS_REMOTE}"
     )
@@ -139,14 +142,18 @@ def test_a_model_of_no_plugin_is_not_taken_for_one_of_this_machine(
 ) -> None:
     installed = load_plugins()
     assert installed.is_remote("lucky/x") is None
+
     local = typed(as_of_this_machine(one.card), tmp_path)
     (claim,) = card_claims(local, installed)
+
     assert claim.startswith(
         f"price: is that of {FREE.source}, but no installed plugin says that lucky/x"
     )
+
     unpriced = as_of_this_machine(one.card)
     unpriced["cost"] = {"value": None, "reason": "no price of the model is known"}
     note = unknown_model(typed(renewed(unpriced), tmp_path), installed)
+
     assert note is not None
     assert note.startswith("sent_as: is null, but no installed plugin says that lucky/x is a model")
 
@@ -174,6 +181,7 @@ def test_an_object_from_python_verifies_and_verification_says_what_is_not_known(
     run = evaluate(RunConfig("python/Mine", out=str(tmp_path / "run"), **options), plugins).folder
     (path,) = run.glob("cards/*.json")
     verified = verify_card(path, load_plugins(), {})
+
     assert verified.findings == ()
     assert (
         "no installed plugin says that python/Mine is a model of this machine" in verified.notes[0]
@@ -192,6 +200,7 @@ def offered(spec: Spec) -> Plugins:
 
     plugins = load_plugins()
     plugins.add(Offers(), "offers")
+
     return plugins
 
 
@@ -266,7 +275,9 @@ def test_versions_are_known(
 def test_no_card_was_made_later_than_now(one: Subject) -> None:
     (path,) = one.run.glob("cards/*.json")
     made = datetime.fromisoformat(json.loads(path.read_text())["provenance"]["created_at"])
+
     assert verify_card(path, one.plugins, {}, now=made).findings == ()
+
     (finding,) = verify_card(path, one.plugins, {}, now=datetime(2020, 1, 1, tzinfo=UTC)).findings
     assert "provenance.created_at" in finding
     assert finding.endswith("has not come yet")

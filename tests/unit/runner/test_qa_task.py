@@ -46,6 +46,7 @@ def record(
     """Answer with these scores; without any, a sample without a valid answer."""
     if scores is None:
         return answer_record(0, provenance, sample=sample)
+
     return answer_record(0, sample=sample, answer={"answer": "x"}, scores=scores)
 
 
@@ -61,7 +62,9 @@ def accuracy(*answers: tuple[str, bool | float]) -> Score:
 
 def test_a_question_is_shown_with_its_choices_and_without_its_gold() -> None:
     samples = task_of().samples(SPEC, None, None)
-    first, second = samples.sample(0), samples.sample(1)
+    first = samples.sample(0)
+    second = samples.sample(1)
+
     assert (first.id, first.user, first.facts) == ("0", "2 + 3?", {"gold": "5"})
     assert (second.id, second.user) == ("larger", "Larger?\n\nAnswer with one of: 3; 4")
     assert second.form.parameters["properties"]["answer"]["enum"] == ["3", "4"]
@@ -70,11 +73,13 @@ def test_a_question_is_shown_with_its_choices_and_without_its_gold() -> None:
 
 def test_a_spec_without_a_market_has_unchanged_records_and_id() -> None:
     assert SPEC.id == "0788350a57a7770f29db"
+
     recorded = SPEC.to_json()
     assert [recorded[name] for name in ("snapshot", "mask", "mode")] == ["", "", ""]
     assert recorded["window"] == {"name": "", "first": "", "last": ""}
     assert from_plain(recorded, EpisodeSpec, "spec") == SPEC
     assert (SPEC.window_name, SPEC.label) == (None, "sums seed 0")
+
     with pytest.raises(StoreError, match="has no window, and its task asks about a market"):
         SPEC.span  # noqa: B018
 
@@ -89,6 +94,7 @@ def test_truth_values_get_wilsons_interval_and_numbers_students() -> None:
     assert score.interval is not None
     # by hand: (0.5 + z²/4 ± z √(1/8 + z²/16)) / (1 + z²/2), z = 1.96
     assert score.interval.low == pytest.approx(0.0945, abs=1e-4)
+
     score = accuracy(("a", 1.0), ("b", 2.0), ("c", 3.0))
     assert score.interval is not None
     assert (score.value, score.interval.low) == (
@@ -114,11 +120,13 @@ def test_answers_to_one_sample_in_several_seeds_count_as_one_by_their_mean() -> 
     assert accuracy(("a", True), ("b", False), ("a", True), ("b", False)) == accuracy(
         ("a", True), ("b", False)
     )
+
     score = accuracy(("a", True), ("a", False), ("b", True), ("b", True), ("c", 0.0), ("c", 0.0))
     # the mean of 0.5, 1 and 0, whose standard deviation is 0.5
     assert (score.value, score.n) == (0.5, 3)
     assert score.interval is not None
     assert score.interval.high == pytest.approx(0.5 + 4.302653 * 0.5 / 3**0.5, abs=1e-6)
+
     shares = accuracy(("a", True), ("a", False), ("b", True), ("b", True), ("c", False)).interval
     assert shares is not None
     # a share is never outside of 0 and 1
@@ -143,6 +151,7 @@ def test_a_sample_without_a_valid_answer_counts_as_wrong() -> None:
     """One right answer and two replies in plain text: a third, and not all."""
     right = record({"accuracy": True}, "a")
     summary = task_of().summarise([right, record(None, "b"), record(None, "c")])
+
     assert (summary["accuracy"].value, summary["accuracy"].n) == (1 / 3, 3)
     assert summary["accuracy"].detail == {"successes": 1}
     assert summary["unanswered"].value == 2 / 3
@@ -154,6 +163,7 @@ def test_the_worst_figure_is_that_of_the_range_and_direction() -> None:
     points = ScoreDefinition("points", "points", (-1.0, 4.0), "higher", "a test")
     task = task_of(scores={"error": error, "points": points})
     summary = task.summarise([record({"error": 2.0, "points": 4.0}, "a"), record(None, "b")])
+
     assert summary["error"].value == (2.0 + 30.0) / 2
     assert summary["points"].value == (4.0 - 1.0) / 2
 
@@ -161,6 +171,7 @@ def test_the_worst_figure_is_that_of_the_range_and_direction() -> None:
 def test_without_a_worst_figure_silence_leaves_no_score() -> None:
     task = task_of(scores=ANY_NUMBER)
     score = task.summarise([record({"accuracy": 7.0}, "a"), record(None, "b")])["accuracy"]
+
     assert score.value is None
     assert score.reason == (
         "1 of 2 samples have no valid answer, and the score has no worst figure: its definition"
@@ -173,9 +184,12 @@ def test_a_failed_call_is_missing_and_bounds_the_score() -> None:
     failed = record(None, "c", "error")
     summary = task_of().summarise([record({"accuracy": True}, "a"), record(None, "b"), failed])
     score = summary["accuracy"]
+
     assert (score.value, score.n) == (0.5, 2)
+
     bounds = {"n": 3, "missing": 1, "low": pytest.approx(1 / 3), "high": pytest.approx(2 / 3)}
     assert score.detail == {"successes": 1, "with_failed_calls": bounds}
+
     counted = {"count": 2, "by_provenance": {"error": 1, "fallback": 1}}
     assert summary["unanswered"].detail == counted
 
@@ -191,8 +205,10 @@ def test_a_figure_outside_its_range_is_the_plugins_error_and_names_the_fix() -> 
     samples = task_of(lambda answer, sample: 2.0).samples(SPEC, None, None)
     with pytest.raises(PluginError, match=r"2.0 lies outside its range 0.0 … 1.0; declare its"):
         samples.score(0, {"answer": "5"})
+
     with pytest.raises(ConfigError, match="'unanswered' counts samples without an answer"):
         task_of(scores=("accuracy", "unanswered"))
+
     with pytest.raises(ConfigError, match="scores: error: expected a ScoreDefinition, was tuple"):
         task_of(scores={"error": (0.0, 1.0)})
 
@@ -218,10 +234,12 @@ def test_samples_that_cannot_be_recorded_are_refused(sample: Any, problem: str) 
 def test_scores_are_names_and_score_is_a_function(scores: Any) -> None:
     with pytest.raises(ConfigError, match="task sums: scores: expected names such as"):
         task_of(scores=scores)
+
     with pytest.raises(
         ConfigError, match="task sums: score: expected a function of answer and sample, was float"
     ):
         task_of(0.5)
+
     with pytest.raises(
         ConfigError,
         match="task sums: score: expected a function of answer and sample: too many positional",
@@ -235,7 +253,9 @@ def test_a_score_that_changes_its_sample_changes_no_question() -> None:
         samples=[{**SAMPLES[0], "gold": []}],
         scores=ANY_NUMBER,
     )
-    before, samples = task.describe(), task.samples(SPEC, None, None)
+    before = task.describe()
+    samples = task.samples(SPEC, None, None)
+
     assert [samples.score(0, {"answer": "5"}) for _ in range(2)] == [{"accuracy": 1}] * 2
     assert task.describe() == before
 
@@ -269,6 +289,7 @@ def test_a_scalar_of_numpy_is_the_truth_value_or_number_that_it_holds(
         .score(0, {"answer": "5"})
         .values()
     )
+
     assert (value, type(value)) == (plain, type(plain))
 
 
@@ -341,8 +362,10 @@ class Presser:
     def reply(self, request: ModelRequest) -> Reply:
         if request.tool_choice is not None:
             return Reply(tool_calls=(ToolCall("s", FORM.name, '{"done": true}'),))
+
         if any(message.role == "tool" for message in request.messages):
             return Reply(content="Done.")
+
         return Reply(
             tool_calls=(ToolCall("a", "press", '{"hard": 1}'), ToolCall("b", "press", "{}"))
         )
@@ -368,11 +391,14 @@ def episode_of(task: Buttons) -> ScoringEpisode:
 def test_what_was_done_with_the_tools_is_part_of_the_answer_that_is_scored() -> None:
     entry = episode_of(Buttons()).run_step(0)
     record = entry.step
+
     assert record.answer == {"done": True, "presses": [{"hard": 1}, {}]}
     assert record.scores == {"presses": 2}
     assert (record.tool_calls, record.tool_calls_valid) == (2, 2)
+
     sent = chain.from_iterable(exchange["sent"] for exchange in entry.transcript.exchanges)
     results = [message["content"] for message in sent if message["role"] == "tool"]
+
     assert results == ['{"presses":1234568}', '{"presses":1234569}']
 
 
@@ -398,6 +424,7 @@ def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(
         .run_step(0)
         .step
     )
+
     assert record.answer == {"answer": "5 ?"}
 
 

@@ -55,6 +55,7 @@ def test_no_episode_is_started_and_no_factory_made_before_something_is_read() ->
         return plan.factory
 
     first, second = rehearse([plan.specs[0], replace(plan.specs[0], seed=1)], make)
+
     assert not made
     assert first.total_steps == second.total_steps == 3
     assert len(made) == 1
@@ -64,10 +65,13 @@ def test_a_first_step_has_the_requests_that_a_model_would_be_sent() -> None:
     _, (first,) = rehearsed("bright_fixed_candidate")
     shown = first.shown(with_lessons=False)
     *_, last = shown.requests
+
     assert last.submit_tool in [tool.name for tool in last.tools]
     assert last.state is not None
+
     text = "".join(message.content for message in last.messages)
     labels = list(last.state.candidates)
+
     assert labels
     assert not [label for label in labels if label not in text]
     assert shown.size.requests == len(shown.requests)
@@ -81,6 +85,7 @@ def test_what_one_reader_saw_is_not_played_again_for_another() -> None:
         check_model(model, PLUGINS.make_model(model, {}), rehearsal, PLUGINS)
 
     warm_up_rates(rehearsal, LIMITS)
+
     assert len(factory.starts) == 1
     assert first.total_steps == 3  # known from that start
     assert len(factory.starts) == 1
@@ -90,6 +95,7 @@ def test_the_plan_of_further_seeds_starts_each_of_their_episodes_once() -> None:
     factory, rehearsal = rehearsed(seeds=4)
     measure_task(rehearsal, LIMITS)
     warm_up_rates(rehearsal, LIMITS)
+
     assert [first.total_steps for first in rehearsal] == [3, 3, 3, 3]
     assert [spec.seed for spec in factory.starts].count(3) == 1
 
@@ -99,6 +105,7 @@ def test_a_measured_step_is_not_measured_again_by_the_check_of_the_context() -> 
     measured = measure_task(rehearsal, LIMITS)
     starts = len(factory.starts)
     check_context(Context(measured.largest["low"] + 1, "given", holds_reply=False), rehearsal, 0)
+
     assert len(factory.starts) == starts
 
 
@@ -108,6 +115,7 @@ def test_lessons_are_what_the_first_step_has_more_with_them() -> None:
     with_lessons = first.shown(with_lessons=True)
     without = first.shown(with_lessons=False)
     lessons = len(with_lessons.requests) - len(without.requests)
+
     assert lessons > 0
     assert first.warm_up.requests == lessons
     assert first.warm_up.sent.total == with_lessons.size.sent.total - without.size.sent.total
@@ -130,7 +138,9 @@ def test_first_steps_are_sorted_by_task_and_window_in_the_order_of_the_plan() ->
     rehearsal = rehearse(
         [later, plan.specs[0], replace(later, seed=1), other], lambda: plan.factory
     )
+
     assert [*by_task(rehearsal)] == ["a_task", TASK]
+
     windows = by_window(by_task(rehearsal)[TASK])
     assert [window.name for window in windows if window] == ["later", plan.specs[0].span.name]
     assert windows[later.window] is rehearsal[0]

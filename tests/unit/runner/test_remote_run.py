@@ -30,7 +30,8 @@ from run_support import (
     local_copy,
 )
 
-STEPS, SEEDS = 3, 2
+STEPS = 3
+SEEDS = 2
 WORDS = (
     *("--plugin", PLUGIN, "--model", "test/mixed", "--agent", "remembering", "--tasks", TASK),
     *("--windows", WINDOW, "--limit", STEPS, "--seeds", SEEDS, "--quiet", *SAME_MASK),
@@ -82,7 +83,9 @@ def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same run in a folder."""
     folder = tmp_path_factory.mktemp("whole")
     done = ktdeval(*WORDS, "--data", market, "--out", folder / "run", cwd=folder)
+
     assert done.code == 0, done
+
     return folder / "run"
 
 
@@ -112,6 +115,7 @@ class Outage:
                 self.left -= 1
                 if self.left <= 0:
                     raise StoreError("the store is down")
+
             return method(store, key, data)
 
         return write
@@ -136,7 +140,9 @@ def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_
         assert "the store is down" in error_line(failed)
 
     done = site.run("second")
+
     assert done.code == 0, done
+
     assert_same(local_copy(site.url), whole)
     assert not [key for key in site.list_keys() if "/journal/" in key]
 
@@ -151,8 +157,10 @@ def test_the_same_command_again_runs_no_step_and_writes_no_record(ran: Site) -> 
 def test_another_run_is_refused_and_so_is_a_url_with_other_files(ran: Site) -> None:
     other = ran.call("one", *WORDS, "--limit", 2, "--data", ran.market, "--out", ran.url)
     assert "holds another run (limit: 3; now 2)" in error_line(other)
+
     open_store(f"{ran.url}-notes").replace("notes.txt", b"")
     words = (*WORDS, "--data", ran.market, "--out", f"{ran.url}-notes")
+
     assert "is not empty and holds no run (notes.txt)" in error_line(ran.call("one", *words))
 
 
@@ -161,6 +169,7 @@ def test_a_run_is_claimed_by_one_process_and_free_when_that_has_ended(ran: Site)
         claim = claim_url(ran.url)
         assert "is running this" in error_line(ran.run("two"))
         claim.release()
+
     assert ran.run("two").code == 0
 
 
@@ -175,6 +184,7 @@ def test_a_process_whose_run_was_taken_over_finishes_no_episode(ran: Site) -> No
         ran.store.create(f"lock/claims/run/{number:04}.json", json.dumps(stolen).encode())
         with pytest.raises(StoreError, match="has taken this run over"):
             claim.check()
+
         claim.release()
 
 
@@ -185,6 +195,7 @@ def test_showing_a_card_brings_no_record_and_verifying_it_brings_them(ran: Site)
     shown = ran.call("reader", "card", "show", ran.url)
     assert shown.code == 0, shown
     assert sorted(ran.fetched("reader")) == [f"{TASK}.json", "manifest.json"]
+
     verified = ran.call("reader", "card", "verify", ran.url, "--plugin", PLUGIN)
     assert f"{ran.url}/cards/{TASK}.json: verified" in verified.out, verified
     assert ran.fetched("reader").count(LEDGER) == SEEDS
@@ -197,8 +208,10 @@ def test_files_that_have_not_changed_are_not_read_again(
     reads: list[str] = []
     read = FsspecStore.read
     monkeypatch.setattr(FsspecStore, "read", lambda self, key: reads.append(key) or read(self, key))
+
     with mirrors_forgotten():
         local_copy(ran.url)
+
     assert not [key for key in reads if key.startswith(("episodes/", "cards/"))]
 
 
@@ -208,9 +221,12 @@ def test_a_card_that_has_changed_is_read_again_and_one_that_is_gone_is_gone_here
     folder = local_copy(ran.url)
     key = f"cards/{TASK}.json"
     ran.store.replace(key, b"{}")
+
     assert (local_run_path(ran.url) / key).read_bytes() == b"{}"
+
     ran.store.delete(key)
     local_run_path(ran.url)
+
     assert not (folder / key).exists()
 
 
@@ -220,8 +236,10 @@ def test_an_unfinished_run_is_read_as_far_as_it_has_come(
     with pytest.MonkeyPatch.context() as patch:
         Outage(patch, 4)  # the manifest and two steps are there
         site.run()
+
     folder = RunFolder.load(local_run_path(site.url))
     counts = [len(folder.load_recorded(spec)[0]) for spec in folder.manifest.specs]
+
     assert sorted(counts) == [0, 2]
 
 
@@ -235,9 +253,12 @@ def test_a_score_at_a_url_is_written_there(ran: Site) -> None:
 def test_cards_and_folders_of_runs_are_named_by_url_too(ran: Site) -> None:
     above, _, name = ran.url.rpartition("/")
     card = ran.call("reader", "card", "verify", "--card-only", f"{ran.url}/cards/{TASK}.json")
+
     assert card.out.startswith(f"{ran.url}/cards/{TASK}.json: valid")
+
     listed = ran.call("reader", "files", "list", above, "--json")
     assert ran.url in {row["run"] for row in json.loads(listed.out)}
+
     missing = ran.call("reader", "card", "show", f"{above}/none-{name}")
     assert f"{above}/none-{name}: no run here" in error_line(missing)
 
@@ -262,6 +283,7 @@ def test_a_name_in_a_listing_never_leaves_the_local_copy(
     for key in ("../../planted", "/planted", "episodes/../../../planted", "a/./b"):
         with pytest.raises(StoreError):
             mirror.fetch([Stat(key, 7, "1")])
+
     assert not list(tmp_path.rglob("planted"))
 
 
@@ -281,6 +303,7 @@ def test_episodes_are_listed_and_filtered_by_the_plan_and_their_state(ran: Site)
         return rows
 
     rows = listed()
+
     assert [row["state"] for row in rows] == ["complete"] * SEEDS
     assert {row["run"] for row in rows} == {ran.url}
     assert len(listed("--seed", 1)) == 1
@@ -296,7 +319,8 @@ def test_a_whole_run_checks_and_nothing_is_fetched_from_a_local_copy(ran: Site) 
 
 
 def test_each_kind_of_damage_is_found_and_told_from_what_is_only_in_the_way(ran: Site) -> None:
-    ledger, transcript = episode_key(ran, LEDGER), episode_key(ran, TRANSCRIPT, 1)
+    ledger = episode_key(ran, LEDGER)
+    transcript = episode_key(ran, TRANSCRIPT, 1)
     ran.store.replace(ledger, ran.store.read(ledger) + b"x")
     ran.store.delete(transcript)
     left = episode_key(ran, MARK).replace(MARK, "journal/000001.jsonl")
@@ -305,6 +329,7 @@ def test_each_kind_of_damage_is_found_and_told_from_what_is_only_in_the_way(ran:
     ran.store.replace("notes.txt", b"")
     done = ran.call("admin", "files", "check", ran.url, "--json")
     found = {entry["key"]: entry["kind"] for entry in json.loads(done.out)["findings"]}
+
     assert done.code == 1
     assert found == {
         ledger: "damaged",
@@ -320,12 +345,14 @@ def test_compacting_deletes_what_is_held_twice_and_a_folder_is_checked_and_compa
 ) -> None:
     left = episode_key(ran, MARK).replace(MARK, "journal/000001.jsonl")
     ran.store.replace(left, b"{}\n")
+
     assert ran.call("admin", "files", "compact", ran.url).code == 0
     assert left not in ran.list_keys()
 
     folder = local_copy(ran.url)
     copy = tmp_path / "copy"
     copy.mkdir()
+
     for path in folder.rglob("*.*"):
         target = copy / path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -333,6 +360,7 @@ def test_compacting_deletes_what_is_held_twice_and_a_folder_is_checked_and_compa
 
     journal = next(copy.glob("episodes/*")) / JOURNAL
     journal.write_bytes(b"")
+
     assert "half-written" in ran.call("admin", "files", "check", copy).out
     assert ran.call("admin", "files", "compact", copy).code == 0
     assert not journal.exists()

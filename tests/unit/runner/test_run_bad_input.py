@@ -53,8 +53,10 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
     """Run a command that must fail before it makes anything; its error line."""
     before = sorted(cwd.rglob("*"))
     done = ktdeval(*words, cwd=cwd, **settings)
+
     assert done.code == 2
     assert sorted(cwd.rglob("*")) == before
+
     return error_line(done)
 
 
@@ -187,6 +189,7 @@ def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
     monkeypatch.chdir(gone)
     gone.rmdir()
     out = tmp_path / "run"
+
     assert (
         main(
             [
@@ -227,7 +230,9 @@ def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
         for line in done.out.splitlines()
         if line.startswith(("all ", "verify ", "score "))
     ]
+
     assert len(printed) == 3
+
     for words in printed:
         assert ktdeval(*words, cwd=tmp_path).code == 0, words
 
@@ -235,7 +240,9 @@ def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
 def test_the_folder_of_another_run_is_left_alone(market: Path, tmp_path: Path) -> None:
     base = (*MOMENTUM, "--data", market, "--windows", WINDOW, "--limit", "2", "--out", "run")
     assert ktdeval(*base, cwd=tmp_path).code == 0
+
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+
     for words, message in OTHERS:
         line = refused(tmp_path, *base, *words)
         assert message in line
@@ -249,12 +256,16 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "thesis")
+
     assert "the folder is not empty and holds no run" in line
+
     shutil.copytree(market, tmp_path / "market")
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "market")
+
     assert (
         "is not the manifest of a run; name a folder that `ktdeval run` made, or a new one" in line
     )
+
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / ".git").write_text("")
     refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "hidden")
@@ -296,16 +307,20 @@ def test_a_cache_folder_that_can_not_be_made_is_one_line_with_a_way_out(tmp_path
 def test_two_processes_never_run_one_folder_at_once(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
-    words, hold = (*MIXED, "--data", market, "--out", "run"), tmp_path / "hold"
+    words = (*MIXED, "--data", market, "--out", "run")
+    hold = tmp_path / "hold"
     hold.touch()
     first = start(*words, cwd=tmp_path, environment={"RUN_PLUGIN_HOLD": str(hold)})
+
     assert wait_until((tmp_path / "run" / "cards").exists, first)
+
     line = error_line(ktdeval(*words, cwd=tmp_path))
     assert first.is_alive()
     assert (
         line
         == f"{tmp_path}/run: another process is running this; wait for it or choose another --out"
     )
+
     hold.unlink()
     assert first.wait().code == 0
     assert records(tmp_path / "run") == records(whole)
@@ -316,13 +331,14 @@ def test_hidden_files_of_other_programs_stay_and_do_not_prevent_resuming(
 ) -> None:
     shutil.copytree(whole, run := tmp_path / "run")
     episode = next((run / "episodes").iterdir())
-    ours, foreign = (
-        episode / ".ledger.parquet.x1y2",
-        (run / "cards" / ".ipynb_checkpoints", episode / ".DS_Store"),
-    )
+    ours = episode / ".ledger.parquet.x1y2"
+    foreign = (run / "cards" / ".ipynb_checkpoints", episode / ".DS_Store")
+
     for path in (ours, foreign[1]):
         path.write_bytes(b"x")
+
     foreign[0].mkdir()
+
     assert ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path).code == 0
     assert [path.exists() for path in (ours, *foreign)] == [False, True, True]
 
@@ -339,13 +355,16 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(
     write is the one that fails.
     """
     failed_at = set()
+
     for size in (0, 2_000, 20_000, 50_000, 90_000, 130_000):
-        run, steps = tmp_path / f"run-{size}", 0
+        run = tmp_path / f"run-{size}"
+        steps = 0
         words = (*MIXED, "--data", market, "--out", run)
         for most in (size, size + 30_000):  # a little space becomes free in between
             done = ktdeval(*words, cwd=tmp_path, most_file_bytes=most)
             if done.code == 0:
                 break
+
             line = error_line(done)
             assert "File too large" in line
             assert "free space" in line
@@ -355,8 +374,10 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(
             if "journal" in line:
                 assert f"all {steps} finished records are kept" in line
                 assert "run the same command again to resume" in line
+
         assert ktdeval(*words, cwd=tmp_path).code == 0
         assert_same(run, whole)
+
     assert len(failed_at) >= 4
     assert any(of_journal for _, of_journal in failed_at)
 
@@ -367,6 +388,7 @@ def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(
     run = copy_run(whole, tmp_path / "run")
     before = (run / "cards" / f"{TASK}.json").read_bytes()
     line = error_line(ktdeval("score", run, cwd=tmp_path, most_file_bytes=3_000))
+
     assert f"{TASK}.json: can't write: File too large; free space or choose another folder" in line
     assert [path.name for path in (run / "cards").iterdir()] == [f"{TASK}.json"]
     assert (run / "cards" / f"{TASK}.json").read_bytes() == before
@@ -381,10 +403,12 @@ def interrupted(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of three episodes, killed after the fourth step of the first."""
     words = (*MIXED, "--seeds", "3", "--data", market, "--out", "run")
     folder = tmp_path_factory.mktemp("interrupted")
+
     assert (
         ktdeval(*words, cwd=folder, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "3"}).code
         == -signal.SIGKILL
     )
+
     return folder / "run"
 
 
@@ -417,12 +441,14 @@ def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(
     journal.write_bytes(b"".join(damage(journal.read_bytes().splitlines(keepends=True))))
     before = journal.read_bytes()
     line = error_line(ktdeval(*MIXED, "--seeds", "3", "--data", market, "--out", run, cwd=tmp_path))
+
     assert line.startswith("1 episode did not finish")
     assert (
         f"{journal}:{place}: the journal is corrupt here; delete the episode's folder to run it"
         " anew" in line
     )
     assert journal.read_bytes() == before
+
     card = card_of(run)  # the others came to their end
     assert card["coverage"]["episodes_finished"] == 2
     assert "incomplete" in card["labels"]
@@ -440,14 +466,17 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
     run = copy_run(whole, tmp_path / "run")
     path = episodes(run)[0] / name
     path.unlink()
+
     if damage == "empty":
         path.write_bytes(b"")
     elif damage == "folder":
         path.mkdir()
+
     for words in (("card", "verify", run), ("score", run)):
         line = error_line(ktdeval(*words, cwd=tmp_path))
         # the reason, for it need not be the file that is wrong
         assert damage != "folder" or "Is a directory" in line
+
     if damage == "gone":
         done = ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path)
         if name == "episode.json":  # not known to be complete: run anew
@@ -464,6 +493,7 @@ def test_a_broken_manifest_is_one_line_for_every_command(
     without_market = dumps_pretty(
         {**json.loads((run / "manifest.json").read_text()), "snapshot": ""}
     )
+
     for text in (
         "",
         "[]",
@@ -480,6 +510,7 @@ def test_a_broken_manifest_is_one_line_for_every_command(
             (*MIXED, "--data", market, "--out", run),
         ):
             assert "manifest.json" in error_line(ktdeval(*words, cwd=tmp_path))
+
     assert records(run) == records(whole)
 
 
@@ -570,6 +601,7 @@ def test_a_plugin_that_is_broken_is_named(
 ) -> None:
     if source is not None:
         (tmp_path / "broken.py").write_text(source)
+
     words = (
         "--plugin",
         "./broken.py",
@@ -583,6 +615,7 @@ def test_a_plugin_that_is_broken_is_named(
         WINDOW,
     )
     line = refused(tmp_path, *words)
+
     assert message in line
     assert "broken" in line
 
@@ -593,6 +626,7 @@ def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_resumes_when_fixe
     words = (*MIXED, "--data", market, "--out", tmp_path / "run")
     done = ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DEFECT_AT_CALL": "9"})
     line = error_line(done)
+
     assert done.code == 1
     assert "run_plugin.py:" in line
     assert "ZeroDivisionError: a defect of the model; correct that code, and resume" in line
@@ -624,9 +658,11 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
         "--metrics",
         "odd",
     )
+
     assert message in error_line(ktdeval(*words, cwd=tmp_path))
     assert records(tmp_path / "run") == records(whole)
     assert ktdeval(*MIXED, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+
     assert_same(tmp_path / "run", whole)
 
 
@@ -650,6 +686,7 @@ def test_a_backend_that_fails_or_gives_other_outcomes_is_named(
     words = (*MOMENTUM, "--limit", "1", "--windows", WINDOW, "--data", market)
     words += ("--plugin", "odd.py", "--runner", "odd", "--out", "run", "--quiet")
     done = ktdeval(*words, cwd=tmp_path)
+
     assert done.code == 2
     assert f"runner odd of plugin odd: {message}" in error_line(done)
 
@@ -673,6 +710,7 @@ def test_a_task_that_cannot_describe_itself_is_named_in_one_line(
         " [Odd([{'question': '?'}], lambda *_: 0, name='odd').spec()]\n"
     )
     words = ("--model", "builtin/chaos", "--tasks", "odd", "--plugin", "./odd.py", "--out", "run")
+
     assert problem in error_line(ktdeval(*words, cwd=tmp_path))
 
 
@@ -685,6 +723,7 @@ def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes
     done = ktdeval(
         *MIXED, "--plugin", "./watch.py", "--data", market, "--out", tmp_path / "run", cwd=tmp_path
     )
+
     assert done.code == 0
     assert (
         done.err
@@ -716,7 +755,9 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
         "--quiet",
     )
     done = ktdeval(*map(str, words), cwd=tmp_path)
+
     assert (done.code, done.err) == (0, "")
+
     plugin = " --plugin ./leaves.py\n"  # without which neither knows the task
     assert done.out.endswith(
         f"verify  ktdeval card verify run/cards/asked.json{plugin}score   ktdeval score run{plugin}"
@@ -775,4 +816,5 @@ def test_a_model_that_returns_no_reply_gets_an_error_that_describes_one(
         " return [QATask([{'question': '?'}], lambda *_: 0, name='asked').spec()]\n"
     )
     words = ("--model", "gives/x", "--tasks", "asked", "--plugin", "./gives.py")
+
     assert problem in error_line(ktdeval(*words, "--out", "run", "--quiet", cwd=tmp_path))

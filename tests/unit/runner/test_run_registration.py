@@ -31,7 +31,8 @@ from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from run_support import TASK, WINDOW
 
-KEY, DAY = "0123456789abcdef" * 2, "2026-03-02"
+KEY = "0123456789abcdef" * 2
+DAY = "2026-03-02"
 
 
 def registration_of(run: RunFolder) -> Registration:
@@ -74,6 +75,7 @@ def plain(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         load_plugins(),
     )
+
     return out
 
 
@@ -105,7 +107,9 @@ def test_manifest_and_card_name_the_registration_and_the_card_verifies(
     run = run_under(key_file, market, tmp_path / "run")
     (path,) = (run / "cards").glob("*.json")
     drawn = msgspec.json.decode(key_file.read_bytes(), type=DrawnKey)
-    card, manifest = load_evaluation(path), RunFolder.load(run).manifest
+    card = load_evaluation(path)
+    manifest = RunFolder.load(run).manifest
+
     assert (card.registration, card.mask_key) == (manifest.registration, KEY) == (drawn.id, KEY)
     assert {spec.mask_key for spec in manifest.specs} == {KEY}
     assert verify_card(path, load_plugins(), {}).findings == ()
@@ -127,6 +131,7 @@ def test_a_run_that_is_resumed_stays_under_its_registration(
         "builtin/momentum", (TASK,), data=str(market), windows=(WINDOW,), out=str(run), quiet=True
     )
     evaluate(again, load_plugins())
+
     assert (run / "manifest.json").read_bytes() == before
 
 
@@ -153,6 +158,7 @@ def test_another_value_than_the_registered_one_is_refused_by_its_name(
     (name,) = option
     with pytest.raises(UsageError, match=f"^--registration: {name}: registered .*, this run has "):
         run_under(key_file, market, tmp_path / "run", **option)
+
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 
@@ -180,5 +186,6 @@ def test_a_registration_that_was_changed_open_or_unreadable_is_refused(
     write_key(tmp_path / "changed.json", registration, registration=changed)
     write_key(tmp_path / "short.json", registration, mask_key="5")
     (tmp_path / "open.json").write_text(dumps_pretty(to_plain(registration)))
+
     with pytest.raises(ConfigError, match=words):
         load_config(None, {"registration": str(tmp_path / name)})

@@ -61,9 +61,12 @@ def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that verifies: orders of all kinds, failures, retries."""
     folder = tmp_path_factory.mktemp("original")
     words = (*MIXED_RUN, "--limit", LIMIT, *SAME_MASK)
+
     assert ktdeval(*words, "--data", market, "--out", folder / "run", cwd=folder).code == 0
+
     done = ktdeval("card", "verify", folder / "run", cwd=folder)
     assert done.code == 0, done
+
     return folder / "run"
 
 
@@ -76,8 +79,10 @@ def run(original: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def records_findings(market: Path) -> Callable[[Path], Sequence[str]]:
     """What the command finds in the records of a run, without its card."""
-    plugins, snapshot = load_plugins(), load_snapshot(market)
+    plugins = load_plugins()
+    snapshot = load_snapshot(market)
     task = plugins.make_task(TASK)
+
     return lambda run: verify_records(RunFolder.load(run), task, plugins, snapshot).findings
 
 
@@ -90,8 +95,10 @@ def findings(done: Done) -> list[str]:
     without a traceback.
     """
     assert done.code == 1, done
+
     first = error_line(done)
     assert ": does not verify: " in first
+
     return [
         first.split(": does not verify: ", 1)[1],
         *(line.removeprefix("also differs: ") for line in done.out.splitlines()),
@@ -144,6 +151,7 @@ def test_a_changed_value_of_the_card_is_named_with_its_line(
     (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
     done = verify(run, "--plugin", PLUGIN)
     line = error_line(done)
+
     assert done.code == code, done
     assert re.search(rf"{TASK}\.json: (does not verify: {TASK}\.json: )?line \d+: ", line)
     assert code == 2 or f"line {line_of_path(card, path)}: " in line
@@ -154,9 +162,12 @@ def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(
 ) -> None:
     card = with_value(card_of(run), ("provenance", "wall_time_s"), 0.001)
     (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
+
     assert verify(run).code == 0
+
     shutil.copy(run / "cards" / f"{TASK}.json", tmp_path / "mine.json")
     done = ktdeval("card", "verify", tmp_path / "mine.json", cwd=tmp_path)
+
     assert "no run here (manifest.json is missing)" in error_line(done)
     assert ktdeval("card", "verify", "--card-only", tmp_path / "mine.json", cwd=tmp_path).code == 0
 
@@ -170,6 +181,7 @@ def test_each_card_of_a_folder_is_judged_independently(
 
     done = ktdeval("card", "verify", *words, run, cwd=run.parent)
     verified, second, counted = done.out.splitlines()
+
     assert f"{TASK}.json: {passed} (" in verified
     assert re.match(r"also fails: .*z\.json: line 1: ", second)
     assert counted == f"1 of 3 cards {passed}"
@@ -181,6 +193,7 @@ def test_a_card_alone_is_judged_as_json(run: Path) -> None:
     (run / "cards" / "a.json").write_text("[]")
     done = ktdeval("card", "verify", "--card-only", run, "--json", cwd=run.parent)
     broken, whole = json.loads(done.out)
+
     assert (broken["card"], broken["valid"]) == (str(run / "cards" / "a.json"), False)
     assert "a.json: line 1: " in broken["error"]
     assert whole == {"card": str(run / "cards" / f"{TASK}.json"), "valid": True}
@@ -188,20 +201,21 @@ def test_a_card_alone_is_judged_as_json(run: Path) -> None:
 
 
 def test_a_path_in_a_card_is_never_followed(run: Path) -> None:
-    card, paths = (
-        card_of(run),
-        (
-            "../../etc/passwd",
-            "/etc/passwd",
-            "episodes/../../../etc/passwd",
-            "episodes/x/ledger.parquet",
-        ),
+    card = card_of(run)
+    paths = (
+        "../../etc/passwd",
+        "/etc/passwd",
+        "episodes/../../../etc/passwd",
+        "episodes/x/ledger.parquet",
     )
     card["artefacts"] |= dict.fromkeys(paths, "0" * 64)
     (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
     done = verify(run, "--plugin", PLUGIN)
+
     assert file_sha256(Path("/etc/passwd"))[:12] not in done.out + done.err
+
     problems = findings(done)
+
     for path in paths:
         assert f"{path}: is named by the card, but is no record of this run" in problems
 
@@ -229,10 +243,9 @@ def test_the_columns_tampered_with_are_all_that_there_are(original: Path) -> Non
 def test_a_changed_ledger_is_named_and_so_is_its_hash(run: Path) -> None:
     folder = first_episode(run)
     change_ledger(folder, lambda steps: change_column(steps, "steps", "nav_minor", 3, 3))
-    problems, name = (
-        findings(verify(run, "--plugin", PLUGIN)),
-        f"episodes/{folder.name}/ledger.parquet",
-    )
+    problems = findings(verify(run, "--plugin", PLUGIN))
+    name = f"episodes/{folder.name}/ledger.parquet"
+
     assert problems[0].startswith(f"{name}: line 4 "), problems
     assert any(finding.startswith(f"{name}: SHA-256 is ") for finding in problems), problems
 
@@ -240,12 +253,15 @@ def test_a_changed_ledger_is_named_and_so_is_its_hash(run: Path) -> None:
 def test_a_card_that_is_not_valid_is_not_written(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right, card = score.build_card, (run / "cards" / f"{TASK}.json").read_bytes()
+    right = score.build_card
+    card = (run / "cards" / f"{TASK}.json").read_bytes()
     monkeypatch.setattr(
         score, "build_card", lambda *given: replace(right(*given), calibration=None)
     )
+
     with pytest.raises(CardError, match=r"cards/.*calibration"):
         rescore(run, load_plugins(), {})
+
     assert (run / "cards" / f"{TASK}.json").read_bytes() == card
 
 
@@ -315,6 +331,7 @@ def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript
     forge(run, market, change)
     (finding,) = findings(verify(run))
     name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
+
     assert re.match(
         rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding
     ), finding
@@ -327,10 +344,9 @@ def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript
 def test_a_changed_transcript_is_named_with_its_line_and_so_is_its_hash(run: Path) -> None:
     folder = first_episode(run)
     change_transcript(folder, lambda entries: entries[:5])
-    problems, name = (
-        findings(verify(run, "--plugin", PLUGIN)),
-        f"episodes/{folder.name}/transcript.jsonl.zst",
-    )
+    problems = findings(verify(run, "--plugin", PLUGIN))
+    name = f"episodes/{folder.name}/transcript.jsonl.zst"
+
     assert re.match(rf"{re.escape(name)}: line \d+: 5 lines, ledger.parquet has 7", problems[0]), (
         problems
     )
@@ -477,10 +493,8 @@ def test_a_changed_cell_of_the_snapshot_is_named_with_table_field_and_day(
 
 
 def test_a_changed_manifest_of_the_snapshot_is_named(run: Path, own_market: Path) -> None:
-    manifest, index = (
-        json.loads((own_market / "manifest.json").read_text()),
-        ("index_names", "609900.SH"),
-    )
+    manifest = json.loads((own_market / "manifest.json").read_text())
+    index = ("index_names", "609900.SH")
     for path, new in (
         (("meta", "synthetic"), False),
         (("meta", "placebo"), True),
@@ -507,6 +521,7 @@ def test_another_import_of_the_same_content_verifies_a_card_under_its_own_labels
     (own_market / "manifest.json").write_text(
         dumps_pretty(with_value(manifest, ("meta", label), text))
     )
+
     assert "verified" in verify(run, "--data", own_market).out
 
 
@@ -519,6 +534,7 @@ def test_labels_on_a_card_are_those_of_the_market_that_the_run_names(run: Path) 
             )
         )
     )
+
     assert "snapshot.source" in verify(run).err + verify(run).out
 
 
@@ -535,11 +551,13 @@ def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(
     from ktdfin_market import small_market
 
     save_snapshot(small_market(seed=12), tmp_path / "other")
+
     for done in (
         verify(run, "--data", tmp_path / "other"),
         ktdeval("score", run, "--data", tmp_path / "other", cwd=tmp_path),
     ):
         assert re.search("is snapshot .*the run used ", error_line(done))
+
     assert verify(run, "--data", tmp_path / "nowhere").code == 2
 
 
@@ -558,6 +576,7 @@ def test_a_run_uses_its_first_cutoff_unless_given_another(market: Path, tmp_path
         "--out",
         "run",
     )
+
     for given, date in (
         ("2024-06", "2024-06"),
         (None, "2024-06"),

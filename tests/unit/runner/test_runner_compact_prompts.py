@@ -32,6 +32,7 @@ def first_prompt(task: str) -> ModelRequest:
     plan = planned(task)
     (first,) = rehearse(plan.specs[:1], lambda: plan.factory)
     requests = first.shown(with_lessons=False).requests
+
     return max(requests, key=lambda request: prompt_bytes(request).tokens(MOST_TOKENS))
 
 
@@ -57,13 +58,16 @@ def test_tokenizers_count_8000_tokens_at_most(task: str) -> None:
     request = first_prompt(f"{task}_compact")
     texts = [message.content for message in request.messages]
     texts += [dumps_canonical([tool.description, tool.parameters]) for tool in request.tools]
+
     for count in not_empty(counters().values()):
         assert sum(map(count, texts)) <= MOST
 
 
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
 def test_no_rule_changes_and_the_version_is_another(task: str) -> None:
-    full, compact = config_of(task), config_of(f"{task}_compact")
+    full = config_of(task)
+    compact = config_of(f"{task}_compact")
+
     assert {name: compact.get(name) for name in RULES} == {name: full.get(name) for name in RULES}
     assert compact["harness"] == {
         **full["harness"],
@@ -89,9 +93,11 @@ def test_the_config_says_what_is_left_out() -> None:
 def test_set_names_the_tasks_once_and_takes_nothing_else() -> None:
     config = RunConfig("builtin/hold", ("ama", "views_*"), set={"prompt": "compact"})
     assert (config.tasks, config.set) == (("ama_compact", "views_*_compact"), {})
+
     again = RunConfig("builtin/hold", config.tasks, set={"prompt": "compact"})
     assert again.tasks == config.tasks
     assert PLUGINS.resolve_tasks(("views_*_compact",)) == ["views_blinded_compact"]
+
     with pytest.raises(ConfigError, match="--set shown=3: tasks take prompt=compact"):
         RunConfig("builtin/hold", ("ama",), set={"shown": 3})
 
@@ -115,9 +121,12 @@ def test_a_run_by_the_command_verifies_and_its_card_says_what_was_left_out(tmp_p
     words = ("--tasks", "market_blinded", "--set", "prompt=compact", "--model", "builtin/momentum")
     where = ("--windows", "2024-04-01:2024-04-03", "--out", "run", "--quiet")
     done = ktdeval("run", *words, *where, cwd=tmp_path)
+
     assert done.code == 0, done.err
+
     (card,) = (tmp_path / "run" / "cards").glob("market_blinded_compact*.json")
     shown = ktdeval("card", "show", card, "--all", cwd=tmp_path).out
+
     assert "left out" in shown
     assert "shown 30 of 120" in shown
     assert ktdeval("card", "verify", "run", cwd=tmp_path).code == 0
@@ -126,6 +135,7 @@ def test_a_run_by_the_command_verifies_and_its_card_says_what_was_left_out(tmp_p
 def test_a_probe_is_refused_in_one_line(tmp_path: Path) -> None:
     words = ("--tasks", "deanon_probe", "--set", "prompt=compact", "--model", "builtin/hold")
     done = ktdeval("run", *words, cwd=tmp_path)
+
     assert done.code != 0
     assert done.err.strip().count("\n") == 0
     assert "deanon_probe has no compact prompt" in done.err

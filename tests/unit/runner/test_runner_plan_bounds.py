@@ -69,6 +69,7 @@ def check_order(task: str, agent: str) -> None:
     measured = measure_task(rehearse(plan.specs, lambda: plan.factory), LIMITS)
     for rates in not_empty(measured.rates.values()):
         assert_ordered(rates, RATES)
+
     assert list(measured.largest.values()) == sorted(measured.largest.values())
 
 
@@ -103,7 +104,9 @@ def test_they_are_in_this_order_at_any_density_of_news(
 ) -> None:
     """News on few days, on many, or on none, in two windows of another density each."""
     plan = planned("investorbench_aapl", agent)
+
     assert plan.market is not None
+
     draw = random.Random(seed)
     kept = [item for item in plan.market.documents if draw.random() < density]
     market = replace(plan.market, documents=NO_DOCUMENTS.with_items(kept))
@@ -113,6 +116,7 @@ def test_they_are_in_this_order_at_any_density_of_news(
         replace(plan.specs[0], limit=None, window=replace(plan.specs[0].span, first=a, last=b))
         for a, b in windows
     ]
+
     for rates in measure_task(rehearse(specs, lambda: factory), LIMITS).rates.values():
         assert_ordered(rates, RATES)
 
@@ -131,6 +135,7 @@ def test_the_mean_follows_what_all_days_show() -> None:
     """
     days = SampledDays(steps=(1, 5, 9), shown=(0, 500, 1000), mean_shown=200.0, is_whole=False)
     estimated = days.over_all([100.0, 150.0, 200.0])
+
     assert (estimated.mean, estimated.error) == pytest.approx((120.0, 0.0))
 
 
@@ -140,6 +145,7 @@ def test_what_the_days_do_not_explain_widens_the_bounds() -> None:
     """
     days = SampledDays(steps=(1, 5, 9), shown=(0, 500, 1000), mean_shown=500.0, is_whole=False)
     estimated = days.over_all([110.0, 130.0, 210.0])
+
     assert estimated.mean == pytest.approx(150.0)
     assert estimated.error == pytest.approx(200.0**0.5)
     assert (estimated.least, estimated.most) == pytest.approx(
@@ -150,9 +156,11 @@ def test_what_the_days_do_not_explain_widens_the_bounds() -> None:
 
 def test_a_window_with_dense_news_takes_more_than_one_without(plugins: Plugins) -> None:
     """Each window is measured on days of its own."""
-    early, late = ("2020-10-01:2020-10-02", "2021-04-01:2021-05-05")
+    early = "2020-10-01:2020-10-02"
+    late = "2021-04-01:2021-05-05"
     alone = [estimate_run(config(windows=(window,)), plugins) for window in (early, late)]
     both = estimate_run(config(windows=(early, late)), plugins)
+
     for name in SCENARIOS:
         parts = [plan.left[name].input_tokens for plan in alone]
         assert both.left[name].input_tokens == pytest.approx(sum(parts), rel=0.25)
@@ -168,7 +176,9 @@ def counted(plan: RunConfig, plugins: Plugins) -> tuple[RunEstimate, int]:
     evaluate(plan, plugins)
     finished = estimate_run(plan, plugins).tasks
     left = chain.from_iterable(task.left.values() for task in finished)
+
     assert {amount.calls for amount in left} == {0}
+
     return estimate, sum(task.finished.input_tokens for task in finished)
 
 
@@ -200,7 +210,9 @@ def real_news(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     folder = tmp_path_factory.mktemp("news") / "market"
     source = shared_data / "investorbench"
     words = ["data", "make", "investorbench", "--folder", str(source), "--out", str(folder)]
+
     assert main(words) == 0
+
     return folder
 
 

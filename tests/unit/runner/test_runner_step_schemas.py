@@ -41,6 +41,7 @@ def first_step(
     plan = planned(task, agent)
     spec = replace(plan.specs[0], call={**plan.specs[0].call, "tool_protocol": protocol})
     entry: Any = plan.factory.open(spec, ProtocolModel(model)).run_step(0)
+
     return entry.step
 
 
@@ -66,6 +67,7 @@ def test_a_schema_names_no_label_that_the_prompt_does_not_show_in_the_same_order
     first_step(task, model)
     request = model.requests[0]
     places = [request.messages[-1].content.find(label) for label in _labels(request.tools)]
+
     assert -1 not in places
     assert places == sorted(places)
 
@@ -75,6 +77,7 @@ def _labels(tools: Any) -> list[str]:
     properties = tools[-1].parameters["properties"]
     items = (properties.get("decisions") or properties["orders"])["items"]
     fields = items.get("anyOf", [items])[0]["properties"]
+
     return list(fields["stock_id"].get("enum", ()))
 
 
@@ -83,6 +86,7 @@ def test_the_record_has_the_schema_of_the_step() -> None:
     model = SchemaFollower(least_items=1)
     entry: Any = plan.factory.open(plan.specs[0], model).run_step(0)
     asked = entry.transcript.exchanges[0]
+
     assert asked["schemas"] == {"submit_action": model.requests[0].tools[-1].parameters}
 
 
@@ -91,6 +95,7 @@ def test_an_episode_with_research_offers_the_same_tools_at_every_step() -> None:
     model = SchemaFollower()
     entry: Any = plan.factory.open(plan.specs[0], model).run_step(0)
     exchanges: Any = entry.transcript.exchanges
+
     assert not_empty(exchanges)
     assert all("schemas" not in exchange for exchange in exchanges)
 
@@ -100,5 +105,6 @@ def test_an_agent_that_asks_about_one_asset_names_that_asset() -> None:
     first_step("market_blinded", model, agent="by_asset")
     asked = [_labels(request.tools) for request in model.requests]
     shown = [[*request.state.assets] for request in model.requests if request.state]
+
     assert asked == shown
     assert {len(labels) for labels in asked} == {1}

@@ -54,6 +54,7 @@ def scores_of(task: str, model: str, folder: Path) -> Mapping[str, Any]:
     run = evaluate(config, PLUGINS)
     (path,) = (run.folder / "cards").glob("*.json")
     scores: Mapping[str, Any] = json.loads(path.read_text())["scores"]
+
     return scores
 
 
@@ -74,7 +75,9 @@ def test_without_a_valid_answer_each_score_is_at_its_worst(
 ) -> None:
     scores = scores_of(task, model, tmp_path)
     counted = [scores[name] for name in COUNTS if name in scores]
+
     assert [line["value"] for line in counted] == [1.0]
+
     for name, line in scores.items():
         if name in COUNTS or not line["headline"]:
             continue
@@ -116,7 +119,9 @@ def sums(plugin: str, folder: Path, name: str, script: str) -> str:
     out = str(folder / name)
     words = ["--plugin", plugin, "--tasks", "sums", "--model", "builtin/script"]
     given = ["--model-args", f"file={folder / name}.yaml", "--out", out, "--quiet"]
+
     assert main([*words, *given]) in (0, 1)
+
     return out
 
 
@@ -136,12 +141,15 @@ def test_replies_in_plain_text_are_compared_as_wrong_answers(
     right = sums(plugin, tmp_path, "right", RIGHT)
     prose = sums(plugin, tmp_path, "prose", ONE_RIGHT + 'otherwise: "I would say four."\n')
     capsys.readouterr()
+
     assert main(["compare", right, prose, "--json"]) == 0
+
     report = json.loads(capsys.readouterr().out)
     assert [(row["value"], row["n"]) for row in report["scores"]] == [
         (1.0, 3),
         (pytest.approx(1 / 3), 3),
     ]
+
     (test,) = report["tests"]
     assert (test["n"], test["differing"], test["value"]) == (3, 2, pytest.approx(2 / 3))
     assert "failed" not in " ".join(report["notes"])
@@ -153,13 +161,17 @@ def test_a_failed_call_is_named_where_one_failed_and_bounds_the_score(
     right = sums(plugin, tmp_path, "right", RIGHT)
     fails = sums(plugin, tmp_path, "fails", ONE_RIGHT + "otherwise: {fail: timeout}\n")
     capsys.readouterr()
+
     assert main(["compare", right, fails, "--json"]) == 0
+
     report = json.loads(capsys.readouterr().out)
     notes = " ".join(report["notes"])
+
     assert report["tests"] == []
     assert "2 model calls failed); --common compares the 1 that both have" in notes
     assert "accuracy: 2 model calls failed: over all 3 samples it lies within 0.3333 … 1" in notes
     assert main(["card", "show", fails]) == 0
+
     shown = " ".join(capsys.readouterr().out.split())
     assert "accuracy: 2 model calls failed: over all 3 samples it lies within 0.3333 … 1" in shown
     assert main(["card", "verify", fails, "--plugin", plugin]) == 0
@@ -183,5 +195,6 @@ def test_a_task_in_which_silence_pays_breaks_the_contract() -> None:
     samples = [{"question": "1 + 1?", "gold": "2"}]
     fair: ScoringTask = QATask(samples, score, name="fair")
     check_scoring_task(fair)
+
     with pytest.raises(ConformanceError, match=r"earns accuracy 1\.0; the worst figure is 0\.0"):
         check_scoring_task(Lenient(samples, score, name="lenient"))

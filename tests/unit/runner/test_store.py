@@ -130,6 +130,7 @@ def run_folder(path, records, makers=()):
                 made_by=maker,
             )
             journal.append(entry)
+
     return folder
 
 
@@ -140,6 +141,7 @@ def complete(folder):
         return LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps))
 
     folder.complete(SPEC, ENTRY, encode)
+
     return folder.mark(SPEC)
 
 
@@ -149,6 +151,7 @@ def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
     )
     path = tmp_path / "ledger.parquet"
     path.write_bytes(encode_ledger(ledger))
+
     assert load_ledger(path) == ledger
     assert encode_ledger(load_ledger(path)) == path.read_bytes()
 
@@ -165,6 +168,7 @@ def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
         "import sys, pathlib; from ktdeval.runner.ledger_file import load_ledger;"
         " load_ledger(pathlib.Path(sys.argv[1]))"
     )
+
     for _ in range(2):
         begun = [
             subprocess.Popen([sys.executable, "-c", words, path], stderr=subprocess.PIPE)
@@ -176,6 +180,7 @@ def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
 def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_path):
     folder = run_folder(tmp_path / "run", [step(0), step(1)])
     assert not folder.is_complete(SPEC)
+
     complete(folder)
     assert folder.is_complete(SPEC)
     assert [record.step for record in folder.load_ledger(SPEC).steps] == [0, 1]
@@ -189,6 +194,7 @@ def test_an_episode_that_was_resumed_with_other_code_keeps_the_steps_of_each(tmp
     other = Maker(ktdeval="0.1.0", code="2" * 16, python="3.11.4")
     folder = run_folder(tmp_path / "run", map(step, range(4)), [one, one, other, None])
     mark = complete(folder)
+
     assert mark.steps == 4
     assert [(made.code, made.steps) for made in mark.made_by] == [(one.code, 2), (other.code, 1)]
 
@@ -218,8 +224,10 @@ def test_a_transcript_has_the_bytes_of_its_entries_in_any_surroundings(
         journal.append(
             JournalEntry(step=step(0), transcript=entry, memory=memory, shown=("asset_0001",))
         )
+
     complete(folder)
     folder.release()
+
     assert (folder.episode_path(SPEC) / TRANSCRIPT).read_bytes() == pack_lines([entry])
 
 
@@ -239,7 +247,9 @@ def test_appended_records_are_recovered_in_order_and_nan_never_reaches_the_disk(
         journal.append({"step": 0})
         with pytest.raises(ValueError, match="JSON"):
             journal.append({"nav": float("nan")})
+
         journal.append({"step": 1, "text": "多行\n文本"})
+
     with Journal(path, dict) as journal:
         assert journal.recovered == [{"step": 0}, {"step": 1, "text": "多行\n文本"}]
 
@@ -251,6 +261,7 @@ def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_stays(tmp_path):
         with Journal(path, dict) as journal:
             assert journal.recovered == [{"step": 0}]
             journal.append({"step": 1, "again": True})
+
         assert list(read_journal(path, dict)) == [{"step": 0}, {"step": 1, "again": True}]
 
 
@@ -271,6 +282,7 @@ def ledgers() -> tuple[Ledger, Ledger]:
     )
     charged = from_plain({**to_plain(record), "charges": to_plain(charges)}, StepRecord, "record")
     of_a_shares = Ledger({"seed": 1}, 100_000_000, [record])
+
     return of_a_shares, Ledger(
         {"seed": 1}, 1_000_000, [charged], "USD", 100, 365, {"TSLA": Scale(10_000, 10_000)}
     )
@@ -291,6 +303,7 @@ def test_a_ledger_of_another_version_is_an_error_that_names_the_file(tmp_path: P
     market = table.schema.metadata[b"ktdeval.ledger"].replace(b'"version":1', b'"version":3')
     metadata = {**table.schema.metadata, b"ktdeval.ledger": market}
     pq.write_table(table.replace_schema_metadata(metadata), path)
+
     with pytest.raises(StoreError, match=r"ledger.parquet.*version"):
         load_ledger(path)
 
@@ -328,6 +341,7 @@ class Script:
         end = self.steps[step]
         if isinstance(end, BaseException):
             raise end
+
         counts = StepCounts(failures={"model_server": 1} if end == "error" else {}).record()
         record = AnswerRecord(
             **asdict(counts),
@@ -338,6 +352,7 @@ class Script:
             facts={},
             scores={},
         )
+
         return JournalEntry(step=record, transcript=transcript_entry(step), memory=None)
 
     def event(self, record: AnswerRecord) -> SampleFinished:
@@ -369,6 +384,7 @@ def play(
         lambda text: text.replace("secret", "…"),
         max_errors,
     )
+
     return run_episode(SPEC, context).error, stop
 
 
@@ -399,6 +415,7 @@ def test_steps_in_a_row_that_end_in_a_failed_call_stop_the_run_before_the_last_i
     error, stop = play(
         folder, Script([*["error", "error", "model"] * 2, *["error"] * 9]), max_errors=3
     )
+
     assert error is not None
     assert error.startswith(
         "3 steps in a row ended in a failed call (model_server); fix it, then run the same command"
@@ -419,6 +436,7 @@ def test_what_stops_one_episode_stops_the_others_with_the_same_reason(folder: Ru
     stop = StopSignal()
     stop.stop(ProviderError("no quota"))
     script = Script(["model"])
+
     assert play(folder, script, stop=stop)[0] == "no quota"
     assert script.run == []
 

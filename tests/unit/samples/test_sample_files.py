@@ -49,8 +49,10 @@ def test_files_that_a_run_names_may_lie_in_the_home_folder(
     head = "as_of: 2026-01-02\nsource: https://prices.example\ncurrency: USD\n"
     (tmp_path / "prices.yaml").write_text(f"{head}models: [{{match: a/b, input: 1, output: 2}}]\n")
     (tmp_path / "certificate.json").write_text("[]")
+
     assert [len(read_samples(f"~/rows.{kind}").rows) for kind in ("jsonl", "parquet")] == [2, 1]
     assert list(load_price_table("~/prices.yaml")) == ["a/b"]
+
     with pytest.raises(CardError, match=r"^~/certificate.json: (?!can't read)"):
         load_card("~/certificate.json")
 
@@ -63,8 +65,10 @@ def test_rows_survive_the_way_to_a_dataset_and_back(
     from_folder = read_samples(str(folder), ("gold",))
     from_file = read_samples(str(next(folder.rglob("*.parquet"))), ("gold",))
     from_lines = read_samples(str(lines(tmp_path / "rows.jsonl", *ROWS)))
+
     for rows in (from_folder, from_file, from_lines):
         assert [row.value for row in rows.rows] == ROWS
+
     assert from_folder.sha256 == from_file.sha256
     assert (from_folder.name, from_lines.name) == ("made", "rows.jsonl")
     assert from_lines.sha256 == file_sha256(tmp_path / "rows.jsonl")
@@ -80,10 +84,13 @@ def test_a_published_folder_has_a_card_with_its_features_and_loads_with_datasets
 ) -> None:
     folder = published(tmp_path / "made")
     card = (folder / "README.md").read_text()
+
     assert "# Two questions\n\n2 rows." in card
     assert "| `gold` | string | expected calls |" in card
+
     loaded = datasets.load_dataset(str(folder), streaming=True)
     assert [row["question"] for row in loaded["test"]] == ["One?", "Two?"]
+
     with pytest.raises(UsageError, match="is not an empty folder"):
         published(folder)
 
@@ -93,6 +100,7 @@ def test_nulls_of_a_dataset_are_absent_fields(tmp_path: Path) -> None:
         pa.Table.from_pylist([{"a": {"b": 1}, "d": None}, {"a": {"c": 2}, "d": "x"}]),
         tmp_path / "rows.parquet",
     )
+
     assert [row.value for row in read_samples(str(tmp_path)).rows] == [
         {"a": {"b": 1}},
         {"a": {"c": 2}, "d": "x"},
@@ -106,7 +114,9 @@ def test_of_several_splits_test_is_taken_and_others_are_ambiguous(tmp_path: Path
             pa.Table.from_pylist([{"id": split}]),
             tmp_path / "data" / f"{split}-00000-of-00001.parquet",
         )
+
     assert [row.value for row in read_samples(str(tmp_path)).rows] == [{"id": "test"}]
+
     (tmp_path / "data" / "test-00000-of-00001.parquet").unlink()
     with pytest.raises(
         DataError, match="has the splits train, validation; give a dataset with one, or with 'test'"
@@ -135,6 +145,7 @@ def test_an_error_in_a_json_lines_file_names_the_line(
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DataError, match=message) as caught:
         read_samples(str(path))
+
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
@@ -157,9 +168,11 @@ def test_an_unreadable_dataset_is_reported_in_one_line_with_the_reason(
         str(tmp_path / "days.parquet"): "row 1: not plain JSON",
         str(tmp_path / "text.parquet"): "row 1: gold: not JSON",
     }
+
     for source, message in cases.items():
         with pytest.raises(DataError, match=message) as caught:
             read_samples(source, ("gold",))
+
         assert str(caught.value).startswith(source)
         assert "\n" not in str(caught.value)
 
@@ -170,9 +183,11 @@ def test_sources_beyond_the_limits_are_refused(
     path = lines(tmp_path / "rows.jsonl", *ROWS)
     folder = published(tmp_path / "made")
     monkeypatch.setattr(sample_files, "MAX_ROWS", 1)
+
     for source in (path, folder):
         with pytest.raises(DataError, match="more than 1 samples"):
             read_samples(str(source))
+
     monkeypatch.setattr(sample_files, "MAX_FILE_BYTES", 5)
     with pytest.raises(DataError, match="more than 5 bytes"):
         read_samples(str(path))
@@ -181,6 +196,7 @@ def test_sources_beyond_the_limits_are_refused(
 def test_a_source_is_named_without_its_folder_and_refused_by_a_task_that_brings_its_own() -> None:
     names = [source_name(source) for source in ("hf:org/name@v1", "/a/b/rows.jsonl", "here/made")]
     assert names == ["hf:org/name@v1", "rows.jsonl", "made"]
+
     with pytest.raises(
         UsageError, match="task 'blinded_open_research' takes no --items; it brings its own samples"
     ):

@@ -25,6 +25,7 @@ def test_ends_are_where_the_mixture_reaches_its_bound() -> None:
     found = symmetric_sequence(values, RHO)
     mean = values.mean()
     widest = min(found.high[-1] - mean, mean - found.low[-1])
+
     for end in (mean - widest * 1.2, mean + widest * 1.2):
         total = (values - end).sum()
         spread = ((values - end) ** 2).sum() + RHO
@@ -32,6 +33,7 @@ def test_ends_are_where_the_mixture_reaches_its_bound() -> None:
         assert mixture > 1  # beyond the ends evidence against a mean grows
 
     first = symmetric_sequence(values[:60], RHO)
+
     assert found.low[-1] >= first.low[-1]
     assert found.high[-1] <= first.high[-1]
 
@@ -41,11 +43,13 @@ def test_last_interval_alone_solves_its_equation() -> None:
     found = symmetric_sequence(values, RHO)
     # the narrowest moment so far gives each end; at it the mixture is 1 / alpha
     reached = []
+
     for count in range(1, 81):
         part = values[:count]
         total = (part - found.high[-1]).sum()
         spread = ((part - found.high[-1]) ** 2).sum() + RHO
         reached.append(math.sqrt(RHO / spread) * math.exp(total**2 / (2 * spread)))
+
     assert max(reached) == pytest.approx(1 / 0.05, rel=1e-6)
 
 
@@ -80,6 +84,7 @@ def test_candidate_that_was_never_refused_is_never_left_out() -> None:
         is_refused = np.maximum.accumulate(mixture) > math.log(1 / 0.05)
         is_out = (candidate < found.low) | (candidate > found.high)
         assert not (is_out & ~is_refused).any(), candidate
+
     assert np.isinf(found.high[:14]).all()  # far candidates are not refused yet
     assert np.isfinite(found.high[15:]).all()
 
@@ -88,6 +93,7 @@ def test_rows_are_followed_each_on_its_own() -> None:
     table = np.random.default_rng(5).normal(0.0, DEVIATION, (3, 150))
     for sequence in (symmetric_sequence(table, RHO), asymptotic_sequence(table)):
         assert sequence.low.shape == sequence.high.shape == (3, 150)
+
     for number, row in enumerate(table):
         alone = symmetric_sequence(row, RHO)
         np.testing.assert_array_equal(symmetric_sequence(table, RHO).low[number], alone.low)
@@ -123,6 +129,7 @@ def test_symmetric_ends_lie_on_the_bound_of_an_independent_library(ville: Module
     values = np.random.default_rng(7).standard_t(3, 250) * DEVIATION
     found = symmetric_sequence(values, RHO)
     step = 1e-9
+
     for end, outside in ((found.high[-1], 1.0), (found.low[-1], -1.0)):
         for distance, is_refused in ((-step, False), (step, True)):
             deviations = values - (end + outside * distance)
@@ -157,6 +164,7 @@ def test_fixed_intervals_do_not_bear_a_daily_look() -> None:
     returns = draw("normal", years=500, days=250, seed=11)
     fixed = measure("fixed", returns)
     symmetric = measure("symmetric", returns)
+
     assert fixed.covered["every day"] < 0.75
     assert 1.3 < symmetric.width_pct / fixed.width_pct < 1.5
 
@@ -170,5 +178,6 @@ def test_laws_far_from_symmetric_are_not_covered_as_the_docs_say(law: str) -> No
 def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         symmetric_sequence([0.1, math.nan], RHO)
+
     with pytest.raises(ValueError, match="above 0"):
         mixture_variance(0.0)

@@ -52,6 +52,7 @@ def other(
     """The same numbers as a market of these instruments, or of coins."""
     meta = snapshot.meta if index else dataclasses.replace(snapshot.meta, benchmark="")
     given = instruments or (COIN,) * len(snapshot.codes)
+
     return with_id(
         dataclasses.replace(
             snapshot, meta=meta, instruments=given, indices=snapshot.indices if index else {}
@@ -59,7 +60,8 @@ def other(
     )
 
 
-COINS, MIXED = other(market()), other(market(), COIN, STOCK)
+COINS = other(market())
+MIXED = other(market(), COIN, STOCK)
 
 
 def of(snapshot: MarketSnapshot, ledger: Ledger) -> Ledger:
@@ -75,18 +77,23 @@ def test_years_have_the_days_of_the_venue(snapshot: MarketSnapshot, days: int) -
     sharpe = panel_metric("sharpe").compute(
         of(snapshot, nav_ledger([10_200, 10_200, 10_302], 10_000)), snapshot, "strict"
     )
+
     assert sharpe.value == pytest.approx(math.sqrt(days), rel=1e-12)
+
     interval = episode_intervals(
         of(snapshot, nav_ledger([1010, 1030, 1020, 1040, 1050])), snapshot
     )["sharpe"]
     plain = episode_intervals(nav_ledger([1010, 1030, 1020, 1040, 1050]), market())["sharpe"]
+
     if interval.low is not None and plain.low is not None:
         assert interval.low / plain.low == pytest.approx(math.sqrt(days / 252), rel=1e-12)
+
     # 600 of 1,000 traded in one of two steps: 0.3 a day.
     traded = of(
         snapshot,
         ledger([step(0, 1000, orders=[order(filled=60, notional_minor=600)]), step(1, 1000)]),
     )
+
     assert panel_metric("turnover").compute(traded, snapshot, "strict").value == pytest.approx(
         0.3 * days, rel=1e-12
     )
@@ -97,18 +104,19 @@ def test_a_window_in_which_only_the_stock_trades_has_the_days_of_stocks() -> Non
     coin_later = base.close.copy()
     coin_later[:4, 0] = math.nan
     mixed = other(dataclasses.replace(base, close=coin_later), COIN, STOCK)
-    stock, both = (
-        Window("stock", "2024-01-03", "2024-01-05"),
-        Window("both", "2024-01-08", "2024-01-09"),
-    )
+    stock = Window("stock", "2024-01-03", "2024-01-05")
+    both = Window("both", "2024-01-08", "2024-01-09")
     plans = [spec(snapshot=mixed.id, window=window) for window in (stock, both)]
     paths = [
         ledger([step(k, nav) for k, nav in enumerate((10_200, 10_200, 10_302))], 10_000, plans[0]),
         ledger([step(k, nav) for k, nav in ((3, 10_200), (4, 10_200))], 10_000, plans[1]),
     ]
     figures = [of(mixed, path) for path in paths]
+
     assert [path.days_a_year for path in figures] == [252, 365]
+
     metrics = [panel_metric("sharpe")]
+
     for specs, year in ((plans[:1], 252), (plans[1:], 365), (plans, 365)):
         chosen = figures if len(specs) == 2 else [figures[plans.index(specs[0])]]
         card = build_card(
@@ -124,6 +132,7 @@ def test_a_window_in_which_only_the_stock_trades_has_the_days_of_stocks() -> Non
             year,
             f"sharpe/1: sqrt({named})",
         )
+
     assert panel_metric("sharpe").compute(figures[0], mixed, "strict").value == pytest.approx(
         math.sqrt(252), rel=1e-12
     )
@@ -132,11 +141,13 @@ def test_a_window_in_which_only_the_stock_trades_has_the_days_of_stocks() -> Non
 def test_without_an_index_relative_figures_have_a_reason() -> None:
     ledger = of(COINS, nav_ledger([10_200, 10_200, 10_302, 10_302, 10_302], 10_000))
     ratio = panel_metric("information_ratio").compute(ledger, COINS, "strict")
+
     assert (ratio.value, ratio.reason) == (None, "benchmark: the market has no index")
     assert (
         episode_intervals(ledger, COINS)["information_ratio"].reason
         == "benchmark: the market has no index"
     )
+
     with_index = other(market(), index=True)
     assert (
         panel_metric("information_ratio")
@@ -160,7 +171,9 @@ def test_a_card_names_the_venues_and_refuses_a_ledger_of_other_units() -> None:
     )
     card = build_card(given).plain
     validate_card(card, "card")
+
     assert card["episodes"][0]["final_nav_minor"] == 10_302
+
     expected = {
         "benchmark": "none",
         "benchmark_name": "no index",
@@ -168,8 +181,10 @@ def test_a_card_names_the_venues_and_refuses_a_ledger_of_other_units() -> None:
         "currency": "USD",
         "days_a_year": 365,
     }
+
     assert {name: card["snapshot"][name] for name in expected} == expected
     assert card["metrics"]["sharpe"]["formula"].startswith("sharpe/1: sqrt(365)*mean/std")
+
     held = card["reference"]["benchmark_buy_and_hold"]["long"]["metrics"]
     assert {entry["reason"] for entry in held.values()} == {"the market has no index"}
     assert card["episodes"][0]["metrics"]["industry_return"]["reason"] == FEW_ASSETS
@@ -180,6 +195,7 @@ def test_a_card_names_the_venues_and_refuses_a_ledger_of_other_units() -> None:
         "fees",
         "rounding",
     }
+
     with pytest.raises(CardError, match=r"'currency': 'CNY'.*'currency': 'USD'"):
         build_card(dataclasses.replace(given, ledgers=[ledger]))
 
@@ -200,7 +216,9 @@ def test_shorts_count_by_their_size(
     held = of(
         COINS, ledger([step(0, cash, dict(zip(("009001.SZ", "609001.SH"), values, strict=True)))])
     )
+
     assert held.nav[-1] == 10.0
+
     hhi = [panel_metric("hhi").compute(held, COINS, rules).value for rules in ("strict", "paper")]
     assert hhi == pytest.approx([strict, paper], rel=1e-15)
     assert panel_metric("cash_ratio").compute(held, COINS, "strict").value == pytest.approx(
@@ -224,6 +242,7 @@ def test_margin_calls_are_turnover() -> None:
             [step(0, 1000, charges=[call, interest], orders=[order(filled=60, notional_minor=600)])]
         ),
     )
+
     assert panel_metric("turnover").compute(traded, COINS, "strict").value == pytest.approx(
         1.1 * 365, rel=1e-12
     )
@@ -236,9 +255,11 @@ def test_an_order_is_judged_from_its_fill_to_the_next_price_of_that_kind(
     nan = math.nan
     closes = np.array([[10.0, 20], [12, 17], [11, 18], [13, nan], [14, nan], [15, 15]])
     orders = [order("009001.SZ"), order("609001.SH")]  # both bought on the third day
+
     # unsplit, and split each day
     for factor in (np.ones_like(closes), 2.0 ** np.arange(len(closes))[:, None].repeat(2, axis=1)):
-        low, high = closes / factor, (closes + 10.0) / factor
+        low = closes / factor
+        high = (closes + 10.0) / factor
         base = dataclasses.replace(
             market(), close=low, open=high, high=high.copy(), low=low.copy(), factor=factor
         )
@@ -271,6 +292,7 @@ def coins(last: tuple[float, float], index: bool = False) -> MarketSnapshot:
     }
     snapshot = tiny_snapshot(closes)
     levels = 1000 * np.cumprod([1.0, *(1 + np.array([*M, 0.03]))])
+
     return other(
         dataclasses.replace(snapshot, indices={snapshot.meta.benchmark: levels}), index=index
     )
@@ -297,13 +319,15 @@ def half_in_the_first(snapshot: MarketSnapshot, gain: float) -> Ledger:
         ),
         step_record(snapshot, 1, last, nav_minor=round(100_000_000 * (1 + gain))),
     ]
+
     return of(snapshot, ledger_of(steps))
 
 
 def test_a_fill_at_the_decision_close_is_held_over_the_whole_day() -> None:
     # All of the NAV is moved from the second coin to the first at the close before the last day, on
     # which they make 10 and -20 %.
-    snapshot, last = coins((0.1, -0.2)), len(M) + 1
+    snapshot = coins((0.1, -0.2))
+    last = len(M) + 1
     first, second = snapshot.codes
     worth = 100_000_000
     position = {"code": second, "shares": 1, "locked": 0, "price_ticks": 1, "value_minor": worth}
@@ -327,6 +351,7 @@ def test_a_fill_at_the_decision_close_is_held_over_the_whole_day() -> None:
     np.testing.assert_allclose(parts.rounding[1], 0.0, atol=1e-12)
     # The market made -5 % and the coin moves 1.5 times as much; the rest is selection.
     np.testing.assert_allclose(parts.lines[1][:2], [1.5 * -0.05, 0.1 + 0.075], atol=1e-9)
+
     assert panel_metric("total_return").compute(filled, snapshot, "strict").value == pytest.approx(
         0.1
     )
@@ -348,15 +373,20 @@ def test_few_assets_are_split_into_market_and_rest(
     snapshot = coins((0.02, 0.0), index)
     ledger = half_in_the_first(snapshot, 0.01)
     attribution = attribute(ledger, snapshot)
+
     assert attribution.line_names == ("common", "selection", "timing", "fees", "rounding")
+
     np.testing.assert_allclose(
         attribution.lines[1], [common, selection, 0, 0, 0], rtol=0, atol=1e-12
     )
+
     assert attribution.invested.tolist() == [0.0, 0.5]
+
     subject = snapshot.meta.benchmark or "equal weights"
     assert [(note.kind, note.subject, note.days) for note in attribution.notes] == [
         ("market_model", subject, 2)
     ]
+
     values = {
         metric.name: metric.compute(ledger, snapshot, "strict")
         for metric in map(attribution_metric, ATTRIBUTION)
@@ -366,12 +396,14 @@ def test_few_assets_are_split_into_market_and_rest(
         + values["selection_alpha"].value
         + values["trading_effect"].value
     )
+
     assert total == pytest.approx(0.01, abs=1e-12)
     assert (
         values["paper_common_return"].value
         == values["common_return"].value
         == pytest.approx(common, abs=1e-12)
     )
+
     for name in ("style_return", "industry_return", "paper_style_return"):
         assert (values[name].value, values[name].reason) == (None, FEW_ASSETS)
 
@@ -381,10 +413,12 @@ def test_a_beta_needs_twenty_returns_and_a_market_that_moved() -> None:
     fitted = fit_factors(snapshot, 1, 31)
     betas = fitted.exposures.design[:, 0, 0]
     np.testing.assert_allclose(betas, [1.0] * 20 + [1.5] * 11, rtol=0, atol=1e-9)
+
     assert [(note.kind, note.count, note.days) for note in fitted.notes] == [
         ("market_model", 31, 31),
         ("beta_assumed", 40, 20),
     ]
+
     np.testing.assert_allclose(
         fitted.explained + fitted.residuals, fitted.returns, rtol=0, atol=1e-15
     )
@@ -392,8 +426,10 @@ def test_a_beta_needs_twenty_returns_and_a_market_that_moved() -> None:
 
 def test_one_asset_needs_an_index() -> None:
     closes = {"609001.SH": [10.0, 10.1, 10.2]}
-    alone, beside = other(tiny_snapshot(closes)), other(tiny_snapshot(closes), index=True)
+    alone = other(tiny_snapshot(closes))
+    beside = other(tiny_snapshot(closes), index=True)
     ledger = ledger_of([step_record(alone, number, number + 1) for number in range(2)])
+
     assert (
         attribution_problem(of(alone, ledger), alone)
         == "one asset and no index: there is no market to compare it with"
@@ -430,13 +466,16 @@ def test_real_coins_and_a_stock_against_least_squares(shared_data: Path, tmp_pat
     closes = pd.DataFrame(snapshot.close, columns=snapshot.codes)
     returns = (closes / closes.ffill().shift() - 1)[1:row]  # of the days before the last
     equal = returns.fillna(0.0).mean(axis=1)
+
     for column, code in enumerate(snapshot.codes):
         own = returns[code].dropna()
         slope = np.polyfit(equal[own.index], own, 1)[0]
         assert fitted.exposures.design[0, 0, column] == pytest.approx(slope, rel=1e-9), code
+
     weekend = fit_factors(
         snapshot, snapshot.day_index("2025-08-02"), snapshot.day_index("2025-08-03")
     )
+
     # TSLA
     assert weekend.explained[:, 2].tolist() == weekend.residuals[:, 2].tolist() == [0.0, 0.0]
 
@@ -467,11 +506,14 @@ def test_documents_that_the_mask_cannot_show_are_counted_by_the_close_at_which_t
         ledger_of([step_record(snapshot, at, at + 2) for at in (0, 1)]), spec={"mask": "blinded"}
     )
     share = panel_metric("documents_withheld").compute(blinded, snapshot, "strict")
+
     assert (share.value, share.n, share.detail) == (2 / 3, 3, {"known": 3, "withheld": 2})
+
     bright = dataclasses.replace(blinded, spec={"mask": "bright"})
     assert panel_metric("documents_withheld").compute(bright, snapshot, "strict").detail == {
         "known": 3,
         "withheld": 0,
     }
+
     none = panel_metric("documents_withheld").compute(blinded, market(), "strict")
     assert (none.value, none.reason) == (None, "the market has no documents")

@@ -82,7 +82,9 @@ def test_a_value_is_in_the_range_of_its_metric_up_to_rounding(
 def test_a_share_of_a_nav_that_is_not_positive_is_undefined(name: str, nav: int) -> None:
     at_close = ledger([step(0, 1000), step(1, nav)], 1000)
     rules: RuleSet = "paper" if name == "hhi" else "strict"
+
     assert compute(name, at_close, rules).reason == "the NAV is not positive on a step"
+
     if name == "turnover":
         at_open = ledger([step(0, 1000), step(1, 1000, open_nav_minor=nav)], 1000)
         assert compute(name, at_open).reason == "the NAV is not positive on a step"
@@ -128,6 +130,7 @@ def test_a_metric_by_hand(name: str, of: Ledger, rules: RuleSet, expected: float
 def test_what_does_not_vary_has_no_ratio() -> None:
     tracker = nav_ledger([101_000, 99_000, 99_000, 102_000, 103_000], 100_000)
     assert compute("information_ratio", tracker).reason == "excess returns have no variance"
+
     gap = market(benchmark=[100.0, 101.0, math.nan, 99.0, 102.0, 103.0])
     assert (
         performance_metrics.information_ratio.compute(nav_ledger(NAVS), gap, "strict").reason
@@ -151,6 +154,7 @@ def ledger_of_navs(
     steps = [
         step_record(snapshot, number, number + 1, nav_minor=nav) for number, nav in enumerate(navs)
     ]
+
     return ledger_of(steps), snapshot
 
 
@@ -160,6 +164,7 @@ def test_a_spread_below_one_minor_unit_of_the_nav_is_no_variance(name: str) -> N
     # decimals.
     navs = list(accumulate(range(43), lambda nav, _: round(nav * 0.997), initial=100_000_000))[1:]
     steady, snapshot = ledger_of_navs(navs)
+
     assert 0 < np.std(steady.returns, ddof=1) < steady.return_resolution
     assert steady.return_resolution == pytest.approx(1 / min(navs))
     assert (
@@ -184,10 +189,12 @@ def test_a_nav_equal_to_its_benchmark_up_to_rounding_has_no_information_ratio() 
     tracker, snapshot = ledger_of_navs(
         [round(1_000_000 * level) for level in levels[1:]], levels.tolist()
     )
+
     assert (
         performance_metrics.information_ratio.compute(tracker, snapshot, "strict").reason
         == "excess returns have no variance"
     )
+
     intervals = episode_intervals(tracker, snapshot)
     assert intervals["information_ratio"].reason == "the series has no variance"
     assert intervals["sharpe"].low is not None
@@ -264,6 +271,7 @@ def test_exactly_undefined_values_are_none_with_a_reason(why: str) -> None:
         metric.name: metric.compute(of, MARKET, "strict")
         for metric in performance_metrics.panel_metrics()
     }
+
     assert {name for name, result in results.items() if result.value is None} == expected | NO_TEXTS
     assert all(result.reason for result in results.values() if result.value is None)
     assert results["tool_validity_rate"].n == 0
@@ -284,8 +292,11 @@ def test_a_model_that_never_decided_has_no_behaviour(
 ) -> None:
     never = ledger([step(k, 1000, provenance=provenance) for k in range(3)])
     result = compute(name, never, rules)
+
     assert (result.value, result.reason) == (None, "the model decided no step")
+
     once = ledger([step(0, 1000), *never.steps[1:]])
+
     if name != "hhi":  # nothing is held
         assert compute(name, once, rules).value is not None
 
@@ -332,6 +343,7 @@ def ledgers(draw: st.DrawFn) -> Ledger:
             "tool_calls_valid": valid,
         }
         steps.append(step(number, cash, holdings, **changes, open_nav_minor=draw(fen)))
+
     return ledger(steps, draw(fen))
 
 
@@ -341,11 +353,14 @@ def scaled(of: Ledger, factor: int) -> Ledger:
     def scale(item: Any, name: str = "") -> Any:
         if isinstance(item, dict):
             return {key: scale(entry, key) for key, entry in item.items()}
+
         if isinstance(item, list):
             return [scale(entry) for entry in item]
+
         return item * factor if name.endswith("_minor") else item
 
     steps = from_plain(scale(to_plain(of.steps)), list[StepRecord], "steps")
+
     return dataclasses.replace(of, initial_cash_minor=of.initial_cash_minor * factor, steps=steps)
 
 
@@ -355,10 +370,8 @@ def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(
     of: Ledger, factor: int, rules: RuleSet
 ) -> None:
     for one in performance_metrics.panel_metrics():
-        before, after = (
-            one.compute(of, MARKET, rules),
-            one.compute(scaled(of, factor), MARKET, rules),
-        )
+        before = one.compute(of, MARKET, rules)
+        after = one.compute(scaled(of, factor), MARKET, rules)
         assert (before.reason, before.n) == (after.reason, after.n)
         # Sharpe ratios divide by a deviation that may be tiny, so they alone are compared
         # relatively.
@@ -370,8 +383,12 @@ def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(
         assert figure is None or (
             (low is None or low <= figure) and (high is None or figure <= high)
         ), one.name
-    most, hhi = max(len(record.positions) for record in of.steps), compute("hhi", of).value
+
+    most = max(len(record.positions) for record in of.steps)
+    hhi = compute("hhi", of).value
+
     assert hhi is None or 1 / most - 1e-12 <= hhi <= 1, "between equal weights and a single name"
+
     moved = compute("turnover", of, "paper").value
     assert moved is None or 0 <= moved <= 2 * 252
 
@@ -381,9 +398,12 @@ def test_series_formulas_equal_their_plain_numpy_forms(changes: list[float]) -> 
     returns = np.array(changes)
     nav = np.concatenate([[1.0], np.cumprod(1 + returns)])
     drawdown = max((max(nav[: k + 1]) - nav[k]) / max(nav[: k + 1]) for k in range(len(nav)))
+
     assert series.max_drawdown(nav).value == pytest.approx(drawdown, abs=1e-12)
     assert series.total_return(nav).value == pytest.approx(np.prod(1 + returns) - 1, abs=1e-12)
+
     ratio = series.sharpe(returns).value
+
     if returns.std(ddof=1) > 1e-9:
         assert ratio == pytest.approx(returns.mean() / returns.std(ddof=1) * np.sqrt(252), rel=1e-6)
 
@@ -395,20 +415,24 @@ def test_series_formulas_equal_their_plain_numpy_forms(changes: list[float]) -> 
 def test_the_table_of_metrics_is_whole() -> None:
     metrics = performance_metrics.panel_metrics()
     headline = [metric.name for metric in metrics if metric.headline]
+
     assert headline == list(chain.from_iterable(performance_metrics.PANEL_FAMILIES.values()))
     assert len(headline) == 10
     assert [metric.name for metric in metrics if not metric.headline] == list(
         performance_metrics.DIAGNOSTICS
     )
+
     for one in metrics:
         assert re.match(rf"{one.name}/[1-9]: ", one.formula)
         assert one.unit
         assert one.source
+
     assert {metric.name for metric in metrics if metric.range[0] is None} == {
         "sharpe",
         "sortino",
         "information_ratio",
     }, "only ratios"
+
     with pytest.raises(UsageError, match="no panel metric 'sharp'; did you mean 'sharpe'"):
         performance_metrics.panel_metric("sharp")
 
@@ -426,9 +450,11 @@ def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() 
     market = tiny_snapshot(
         closes, SnapshotDetails(factors=factors, members={"609003.SH": [False] * 5})
     )
+
     assert performance_metrics.dividend_growth(market, np.arange(1, 5)) == pytest.approx(
         0.02 / 2 / 4 * 252
     )
+
     without = dataclasses.replace(market, meta=dataclasses.replace(market.meta, has_factor=False))
     assert performance_metrics.dividend_growth(without, np.arange(1, 5)) is None
 
@@ -444,11 +470,14 @@ def test_dividends_of_a_market_of_splits_alone_are_not_known_to_be_none() -> Non
         closes, SnapshotDetails(factors={"609001.SH": split, "609002.SH": [1.0] * 5 + [1.03]})
     )
     days = np.arange(1, 5)
+
     assert performance_metrics.dividend_growth(splits, days) is None
     assert performance_metrics.dividend_growth(paying, days) == 0.0
+
     ratio = performance_metrics.information_ratio.compute(
         nav_ledger(NAVS), market(synthetic=False), "strict"
     )
+
     assert ratio.detail == {"dividend_growth": None, "reason": performance_metrics.NO_DIVIDENDS}
 
 
@@ -464,7 +493,9 @@ DEFINITION: dict[str, Any] = {
 
 
 def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_value() -> None:
-    of, on, value = nav_ledger([1100, 1200]), market(), MetricValue(0.5, 7, detail={"a": 1})
+    of = nav_ledger([1100, 1200])
+    on = market()
+    value = MetricValue(0.5, 7, detail={"a": 1})
     cases: list[tuple[Any, MetricValue]] = [
         (lambda ledger: len(ledger.steps), MetricValue(2.0, 2)),
         (lambda market: -0.0 * len(market.days), MetricValue(0.0, 2)),
@@ -474,9 +505,11 @@ def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_va
         ),
         (lambda: value, value),
     ]
+
     for function, expected in cases:
         figure = metric("x", **DEFINITION)(function).compute(of, on, "paper")
         assert repr(figure) == repr(expected)
+
     with pytest.raises(
         TypeError,
         match=(
@@ -510,10 +543,12 @@ def test_a_plugin_with_one_metric_is_ten_lines(tmp_path: Path) -> None:
     (tmp_path / "hits.py").write_text(PLUGIN)
     plugins = load_plugins((str(tmp_path / "hits.py"),))
     rate = plugins.make_metric("hit_rate")
+
     assert len(PLUGIN.splitlines()) == 10
     assert plugins.spec("metrics", "hit_rate").summary == "Share of days on which the NAV rose."
     assert rate.compute(nav_ledger([1100, 1000, 1200]), market(), "strict") == MetricValue(2 / 3, 3)
     assert rate.compute(ledger([]), market(), "strict").reason == "no steps"
+
     check_metric(rate)
 
 
@@ -527,6 +562,7 @@ PANEL = {
 def test_the_plugin_offers_the_panel_and_its_diagnostics_in_order() -> None:
     specs = ktdeval_builtin.ktdeval_metrics()
     assert [spec.name for spec in specs] == list(PANEL)
+
     for spec in specs:
         assert spec.make().formula == PANEL[spec.name].formula
         assert spec.summary
@@ -538,6 +574,7 @@ def test_listing_metrics_imports_nothing_heavy() -> None:
         " 'scipy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
     assert done.stdout.strip() == "set()"
 
 
@@ -547,6 +584,7 @@ def test_every_metric_is_documented_with_its_formula_and_every_field_of_a_card(
     metrics, cards = (
         (repository / "docs" / name).read_text() for name in ("metrics.md", "cards.md")
     )
+
     assert [name for name in PANEL if PANEL[name].formula.partition(":")[0] not in metrics] == []
     assert [
         field

@@ -53,12 +53,14 @@ def steps_on(indices: np.ndarray, n: int) -> float:
 def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> None:
     from arch.bootstrap import StationaryBootstrap  # it loads all of matplotlib
 
-    n, draws = 80, 1500
+    n = 80
+    draws = 1500
     ours = stationary_indices(n, block, draws, seed=1)
     source = StationaryBootstrap(block, np.arange(n), seed=2)  # type: ignore[arg-type]
     theirs = np.array([source.update_indices() for _ in range(draws)])
     # A block goes on with probability 1 - 1/block; a new one follows on by chance once in n.
     expected = 1 - 1 / block + 1 / block / n
+
     for indices in (ours, theirs):
         assert indices.min() == 0
         assert indices.max() == n - 1
@@ -69,13 +71,16 @@ def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> N
 def test_blocks_wrap_around_the_end_and_equal_seeds_give_equal_intervals() -> None:
     indices = stationary_indices(5, 1e9, draws=50, seed=0)
     assert ((indices - indices[:, :1]) % 5 == np.arange(5)).all()
+
     smooth = np.convolve(returns(300), np.ones(12) / 12, "valid")
     assert 4 < bootstrap.block_days(smooth) <= len(smooth) / 3
     assert bootstrap.block_days(returns(300)) < 4
     assert bootstrap.block_days(np.tile([0.01, -0.01], 20)) >= 1
+
     one, again, other = (
         interval("ratio", returns(100), Resampling(seed=seed)) for seed in (3, 3, 4)
     )
+
     assert one == again != other
 
 
@@ -93,7 +98,8 @@ def test_batched_hac_errors_equal_those_one_by_one(lags: int) -> None:
 
 def test_the_influence_of_a_ratio_is_its_derivative() -> None:
     # Weights moved towards one day change the ratio (with ddof 0) by that day's influence.
-    series, nudge = returns(40), 1e-6
+    series = returns(40)
+    nudge = 1e-6
 
     def ratio(weights: np.ndarray) -> float:
         mean = weights @ series
@@ -105,6 +111,7 @@ def test_the_influence_of_a_ratio_is_its_derivative() -> None:
         for day in range(40)
     ]
     _, influence = bootstrap._ratio_terms(series[None, :])
+
     assert influence[0] == pytest.approx(slopes, rel=0.05, abs=0.02)
 
 
@@ -115,13 +122,19 @@ def test_batched_drawdowns_equal_the_metric(changes: list[float]) -> None:
 
 
 def test_total_return_is_the_growth_form_of_the_mean_and_a_sum_days_times_it() -> None:
-    of, grown = Bootstrap(returns(120)), Bootstrap(np.log1p(returns(120)))
+    of = Bootstrap(returns(120))
+    grown = Bootstrap(np.log1p(returns(120)))
     grown.__dict__.update(indices=of.indices)
-    growth, total = grown.mean(), of.total_return()
+    growth = grown.mean()
+    total = of.total_return()
+
     assert (total.low, total.high) == pytest.approx(
         (math.expm1(120 * growth.low), math.expm1(120 * growth.high)), rel=1e-12
     )
-    mean, total = of.mean(), of.sum()
+
+    mean = of.mean()
+    total = of.sum()
+
     assert (total.low, total.high) == pytest.approx((120 * mean.low, 120 * mean.high))
 
 
@@ -134,6 +147,7 @@ def test_intervals_scale_as_their_figures_do(kind: str, factor: float) -> None:
         for series in (returns(60), factor * returns(60))
     )
     scale = 1.0 if kind == "ratio" else factor
+
     assert (large.low, large.high) == pytest.approx(
         (scale * small.low, scale * small.high), rel=1e-6
     )
@@ -150,6 +164,7 @@ def test_intervals_contain_their_figure(seed: int) -> None:
         "mean": series.mean(),
         "sum": series.sum(),
     }
+
     for kind, figure in figures.items():
         ends = interval(kind, series, Resampling(draws=199))
         assert ends.low < figure < ends.high
@@ -159,6 +174,7 @@ def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
     series = returns(2000)
     ends = interval("mean", series)
     reach = 1.96 * series.std(ddof=1) / math.sqrt(2000)
+
     assert (ends.low, ends.high) == pytest.approx(
         (series.mean() - reach, series.mean() + reach), abs=0.15 * reach
     )
@@ -174,6 +190,7 @@ def test_a_percentile_interval_is_that_of_arch() -> None:
         lambda drawn: bootstrap.drawdowns(drawn[None, :])[0], reps=4999, method="percentile"
     )[:, 0]
     ends = of.max_drawdown()
+
     assert (ends.low, ends.high) == pytest.approx((low, high), abs=0.06 * (high - low))
 
 
@@ -185,6 +202,7 @@ def test_the_stated_monte_carlo_error_is_the_spread_of_an_end_over_seeds(kind: s
     ends = [interval(kind, returns(43), Resampling(seed=seed)) for seed in range(20)]
     spread = max(np.std([(one.low, one.high) for one in ends], axis=0, ddof=1))
     stated = np.mean([one.monte_carlo_se for one in ends])
+
     assert stated == pytest.approx(spread, rel=0.4)
     assert stated < 0.02 * (ends[0].high - ends[0].low)
 
@@ -193,10 +211,12 @@ def plain_newey_west(terms: np.ndarray, lags: int) -> float:
     """Standard error of the mean of terms in order of time, Bartlett weights, sums written out."""
     n = len(terms)
     total = sum(term * term for term in terms)
+
     for lag in range(1, lags + 1):
         total += (
             2 * (1 - lag / (lags + 1)) * sum(terms[day] * terms[day - lag] for day in range(lag, n))
         )
+
     return math.sqrt(total / (n * (n - 1)))
 
 
@@ -206,6 +226,7 @@ def plain_ratio(days: np.ndarray, lags: int) -> tuple[float, float]:
     """
     ratio = days.mean() / days.std(ddof=1)
     scores = (days - days.mean()) / days.std(ddof=1)
+
     return ratio, plain_newey_west(scores - ratio / 2 * (scores**2 - 1), lags)
 
 
@@ -215,12 +236,15 @@ def test_the_interval_of_a_ratio_is_that_of_its_definition_written_out() -> None
     lags = int(1.3 * math.sqrt(43))
     centre, spread = plain_ratio(values, lags)
     pivots = []
+
     for rows in bootstrap.indices:
         ratio, error = plain_ratio(values[rows], lags)
         pivots.append((ratio - centre) / error)
+
     low, high = np.quantile(pivots, [0.025, 0.975], method="weibull")
 
     interval = bootstrap.ratio(days_a_year=1)
+
     assert (interval.low, interval.high) == pytest.approx(
         (centre - high * spread, centre - low * spread), rel=1e-10
     )
@@ -236,6 +260,7 @@ def test_one_series_has_one_interval_and_another_series_other_resamples() -> Non
     """The seed is the series' own: neither its storage nor who asks can change an end."""
     series = returns(60)
     strided = np.column_stack([series, series])[:, 0]
+
     assert (
         interval("ratio", series) == interval("ratio", strided) == interval("ratio", series.copy())
     )
@@ -310,7 +335,9 @@ def test_an_episode_has_intervals_of_its_four_daily_metrics() -> None:
         snapshot,
         Resampling(draws=199),
     )
+
     assert tuple(intervals) == bootstrap.DAILY_METRICS
+
     for each in intervals.values():
         assert each.reason is None
         assert (each.n, each.draws, each.level) == (50, 199, 0.95)
@@ -324,8 +351,10 @@ def test_an_episode_without_days_or_risk_has_reasons() -> None:
     assert {
         each.reason for each in episode_intervals(nav_ledger([1000] * 5), market()).values()
     } == {"fewer than 20 days"}
+
     gap = market(benchmark=[100.0, math.nan, 99.0, 99.0, 102.0, 103.0])
     intervals = episode_intervals(nav_ledger([1000] * 5), gap)
+
     assert intervals["information_ratio"].reason == "benchmark: a level is missing"
 
 
@@ -337,6 +366,7 @@ def test_the_measured_coverage_is_whole_near_its_level_and_stored_at_the_next_sh
     None
 ):
     assert set(bootstrap.MEASURED) == {"mean", "ratio", "drawdown"}
+
     for kind, rows in bootstrap.MEASURED.items():
         assert tuple(rows) == bootstrap.DAYS
         for days, row in rows.items():
@@ -346,7 +376,9 @@ def test_the_measured_coverage_is_whole_near_its_level_and_stored_at_the_next_sh
                 kind,
                 days,
             )
+
     ratios = bootstrap.MEASURED["ratio"]
+
     assert (
         bootstrap.measured_coverage("ratio", 60)
         == interval("ratio", returns(60)).coverage
@@ -359,14 +391,18 @@ def test_the_measured_coverage_is_whole_near_its_level_and_stored_at_the_next_sh
 
 @pytest.mark.slow
 def test_coverage_equals_the_table() -> None:
-    samples, hits = 400, {"mean": 0, "ratio": 0}
+    samples = 400
+    hits = {"mean": 0, "ratio": 0}
     rng = np.random.default_rng(11)
     growth = 0.0006 - 0.012**2 / 2
+
     for sample in range(samples):
         of = Bootstrap(rng.normal(0.0006, 0.012, 43), Resampling(draws=399, seed=sample))
-        total, ratio = of.total_return(), of.ratio()
+        total = of.total_return()
+        ratio = of.ratio()
         hits["mean"] += total.low <= math.expm1(43 * growth) <= total.high
         hits["ratio"] += ratio.low <= 0.05 * math.sqrt(252) <= ratio.high
+
     for kind, count in hits.items():
         # Four binomial standard errors, and one percentage point for the fewer draws.
         expected = bootstrap.MEASURED[kind][43][0]
@@ -381,9 +417,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def autoregressive(coefficient: float, shocks: np.ndarray) -> np.ndarray:
-    values, last = np.empty_like(shocks), 0.0
+    values = np.empty_like(shocks)
+    last = 0.0
     for day, shock in enumerate(shocks):
         last = values[day] = coefficient * last + shock
+
     return values
 
 

@@ -81,10 +81,10 @@ def test_orders_of_the_snapshots_last_day_have_no_next_open_and_pooling_keeps_al
     assert judged_orders(one_step(order(), number=len(DAYS) - 2), MARKET) == JudgedOrders(
         (), no_fill=0, no_next_open=1
     )
-    left, right = (
-        JudgedOrders((Forecast(0.5, True),), 1, 2),
-        JudgedOrders((Forecast(0.7, False),), 3, 4),
-    )
+
+    left = JudgedOrders((Forecast(0.5, True),), 1, 2)
+    right = JudgedOrders((Forecast(0.7, False),), 3, 4)
+
     assert pool([left, right]) == JudgedOrders((Forecast(0.5, True), Forecast(0.7, False)), 4, 6)
 
 
@@ -128,6 +128,7 @@ def test_ece_equals_the_form_of_guo_2017_in_numpy(forecasts: list[Forecast]) -> 
         np.sum(places == k) * abs(confidence[places == k].mean() - success[places == k].mean())
         for k in np.unique(places)
     ]
+
     assert expected_calibration_error(forecasts).value == pytest.approx(
         sum(gaps) / len(forecasts), abs=1e-12
     )
@@ -156,6 +157,7 @@ def test_terms_by_hand() -> None:
     assert terms.uncertainty == pytest.approx(2 / 9)
     # Deviations -0.03 and 0.03 of confidence, 1/2 and -1/2 of success.
     assert terms.within == pytest.approx((2 * 0.03**2 + 2 * 2 * 0.03 * 0.5) / 3)
+
     constant = brier_terms([Forecast(0.6, success) for success in (True, True, False)])
     assert constant is not None
     assert constant.resolution == pytest.approx(0, abs=1e-16)
@@ -165,6 +167,7 @@ def test_terms_by_hand() -> None:
 def test_the_terms_add_up_to_the_brier_score(forecasts: list[Forecast]) -> None:
     terms = brier_terms(forecasts)
     assert terms is not None
+
     total = terms.reliability - terms.resolution + terms.uncertainty + terms.within
     assert total == pytest.approx(brier_score(forecasts).value, abs=1e-14)
     assert 0 <= terms.reliability <= 1
@@ -178,22 +181,24 @@ def test_the_terms_add_up_to_the_brier_score(forecasts: list[Forecast]) -> None:
 def test_debiased_ece_by_hand() -> None:
     # Bin 0.6: gap 0.15 of an accuracy 1/2 with spread sqrt(1/8); bin 0.9 holds one success and has
     # no spread.
-    spread, gap = math.sqrt(0.125), 0.15
+    spread = math.sqrt(0.125)
+    gap = 0.15
     folded = spread * math.sqrt(2 / math.pi) * math.exp(
         -((gap / spread) ** 2) / 2
     ) + gap * math.erf(gap / spread / math.sqrt(2))
-    bias, plain = 2 / 3 * (folded - gap), 2 / 3 * 0.15 + 1 / 3 * 0.05
+    bias = 2 / 3 * (folded - gap)
+    plain = 2 / 3 * 0.15 + 1 / 3 * 0.05
     debiased = debiased_calibration_error(HAND)
+
     assert debiased.detail == pytest.approx({"plain": plain, "bias": bias})
     assert debiased.value == pytest.approx(plain - bias)
 
 
 @given(forecast_lists)
 def test_debiased_ece_is_between_zero_and_ece(forecasts: list[Forecast]) -> None:
-    debiased, plain = (
-        debiased_calibration_error(forecasts),
-        expected_calibration_error(forecasts).value,
-    )
+    debiased = debiased_calibration_error(forecasts)
+    plain = expected_calibration_error(forecasts).value
+
     assert debiased.value is not None
     assert plain is not None
     assert 0 <= debiased.value <= plain + 1e-15
@@ -204,6 +209,7 @@ def sample(rng: np.random.Generator, shift: float, n: int = 120) -> list[Forecas
     """Orders whose confidences are too high by `shift`."""
     confidence = 0.35 + 0.1 * rng.integers(0, 5, n)
     success = rng.random(n) < confidence - shift
+
     return [
         Forecast(float(stated), bool(right))
         for stated, right in zip(confidence, success, strict=True)
@@ -255,10 +261,12 @@ def test_debiased_reliability_by_hand_and_at_the_edges() -> None:
 def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) -> None:
     points = reliability_points(forecasts)
     ends = ("accuracy_low", "accuracy_high")
+
     assert [
         {name: value for name, value in point.items() if name not in ends} for point in points
     ] == [entry.to_json() for entry in calibration_bins(forecasts)]
     assert points
+
     for point in points:
         low, high = proportion_confint(
             round(point["accuracy"] * point["n"]), point["n"], method="wilson"
@@ -273,11 +281,14 @@ def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) 
 def test_points_by_hand_and_narrower_ends_at_a_lower_level() -> None:
     one, other = reliability_points(HAND)
     assert (one["n"], one["accuracy"], other["n"], other["accuracy"]) == (2, 0.5, 1, 1.0)
+
     # Wilson: centre (k + z^2/2) / (n + z^2), here 1/2 of two, and of one of one 1 / (1 + z^2) to 1.
     z = 1.959963984540054
     assert (other["accuracy_low"], other["accuracy_high"]) == pytest.approx((1 / (1 + z * z), 1.0))
+
     half = z / (2 + z * z) * math.sqrt(0.5 + z * z / 4)
     assert (one["accuracy_low"], one["accuracy_high"]) == pytest.approx((0.5 - half, 0.5 + half))
+
     narrow = reliability_points(HAND, 0.5)
     assert narrow[0]["accuracy_low"] > one["accuracy_low"]
     assert reliability_points([]) == []
@@ -290,6 +301,7 @@ def test_points_by_hand_and_narrower_ends_at_a_lower_level() -> None:
 def test_without_orders_nothing_is_defined() -> None:
     assert brier_terms([]) is None
     assert debiased_calibration_error([]).reason == "no filled order with a next open"
+
     figure = calibration.ece_debiased.compute(nav_ledger([1000]), MARKET, "paper")
     assert (figure.value, figure.reason, figure.detail) == (
         None,
@@ -304,5 +316,6 @@ def test_two_ledgers_are_not_confused() -> None:
         brier.compute(rising, MARKET, "strict").value,
         brier.compute(falling, MARKET, "strict").value,
     ) == pytest.approx((0.16, 0.36))
+
     other = market(opens=[[20.0 - day, 10.0 + day] for day in range(6)])
     assert brier.compute(rising, other, "strict").value == pytest.approx(0.36)

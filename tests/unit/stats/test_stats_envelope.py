@@ -61,6 +61,7 @@ def foresight(market: MarketSnapshot, names: int) -> Strategy:
             for a, p in account.positions.items()
             if a not in best
         ]
+
         return (
             *sells,
             *(Order(a, "BUY", 0.9, "", 0.09, None) for a in best if a not in account.positions),
@@ -89,6 +90,7 @@ def test_moves_distinguish_entries_additions_and_reductions() -> None:
         fill("D", "SELL", 200),
         fill("A", "BUY", 20),
     ]
+
     assert moves_of(record(orders, ["A", "B", "C"]), frozenset("BCD")) == StepMoves(
         (0.12,), (0.05,), (0.03,), 3
     )
@@ -119,12 +121,14 @@ def test_adding_and_reducing_is_matched_too() -> None:
     def strategy(account: Account, row: int) -> Action:
         if row == ROWS[0]:
             return tuple(Order(asset, "BUY", 0.6, "", 0.05, None) for asset in range(8))
+
         held = sorted(account.positions)
         return tuple(
             Order(asset, "BUY" if row % 2 else "SELL", 0.6, "", None, 300) for asset in held[:3]
         )
 
     envelope = random_envelope(play(MARKET, strategy, ROWS), MARKET, CONFIG, FEW)
+
     assert envelope.agent.names == pytest.approx(8)
     assert envelope.random.names == pytest.approx(8, abs=0.1)
     assert envelope.random.turnover == pytest.approx(envelope.agent.turnover, rel=0.1)
@@ -135,6 +139,7 @@ def test_random_traders_are_idle_when_the_agent_is() -> None:
     # their names.
     ledger = play(MARKET, lambda account, row: buy_once(3)(account, row - 20), ROWS)
     envelope = random_envelope(ledger, MARKET, CONFIG, FEW)
+
     assert (envelope.bands[:, :21] == 1_000_000).all()
     assert (envelope.bands[0, 21:] < envelope.bands[-1, 21:]).all()
     assert envelope.random.names == pytest.approx(envelope.agent.names)
@@ -145,13 +150,15 @@ def first_day(asset: int) -> Strategy:
 
 
 def test_names_outside_the_index_and_suspended_ones_are_not_drawn() -> None:
-    away, stopped = "609000.SH", "609001.SH"
+    away = "609000.SH"
+    stopped = "609001.SH"
     closes = {f"60900{number}.SH": [10.0] * 6 for number in range(4)}
     closes[away] = closes[stopped] = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
     market = tiny_snapshot(
         closes, SnapshotDetails(members={away: [False] * 6}, volumes={stopped: [0.0] * 6})
     )
     envelope = random_envelope(play(market, first_day(2), range(5)), market, CONFIG, FEW)
+
     assert envelope.returns.max() <= 0
 
 
@@ -167,8 +174,10 @@ def test_a_name_that_opens_limit_up_or_has_left_the_index_is_not_added_to() -> N
     moves = StepMoves(entries=(), adds=(0.02, 0.02, 0.02, 0.02), trims=(), names_after=4)
     traders = _RandomTrader(tape.day(4), CONFIG, moves, np.random.default_rng(0), 50)
     bought = set()
+
     for path in range(50):
         bought |= {order.asset for order in traders.orders(path, held, 100_000_000)}
+
     assert bought == {2, 3}
 
 
@@ -177,6 +186,7 @@ def test_dividends_and_splits_make_random_traders_no_money() -> None:
     closes = {"609000.SH": [10.0, 10.0, 5.0, 5.0], "609001.SH": [10.0] * 4}
     market = tiny_snapshot(closes, SnapshotDetails(factors=factors))
     envelope = random_envelope(play(market, first_day(0), range(3)), market, CONFIG, FEW)
+
     assert envelope.returns == pytest.approx(envelope.agent_return, abs=1e-12)
     assert envelope.rank == 0.5
 
@@ -202,6 +212,7 @@ def test_an_agent_without_skill_has_an_even_rank() -> None:
         random_envelope(agent, MARKET, CONFIG, each).rank
         for agent, each in zip(agents, settings, strict=True)
     ]
+
     # The mean of 25 even draws has a standard deviation of 0.058.
     assert np.mean([rank for rank in ranks if rank is not None]) == pytest.approx(0.5, abs=0.17)
     assert min(ranks) < 0.25 < 0.75 < max(ranks)
@@ -216,6 +227,7 @@ def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(
     assert (envelope.bands[:, 0] == 1_000_000).all()
     assert envelope.bands[2, -1] == pytest.approx(1_000_000 * (1 + np.median(envelope.returns)))
     assert random_envelope(ledger, MARKET, CONFIG, FEW).to_json() == envelope.to_json()
+
     other = random_envelope(ledger, MARKET, CONFIG, EnvelopeSettings(paths=40, seed=1))
     assert not np.array_equal(other.returns, envelope.returns)
     assert json.loads(json.dumps(envelope.to_json(), allow_nan=False))["paths"] == 40
@@ -241,8 +253,10 @@ def test_an_agent_that_did_nothing_has_no_rank(rows: range, reason: str) -> None
 def test_one_traded_day_is_enough_for_a_rank() -> None:
     one_day = play(MARKET, buy_once(1, 2), ROWS[:1])
     envelope = random_envelope(one_day, MARKET, CONFIG, FEW)
+
     assert envelope.rank is not None
     assert envelope.random.names == pytest.approx(2)
+
     (only,) = one_day.steps
     assert envelope.agent == TradingActivity(
         252 * only.traded_minor / only.open_nav_minor,

@@ -80,6 +80,7 @@ def test_minimum_track_records_are_those_of_the_paper(
     """An annualised Sharpe ratio of 2 against 1, at 95 %."""
     shape = SharpeMoments(0, 2 / math.sqrt(periods), skew, kurtosis)
     days = minimum_track_record(shape, 1 / math.sqrt(periods))
+
     assert days is not None
     assert days / periods == pytest.approx(years, abs=6e-3)
 
@@ -87,7 +88,9 @@ def test_minimum_track_records_are_those_of_the_paper(
 def test_at_the_minimum_track_record_the_probability_is_the_confidence() -> None:
     shape = SharpeMoments(0, 0.08, -0.5, 6.0)
     days = minimum_track_record(shape)
+
     assert days is not None
+
     score = shape.sharpe * math.sqrt(days - 1) / math.sqrt(shape.error_variance)
     assert stats.norm.cdf(score) == pytest.approx(0.95, abs=1e-12)
     assert minimum_track_record(SharpeMoments(100, 0.05), 0.05) is None, "no length would do"
@@ -118,10 +121,13 @@ def test_one_trial_is_not_deflated_and_unfinished_ones_count_with_the_variance_o
     None
 ):
     returns = np.random.default_rng(0).normal(0.001, 0.01, 250)
-    shape, sharpes = shape_of(returns), [0.02, 0.05, 0.11]
+    shape = shape_of(returns)
+    sharpes = [0.02, 0.05, 0.11]
     ratio = deflated_sharpe_ratio(returns, [shape.sharpe])
+
     assert ratio.value == probabilistic_sharpe(shape)
     assert ratio.detail == {"trials": 1, "sharpe_variance": 0.0, "expected_best": 0.0}
+
     bar = expected_best_sharpe(40, float(np.var(sharpes, ddof=1)))
     assert deflated_sharpe_ratio(returns, sharpes, trials=40).value == pytest.approx(
         probabilistic_sharpe(shape, bar), rel=1e-12
@@ -166,6 +172,7 @@ def run(path: Path, specs: list[EpisodeSpec], finished: int) -> None:
         RunManifest({"data": "synthetic", "data_args": {}}, MARKET.id, (), "strict", tuple(specs)),
     )
     folder.release()
+
     for number, one in enumerate(specs[:finished]):
         steps = [step(k, cash) for k, cash in enumerate([1000, 1010 + number, 1005, 1020, 1015])]
         folder.episode_path(one).mkdir()
@@ -183,19 +190,26 @@ def test_trials_are_distinct_episodes_finished_or_not(tmp_path: Path) -> None:
     run(tmp_path / "a", specs(3), finished=2)
     run(tmp_path / "nested" / "b", specs(5), finished=4)
     trials = count_trials([tmp_path])
+
     assert (trials.episodes, trials.strategies, trials.finished, trials.runs) == (5, 1, 4, 2)
     assert len(trials.sharpes) == 4
+
     run(tmp_path / "c", specs(2, limit=3), finished=0)
     run(tmp_path / "d", specs(2, model="builtin/random"), finished=0)
     trials = count_trials([tmp_path / "a", tmp_path / "c", tmp_path / "d"])
+
     assert (trials.episodes, trials.strategies) == (
         7,
         3,
     ), "a limited episode and another model are trials of their own"
+
     (tmp_path / "market").mkdir()
     (tmp_path / "market" / "manifest.json").write_text('{"arrays": {}}')
+
     assert count_trials([tmp_path]).runs == 4, "a market beside the runs is no run"
+
     (tmp_path / "none").mkdir()
+
     with pytest.raises(StoreError, match="no run here or in the folders below it"):
         count_trials([tmp_path / "none"])
 
@@ -210,7 +224,9 @@ def test_answers_to_questions_are_no_trials(tmp_path: Path) -> None:
         run(tmp_path / file, asked, finished=0)
         (tmp_path / file / "episodes" / one.id).mkdir()
         (tmp_path / file / "episodes" / one.id / file).write_text(text)
+
     trials = count_trials([tmp_path])
+
     assert (trials.episodes, trials.finished, trials.runs) == (2, 2, 3)
 
 
@@ -220,6 +236,7 @@ def test_trials_of_a_window_are_counted_separately(tmp_path: Path) -> None:
         [*specs(2), *specs(1, window=Window("short", "2024-01-03", "2024-01-05"))],
         finished=0,
     )
+
     assert count_trials([tmp_path], window="short").episodes == 1
     assert count_trials([tmp_path]).episodes == 3
     assert count_trials([tmp_path], snapshot="another").episodes == 0

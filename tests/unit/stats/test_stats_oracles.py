@@ -61,6 +61,7 @@ def daily(played: Ledger, snapshot: MarketSnapshot) -> tuple[pd.Series, pd.Serie
     levels = pd.Series(snapshot.benchmark, index=snapshot.days.astype(str))[days].reset_index(
         drop=True
     )
+
     return nav.pct_change().dropna(), levels.pct_change().dropna()
 
 
@@ -83,6 +84,7 @@ def entries_by_step(rows: Any, name: str) -> pd.DataFrame:
     entries = []
     for row in rows:
         entries += [{"step": row["step"], **entry} for entry in row[name]]
+
     return pd.DataFrame(entries)
 
 
@@ -117,7 +119,9 @@ def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapsho
     forecasts = judged_orders(played, snapshot).forecasts
     confidence = np.array([forecast.confidence for forecast in forecasts])
     success = np.array([forecast.success for forecast in forecasts])
+
     assert len(forecasts) > 900
+
     check("brier", played, snapshot, metrics.brier_score_loss(success, confidence))
     # scikit-learn's bins hold their upper edge, ours their lower: confidences of two decimals are
     # moved off the edges of both.
@@ -127,9 +131,11 @@ def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapsho
     counts = np.unique(np.minimum((confidence + 1e-9) // 0.1, 9), return_counts=True)[1] / len(
         success
     )
+
     assert panel_metric("ece").compute(played, snapshot, "strict").value == pytest.approx(
         counts @ abs(accuracy - stated), abs=2e-9
     )
+
     places = np.minimum(np.floor(confidence * 100 + 1e-6) // 10, 9)
     frame = pd.DataFrame(
         {"place": places, "confidence": confidence, "success": success.astype(float)}
@@ -137,7 +143,8 @@ def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapsho
     bins = frame.groupby("place").agg(
         n=("success", "size"), accuracy=("success", "mean"), stated=("confidence", "mean")
     )
-    share, base = bins["n"] / len(frame), success.mean()
+    share = bins["n"] / len(frame)
+    base = success.mean()
     check("ece", played, snapshot, share @ (bins["accuracy"] - bins["stated"]).abs())
     check("brier_reliability", played, snapshot, share @ (bins["accuracy"] - bins["stated"]) ** 2)
     check("brier_resolution", played, snapshot, share @ (bins["accuracy"] - base) ** 2)
@@ -149,7 +156,8 @@ def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapsho
         snapshot,
         share @ ((bins["accuracy"] - bins["stated"]) ** 2 - noise / (bins["n"] - 1)),
     )
-    gaps, spreads = (bins["accuracy"] - bins["stated"]).abs(), np.sqrt(noise / bins["n"])
+    gaps = (bins["accuracy"] - bins["stated"]).abs()
+    spreads = np.sqrt(noise / bins["n"])
     folded = stats.foldnorm.mean(gaps / spreads, scale=spreads)
     check("ece_debiased", played, snapshot, max(share @ (2 * gaps - folded), 0.0))
 
@@ -169,12 +177,14 @@ def test_luck_equals_scipy_forms(played: Ledger, snapshot: MarketSnapshot) -> No
     variance = (
         1 - stats.skew(gains) * ratio + (stats.kurtosis(gains, fisher=False) - 1) / 4 * ratio**2
     )
+
     if gains.mean() > 0:
         assert years.value == pytest.approx(
             (1 + variance * (stats.norm.ppf(0.95) / ratio) ** 2) / 252, rel=1e-10
         )
     else:
         assert years.reason == "never: the Sharpe ratio is not positive"
+
     CHECKED.add("min_track_record")
 
 
@@ -192,7 +202,8 @@ def test_counts_by_hand() -> None:
         for number, provenance in enumerate(provenances)
     ]
     steps[0]["orders"] = [order(CODES[0])]
-    of, on = ledger(steps), market()
+    of = ledger(steps)
+    on = market()
     check("parse_failure_rate", of, on, 1 / 4)  # among steps whose model calls worked
     check("decision_coverage", of, on, 3 / 5)
     check("abstention_rate", of, on, 2 / 3)  # a failed step is no decision
@@ -225,10 +236,13 @@ def test_documents_withheld_equals_a_count_by_the_calendar(
         (rows["at"] > begin)
         & (rows["at"] <= pd.Timestamp(f"{played.steps[-1].decided_on} 15:00", tz="Asia/Shanghai"))
     ]
+
     assert 0 < known["is_named"].sum() < len(known)
+
     of = dataclasses.replace(played, spec={**played.spec, "mask": "blinded"})
     check("documents_withheld", of, market, known["is_named"].mean())
     share = panel_metric("documents_withheld").compute(of, market, "strict")
+
     assert share.detail == {"known": len(known), "withheld": int(known["is_named"].sum())}
 
 
@@ -244,6 +258,7 @@ def test_no_metric_of_the_panel_is_without_an_oracle(
     test_luck_equals_scipy_forms(played, snapshot)
     test_counts_by_hand()
     test_documents_withheld_equals_a_count_by_the_calendar(played, snapshot)
+
     assert {metric.name for metric in panel_metrics()} == CHECKED
 
 
@@ -259,6 +274,7 @@ def test_mean_and_error_equal_statsmodels(lags: int) -> None:
         cov_type="HAC", cov_kwds={"maxlags": lags, "use_correction": True}
     )
     hac = newey_west_mean(values, lags)
+
     assert hac.mean == pytest.approx(fit.params[0], rel=1e-12)
     assert hac.se == pytest.approx(fit.bse[0], rel=1e-10)
 
@@ -274,7 +290,10 @@ def test_it_scales_with_the_series_and_without_lags_is_the_classic_error_of_a_me
 ) -> None:
     expected = np.std(values, ddof=1) / math.sqrt(len(values))
     assert newey_west_mean(values, 0).se == pytest.approx(expected, rel=1e-9, abs=1e-15)
-    before, after = newey_west_mean(values), newey_west_mean(np.array(values) * factor)
+
+    before = newey_west_mean(values)
+    after = newey_west_mean(np.array(values) * factor)
+
     assert after.se == pytest.approx(before.se * factor, rel=1e-6, abs=1e-9)
     assert newey_west_mean(values[::-1]).se == pytest.approx(before.se, rel=1e-6, abs=1e-9)
 

@@ -26,6 +26,7 @@ def counts(draw):
 def test_wilson_equals_statsmodels(count, level):
     successes, n = count
     interval = wilson(successes, n, level)
+
     assert (interval.low, interval.high) == pytest.approx(
         proportion_confint(successes, n, alpha=1 - level, method="wilson"), abs=1e-12
     )
@@ -61,6 +62,7 @@ def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
     successes, n = count
     bound = clopper_pearson_upper(successes, n, level)
     test = stats.binomtest(successes, n, alternative="less").proportion_ci(level, method="exact")
+
     assert bound == pytest.approx(test.high, abs=1e-9)
     assert bound == pytest.approx(
         proportion_confint(successes, n, alpha=2 * (1 - level), method="beta")[1], abs=1e-9
@@ -71,6 +73,7 @@ def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
 def test_the_poisson_binomial_equals_scipy(chances):
     ours = poisson_binomial(chances)
     assert ours.sum() == pytest.approx(1)
+
     if chances:
         assert ours == pytest.approx(
             stats.poisson_binom(chances).pmf(np.arange(len(chances) + 1)), abs=1e-10

@@ -21,17 +21,22 @@ def test_the_squared_error_of_independent_days_is_right_on_average(days: int) ->
     """
     returns = np.random.default_rng(3).normal(0.0, 0.01, (days, 200))
     contest = _StudentisedDifferences(returns, 2, 0)
+
     assert (errors_of(contest, returns.mean(axis=0)) ** 2).mean() == pytest.approx(
         2 * 0.01**2 / days, rel=0.05
     )
 
 
 def test_the_error_is_that_of_means_of_blocks_around_the_end_by_hand() -> None:
-    one, other = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]), np.zeros(8)
+    one = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0])
+    other = np.zeros(8)
+
     assert block_length(8) == 2
+
     contest = _StudentisedDifferences(np.column_stack([one, other]), 10, 0)
     around = [(one[at] + one[(at + 1) % 8]) / 2 - one.mean() for at in range(8)]
     variance = sum(mean * mean for mean in around) / 8 * 2 / (8 - 2)
+
     assert contest.observed[1, 0] == pytest.approx(one.mean() / np.sqrt(variance))
     assert contest.observed[0, 1] == -contest.observed[1, 0]
     assert contest.observed.diagonal().tolist() == [0.0, 0.0]
@@ -47,6 +52,7 @@ def test_blocks_are_half_the_cube_root_of_the_days_and_two_at_least(days: int, b
 def test_who_is_best_has_a_p_value_of_one_and_a_worse_one_a_smaller_value() -> None:
     returns = np.random.default_rng(1).normal(0.0, 0.01, (100, 2)) + np.array([0.01, 0.0])
     ties = tie_groups(returns)
+
     assert ties.p is not None
     assert ties.group == (1, 2)
     assert ties.p[0] == 1.0

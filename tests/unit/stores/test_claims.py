@@ -59,9 +59,12 @@ def test_threads_of_one_worker_never_get_the_same_unit(tmp_path: Path) -> None:
 
 
 def test_a_unit_whose_holder_beats_stays_its_own_for_any_time(of: Workers) -> None:
-    one, two = of.board("one"), of.board("two")
+    one = of.board("one")
+    two = of.board("two")
     claim = one.claim("u")
+
     assert claim is not None
+
     for _ in range(10):
         of.clock.pass_s(LEASE_S - 1)
         assert claim.renew()
@@ -69,15 +72,20 @@ def test_a_unit_whose_holder_beats_stays_its_own_for_any_time(of: Workers) -> No
 
 
 def test_a_unit_is_taken_over_a_lease_after_the_observer_saw_the_last_beat(of: Workers) -> None:
-    one, two = of.board("one"), of.board("two")
+    one = of.board("one")
+    two = of.board("two")
     claim = one.claim("u")
     of.clock.pass_s(10 * LEASE_S)  # two has not looked yet
+
     assert two.claim("u") is None
+
     of.clock.pass_s(LEASE_S - 1)
     assert two.claim("u") is None
     assert not two.state("u").expired
+
     of.clock.pass_s(1)
     assert two.state("u").expired
+
     taken = two.claim("u")
     assert claim is not None
     assert taken is not None
@@ -90,8 +98,10 @@ def test_a_unit_is_taken_over_a_lease_after_the_observer_saw_the_last_beat(of: W
 def test_a_holder_that_never_beat_expires_too(of: Workers) -> None:
     silent = ClaimBoard(of.store, "grid", "silent", LEASE_S, of.clock)
     assert silent.claim("u") is not None
+
     two = of.board("two")
     assert two.claim("u") is None
+
     of.clock.pass_s(LEASE_S)
     assert two.claim("u") is not None
 
@@ -99,26 +109,34 @@ def test_a_holder_that_never_beat_expires_too(of: Workers) -> None:
 def test_the_holder_says_how_long_its_lease_is(of: Workers) -> None:
     patient = ClaimBoard(of.store, "grid", "patient", 10 * LEASE_S, of.clock)
     patient.beats.beat()
+
     assert patient.claim("u") is not None
+
     two = of.board("two")
     assert two.claim("u") is None
+
     of.clock.pass_s(9 * LEASE_S)
     assert two.claim("u") is None
+
     of.clock.pass_s(LEASE_S)
     assert two.claim("u") is not None
 
 
 def test_a_worker_that_was_taken_over_can_finish_and_release_nothing(of: Workers) -> None:
-    one, two, three = of.board("one"), of.board("two"), of.board("three")
+    one = of.board("one")
+    two = of.board("two")
+    three = of.board("three")
     zombie = one.claim("u")
     two.claim("u")
     of.clock.pass_s(LEASE_S)
     two.beats.beat()
     taken = two.claim("u")
+
     assert zombie is not None
     assert taken is not None
     assert not zombie.renew()
     assert not zombie.finish(b"by one")
+
     zombie.release()
     assert three.claim("u") is None
     assert taken.finish(b"by two")
@@ -128,19 +146,24 @@ def test_a_worker_that_was_taken_over_can_finish_and_release_nothing(of: Workers
 def test_a_process_can_claim_again_what_was_taken_from_it_and_its_old_claim_frees_nothing(
     of: Workers,
 ) -> None:
-    one, two = of.board("one"), of.board("two")
+    one = of.board("one")
+    two = of.board("two")
     lost = one.claim("u")
     two.claim("u")
     of.clock.pass_s(LEASE_S)
     taken = two.claim("u")
+
     assert lost is not None
     assert taken is not None
     assert one.claim("u") is None  # a thread of it still holds the lost claim
     assert not lost.is_ours()
+
     taken.release()
     again = one.claim("u")
+
     assert again is not None
     assert again.generation == 3
+
     lost.release()
     assert not lost.finish(b"")
     assert one.claim("u") is None
@@ -150,11 +173,16 @@ def test_a_process_can_claim_again_what_was_taken_from_it_and_its_old_claim_free
 def test_two_takers_get_one_generation(of: Workers) -> None:
     of.board("one").claim("u")
     takers = [of.board("two"), of.board("three")]
+
     assert [taker.claim("u") for taker in takers] == [None, None]
+
     of.clock.pass_s(LEASE_S)
+
     for taker in takers:
         taker.beats.beat()
+
     got = [taker.claim("u") for taker in takers]
+
     assert [claim is None for claim in got] == [False, True]
 
 
@@ -164,6 +192,7 @@ def test_who_takes_over_learns_of_all_earlier_holders_the_latest_first(of: Worke
         assert board.claim("u") is None or before == 0
         of.clock.pass_s(LEASE_S)
         last = board.claim("u")
+
     assert last is not None
     assert [holder.worker for holder in last.earlier] == ["two", "one"]
 
@@ -171,9 +200,12 @@ def test_who_takes_over_learns_of_all_earlier_holders_the_latest_first(of: Worke
 def test_a_released_unit_is_free_at_once(of: Workers) -> None:
     claim = of.board("one").claim("u")
     assert claim is not None
+
     claim.release()
     two = of.board("two")
+
     assert two.state("u").released
+
     taken = two.claim("u")
     assert taken is not None
     assert taken.generation == 2
@@ -182,9 +214,12 @@ def test_a_released_unit_is_free_at_once(of: Workers) -> None:
 def test_a_worker_can_claim_again_what_it_released(of: Workers) -> None:
     one = of.board("one")
     claim = one.claim("u")
+
     assert claim is not None
+
     claim.release()
     again = one.claim("u")
+
     assert again is not None
     assert again.generation == 2
     assert again.is_ours()
@@ -192,14 +227,18 @@ def test_a_worker_can_claim_again_what_it_released(of: Workers) -> None:
 
 
 def test_a_unit_that_is_done_is_never_claimed(of: Workers) -> None:
-    one, two = of.board("one"), of.board("two")
+    one = of.board("one")
+    two = of.board("two")
     claim = one.claim("u")
+
     assert claim is not None
     assert claim.finish(b"result")
     assert not claim.finish(b"result")
     assert two.claim("u") is None
+
     of.clock.pass_s(10 * LEASE_S)
     assert two.claim("u") is None
+
     state = two.state("u")
     assert (state.done, state.expired) == (True, False)
     assert list(two.done_units()) == ["u"]
@@ -217,6 +256,7 @@ def test_a_worker_takes_over_its_own_claims_at_once_if_its_previous_process_ende
 ) -> None:
     of.board("one").claim("u")
     assert of.board("one").claim("u") is None
+
     again = of.board("one", previous_ended=True).claim("u")
     assert again is not None
     assert again.generation == 2
@@ -224,15 +264,21 @@ def test_a_worker_takes_over_its_own_claims_at_once_if_its_previous_process_ende
 
 def test_beats_of_a_new_process_do_not_keep_claims_of_the_old_one(of: Workers) -> None:
     of.board("one").claim("u")
-    new, two = of.board("one"), of.board("two")
+    new = of.board("one")
+    two = of.board("two")
+
     assert two.claim("u") is None
+
     of.clock.pass_s(LEASE_S)
     new.beats.beat()
+
     assert two.claim("u") is not None
 
 
 def test_units_may_be_folders_of_other_units(of: Workers) -> None:
-    one, two = of.board("one"), of.board("two")
+    one = of.board("one")
+    two = of.board("two")
+
     assert one.claim("card/model/task") is not None
     assert two.claim("card/model") is not None
     assert one.claim("card/model") is None
@@ -247,9 +293,12 @@ def test_a_unit_that_is_no_key_is_refused(of: Workers, unit: str) -> None:
 def test_a_live_worker_is_counted_until_its_lease_has_passed(of: Workers) -> None:
     one = of.board("one")
     two = of.board("two")
+
     assert one.beats.live_workers() == 2
+
     of.clock.pass_s(LEASE_S)
     assert one.beats.live_workers() == 1
+
     two.beats.beat()
     assert one.beats.live_workers() == 2
 
@@ -268,7 +317,9 @@ def test_the_thread_keeps_beating_until_it_is_closed(of: Workers) -> None:
             beats.add(of.store.read("beats/one.json"))
     finally:
         board.close()
+
     last = of.store.read("beats/one.json")
+
     assert of.store.read("beats/one.json") == last
 
 
@@ -286,6 +337,7 @@ class _Forgetful:
         is_created = self.store.create(key, data)
         if self.loses and key.startswith(self.loses):
             raise StoreUnavailable(f"{key}: no answer")
+
         return is_created
 
 
@@ -303,8 +355,11 @@ def test_a_claim_whose_answer_was_lost_is_found_by_asking_again(
     forgetful.loses = "grid/claims"
     with pytest.raises(StoreUnavailable):
         one.claim("u")
+
     forgetful.loses = ""
+
     assert of.board("two").claim("u") is None
+
     claim = one.claim("u")
     assert claim is not None
     assert claim.generation == 1
@@ -316,10 +371,14 @@ def test_a_result_whose_answer_was_lost_is_found_by_finishing_again(
 ) -> None:
     claim = of.board("one").claim("u")
     assert claim is not None
+
     forgetful.loses = "grid/done"
+
     with pytest.raises(StoreUnavailable):
         claim.finish(b"result")
+
     forgetful.loses = ""
+
     assert claim.finish(b"result")
 
 
@@ -336,17 +395,23 @@ def test_the_example_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     exec(example, {})
     board = ClaimBoard(LocalStore(tmp_path / "grid"), "", "observer", LEASE_S)
+
     assert board.done_data("episode-1") == b"result"
 
 
 def test_a_fence_lets_nothing_through_once_the_unit_was_taken_over(of: Workers) -> None:
-    one, two = of.board("one"), of.board("two")
+    one = of.board("one")
+    two = of.board("two")
     claim = one.claim("u")
+
     assert claim is not None
+
     two.claim("u")
     of.clock.pass_s(LEASE_S)
     claim.check()
+
     assert two.claim("u") is not None
+
     with pytest.raises(FencedError, match="has taken u over from one"):
         claim.check()
 
@@ -354,16 +419,22 @@ def test_a_fence_lets_nothing_through_once_the_unit_was_taken_over(of: Workers) 
 def test_an_answer_counts_for_a_while_if_the_caller_says_so_but_not_after_a_pause(
     of: Workers,
 ) -> None:
-    one, two = of.board("one"), of.board("two")
+    one = of.board("one")
+    two = of.board("two")
     claim = one.claim("u")
+
     assert claim is not None
+
     two.claim("u")
     of.clock.pass_s(LEASE_S)
     claim.check(fresh_s=1.0)
     taken = two.claim("u")
+
     assert taken is not None
+
     claim.check(fresh_s=1.0)
     of.clock.pass_s(1.0)
+
     with pytest.raises(FencedError):
         claim.check(fresh_s=1.0)
 
@@ -372,9 +443,11 @@ def test_an_answer_counts_for_a_while_if_the_caller_says_so_but_not_after_a_paus
         claim.check(fresh_s=1.0)
 
     assert one.claim("u") is None  # the thread that lost it has not released it yet
+
     taken.release()
     with pytest.raises(FencedError):
         claim.check()
 
     claim.release()
+
     assert one.claim("u") is not None

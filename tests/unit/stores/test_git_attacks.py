@@ -258,6 +258,7 @@ def test_plain_git_runs_the_program(trap: Trap) -> None:
         ("push", "--quiet", trap.remote, "HEAD:refs/heads/main"),
     ):
         plain(trap.path, *words, check=False, **trap.environment)
+
     assert trap.mark.exists()
 
 
@@ -286,6 +287,7 @@ def test_ktdeval_runs_nothing(trap: Trap, monkeypatch: pytest.MonkeyPatch) -> No
         for use in uses(git, trap.remote):
             with suppress(StoreError):
                 use()
+
     assert not trap.mark.exists()
 
 
@@ -313,9 +315,12 @@ def test_files_of_a_work_tree_elsewhere_are_not_committed(tmp_path: Path) -> Non
     (tmp_path / "home" / "secret").write_text("1", "utf-8")
     trap.settings(f"[core]\nworktree = {tmp_path / 'home'}")
     git = Git(trap.path / ".git", trap.path)
+
     with pytest.raises(StoreError, match=r"core\.worktree"):
         git.change("add", "--all", "--", ".")
+
     plain(trap.path, "config", "--unset", "core.worktree")
+
     assert b"secret" not in git.read("ls-files")
 
 
@@ -329,6 +334,7 @@ def test_usual_settings_are_no_obstacle(tmp_path: Path) -> None:
     git.change("commit", "--quiet", "--message=two", extra=WHO)
     git.push("origin", "main")
     pushed = Git(Path(trap.remote), Path(trap.remote))
+
     assert pushed.read("cat-file", "blob", "main:two") == b"2\n"
 
 
@@ -337,6 +343,7 @@ def test_a_refusal_shows_no_password_of_an_address(tmp_path: Path) -> None:
     trap.settings('[http "https://me:secret@example.org"]\nproxy = x')
     with pytest.raises(StoreError, match=r"http\.…proxy") as caught:
         Git(trap.path / ".git", trap.path).push(trap.remote, "main")
+
     assert "secret" not in str(caught.value)
 
 
@@ -344,5 +351,6 @@ def test_an_option_is_no_remote(tmp_path: Path) -> None:
     trap = Trap(tmp_path)
     with pytest.raises(StoreError, match="is no absolute path"):
         Git(trap.path / ".git", trap.path).push(f"--receive-pack={trap.program}", "main")
+
     with pytest.raises(StoreError, match="git push failed"):
         Git(trap.path / ".git", trap.path).push("--receive-pack=x:y", "main")

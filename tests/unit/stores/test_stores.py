@@ -62,9 +62,11 @@ def test_a_key_that_is_no_relative_path_of_plain_names_is_refused(
     for method in (store.read, store.exists, store.delete, store.local_path):
         with pytest.raises(BadKey):
             method(key)
+
     for write in (store.create, store.replace):
         with pytest.raises(BadKey):
             write(key, b"")
+
     assert not (tmp_path / "store").exists()
     assert not list(tmp_path.iterdir())
 
@@ -85,9 +87,12 @@ def test_a_folder_has_paths_and_a_url_has_none(store: LocalStore) -> None:
 def test_an_empty_store_lists_nothing_and_is_not_made_by_reading(store: LocalStore) -> None:
     assert list(store.list()) == []
     assert not store.exists("a")
+
     store.delete("a")
+
     with pytest.raises(MissingKey, match="no such file"):
         store.read("a")
+
     assert not store.root.exists()
 
 
@@ -98,6 +103,7 @@ def test_temporary_and_foreign_files_are_not_listed(store: LocalStore) -> None:
     (store.root / "link").symlink_to(store.root / "a")
     (store.root / "a" / "link").symlink_to("/etc/passwd")
     os.mkfifo(store.root / "a" / "pipe")
+
     assert [found.key for found in store.list()] == ["a/b"]
 
 
@@ -115,10 +121,13 @@ def test_links_out_of_the_store_are_neither_read_nor_written(
     outside.write_bytes(b"secret")
     store.root.mkdir()
     (store.root / "a").symlink_to(outside)
+
     with pytest.raises(StoreError):
         store.read("a")
+
     assert not store.exists("a")
     assert not store.create("a", b"new")
+
     store.replace("a", b"new")
     assert outside.read_bytes() == b"secret"
     assert store.read("a") == b"new"
@@ -127,12 +136,16 @@ def test_links_out_of_the_store_are_neither_read_nor_written(
 def test_a_key_that_is_a_folder_of_other_keys_is_an_error(store: LocalStore) -> None:
     store.replace("a/b", b"")
     assert not store.exists("a")
+
     with pytest.raises(MissingKey):
         store.read("a")
+
     with pytest.raises(StoreError, match="is a folder of other keys"):
         store.create("a", b"")
+
     with pytest.raises(StoreError):
         store.replace("a", b"")
+
     with pytest.raises(StoreError):
         store.create("a/b/c", b"")
 
@@ -148,6 +161,7 @@ def test_a_link_that_was_made_though_the_system_said_it_exists_is_known_by_its_c
         link(*paths)
 
     monkeypatch.setattr(os, "link", link_twice)
+
     assert store.create("a", b"1")
     assert not store.create("a", b"2")
     assert store.read("a") == b"1"
@@ -163,7 +177,9 @@ def test_a_file_system_without_links_is_refused_for_coordination(
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(NoConditionalWrites, match="has no hard links"):
         store.create("a", b"1")
+
     store.replace("a", b"1")
+
     assert list(store.root.iterdir()) == [store.root / "a"]
 
 
@@ -175,6 +191,7 @@ def test_a_full_disk_is_one_clear_line(store: LocalStore, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(StoreError, match=r"a: can't write: No space left on device; free space"):
         store.replace("a", b"new")
+
     assert store.read("a") == b"old"
 
 
@@ -192,6 +209,7 @@ def test_a_path_and_a_file_url_open_a_folder(tmp_path: Path) -> None:
 def test_a_url_opens_again_what_was_written() -> None:
     place = f"memory://{uuid.uuid4().hex}/below"
     open_store(place).replace("a/b", b"1")
+
     assert open_store(place).read("a/b") == b"1"
     assert [found.key for found in open_store(f"{place}/").list()] == ["a/b"]
     assert open_store(place).place == place
@@ -210,6 +228,7 @@ def test_a_url_opens_again_what_was_written() -> None:
 def test_a_url_that_opens_nothing_is_one_clear_line(url: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         open_store(url)
+
     assert "word" not in str(caught.value).replace("password", "")
 
 
@@ -239,6 +258,7 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(
 ) -> None:
     for module in ("gcsfs", "adlfs", "s3fs"):
         monkeypatch.setitem(sys.modules, module, None)
+
     with pytest.raises(UsageError, match=rf"pip install 'ktdeval\[{extra}\]'"):
         open_store(url)
 
@@ -253,6 +273,7 @@ def test_importing_stores_imports_no_driver() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     imported = set(done.stdout.split())
+
     assert "ktdeval.stores.claims" in imported
     assert not imported & {"fsspec", "aiohttp", "s3fs", "tenacity", "pandas"}
 
@@ -273,11 +294,14 @@ def test_a_driver_without_conditional_writes_is_refused_for_coordination_alone()
     store = store_of(Plain)
     with pytest.raises(NoConditionalWrites, match="its driver has no conditional writes"):
         store.create("a", b"1")
+
     store.replace("a/b", b"1")
     store.replace("a-b", b"22")
+
     assert store.read("a/b") == b"1"
     assert [(found.key, found.size) for found in store.list()] == [("a-b", 2), ("a/b", 1)]
     assert [found.key for found in store.list("a")] == ["a/b"]
+
     store.delete("a/b")
     assert list(store.list("a")) == []
 
@@ -308,6 +332,7 @@ def test_a_server_that_only_seems_to_have_conditional_writes_is_found_out(
     for _ in range(2):
         with pytest.raises(NoConditionalWrites, match=reason):
             store.create("a", b"1")
+
     assert list(store.list()) == []
     assert fsspec.filesystem("memory").find(store.place) == []
 
@@ -351,8 +376,10 @@ def test_what_may_pass_is_tried_again_and_everything_is_one_typed_line(
     monkeypatch.setattr(Failing, "calls", 0)
     monkeypatch.setattr(Failing, "errors", (*StoreDriver.errors, Answered))
     store: Store = store_of(Failing)
+
     with pytest.raises(StoreError) as caught:
         store.read("a")
+
     assert type(caught.value) is kind
     assert Failing.calls == attempts
     assert "\n" not in str(caught.value)
@@ -366,4 +393,5 @@ def test_a_secret_of_the_environment_is_not_shown_with_an_error(
     monkeypatch.setattr(Failing, "error", OSError("bad key wJalrXUtnFEMIK7MDENGbPxRfiCYzzz"))
     with pytest.raises(StoreError) as caught:
         store_of(Failing).read("a")
+
     assert "wJalr" not in str(caught.value)

@@ -42,7 +42,10 @@ from searching import examples
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
-MAIN, CHINEXT, STAR, BSE = CODES["main"], CODES["chinext"], CODES["star"], CODES["bse"]
+MAIN = CODES["main"]
+CHINEXT = CODES["chinext"]
+STAR = CODES["star"]
+BSE = CODES["bse"]
 
 
 def tape(
@@ -55,12 +58,14 @@ def tape(
     rows = {}
     for name, values in columns.items():
         rows[name] = [[value] for value in values]
+
     market = make_market(
         [code],
         [[price] for price in opens],
         None if closes is None else [[price] for price in closes],
         **rows,
     )
+
     return MarketTape.from_snapshot(market, CONFIG)
 
 
@@ -89,14 +94,16 @@ def test_the_buffer_is_configurable_to_the_exact_limit() -> None:
 
 
 def test_limits_count_from_the_previous_close_in_the_days_own_terms() -> None:
-    first, listing = (
-        tape(MAIN, [10.0, 11.0]).day(0),
-        tape(MAIN, [None, 99.0, 99.0], volume=[None, 5.0, 5.0]).day(1),
-    )
+    first = tape(MAIN, [10.0, 11.0]).day(0)
+    listing = tape(MAIN, [None, 99.0, 99.0], volume=[None, 5.0, 5.0]).day(1)
+
     assert listing.tradable[0] == 1, "a name without a previous close trades"
+
     split = tape(MAIN, [10.0, 5.2], factor=[1.0, 2.0]).day(1)
     assert split.events == {0: FactorEvent(2_000_000_000, 100_000, 50_000)}
+
     not_the_open = tape(MAIN, [20.0, 10.9], closes=[10.0, 10.9]).day(1)
+
     for day in (first, listing, split, not_the_open):
         assert (day.limit_up[0], day.limit_down[0]) == (0, 0)
 
@@ -110,6 +117,7 @@ def test_a_name_without_open_or_volume_keeps_its_mark_and_does_not_trade() -> No
         (idle.day(1), (100_000, 106_000)),
     ):
         assert (day.tradable[0], day.open_ticks[0], day.close_ticks[0]) == (0, *marks)
+
     assert idle.day(2).tradable[0] == 0
 
 
@@ -140,6 +148,7 @@ def test_membership_and_smallest_orders_come_with_the_day() -> None:
         [MAIN, STAR], [[10.0, 50.0], [10.0, 50.0]], member=[[True, True], [True, False]]
     )
     days = MarketTape.from_snapshot(market, CONFIG)
+
     assert days.day(1).member == b"\x01\x00"
     assert [terms.min_buy for terms in days.day(1).rules.terms] == [100, 200]
     assert {
@@ -181,6 +190,7 @@ def test_a_fill_day_does_not_depend_on_later_rows() -> None:
     factor = np.cumprod(chance.choice([1.0, 1.0, 1.02], size=opens.shape), axis=0)
     codes = [CODES["main2"], CHINEXT, MAIN]
     whole = MarketTape.from_snapshot(make_market(codes, opens, factor=factor), CONFIG)
+
     for row in range(8):
         cut = MarketTape.from_snapshot(
             make_market(codes, opens[: row + 1], factor=factor[: row + 1]), CONFIG
@@ -199,7 +209,8 @@ RULES = MarketRules(
 
 def day_with(events: dict[int, FactorEvent], ticks: int = 100_000) -> TradingDay:
     """A fill day of two assets on which only factor changes matter."""
-    one, zero = b"\x01\x01", b"\x00\x00"
+    one = b"\x01\x01"
+    zero = b"\x00\x00"
     return TradingDay(1, [ticks, ticks], [ticks, ticks], one, one, zero, zero, events, RULES)
 
 
@@ -271,6 +282,7 @@ def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, rati
     opened, changes, _ = open_day(Account(0, {0: Position(shares)}), day_with(events))
     after = opened.positions.get(0, Position(0)).shares
     ratio = Fraction(ratio_ppb, 10**9)
+
     assert after == floor(shares * ratio)
     assert opened.cash_minor >= 0
     assert (
@@ -286,10 +298,12 @@ def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, rati
 
 def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:
     market = make_market([CODES["main"]], [[10.01], [None], [None]], factor=[[1.0], [1.0], [1.7]])
-    days, account = MarketTape.from_snapshot(market, CONFIG), Account(0, {0: Position(1_100)})
+    days = MarketTape.from_snapshot(market, CONFIG)
+    account = Account(0, {0: Position(1_100)})
     before = nav_minor(account, days.day(1).close_ticks, RULES.units)
     opened, _, _ = open_day(account, days.day(2))
     marks = (days.day(2).open_ticks, days.day(2).close_ticks)
+
     assert (
         [nav_minor(opened, ticks, RULES.units) for ticks in marks]
         == [before, before]
@@ -302,6 +316,7 @@ def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
         [CODES["main"]], [[10.0], [None], [None], [None]], closes=[[10.2], [None], [None], [None]]
     )
     delisted = MarketTape.from_snapshot(market, CONFIG).day(3)
+
     assert nav_minor(Account(3, {0: Position(100)}), delisted.close_ticks, RULES.units) == 102_003
     assert [value_minor(1, ticks, 100) for ticks in (49, 50, 149, 150)] == [0, 1, 1, 2]
     assert holdings_minor({0: Position(1), 1: Position(1)}, [50, 50], RULES.units) == 2, (
@@ -328,7 +343,9 @@ def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(
         volume=wide["volume"].to_numpy(),
     )
     days = MarketTape.from_snapshot(market, CONFIG)
-    chance, seen = np.random.default_rng(1), 0
+    chance = np.random.default_rng(1)
+    seen = 0
+
     for row, events in days.events.items():
         held = {asset: Position(int(chance.integers(1, 500)) * 100) for asset in events}
         before = days.day(row - 1)
@@ -345,12 +362,15 @@ def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(
                 value = Fraction(
                     value_minor(action.shares_after, days.day(row).close_ticks[action.asset], 100)
                 )
+
             worth = value_minor(action.shares_before, before.close_ticks[action.asset], 100)
             assert abs(value + action.cash_minor - worth) <= 1
             # What is paid is less than one share: nobody is forced out of a holding.
             lost_ticks = 0 if days.tradable[row, action.asset] else action.shares_after
             assert action.cash_minor * 100 <= before.close_ticks[action.asset] + lost_ticks + 100
+
         seen += len(changes)
+
     assert seen > 1_800
 
 
@@ -381,6 +401,7 @@ def tampered_after(cash: int = 0, **positions: Position) -> Settlement:
         **{int(name[1:]): position for name, position in positions.items()},
     }
     held = {asset: position for asset, position in held.items() if position != Position(0)}
+
     return replace(GOOD, after=Account(GOOD.after.cash_minor + cash, held))
 
 
@@ -389,7 +410,9 @@ def test_a_day_booked_by_the_executor_passes() -> None:
     assert GOOD.after.positions == {0: Position(300), 1: Position(691, 100)}
     assert len(GOOD.corporate_actions) == 1
     assert GOOD.nav_minor == GOOD.after.cash_minor + 30 * 10_300 + 691 * 1_010
+
     check_step(GOOD, DAY, decided_row=0)
+
     with pytest.raises(InvariantError, match="not before the fill"):
         check_step(GOOD, DAY, decided_row=1)
 

@@ -58,10 +58,12 @@ def buys(snapshot: MarketSnapshot, shares: int = 100) -> list[str | None]:
     """Rule that stops a buy on each day after the first; None where it is filled."""
     days = tape(snapshot)
     found = []
+
     for row in range(1, len(snapshot.days)):
         account = Account(100_000_000, {})
         _, (outcome,) = execute(account, days.day(row), (order("BUY", shares),))
         found.append(outcome.rule)
+
     return found
 
 
@@ -69,11 +71,13 @@ def sells(snapshot: MarketSnapshot) -> list[str | None]:
     """Rule that stops a sell of all on each day after the first; None where it is filled."""
     days = tape(snapshot)
     found = []
+
     for row in range(1, len(snapshot.days)):
         _, (outcome,) = execute(
             Account(0, {0: Position(1000)}), days.day(row), (order("SELL", 1000),)
         )
         found.append(outcome.rule)
+
     return found
 
 
@@ -122,6 +126,7 @@ def test_limit_prices_in_beijing_stay_within_the_limit(
 ) -> None:
     at = market([reference, upper], code="830001.BJ")
     below = market([reference, round(upper - 0.01, 2)], code="830001.BJ")
+
     assert buys(at) == ["price_limit"]
     assert buys(below) == [None]
 
@@ -133,11 +138,13 @@ def exact_limits(code: str, percent: int, reference: Decimal) -> tuple[Decimal, 
     """Lower and upper limit price in decimals, by the words of the exchanges."""
     part = Decimal(percent) / 100
     roundings = (ROUND_HALF_UP, ROUND_HALF_UP)
+
     if code.endswith("BJ"):
         roundings = (ROUND_CEILING, ROUND_FLOOR)
 
     lower = (reference * (1 - part)).quantize(CENT, roundings[0])
     upper = (reference * (1 + part)).quantize(CENT, roundings[1])
+
     return min(lower, reference - CENT), max(upper, reference + CENT)
 
 
@@ -188,7 +195,8 @@ def test_an_open_of_single_precision_is_judged_by_its_fen() -> None:
 
 
 def test_an_open_at_the_limit_price_is_not_bought_and_one_fen_below_is() -> None:
-    at, below = market([10.0, 11.0]), market([10.0, 10.99])
+    at = market([10.0, 11.0])
+    below = market([10.0, 10.99])
     assert buys(at) == ["price_limit"]
     assert buys(below) == [None]
 
@@ -239,6 +247,7 @@ def test_a_listing_has_no_limit_on_its_first_days(code: str, free_days: int) -> 
     closes = [None, *(round(price, 2) for price in rises)]
     snapshot = market(closes, code=code, first_day="2024-03-01")
     stopped = buys(snapshot, 200)
+
     # The first day of trade has no close before it; the free days follow from it on.
     assert stopped == [None] * free_days + ["price_limit"] * (8 - free_days)
 
@@ -266,6 +275,7 @@ def test_a_listing_whose_first_bars_are_missing_is_no_longer_free() -> None:
     closes = [10.0, None, None, None, None, None, None, 20.0, 30.0]
     snapshot = market([None, *closes[1:]], code="603999.SH", first_day="2024-03-01")
     given = replace(snapshot, price_limits=PriceLimits(listed=("2024-03-01",)))
+
     assert buys(given)[-1] == "price_limit"
 
     fewer = replace(snapshot, price_limits=PriceLimits(listed=("2024-03-06",)))
@@ -291,6 +301,7 @@ def test_what_has_a_bar_on_the_first_day_is_no_listing_unless_its_day_is_given()
 def test_days_under_special_treatment_have_the_narrower_limit() -> None:
     snapshot = market([10.0, 10.5, 11.02], code="600001.SH")
     assert buys(snapshot) == [None, None]
+
     special = np.array([[False], [True], [False]])
     assert buys(replace(snapshot, price_limits=PriceLimits(special=special))) == [
         "price_limit",
@@ -315,6 +326,7 @@ def test_dated_names_show_when_a_stock_is_under_special_treatment() -> None:
         NameSpell("600001.SH", "2000-01-01", "2024-01-03", "*ST Test", "600001.SH"),
         NameSpell("600001.SH", "2024-01-04", "2200-01-01", "Test", "600001.SH"),
     )
+
     assert buys(replace(snapshot, spells=spells)) == ["price_limit", None]
 
 
@@ -345,6 +357,7 @@ def test_the_first_day_of_the_delisting_period_has_no_limit(code: str, name: str
         NameSpell(code, "2024-01-04", "2200-01-01", name, code),
     )
     named = replace(snapshot, spells=spells)
+
     assert buys(named) == ["price_limit", None, "price_limit", None]
     assert sells(named) == [None, None, None, None]
 
@@ -364,6 +377,7 @@ def test_limit_prices_of_the_data_count_before_the_rules_of_the_board() -> None:
     upper = np.array([[np.nan], [10.5], [11.61]])
     lower = np.array([[np.nan], [9.5], [9.98]])
     limits = PriceLimits(upper=upper, lower=lower)
+
     assert buys(snapshot) == [None, "price_limit"]
     assert buys(replace(snapshot, price_limits=limits)) == ["price_limit", None]
 
@@ -374,6 +388,7 @@ def test_marks_of_vendors_for_days_without_a_limit_are_no_limit_prices() -> None
         upper=np.array([[np.nan], [99_999.99], [3.9]]),
         lower=np.array([[np.nan], [0.0], [2.1]]),
     )
+
     assert sells(snapshot) == ["price_limit", None]
     assert sells(replace(snapshot, price_limits=limits)) == [None, None]
 
@@ -443,6 +458,7 @@ def outcome_of(snapshot: MarketSnapshot, code: str, decided: str, side: str) -> 
     account = Account(100_000_000, {asset: Position(100)} if side == "SELL" else {})
     wish = Order(asset, side, 0.5, "test", None, 100)  # type: ignore[arg-type]
     _, (outcome,) = execute(account, tape(snapshot).day(row), (wish,))
+
     return outcome.rule or outcome.price_ticks / 10_000
 
 
@@ -465,6 +481,7 @@ def test_the_reported_special_treatment_is_read_from_either_column(
     header, *rows = source.read_text().splitlines()
     before = {"600001.SH": 10.0, "600002.SH": 10.0}
     lines = [f"{header},isST" if column == "isST" else f"{header},up_limit,down_limit"]
+
     for row in rows:
         _, code, *_, close, _, _ = row.split(",")
         is_special = code == "600001.SH"
@@ -477,6 +494,7 @@ def test_the_reported_special_treatment_is_read_from_either_column(
     bars = tmp_path / "st.csv"
     bars.write_text("\n".join(lines) + "\n")
     snapshot = imported(tmp_path, bars)
+
     assert outcome_of(snapshot, "600001.SH", "2024-03-28", "BUY") == "price_limit"
     assert outcome_of(snapshot, "600001.SH", "2024-04-15", "SELL") == "price_limit"
     assert outcome_of(snapshot, "600001.SH", "2024-04-01", "BUY") == 10.50
@@ -526,6 +544,7 @@ def test_flags_of_special_treatment_are_read_as_vendors_write_them(
         f"2024-01-04,600001.SH,11.02,11.03,11,11.03,1000,{marks[0]}\n",
         encoding="utf-8",
     )
+
     assert buys(imported(tmp_path, bars)) == ["price_limit", None]
 
 
@@ -543,17 +562,21 @@ def test_price_limits_are_stored_and_part_of_the_identity_only_where_there_are_s
         listed=("2019-05-06",),
     )
     limited = replace(plain, price_limits=limits)
+
     assert snapshot_id(limited) != snapshot_id(plain)
     assert snapshot_id(replace(plain, price_limits=PriceLimits())) == snapshot_id(plain)
 
     save_snapshot(limited, tmp_path / "m")
     stored = load_snapshot(tmp_path / "m")
+
     assert stored.price_limits.listed == ("2019-05-06",)
+
     for name, array in limits.arrays.items():
         np.testing.assert_array_equal(getattr(stored.price_limits, name), array)
 
     again = assemble(raw_from_snapshot(stored), ["accept_member_count"])
     again = replace(again, meta=stored.meta)
+
     assert snapshot_id(again) == snapshot_id(stored)
 
 
@@ -566,6 +589,7 @@ def test_a_bar_beyond_its_limit_prices_is_an_error(
         "2024-01-02,600001.SH,10,10,10,10,1000,11,9\n"
         "2024-01-03,600001.SH,10,11.2,10,10,1000,11,9\n"
     )
+
     assert main(["data", "make", "long", "--bars", str(bars), "--out", str(tmp_path / "m")]) == 2
     assert "bar_beyond_limit_prices (first: 600001.SH 2024-01-03)" in capsys.readouterr().err
 
@@ -578,6 +602,8 @@ def test_a_code_that_begins_late_is_named_as_an_assumed_listing() -> None:
     )
     snapshot_real = replace(snapshot, meta=replace(snapshot.meta, synthetic=False))
     findings = {finding.kind: finding for finding in check(raw_from_snapshot(snapshot_real))}
+
     assert findings["listings_assumed"].examples == ("603999.SH",)
+
     given = replace(snapshot_real, price_limits=PriceLimits(listed=("", "2020-01-02")))
     assert "listings_assumed" not in {finding.kind for finding in check(raw_from_snapshot(given))}

@@ -46,6 +46,7 @@ def market_on(day: str, code: str = "600001.SH", price: float = 10.0) -> MarketS
 
     market = make_market([code], [[price]] * 2, **more)
     last = np.datetime64(day, "D")
+
     return dataclasses.replace(market, days=np.array([last - 1, last]))
 
 
@@ -63,7 +64,9 @@ def filled(
     held = {0: Position(steps)} if side == "SELL" else {}
     order = Order(0, side, 0.5, "test", None, steps)  # type: ignore[arg-type]
     _, (outcome,) = execute(Account(10**10, held), tape.day(1), (order,))
+
     assert outcome.status == "filled"
+
     return outcome
 
 
@@ -109,6 +112,7 @@ def test_each_day_of_each_venue_and_board_has_one_rate_of_each_duty(venue: str) 
     """No day without a row, none with two, and no source missing."""
     rows = duty_rows()[venue]
     boards = list(Board) if find_venue(venue).has_boards else [None]
+
     for board, kind in not_empty(product(boards, {row.kind for row in rows})):
         own = [row for row in rows if row.kind == kind and row.board in (None, board)]
         spells = sorted((row.first, row.last) for row in own)
@@ -157,6 +161,7 @@ def test_a_buy_is_cut_to_the_most_lots_that_cash_covers_with_the_duties(
     _, (outcome,) = execute(Account(cash, {}), tape.day(1), (order,))
     terms = tape.rules_on(1).terms[0]
     more, fee = cost(outcome.shares + 100, outcome.price_ticks, terms, selling=False)
+
     assert outcome.rule == "cash"
     assert outcome.notional_minor + outcome.fee_minor <= cash < more + fee
 
@@ -179,6 +184,7 @@ def test_costs_that_a_shares_do_not_have_are_refused() -> None:
     own = AccountConfig(venue="a_share", fees=Fees(buy_bps=2, per_unit=0.01))
     with pytest.raises(ConfigError, match=r"t: fees\.per_unit: costs of A-shares are buy_bps"):
         own.rules("t")
+
     with pytest.raises(ConfigError, match="sell_fee_bps is of board_rules paper"):
         TradingConfig(board_rules="exchange", sell_fee_bps=10.0)
 
@@ -196,6 +202,7 @@ def test_a_market_trades_under_the_duties_of_each_of_its_days(change: str) -> No
     market = dataclasses.replace(market, days=first + np.arange(9))
     tape = MarketTape.from_snapshot(market, DATED)
     fees = [cost(10_000, 100_000, tape.rules_on(row).terms[0], selling=True)[1] for row in range(9)]
+
     assert len(set(fees[:4])) == len(set(fees[4:])) == 1
     assert fees[3] != fees[4]
 
@@ -216,13 +223,16 @@ def test_a_ledger_names_each_duty_and_is_read_again(tmp_path: Path) -> None:
         for number, action in enumerate(actions)
     ]
     duties = [step.orders[0].duties for step in steps]
+
     assert duties == [
         {"transfer_fee": 1_00},
         {"stamp_duty": 40_00, "transfer_fee": 40},  # 2023-08-27
         {"stamp_duty": 30_00, "transfer_fee": 60},
     ]
+
     ledger = dataclasses.replace(ledger_of(steps), spec={"task": "test"})
     (tmp_path / "ledger.parquet").write_bytes(encode_ledger(ledger))
+
     assert load_ledger(tmp_path / "ledger.parquet") == ledger
 
 
@@ -230,14 +240,17 @@ def test_a_ledger_without_a_duty_has_no_column_of_them(tmp_path: Path) -> None:
     market = make_market(["600001.SH"], [[10.0]] * 4)
     ledger = ledger_of([step_record(market, 0, 1)])
     (tmp_path / "ledger.parquet").write_bytes(encode_ledger(ledger))
+
     assert "duties" not in str(load_table(tmp_path / "ledger.parquet").schema)
     assert load_ledger(tmp_path / "ledger.parquet") == ledger
 
 
 def test_the_command_shows_the_dated_duties_of_a_venue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "venues", "a_share", "--json"]) == 0
+
     duties = json.loads(capsys.readouterr().out)["duties"]
     (halved,) = [row for row in duties if row["first"] == "2023-08-28"]
+
     assert (halved["kind"], halved["side"], halved["bps"], halved["last"]) == (
         "stamp_duty",
         "sell",

@@ -50,6 +50,7 @@ def a_share_fee(
         "commission": max((notional * D("0.0005")).quantize(CENT, ROUND_HALF_UP), D(5)),
         "transfer_fee": (notional * in_force(TRANSFER_FEE, day)).quantize(CENT, ROUND_HALF_UP),
     }
+
     if side == "SELL":
         duty = notional * in_force(STAMP_DUTY, day)
         parts["stamp_duty"] = duty.quantize(CENT, ROUND_HALF_UP)
@@ -85,10 +86,12 @@ def broker_of(market: MarketSnapshot, cash: int, house: slow.House) -> slow.Brok
     the value of what is held.
     """
     series = []
+
     for asset in range(len(market.codes)):
         prices = []
         for grid in (market.open, market.close, market.volume):
             prices.append([number(value) for value in grid[:, asset]])
+
         factors = [D(str(value)) for value in market.factor[:, asset]]
         series.append(slow.Series(house, *prices, factors, [True] * len(market.days)))
 
@@ -99,6 +102,7 @@ def check_ledger(ledger: Ledger, market: MarketSnapshot, broker: slow.Broker, fe
     """Compare each NAV and each part of each fee; returns how many fills there were."""
     days = list(map(str, market.days))
     fills = 0
+
     for step in ledger.steps:
         row = days.index(step.filled_on)
         for asset in sorted(broker.held):
@@ -145,9 +149,12 @@ def run_of(market: MarketSnapshot, window: str, folder: Path, **model_args: floa
         mask_key="0" * 32,
     )
     run = evaluate(config, load_plugins())
+
     assert not run.failed
+
     store = RunFolder.load(run.folder)
     (spec,) = store.manifest.specs
+
     return store.load_ledger(spec)
 
 
@@ -171,6 +178,7 @@ def a_shares(shared_data: Path) -> MarketSnapshot:
         volume=wide["volume"].to_numpy(),
     )
     days = np.array(wide["factor"].index, dtype="datetime64[D]")
+
     return dataclasses.replace(market, days=days)
 
 
@@ -191,14 +199,18 @@ def test_the_nav_of_an_a_share_episode_follows_from_raw_prices_and_dated_fees(
 ) -> None:
     ledger = run_of(a_shares, window, tmp_path, sell_probability=0.3)
     broker = broker_of(a_shares, 100_000, slow.a_share("600000.SH"))
+
     assert check_ledger(ledger, a_shares, broker, a_share_fee) > 20
+
     sold = set()
+
     for step in ledger.steps:
         sold |= {
             step.filled_on >= change
             for order in step.orders
             if order.side == "SELL" and order.filled_shares
         }
+
     assert sold == {False, True}, "sells on both sides of the day"
 
 
@@ -216,6 +228,7 @@ def us_market(first: str) -> MarketSnapshot:
         instruments=(stock,) * 4,
     )
     days = np.busday_offset(np.datetime64(first), np.arange(140), roll="forward")
+
     return dataclasses.replace(market, days=days)
 
 
@@ -230,9 +243,12 @@ def test_the_nav_of_a_us_episode_follows_from_raw_prices_and_dated_fees(
     market = us_market(first)
     ledger = run_of(market, window, tmp_path, sell_probability=0.3)
     broker = broker_of(market, 100_000, slow.us_stock("AAA"))
+
     assert check_ledger(ledger, market, broker, us_fee) > 20
+
     orders = chain.from_iterable(step.orders for step in ledger.steps)
     sold = [order for order in orders if order.side == "SELL"]
+
     assert {"sec_fee" in order.duties for order in sold if order.filled_shares} == (
         {True} if first < "2025" else {True, False}
     )

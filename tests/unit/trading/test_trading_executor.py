@@ -55,6 +55,7 @@ def day_at(
     """
     rows = [list(previous), [*opens, *previous[len(opens) :]]]
     member = [[True] * 4, [asset != outside for asset in range(4)]]
+
     return MarketTape.from_snapshot(make_market(BOARDS, rows, member=member), CONFIG).day(1)
 
 
@@ -84,6 +85,7 @@ def order_of(text: str) -> Order:
         if not rest or rest[0] == "weight"
         else {"10**40": 10**40}.get(rest[0]) or json.loads(rest[0])
     )
+
     return Order(NAMES.get(name), side, 0.6, "because it fits", weight, shares)  # type: ignore[arg-type]
 
 
@@ -101,7 +103,8 @@ def test_an_order_ends_by_the_rules(
         for name, one in account.items()
         if name in NAMES
     }
-    given, before = Account(account.get("cash", CASH.cash_minor), holdings), dict(holdings)
+    given = Account(account.get("cash", CASH.cash_minor), holdings)
+    before = dict(holdings)
     config = TradingConfig(
         **{
             name: value
@@ -115,6 +118,7 @@ def test_an_order_ends_by_the_rules(
         outside=NAMES.get(more.get("outside", "")),
     )
     outcomes = execute(given, under(day, config), tuple(map(order_of, orders)))[1]
+
     assert list(map(ending, outcomes)) == ends, fact
     assert given.positions == before, "the account given is not changed"
 
@@ -128,25 +132,31 @@ def test_a_fill_moves_its_notional_and_its_cost() -> None:
         "five basis points"
     )
     assert account == Account(100_000_000 - 2_041_020, {A: Position(2_000, 2_000)})
+
     account, (outcome,) = execute(held(A, 2_000), day_at(10.2), (sell(A, 2_000),))
     assert (outcome.notional_minor, outcome.fee_minor) == (2_040_000, 3_060), "fifteen basis points"
     assert account == Account(100_000_000 + 2_040_000 - 3_060, {})
+
     account, (outcome,) = execute(CASH, day_at(10.0123), (buy(A, 300),))
     assert (outcome.price_ticks, outcome.notional_minor) == (
         100_123,
         300_369,
     ), "adjusted prices trade in ten-thousandths"
     assert account.cash_minor == 100_000_000 - 300_369 - 500
+
     result, outcomes = execute(
         held(A, 1_000, cash_minor=0), under(day_at(), FREE), (buy(CHINEXT, 400), sell(A, 1_000))
     )
+
     assert [outcome.status for outcome in outcomes] == [
         "filled",
         "filled",
     ], "sells run first and fund the buys"
     assert result == Account(200_000, {CHINEXT: Position(400, 400)})
+
     account = held(A, 300, 100)
     assert execute(account, day_at(), ()) == (account, []), "an empty action changes nothing"
+
     account, _ = execute(held(A, 500, 200), day_at(), (sell(A, weight=0.0),))
     assert account.positions == {A: Position(200, 200)}, "locked shares stay"
 
@@ -193,7 +203,9 @@ def test_every_rejection_and_cut_has_a_reason_without_identities_or_numbers() ->
         "schema universe suspended price_limit lot weight_limit target holding t_plus_1 holding"
         " t_plus_1"
     )
+
     assert [outcome.rule for outcome in outcomes] == rules.split()
+
     for outcome in outcomes:
         assert outcome.rule in REJECTIONS
         assert outcome.message
@@ -208,7 +220,8 @@ def test_every_rejection_and_cut_has_a_reason_without_identities_or_numbers() ->
 
 def test_a_settled_day_carries_opening_and_closing_worth() -> None:
     """Orders fill at the open, holdings are marked at the close, and a split comes before both."""
-    closes, factor = [[10.0, 50.0], [10.5, 25.0]], [[1.0, 1.0], [1.0, 2.0]]
+    closes = [[10.0, 50.0], [10.5, 25.0]]
+    factor = [[1.0, 1.0], [1.0, 2.0]]
     market = make_market(
         [CODES["main2"], CODES["main"]], [[10.0, 50.0], [10.2, 25.5]], closes, factor=factor
     )
@@ -216,6 +229,7 @@ def test_a_settled_day_carries_opening_and_closing_worth() -> None:
     settlement = settle(
         Account(1_000_000, {1: Position(100, 100)}), day, (buy(0, weight=0.1), sell(1, 100)), 0
     )
+
     assert settlement.opened == Account(1_000_000, {1: Position(200)})
     assert settlement.open_nav_minor == 1_000_000 + 200 * 2_550
     assert [(outcome.shares, outcome.price_ticks) for outcome in settlement.outcomes] == [
@@ -225,9 +239,12 @@ def test_a_settled_day_carries_opening_and_closing_worth() -> None:
     assert settlement.after.positions == {0: Position(100, 100), 1: Position(100)}
     assert settlement.holdings_minor == 100 * 1_050 + 100 * 2_500
     assert settlement.nav_minor == settlement.after.cash_minor + settlement.holdings_minor
+
     with pytest.raises(InvariantError, match="not before the fill"):
         settle(CASH, day_at(), (), 1)
+
     terms = terms_of(find_venue("a_share"), CONFIG)
+
     assert terms == Terms(100, 100, 100, 5_000_000, 15_000_000, 500, None, 0, True, None), (
         "the venue and the config in integers"
     )
@@ -278,7 +295,9 @@ def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(
 ) -> None:
     broken = breaches(account, *orders)
     _, outcomes = execute(account, under(day_at(10.0), TWO), tuple(orders))
+
     assert all(outcomes[index].status != "filled" for index, _ in broken)
+
     # the orders before the first are filled as they were judged
     if broken and broken[0][1] != "cash":
         assert outcomes[broken[0][0]].status == "rejected"
@@ -299,6 +318,7 @@ def test_without_values_of_holdings_a_breach_depends_on_none(orders: list[Order]
         closes = [WORTH[asset] / 100 for asset in range(4)]
         for asset, held in CONCENTRATED.positions.items():
             closes[asset] = values[asset] / held.shares / 100
+
         day = under(day_at(previous=closes), TWO)
         _, outcomes = execute(CONCENTRATED, day, tuple(orders))
         assert all(outcomes[index].status != "filled" for index, _ in found)
@@ -325,6 +345,7 @@ def market_of(
     codes = [f"A{number}" for number in range(len(venues))]
     instruments = tuple(Instrument("stock", "USD", venue) for venue in venues)
     made = make_market(codes, opens, closes, instruments=instruments, **rows)
+
     return dataclasses.replace(made, days=np.array(days or made.days, dtype="datetime64[D]"))
 
 
@@ -341,10 +362,13 @@ def play(
     """Settle one action a day from the second day on, from 10,000 in cash."""
     config = dataclasses.replace(config, venue=venue, initial_cash=10_000)
     tape = MarketTape.from_snapshot(market, config)
-    account, settled = open_account(config, tape.rules.minor_per_unit), []
+    account = open_account(config, tape.rules.minor_per_unit)
+    settled = []
+
     for row, action in enumerate(actions, start=1):
         settled.append(settle(account, tape.day(row), action, row - 1))
         account = settled[-1].after
+
     return settled
 
 
@@ -362,6 +386,7 @@ def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() 
     sold, over, back = play(
         market, (order(0, "SELL", 1_000_000),), (), (order(0, "BUY", weight=0.0),)
     )
+
     assert ends(sold) == [("filled", None, 1_000_000)], "100 shares of 10,000 steps"
     assert sold.after == Account(1_500_000, {0: Position(-1_000_000)}), (
         "10,000 and 5,000 of proceeds"
@@ -381,17 +406,21 @@ def test_interest_is_the_same_for_every_day_after_any_number_of_nights() -> None
     """
     days = sessions("2024-11-18", "2025-01-24", "XNYS")
     nights = set(np.diff(days).astype(int).tolist())
+
     assert nights == {
         1,
         2,
         3,
         4,
     }, "weekends, Thanksgiving, Christmas, New Year, a day of mourning, Martin Luther King Day"
+
     market = market_of("us_equity", opens=[[50]] * len(days), days=list(map(str, days)))
     short, *held = play(market, (order(0, "SELL", 1_000_000),), *[()] * (len(days) - 2))
+
     assert ends(short) == [("filled", None, 1_000_000)]
     assert {day.charges for day in held} == {(Charge("borrow", 0, -1_000_000, 500_000, -50),)}
     assert set(np.diff([day.nav_minor for day in (short, *held)]).tolist()) == {-50}
+
     # 10,000 at 2.52 %, a 252nd of it a day; over a year that is the rate, over these two months of
     # holidays a little less.
     by_nights = 500_000 * 0.0252 * int((days[-1] - days[1]).astype(int)) / 365
@@ -405,6 +434,7 @@ def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:
         (order(0, "SELL", 4_100_000), order(0, "SELL", 2_000_000)),
         (order(1, "BUY", 6_000_000), order(1, "BUY", weight=0.6)),
     )
+
     # 410 shares ask for 20,500 and 10,250 in cash; there would be 30,500. 200 shares ask for 15,000
     # of 20,000.
     assert ends(first) == [("rejected", "margin", 0), ("filled", None, 2_000_000)]
@@ -419,6 +449,7 @@ def test_a_margin_call_buys_back_at_the_open_and_a_ruined_account_continues() ->
     sold, called, after = play(
         market, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),), (order(0, "BUY", 10_000),)
     )
+
     assert sold.after.cash_minor == 3_000_000
     # Interest 2.00; 400 shares at 70 are 28,000 and ask for 36,400: they are bought back before the
     # day's order is judged.
@@ -429,12 +460,14 @@ def test_a_margin_call_buys_back_at_the_open_and_a_ruined_account_continues() ->
     assert called.opened == Account(199_800, {})
     assert ends(called) == [("filled", None, 100)]
     assert after.nav_minor > 0
+
     crash = market_of(
         "us_equity", opens=[[50], [50], [200], [200]], closes=[[50], [50], [200], [200]]
     )
     _, ruined, still = play(
         crash, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),), (order(0, "BUY", 10_000),)
     )
+
     assert ruined.after == Account(3_000_000 - 200 - 8_000_000, {})
     assert ends(ruined) == [("rejected", "weight_limit", 0)]
     assert ends(still) == [("rejected", "weight_limit", 0)]
@@ -468,11 +501,14 @@ def test_a_charge_that_is_booked_wrongly_is_caught(
 ) -> None:
     market = market_of("us_equity", "us_equity", opens=[[50, 10], [50, 10], [70, 10]])
     _, called = play(market, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),))
+
     assert called.charges == (INTEREST, CALLED)
+
     tape = MarketTape.from_snapshot(
         market, dataclasses.replace(ROOMY, venue=PLAIN, initial_cash=10_000)
     )
     check_step(called, tape.day(2), decided_row=1)
+
     with pytest.raises(InvariantError, match=f"^fill day 2: .*{message}"):
         check_step(replace(called, charges=charges), tape.day(2), decided_row=1)
 
@@ -486,6 +522,7 @@ def test_a_holding_or_short_has_no_more_steps_than_a_ledger_counts() -> None:
         (order(0, "SELL", weight=-0.1), order(0, "SELL", weight=-0.09)),
         venue=find_venue("frictionless"),
     )
+
     assert ends(bought) == [
         ("rejected", "weight_limit", 0),
         ("filled", None, 5 * 10**18),
@@ -498,6 +535,7 @@ def test_a_holding_or_short_has_no_more_steps_than_a_ledger_counts() -> None:
 def test_holdings_are_sold_for_a_debt() -> None:
     market = market_of("us_equity", "us_equity", opens=[[50, 10], [50, 10], [200, 10]])
     _, called = play(market, (order(0, "SELL", 2_000_000), order(1, "BUY", 4_000_000)), ())
+
     assert [(charge.kind, charge.asset, charge.shares) for charge in called.charges] == [
         ("borrow", 0, -2_000_000),
         ("margin_call", 0, 2_000_000),
@@ -515,13 +553,16 @@ def test_a_dividend_on_a_short_is_owed_and_a_split_of_a_fraction_keeps_its_value
         factor=[[1, 1], [1, 1], [1.01, 3]],
     )
     _, day = play(market, (order(0, "SELL", 10_200), order(1, "BUY", 5_000)), ())
+
     assert day.corporate_actions == (
         CorporateAction(0, 1.01, -10_200, -10_302, 0),
         CorporateAction(1, 3.0, 5_000, 15_000, 0),
     )
     assert day.after.positions == {0: Position(-10_302), 1: Position(15_000)}
+
     whole = dataclasses.replace(PLAIN, steps_per_unit=1)
     _, cut = play(market, (order(0, "SELL", 150),), (), venue=whole)
+
     # 151.5 shares would be owed: 151 are, and half of one at 49.5049… = 24.75 is paid.
     assert cut.corporate_actions == (CorporateAction(0, 1.01, -150, -151, -2475),)
 
@@ -536,6 +577,7 @@ def test_fractions_of_a_coin_and_dust_that_can_be_sold_but_not_bought() -> None:
         (order(0, "SELL", 78),),
         venue=coin,
     )
+
     # 0.12345678 * 60,000.50 = 7,407.47 (7407.4685…); 10 bps of it are 7.41.
     assert bought.after == Account(1_000_000 - 740_747 - 741, {0: Position(12_345_678)})
     assert ends(dust) == [
@@ -569,6 +611,7 @@ def test_an_asset_with_closes_alone_trades_at_closes_and_never_at_an_open() -> N
         )[0][:2]
         for fill in ("next_open", "next_close", "same_close")
     }
+
     assert got == {
         "next_open": ("rejected", "suspended"),
         "next_close": ("filled", None),
@@ -579,7 +622,8 @@ def test_an_asset_with_closes_alone_trades_at_closes_and_never_at_an_open() -> N
 def test_a_closed_or_halted_day_fills_nothing_and_a_delisted_name_keeps_its_mark() -> None:
     # A stock that rests on the weekend and ends, beside a coin of every day.
     days = ["2024-01-05", "2024-01-06", "2024-01-07", "2024-01-08", "2024-01-09"]
-    stock, coin = [100, None, None, 104, None], [40, 41, 42, 43, 44]
+    stock = [100, None, None, 104, None]
+    coin = [40, 41, 42, 43, 44]
     market = market_of(
         "us_equity",
         "crypto_spot",
@@ -589,6 +633,7 @@ def test_a_closed_or_halted_day_fills_nothing_and_a_delisted_name_keeps_its_mark
     )
     both = (order(0, "BUY", 10_000), order(1, "BUY", 10**8))
     settled = play(market, both, both, both, (order(0, "SELL", 10_000),), venue=None)
+
     assert [ends(day)[0][:2] for day in settled] == [("rejected", "suspended")] * 2 + [
         ("filled", None),
         ("rejected", "suspended"),
@@ -606,13 +651,12 @@ def test_a_closed_or_halted_day_fills_nothing_and_a_delisted_name_keeps_its_mark
 
 
 def test_accounts_of_one_currency_only() -> None:
-    market, euro = (
-        market_of("us_equity", "a_share", opens=[[1, 1], [1, 1]]),
-        dataclasses.replace(PLAIN, currency="EUR"),
-    )
+    market = market_of("us_equity", "a_share", opens=[[1, 1], [1, 1]])
+    euro = dataclasses.replace(PLAIN, currency="EUR")
     mills = dataclasses.replace(
         market, rules={"a_share": dataclasses.replace(PLAIN, minor_per_unit=1000)}
     )
+
     for made, venue, message in (
         (
             market,

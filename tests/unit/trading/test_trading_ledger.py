@@ -53,6 +53,7 @@ def test_the_smallest_return_that_money_shows_is_of_the_lowest_positive_nav() ->
 def test_units_of_a_code_are_its_own_or_default_to_a_shares() -> None:
     assert Scale() == (10_000, 1, "next_open")
     assert short_ledger().scale("TSLA") == (10_000, 10_000, "next_open")
+
     made = ledger(100_000)
     assert made.scale("600001.SH") == Scale()
     assert (made.fill("600001.SH"), short_ledger().fill("TSLA")) == (None, "next_open")
@@ -63,6 +64,7 @@ def test_a_ledger_of_a_shares_stays_and_one_of_another_market_has_its_units_and_
 ):
     made = ledger(100_000)
     assert made.in_units_of(MARKET, MarketRules.of(MARKET, TradingConfig())) is made
+
     stocks = (Instrument("stock", "USD", "us_equity"), Instrument("stock", "USD", "us_equity"))
     market = make_market(["AAA", "BBB"], [[10.0, 20.0], [10.5, 20.0]], instruments=stocks)
     market = dataclasses.replace(
@@ -75,6 +77,7 @@ def test_a_ledger_of_a_shares_stays_and_one_of_another_market_has_its_units_and_
     ]
     rules = MarketRules.of(market, AccountConfig().rules("test"))
     converted = ledger_of(steps).in_units_of(market, rules)
+
     assert (converted.currency, converted.minor_per_unit, converted.days_a_year) == (
         "USD",
         100,

@@ -78,6 +78,7 @@ def random_venue(chance: random.Random, name: str) -> Venue:
     short = Shorting(
         borrow_pct_a_year=borrow, initial_margin_pct=initial, maintenance_margin_pct=maintenance
     )
+
     return dataclasses.replace(
         find_venue("frictionless"),
         name=name,
@@ -93,7 +94,8 @@ def random_venue(chance: random.Random, name: str) -> Venue:
 
 
 def house_of(venue: Venue) -> slow.House:
-    short, step = venue.short, 1 / Decimal(venue.steps_per_unit)
+    short = venue.short
+    step = 1 / Decimal(venue.steps_per_unit)
     return slow.House(
         tick=1 / Decimal(venue.ticks_per_unit),
         step=step,
@@ -110,7 +112,9 @@ def house_of(venue: Venue) -> slow.House:
 
 def a_share_house(code: str, config: TradingConfig) -> slow.House:
     """Rules of an A-share: those of its venue with the costs, lots and limits of the config."""
-    board, lot = board_of(code), Decimal(config.lot_shares)
+    board = board_of(code)
+    lot = Decimal(config.lot_shares)
+
     return dataclasses.replace(
         house_of(find_venue("a_share")),
         lot=lot,
@@ -128,13 +132,12 @@ def random_series(chance: random.Random, house: slow.House) -> slow.Series:
     """
     is_a_share = house.limit is not None
     series = slow.Series(house, [], [], [], [], [])
-    price, factor = (
-        Decimal(chance.choice(["0.02", "0.73", "9.5", "88.88", "412.25", "1405"])),
-        Decimal(chance.choice(["1", "3.7"])),
-    )
+    price = Decimal(chance.choice(["0.02", "0.73", "9.5", "88.88", "412.25", "1405"]))
+    factor = Decimal(chance.choice(["1", "3.7"]))
     decimals = Decimal(chance.choice(["0.01", "0.01", "0.0001"]))
     listed_on = chance.choice([0, 0, 0, 0, 2])
     ratios = ["1"] * 6 + ["1.000003", "1.00002", "1.0131", "1.3", "2", "3", "0.25", "0.1", "0.003"]
+
     for day in range(N_DAYS):
         ratio = (
             Decimal(chance.choice(ratios if price < 10_000 else ["1", "2"])) if day else Decimal(1)
@@ -149,11 +152,13 @@ def random_series(chance: random.Random, house: slow.House) -> slow.Series:
                 chance.choice(["-0.1", "-0.01", "0", "0.1"]),
             )
             tick = max(house.tick, Decimal("0.01") if price > 1 else Decimal("0.0001"))
+
         price /= ratio
         prices = []
         for move in moves:
             price = max(price * (1 + Decimal(move)), tick).quantize(tick)
             prices.append(price)
+
         kinds = ["none", "halt"] if is_a_share else ["none", "halt", "close"]
         kind = "none" if day < listed_on else chance.choice(["bar"] * 9 + kinds)
         series.opens.append(prices[0] if kind in ("bar", "halt") else None)
@@ -161,6 +166,7 @@ def random_series(chance: random.Random, house: slow.House) -> slow.Series:
         series.volumes.append({"bar": 100, "none": None, "halt": 0, "close": None}[kind])
         series.factors.append(factor)
         series.members.append(chance.random() < 0.9)
+
     return series
 
 
@@ -177,23 +183,25 @@ def random_play(chance: random.Random, a_shares: bool) -> Play:
             max_positions=chance.choice((20, 20, 2)),
             max_weight=chance.choice((0.1, 0.3, 1.0, 1.0)),
         )
-        codes, houses, more = A_SHARES, [a_share_house(code, config) for code in A_SHARES], {}
+        codes = A_SHARES
+        houses = [a_share_house(code, config) for code in A_SHARES]
+        more = {}
     else:
         limits = {"max_positions": chance.choice([2, 50]), "max_weight": chance.choice([0.3, 1.0])}
         config = TradingConfig(initial_cash=chance.choice([300, 10_000, 1_000_000]), **limits)
         venues = [random_venue(chance, "one"), random_venue(chance, "two")]
         of_asset = [chance.choice(venues) for _ in range(4)]
-        codes, houses = (
-            tuple(f"A{number}" for number in range(4)),
-            [house_of(venue) for venue in of_asset],
-        )
+        codes = tuple(f"A{number}" for number in range(4))
+        houses = [house_of(venue) for venue in of_asset]
         instruments = tuple(Instrument("stock", "USD", venue.name) for venue in of_asset)
         more = {"instruments": instruments, "rules": {venue.name: venue for venue in venues}}
+
     series = [random_series(chance, house) for house in houses]
     grids = {}
     for name in ("opens", "closes", "volumes", "factors", "members"):
         by_day = zip(*(getattr(one, name) for one in series), strict=True)
         grids[name] = [list(values) for values in by_day]
+
     market = make_market(
         codes,
         grids["opens"],
@@ -206,6 +214,7 @@ def random_play(chance: random.Random, a_shares: bool) -> Play:
     days = np.cumsum([0, *(chance.choice([1, 1, 3, 4]) for _ in range(N_DAYS - 1))]).astype(
         "datetime64[D]"
     )
+
     return Play(
         series,
         dataclasses.replace(market, days=days),
@@ -220,7 +229,8 @@ def random_orders(chance: random.Random, play: Play) -> Action:
     for _ in range(chance.randrange(6)):
         asset = chance.choice((None, *range(len(play.series)), *range(len(play.series))))
         side: Any = chance.choice(("BUY", "BUY", "SELL"))
-        house, steps = play.series[asset or 0].house, play.steps[asset or 0]
+        house = play.series[asset or 0].house
+        steps = play.steps[asset or 0]
         if chance.random() < 0.5:
             sold_short = (-1.0, -0.5, -0.31, -0.1, -0.05) if house.initial is not None else (-0.1,)
             near = (
@@ -258,7 +268,9 @@ def random_orders(chance: random.Random, play: Play) -> Action:
                 )
             )
             if form[0] == "HOLD":
-                side, form = "HOLD", (None, 100)
+                side = "HOLD"
+                form = (None, 100)
+
             orders.append(Order(asset, side, 0.5, "", *form))
         else:
             lot = int(house.lot * steps)
@@ -276,6 +288,7 @@ def random_orders(chance: random.Random, play: Play) -> Action:
                 )
             else:
                 orders.append(Order(asset, side, 0.5, "", None, shares))
+
     return tuple(orders)
 
 
@@ -284,6 +297,7 @@ def random_holdings(chance: random.Random, play: Play) -> dict[int, int]:
     sizes = (0, 0, 0, 1, 30, 100, 130, 200, 2_450, 10_000)
     priced = [asset for asset, one in enumerate(play.series) if one.closes[0] is not None]
     held = {asset: chance.choice(sizes) * chance.choice((1, play.steps[asset])) for asset in priced}
+
     return {asset: shares for asset, shares in held.items() if shares}
 
 
@@ -305,8 +319,11 @@ def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:
     """Play random days in both, several actions a day to make T+1 bind; returns what was met."""
     chance = random.Random(seed)
     play = random_play(chance, a_shares)
-    series, steps, config = play.series, play.steps, play.config
-    tape, holdings = MarketTape.from_snapshot(play.market, config), random_holdings(chance, play)
+    series = play.series
+    steps = play.steps
+    config = play.config
+    tape = MarketTape.from_snapshot(play.market, config)
+    holdings = random_holdings(chance, play)
     account = Account(
         config.initial_cash * 100, {asset: Position(shares) for asset, shares in holdings.items()}
     )
@@ -319,8 +336,10 @@ def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:
     )
     broker.held = {asset: Decimal(shares) / steps[asset] for asset, shares in holdings.items()}
     seen: Counter[tuple[str, str, str | None]] = Counter()
+
     for row in range(1, N_DAYS):
-        day, before = tape.day(row), account
+        day = tape.day(row)
+        before = account
         account, changes, charges = open_day(account, day)
         broker.begin(row)
         assert [(one.kind, one.asset, one.cash_minor) for one in charges] == [
@@ -330,6 +349,7 @@ def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:
         for change in changes:
             seen["overnight", "short" if change.shares_before < 0 else "long", None] += 1
             seen["overnight", "odd" if change.shares_after % 100 else "even", None] += 1
+
         actions = [random_orders(chance, play) for _ in range(chance.choice((1, 2)))]
         for action in actions:
             assert (
@@ -356,19 +376,23 @@ def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:
                     assert outcome.price_ticks * series[asset].house.tick == series[
                         asset
                     ].open_price(row)
+
                 assert bool(outcome.message) == (outcome.rule is not None)
                 seen[one.side, outcome.status, outcome.rule] += 1
+
             held = {asset: (Decimal(one.shares) / steps[asset], Decimal(one.locked) / steps[asset])
                     for asset, one in account.positions.items()}  # fmt: skip
             assert held == {
                 asset: (shares, broker.fresh.get(asset, 0)) for asset, shares in broker.held.items()
             }, (seed, row)
             assert account.cash_minor == broker.cash * 100
+
         assert (
             nav_minor(account, day.close_ticks, day.rules.units) == broker.worth(row, False) * 100
         )
         if len(actions) == 1:  # a whole day, whose invariants are checked
             assert settle(before, day, actions[0], row - 1).after == account
+
     return seen
 
 
@@ -423,6 +447,7 @@ def test_ten_thousand_random_plays_agree_with_the_slow_broker_and_reach_every_ru
     seen: Counter[tuple[str, str, str | None]] = Counter()
     for seed in plays:
         seen += compare(seed, a_shares)
+
     expected = (
         CUTS | rejected("SELL", sells) | rejected("BUY", buys) | {("HOLD", "rejected", "schema")}
     )
@@ -437,4 +462,5 @@ def test_ten_thousand_random_plays_agree_with_the_slow_broker_and_reach_every_ru
             ("charge", "margin_call", None),
         }
     )
+
     assert set(seen) == expected

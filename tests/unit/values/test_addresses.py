@@ -108,6 +108,7 @@ def test_value_with_a_secret_is_refused_by_its_place(where: str, part: dict[str,
     ):
         with pytest.raises(StoreError) as caught:
             read()
+
         assert str(caught.value).startswith(
             f"plan.json: {where}: expected an address without a pas"
         )
@@ -123,6 +124,7 @@ def test_refusal_says_how_git_is_given_a_secret() -> None:
 def test_options_with_a_secret_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="expected an address without a password") as caught:
         build(Options, values, "run.yaml")
+
     assert "secret" not in str(caught.value)
 
 

@@ -16,6 +16,7 @@ def test_each_format_is_read_in_the_version_in_which_it_is_written(name: str) ->
     check_version(name, format_version(name), "file", "advice")
     versions = formats()[name]
     numbers = [each.version for each in versions]
+
     assert numbers == sorted(set(numbers))
     assert versions[-1].is_read
 
@@ -36,7 +37,9 @@ def test_another_version_is_refused_in_one_line_with_what_to_do(
 ) -> None:
     with pytest.raises(StoreError) as caught:
         check_version("run folder", found, "here", "do this")
+
     message = str(caught.value)
+
     assert problem in message
     assert message.endswith("; do this")
     assert "\n" not in message

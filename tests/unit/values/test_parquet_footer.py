@@ -25,8 +25,10 @@ def packed(table: pa.Table) -> bytes:
 def test_a_column_with_a_histogram_of_other_levels_than_its_own_is_refused(tmp_path: Path) -> None:
     data = packed(pa.table({"x": [1, None, 3]}))
     assert data.count(OPTIONAL_X) == 1
+
     path = tmp_path / "bad.parquet"
     path.write_bytes(data.replace(OPTIONAL_X, b"\x25\x00\x18\x01x"))  # required, of one level
+
     with pytest.raises(pa.ArrowInvalid, match="histogram of 2 definition levels, expected 1"):
         open_parquet(path)
 
@@ -47,6 +49,7 @@ def test_a_footer_of_all_kinds_of_columns_is_read() -> None:
         }
     )
     metadata = read_footer(pa.py_buffer(packed(table)))
+
     assert metadata.num_columns == 6
     assert metadata.row_group(0).column(0).num_values == 2
 
@@ -58,4 +61,5 @@ def test_a_field_of_later_versions_is_passed_over() -> None:
     truths = b"\x0b\x90\x03\x02\x51\x02\x01\x04\x02"  # field 200: a map {1: true, 2: false}
     later = footer[:-1] + truths + footer[-1:]
     changed = data[:place] + later + len(later).to_bytes(4, "little") + b"PAR1"
+
     assert read_footer(pa.py_buffer(changed)).num_rows == 3

@@ -86,6 +86,7 @@ def test_one_description_gives_the_schema_of_options_with_help_bounds_choices_an
 def test_errors_of_options_name_the_field_valid_values_and_a_suggestion(mapping, line):
     with pytest.raises(ConfigError) as caught:
         build(Options, mapping, "here")
+
     assert line in str(caught.value)
 
 
@@ -100,6 +101,7 @@ def test_errors_of_options_name_the_field_valid_values_and_a_suggestion(mapping,
 def test_typed_files_print_their_errors_alike(value, line):
     with pytest.raises(StoreError) as caught:
         from_plain({"stored": {"a": value}}, Whole, "file")
+
     assert str(caught.value) == line
 
 
@@ -130,6 +132,7 @@ def test_whole_floats_of_a_model_are_integers():
 def test_feedback_to_a_model_quotes_nothing(value, line):
     with pytest.raises(Misfit) as caught:
         SHORT_LISTS.read(value, "x", JSON)
+
     assert str(caught.value) == line
 
 
@@ -138,6 +141,7 @@ def test_an_optional_choice_has_a_list_of_types_and_bytes_have_no_schema():
         "type": ["string", "null"],
         "enum": ["a", "b", None],
     }
+
     with pytest.raises(NoSchemaError):
         kind_of(bytes).schema()
 
@@ -152,6 +156,8 @@ def test_what_was_begun_is_undone_and_the_error_is_raised_again():
     seen = []
     with pytest.raises(KeyboardInterrupt), undone_on_error(seen.append):
         raise KeyboardInterrupt
+
     with undone_on_error(seen.append):
         pass
+
     assert len(seen) == 1

@@ -72,10 +72,8 @@ def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str)
     folder = RunFolder.load(runs_folder / run)
     redact = Redactor(SECRETS).value
     for spec in not_empty(folder.manifest.specs):
-        ledger, days = (
-            folder.load_ledger(spec),
-            days_of(runs_folder / run / "view" / page_name(spec)),
-        )
+        ledger = folder.load_ledger(spec)
+        days = days_of(runs_folder / run / "view" / page_name(spec))
         assert [day["step"] for day in days] == redact(
             [step_in_units(ledger, step) for step in ledger.steps]
         )
@@ -90,8 +88,10 @@ def test_every_page_is_one_file_that_asks_for_nothing_and_takes_no_text_for_mark
 ) -> None:
     files = sorted(runs_folder.glob("*/view/*.html"))
     assert len(files) == 4 + 1 + 3 + 1 + 1
+
     for path in files:
         check_page(path)
+
     # Scripts never turn text into markup.
     for path in ASSETS.glob("*.js"):
         files = re.findall(
@@ -99,8 +99,10 @@ def test_every_page_is_one_file_that_asks_for_nothing_and_takes_no_text_for_mark
             path.read_text(),
         )
         assert not files, path.name
+
     # Markup of a model stays packed.
     (page,) = pages(runs_folder / "talk" / "view")
+
     assert "onerror" not in page.read_text()
     assert "onerror" in "".join(data_of(page).values())
 
@@ -112,6 +114,7 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
     names = head_of(page)["names"]
     market = load_snapshot(runs_folder / "market")
     checked = 0
+
     for day in days_of(page):
         assert len(day["handles"]) in (0, len(day["step"]["orders"]))
         for handle, order in zip(day["handles"], day["step"]["orders"], strict=False):
@@ -119,20 +122,26 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
             assert re.fullmatch(r"asset_\d{4}", handle)
             assert names["assets"][handle] == [order["code"], company]
             checked += 1
+
     assert checked > 20
+
     decided = [row["decided_on"] for row in head_of(page)["rows"]]
     start = -names["first_day"]
+
     assert names["days"][start : start + len(decided)] == decided
     assert set(names["sectors"].values()) == set(market.industries)
+
     # A bright page names companies by code.
     (page,) = pages(runs_folder / "bright" / "view")
     names = head_of(page)["names"]
+
     assert all(
         code == handle and company.startswith("Velmora")
         for handle, (code, company) in names["assets"].items()
     )
     assert names["days"] == []
     assert names["sectors"] == {}
+
     # Names are left out where the lens is not the one that ran.
     run = RunFolder.load(runs_folder / "talk")
     (spec,) = run.manifest.specs
@@ -140,6 +149,7 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
     other = EpisodeRecords(
         dataclasses.replace(spec, seed=5), "finished", records.ledger, records.talks
     )
+
     assert find_names(records, load_plugins(), market).problem == ""
     assert "other handles" in find_names(other, load_plugins(), market).problem
 
@@ -152,10 +162,12 @@ def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> No
         facts = []
         for day in days_of(runs_folder / "seeds" / "view" / page_name(spec)):
             facts += [fact for fact in day["facts"] if fact is not None]
+
         shown = [fact["right"] for fact in facts if fact["right"] is not None]
         assert shown == [
             forecast.success for forecast in judged_orders(run.load_ledger(spec), market).forecasts
         ]
+
     # Prices around an order are those of the market.
     (page,) = pages(runs_folder / "talk" / "view")
     days = days_of(page)
@@ -163,6 +175,7 @@ def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> No
         day for day in days if any(order["filled_shares"] for order in day["step"]["orders"])
     )
     row = market.day_index(day["step"]["filled_on"])
+
     for order, fact in zip(day["step"]["orders"], day["facts"], strict=True):
         if order["filled_shares"]:
             column = market.asset_index[order["code"]]
@@ -171,17 +184,22 @@ def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> No
             assert fact["to_close"] == pytest.approx(
                 market.close[row, column] / market.open[row, column] - 1, abs=1e-6
             )
+
     # Closes of every stock that was ordered or held are there.
     closes = json.loads(data_of(page)["closes"])
     codes = set()
     for day in days:
         rows = (*day["step"]["orders"], *day["step"]["positions"])
         codes |= {row["code"] for row in rows}
+
     assert set(closes["closes"]) == codes
     assert closes["days"][closes["start"]] == days[0]["step"]["decided_on"]
+
     first = market.day_index(closes["days"][0])
+
     for code, changes in closes["closes"].items():
-        column, now = market.asset_index[code], 0
+        column = market.asset_index[code]
+        now = 0
         for number, change in enumerate(changes):
             expected = (
                 market.adjusted_close[first + number, column]
@@ -197,7 +215,9 @@ def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> No
 def test_the_index_has_the_figures_of_the_ledgers(runs_folder: Path) -> None:
     run = RunFolder.load(runs_folder / "seeds")
     entries = head_of(runs_folder / "seeds" / "view" / "index.html")["episodes"]
+
     assert [entry["seed"] for entry in entries] == [0, 1, 2]
+
     for spec, entry in zip(run.manifest.specs, entries, strict=True):
         ledger = run.load_ledger(spec)
         assert entry["page"] == page_name(spec)
@@ -220,9 +240,11 @@ def test_equal_records_give_equal_bytes_and_the_run_is_only_read(runs_folder: Pa
         path: file_sha256(path) for path in (runs_folder / "seeds").rglob("*") if path.is_file()
     }
     view(runs_folder, "seeds", "--out", "again")
+
     assert {
         path: file_sha256(path) for path in (runs_folder / "seeds").rglob("*") if path.is_file()
     } == before
+
     for path in (runs_folder / "seeds" / "view").iterdir():
         assert (runs_folder / "again" / path.name).read_bytes() == path.read_bytes()
 
@@ -233,15 +255,20 @@ def test_equal_records_give_equal_bytes_and_the_run_is_only_read(runs_folder: Pa
 def test_no_secret_is_in_any_page_nor_in_keys_and_lists(runs_folder: Path) -> None:
     run = RunFolder.load(runs_folder / "talk")
     assert KEY in "".join(map(str, run.load_transcript(run.manifest.specs[0])))
+
     for page in sorted(runs_folder.glob("*/view/*.html")):
         text = page.read_text() + "".join(data_of(page).values())
         assert KEY not in text, page
+
     (page,) = pages(runs_folder / "talk" / "view")
+
     assert "my key is [TALKER_API_KEY]" in "".join(data_of(page).values())
+
     # Secrets are taken out of texts keys and lists.
     redact = Redactor(
         {"MY_TOKEN": "hush-hush-hush", "PATH": "/usr/bin:/bin", "SHORT_KEY": "yes"}
     ).value
+
     assert redact(
         {"hush-hush-hush": ["a hush-hush-hush b", 1, None, {"x": "/usr/bin:/bin yes"}]}
     ) == {"[MY_TOKEN]": ["a [MY_TOKEN] b", 1, None, {"x": "/usr/bin:/bin yes"}]}
@@ -261,8 +288,10 @@ def test_an_unfinished_episode_is_shown_as_far_as_it_is(runs_folder: Path) -> No
     first, second = head_of(runs_folder / "killed" / "view" / "index.html")["episodes"]
     assert (first["state"], first["steps"], first["planned"]) == ("unfinished", 9, DAYS_IN_WINDOW)
     assert (second["state"], second["page"]) == ("not begun", None)
+
     (page,) = pages(runs_folder / "killed" / "view")
     head = head_of(page)
+
     assert (head["state"], len(head["rows"]), head["planned"]) == ("unfinished", 9, DAYS_IN_WINDOW)
     assert head["initial_cash"] == 1_000_000
     assert head["neighbours"] == {}
@@ -278,14 +307,17 @@ def test_a_step_that_is_being_written_is_left_out_and_a_corrupt_journal_shows_th
     journal.write_bytes(whole[:-40])
     view(tmp_path, "killed")
     (page,) = pages(run / "view")
+
     assert (len(head_of(page)["rows"]), notes_of(page), journal.read_bytes()) == (
         8,
         "",
         whole[:-40],
     )
+
     lines = whole.splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:5], b"{}\n", *lines[6:]]))
     done = view(tmp_path, "killed")
+
     assert "journal.jsonl:6: the journal is corrupt here" in done.err
     assert len(head_of(page)["rows"]) == 5
     assert "corrupt here" in notes_of(page)
@@ -296,12 +328,16 @@ def test_a_changed_ledger_is_shown_and_marked(runs_folder: Path, tmp_path: Path)
     (transcript,) = run.glob("episodes/*/transcript.jsonl.zst")
     transcript.write_bytes(b"nonsense")
     done = view(tmp_path, "talk")
+
     assert "not a readable transcript" in done.err
+
     (page,) = pages(run / "view")
     assert "not a readable transcript" in notes_of(page)
     assert all(day["talk"] == {"exchanges": [], "submission": None} for day in days_of(page))
+
     (ledger,) = run.glob("episodes/*/ledger.parquet")
     ledger.write_bytes(b"nonsense")
+
     assert "not a readable ledger" in error_line(view(tmp_path, "talk", code=2))
 
 
@@ -319,7 +355,9 @@ def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marke
         "probe",
         "--quiet",
     )
+
     assert ktdeval(*words, cwd=tmp_path).code == 0
+
     run = RunFolder.load(tmp_path / "probe")
     changed, damaged = (run.episode_path(spec) for spec in run.manifest.specs[:2])
     answers = run.load_answers(run.manifest.specs[0])
@@ -327,10 +365,12 @@ def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marke
     (changed / "answers.jsonl.zst").write_bytes(pack_lines(to_plain(forged)))
     (damaged / "transcript.jsonl.zst").write_bytes(b"nonsense")
     done = view(tmp_path, "probe")
+
     assert (
         f"{changed.name}/answers.jsonl.zst: is not the file that the episode ended with" in done.err
     )
     assert f"{damaged.name}/transcript.jsonl.zst: not a readable transcript" in done.err
+
     first, second = (run.path / "view" / page_name(spec) for spec in run.manifest.specs[:2])
     assert head_of(first)["rows"][0]["sample"] == "forged"
     assert "is not the file" in notes_of(first)
@@ -345,7 +385,9 @@ def test_one_damaged_episode_hides_no_other(runs_folder: Path, tmp_path: Path) -
     folder = RunFolder.load(run)
     (folder.episode_path(folder.manifest.specs[1]) / "ledger.parquet").write_bytes(b"nonsense")
     done = view(tmp_path, "seeds")
+
     assert "2 of 3 episodes" in done.out
+
     entries = head_of(run / "view" / "index.html")["episodes"]
     assert [entry["state"] for entry in entries] == ["finished", "unreadable", "finished"]
     assert "not a readable ledger" in entries[1]["problem"]
@@ -359,14 +401,18 @@ def test_without_the_market_the_page_names_the_missing_parts(
     manifest["data"]["data"] = str(tmp_path / "gone")
     (run / "manifest.json").write_text(json.dumps(manifest))
     done = view(tmp_path, "talk")
+
     assert "Without the market there is no benchmark" in done.err
+
     (page,) = pages(run / "view")
     head = head_of(page)
+
     assert "Without the market" in notes_of(page)
     assert head["benchmark"]["levels"] is None
     assert head["names"]["assets"] == {}
     assert days_of(page)[0]["handles"]  # those that the model wrote are in the records
     assert data_of(page)["closes"] == "null"
+
     view(tmp_path, "talk", "--data", runs_folder / "market")
     assert head_of(page)["notes"] == []
 
@@ -377,6 +423,7 @@ def test_without_the_market_the_page_names_the_missing_parts(
 def test_episode_narrows_the_pages_and_the_index_lists_all(runs_folder: Path) -> None:
     done = view(runs_folder, "seeds", "--episode", "seed-1", "--out", "one", "--day", "day_+3")
     (page,) = pages(runs_folder / "one")
+
     assert done.out.splitlines() == [
         (
             "view    one/index.html (1 of 3 episodes,"
@@ -390,6 +437,7 @@ def test_episode_narrows_the_pages_and_the_index_lists_all(runs_folder: Path) ->
         None,
     ]
     assert head_of(page)["neighbours"] == {}
+
     middle = head_of(pages(runs_folder / "seeds" / "view")[1])
     assert {where: label for where, (_, label) in middle["neighbours"].items()} == {
         "previous": f"{TASK} · 2024-03-01:2024-03-29 · seed 0",
@@ -402,7 +450,9 @@ def test_open_starts_the_browser_at_the_page(runs_folder: Path, tmp_path: Path) 
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/address\n')
     browser.chmod(0o755)
     words = ("view", "seeds", "--episode", "seed-2", "--out", tmp_path / "pages", "--open")
+
     assert ktdeval(*words, cwd=runs_folder, environment={"BROWSER": f"{browser} %s"}).code == 0
+
     (page,) = pages(tmp_path / "pages")
     assert (tmp_path / "address").read_text() == page.resolve().as_uri()
 
@@ -475,6 +525,7 @@ def test_each_memory_is_shown_with_its_history() -> None:
     first, second, third = memory_panels(
         days, [entry_of("none"), entry_of("- M1: rain"), entry_of("")], texts
     )
+
     assert texts.listed() == ["a system prompt", "rain", "sun"]
     assert first["layers"] == ["short", "mid"]
     assert first["fields"] == ["importance", "count"]
@@ -495,6 +546,7 @@ def test_any_other_memory_is_a_tree(memory: Any) -> None:
     panel, none = memory_panels([memory, None], [entry_of(""), entry_of("")], SharedTexts())
     assert none is None
     assert panel.get("rows", []) == []
+
     rest = loads_strict(panel["rest"])
     assert rest == memory or {**rest, "layers": {}} == memory
 
@@ -503,6 +555,7 @@ def test_packed_data_are_shown_by_their_length() -> None:
     (panel,) = memory_panels(
         [{"a": ["x" * 301, "y " * 301], "b": "z" * 300}], [entry_of("")], SharedTexts()
     )
+
     assert loads_strict(panel["rest"]) == {
         "a": ["(301 characters of packed data)", "y " * 301],
         "b": "z" * 300,
@@ -513,6 +566,7 @@ def test_packed_data_are_shown_by_their_length() -> None:
 def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of an agent with memory, and one that was killed."""
     folder = tmp_path_factory.mktemp("memory")
+
     assert ktdeval(*FINMEM, "--out", "run", cwd=folder).code == 0
     assert (
         ktdeval(
@@ -520,15 +574,19 @@ def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ).code
         == -9
     )
+
     return folder
 
 
 def panels_of(remembered: Path, run: str, *words: str) -> tuple[list[Any], str]:
     """Panels of a run's one page, and its notes."""
     done = ktdeval("view", run, *words, "--plugin", PLUGIN, cwd=remembered)
+
     assert done.code == 0, done
+
     (page,) = pages(remembered / run / "view")
     check_page(page)
+
     return [day["memory"] for day in days_of(page)], " ".join(head_of(page)["notes"])
 
 
@@ -548,6 +606,7 @@ def test_a_memory_that_the_records_do_not_give_is_not_shown(
     (episode,) = episodes(tmp_path / "run")
     (episode / "transcript.jsonl.zst").unlink()
     panels, notes = panels_of(tmp_path, "run", "--memory")
+
     assert panels == [None] * 9
     assert "What the agent remembered is not shown: " in notes
 
@@ -563,7 +622,9 @@ def test_an_agent_without_memory_is_noted(tmp_path: Path) -> None:
         "--limit",
         "3",
     )
+
     assert ktdeval(*words, "--out", "run", "--quiet", cwd=tmp_path).code == 0
+
     panels, notes = panels_of(tmp_path, "run", "--memory")
     assert (panels, notes) == ([None] * 3, "The agent react carries no memory from day to day")
 
@@ -574,6 +635,7 @@ def test_an_agent_without_memory_is_noted(tmp_path: Path) -> None:
 def test_a_step_of_version_2_is_shown_in_units_of_currency_and_shares() -> None:
     ledger = short_ledger()
     step = step_in_units(ledger, ledger.steps[1])
+
     assert (step["nav"], step["cash"]) == (960.0, 1230.0)
     assert (
         step["orders"][0]
@@ -613,6 +675,7 @@ def talk(step: int, **answers: str | None) -> TranscriptEntry:
         role: {"error": "timeout"} if text is None else {"reply": {"content": text}}
         for role, text in answers.items()
     }
+
     return TranscriptEntry(
         step=step,
         exchanges=tuple(
@@ -637,6 +700,7 @@ def test_positions_and_signals_are_listed_by_code_and_step() -> None:
     ]
     records: Any = SimpleNamespace(steps=steps, talks=talks)
     paths = stock_paths(records, TrueNames(assets={"asset_1": ("AAA", "A company")}))
+
     assert paths.to_json() == {
         "weights": {"AAA": [0.25, 0.0, -0.25], "BBB": [0.0, 0.0, 0.005]},
         "analysts": ["news", "macro"],

@@ -30,6 +30,7 @@ def stock_zh_a_hist(
 ) -> pd.DataFrame:
     _ask("stock_zh_a_hist", symbol)
     assert (period, adjust) == ("daily", "")
+
     rows = [
         (
             datetime.date.fromisoformat(row[0]),
@@ -61,18 +62,21 @@ def stock_zh_a_hist(
         "涨跌额",
         "换手率",
     ]
+
     return pd.DataFrame(rows, columns=columns)
 
 
 def stock_zh_a_daily(symbol: str = "sh603843", adjust: str = "") -> pd.DataFrame:
     _ask("stock_zh_a_daily", symbol)
     assert adjust == "hfq-factor"
+
     rows = (
         [("1900-01-01", "1.0")]
         if symbol != "sh600519"
         else [(vendor.EX_DAY, "7.65"), ("2023-06-30", "7.5"), ("1900-01-01", "1.0")]
     )
     table = pd.DataFrame(rows, columns=["date", "hfq_factor"])
+
     return table.assign(date=pd.to_datetime(table["date"]))
 
 
@@ -91,6 +95,7 @@ def stock_industry_clf_hist_sw() -> pd.DataFrame:
     rows.append(("688981", "2030-01-01", "270101"))
     table = pd.DataFrame(rows, columns=["symbol", "start_date", "industry_code"])
     days = [datetime.date.fromisoformat(day) for day in table["start_date"]]
+
     return table.assign(start_date=days, update_time=pd.Timestamp("2024-01-02"))
 
 

@@ -38,6 +38,7 @@ def _result(api: str, key: str, fields: str, rows: list[list[str]]) -> ResultDat
     ASKED.append((api, key))
     if number in FAULTS:
         return ResultData(error_code=FAULTS.pop(number), error_msg="网络接收错误。")
+
     return ResultData(fields, rows)
 
 
@@ -64,7 +65,11 @@ def query_history_k_data_plus(
     adjustflag: str = "3",
 ) -> ResultData:
     assert (frequency, adjustflag) == ("d", "3")
-    digits, first, last = code[3:], start_date or "", end_date or ""
+
+    digits = code[3:]
+    first = start_date or ""
+    last = end_date or ""
+
     if code == "sh.000300":
         rows = [
             [day, code, f"{vendor.level(day):.4f}"] for day in vendor.DAYS if first <= day <= last
@@ -74,10 +79,12 @@ def query_history_k_data_plus(
         for row in vendor.bars(digits, first, last):
             prices = [f"{price:.4f}" for price in row[1:5]]
             rows.append([row[0], code, *prices, str(row[5] * 100), f"{row[6]:.4f}", "1"])
+
         if digits == vendor.HALT[0]:
             rows = sorted(
                 [*rows, [vendor.HALT[1], code, "9.0000", "9.0000", "9.0000", "9.0000", "", "", "0"]]
             )
+
     return _result("query_history_k_data_plus", code, fields, rows)
 
 

@@ -59,11 +59,9 @@ class bitstamp:
     def load_markets(self) -> dict[str, Any]:
         rows = [] if self._markets else self._get("markets", {})
         for row in rows:
-            base, quote, spot = (
-                row["base_currency"],
-                row["counter_currency"],
-                row["market_type"] == "SPOT",
-            )
+            base = row["base_currency"]
+            quote = row["counter_currency"]
+            spot = row["market_type"] == "SPOT"
             symbol = f"{base}/{quote}{'' if spot else f':{quote}'}"
             self._markets[symbol] = {
                 "id": row["market_symbol"],
@@ -72,16 +70,19 @@ class bitstamp:
                 "spot": spot,
                 "created": row.get("created"),
             }
+
         return self._markets
 
     def fetch_ohlcv(self, symbol: str, timeframe: str, since: int, limit: int) -> list[list[Any]]:
         assert timeframe == "1d"
+
         start = since // 1000
         params = {"step": 86400, "start": start, "end": start + 86400 * limit - 1, "limit": limit}
         rows = (
             self._get(f"ohlc/{self._markets[symbol]['id']}", params).get("data", {}).get("ohlc", [])
         )
         bars = []
+
         for row in rows:
             figures = [float(row[n]) for n in ("open", "high", "low", "close", "volume")]
             bars.append([int(row["timestamp"]) * 1000, *figures])

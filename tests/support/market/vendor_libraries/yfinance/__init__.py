@@ -37,6 +37,7 @@ class Ticker:
             60,
             False,
         )
+
         first = int(pd.Timestamp(start, tz="America/New_York").timestamp())
         params = {
             "period1": first,
@@ -49,17 +50,21 @@ class Ticker:
                 f"{os.environ['VENDOR_SERVER']}/v8/finance/chart/{self.ticker}?{urlencode(params)}"
             )
         )["chart"]
+
         if reply["error"]:
             raise exceptions.YFTzMissingError(
                 f"${self.ticker}: possibly delisted; no timezone found"
             )
+
         result = reply["result"][0]
         self._metadata = result["meta"]
         if not result["timestamp"]:
             raise exceptions.YFPricesMissingError(
                 f"${self.ticker}: Data doesn't exist for startDate = {first}"
             )
-        quote, events = result["indicators"]["quote"][0], result.get("events", {})
+
+        quote = result["indicators"]["quote"][0]
+        events = result.get("events", {})
         frame = pd.DataFrame(
             {name.title(): quote[name] for name in ("open", "high", "low", "close")}, dtype=float
         )
@@ -82,6 +87,7 @@ class Ticker:
             .normalize()
         )
         frame.index = pd.DatetimeIndex(days, name="Date")
+
         return frame.dropna(subset=["Close"]).astype({"Volume": "int64"})
 
     def get_history_metadata(self) -> dict[str, object]:
@@ -95,7 +101,10 @@ def _get(address: str) -> bytes:
             with urllib.request.urlopen(address) as page:
                 return page.read()
         except urllib.error.HTTPError as error:
-            status, content = error.code, error.read()
+            status = error.code
+            content = error.read()
+
     if status == 429:
         raise exceptions.YFRateLimitError
+
     return content

@@ -238,6 +238,7 @@ def test_a_parameter_that_would_change_the_address_is_refused(
 # ---- Bedrock
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "path", "version_in"),
     [

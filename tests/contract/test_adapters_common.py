@@ -220,6 +220,7 @@ def test_a_base_url_is_a_bare_http_address(url: str, problem: str) -> None:
 # ---- the manifest
 
 
+@pytest.mark.slow
 def test_making_models_needs_no_sdk_no_key_and_no_network() -> None:
     script = (
         "import sys\nfrom ktdeval.registry.plugin_registry import load_plugins\nplugins = load_plugins()\nfor name"

@@ -128,6 +128,7 @@ def test_every_fault_has_a_name() -> None:
     assert {*REFUSALS, *BROKEN, *BENT} == {*FAILURES, *STOPS, *REPLIES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "kind"), FAILURES.items(), ids=FAILURES)
 @every_wire
 def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(

@@ -195,6 +195,7 @@ def reported(name: str) -> Prepared:
     return Prepared(json.loads(body), int(head.removeprefix("STATUS ")))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(REPORTED is None, reason="the reported inputs are not here")
 @pytest.mark.parametrize("name", ["n13", "n14"])
 def test_the_reported_refusals_do_not_end_a_run(

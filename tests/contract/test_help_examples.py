@@ -60,6 +60,7 @@ def parsed(line: str) -> click.Context:
     return context
 
 
+@pytest.mark.slow
 def test_each_help_page_has_an_example_that_its_own_command_takes(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,7 @@ def test_each_help_page_has_an_example_that_its_own_command_takes(
     assert "Examples:\n  ktdeval data\n" in terminal.out("data", "--help")
 
 
+@pytest.mark.slow
 def test_each_name_in_an_example_is_offered_by_a_plugin() -> None:
     if absent():
         pytest.skip(f"examples name what every package offers; not here: {', '.join(absent())}")

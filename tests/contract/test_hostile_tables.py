@@ -183,6 +183,7 @@ def test_a_workbook_is_refused_with_advice_where_none_is_read(name: str, tmp_pat
     assert_refused(door, tmp_path, content, words, ".csv")
 
 
+@pytest.mark.slow
 def test_a_workbook_that_holds_more_than_its_size_allows_is_not_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "bars.xlsx"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

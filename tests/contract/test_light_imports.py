@@ -11,6 +11,7 @@ HEAVY = {"pandas", "scipy", "pyarrow", "statsmodels"}
 LIST_IMPORTED = "import sys; print(*sys.modules)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["ktdeval.cards.card", "ktdeval.cards.card_reading"])
 def test_reading_and_checking_a_card_import_no_heavy_library(module: str) -> None:
     done = subprocess.run(
@@ -65,6 +66,7 @@ print(shown.getvalue().count("Usage:"))
 """
 
 
+@pytest.mark.slow
 def test_help_imports_no_library_of_figures() -> None:
     """Of all commands but those inside the groups `leaderboard` and `qfinzero`."""
     heavy = {"pandas", "scipy", "statsmodels", "matplotlib", "openai", "anthropic", "torch"}

@@ -77,6 +77,7 @@ def test_dotted_names_in_texts_exist() -> None:
     assert wrong == {}
 
 
+@pytest.mark.slow
 def test_errors_name_no_plural_of_a_class() -> None:
     wrong = {}
     for path in FILES:

@@ -464,6 +464,7 @@ plain = st.recursive(
 mappings = st.dictionaries(st.sampled_from("abc"), plain, max_size=3)
 
 
+@pytest.mark.slow
 @given(mappings, mappings, mappings)
 def test_merging_layers_is_associative_and_leaves_its_inputs_alone(
     one: dict, two: dict, three: dict

@@ -77,6 +77,7 @@ def test_anthropic_takes_a_batch_to_its_results(stub: Stub) -> None:
         assert [each.id for each in batches.list(limit=1)] == [batch.id]
 
 
+@pytest.mark.slow
 def test_google_takes_a_batch_to_its_results(stub: Stub) -> None:
     from google import genai
     from google.genai import types

@@ -101,6 +101,7 @@ def test_every_fault_of_a_plugin_is_reported_at_once(folder: Path) -> None:
     assert len(str(caught.value).splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_manifest_that_imports_something_heavy_is_refused_as_a_package(folder: Path) -> None:
     package = folder / "wrong_package"
     package.mkdir()

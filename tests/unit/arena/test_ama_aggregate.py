@@ -255,6 +255,7 @@ def three_days() -> list[Document]:
     ]
 
 
+@pytest.mark.slow
 def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empty_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +367,7 @@ def test_limits_of_the_rules_include_their_ends(
     assert sum(len(day.stories) for day in selected.days) == 1 - sum(dropped.values())
 
 
+@pytest.mark.slow
 def test_summaries_are_the_news_of_a_task_at_their_close(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

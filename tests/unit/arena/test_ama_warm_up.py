@@ -89,6 +89,7 @@ def outcomes_in(lines: list[str]) -> list[float]:
     return [float(line.partition("then changed by ")[2].partition(" %")[0]) for line in lines]
 
 
+@pytest.mark.slow
 def test_a_team_decides_on_each_day_of_the_warm_up_and_remembers_what_came_of_it(
     market: MarketSnapshot, data: Path, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def spoiled(market: MarketSnapshot, row: int) -> MarketSnapshot:
     return replace(market, **fields, documents=poisoned_news(market, row), id="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days_before", [0, 1, 30])
 def test_no_practice_day_shows_what_comes_after_it(
     days_before: int, market: MarketSnapshot, data: Path, tmp_path: Path
@@ -192,6 +194,7 @@ class Scripted:
         monkeypatch.setattr(RandomModel, "reply", reply)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("at", "asked_again"), [(50, 92 + 3), (95, 1)])
 def test_a_run_that_is_interrupted_ends_as_one_that_is_not(
     at: int, asked_again: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,6 +231,7 @@ evaluate(RunConfig(**{config}), load_plugins())
 """
 
 
+@pytest.mark.slow
 def test_what_was_learned_outlasts_a_kill(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +245,7 @@ def test_what_was_learned_outlasts_a_kill(
     assert model.calls == 1
 
 
+@pytest.mark.slow
 def test_what_was_learned_outlasts_a_failed_first_decision_and_a_failed_day_leaves_nothing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +267,7 @@ def test_what_was_learned_outlasts_a_failed_first_decision_and_a_failed_day_leav
 # ---- what is hidden
 
 
+@pytest.mark.slow
 def test_neither_practice_nor_memory_names_what_the_mask_hides(
     market: MarketSnapshot, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +299,7 @@ def estimate(data: Path, out: Path, agent: str, **args: Any) -> RunEstimate:
     return estimate_run(settings, PLUGINS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "args", "calls_a_step", "warm_up"),
     [
@@ -320,6 +327,7 @@ def test_a_plan_counts_the_calls_of_a_warm_up(
         assert line.endswith(f"of which agent {agent} asks nothing")
 
 
+@pytest.mark.slow
 def test_a_run_asks_as_often_as_its_plan_says(data: Path, tmp_path: Path) -> None:
     first, second = transcript(data, tmp_path / "run", agent="trade")
     assert [len(first.exchanges), len(second.exchanges)] == [92 + 1 + 12, 1 + 12]

@@ -169,6 +169,7 @@ def test_no_more_names_than_columns_leaves_the_weighted_mean(left: int) -> None:
     assert fitted.dropped[2, 1:].all()
 
 
+@pytest.mark.slow
 @given(st.floats(1e-6, 1e6))
 def test_neither_other_days_nor_the_unit_of_the_weights_matter(scale: float) -> None:
     design, returns, weights = cross_sections(10, days=60)

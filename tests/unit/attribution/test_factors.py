@@ -234,6 +234,7 @@ def test_undefined_and_equal_values_have_no_exposure() -> None:
         standardise(np.arange(4.0), everyone[:3])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=40),
     st.floats(0.01, 100.0),
@@ -277,6 +278,7 @@ def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) ->
     np.testing.assert_array_equal(trailing_count(values > 0, width), (windows > 0).sum(axis=-1))
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=3, max_size=3),
@@ -390,6 +392,7 @@ def test_a_price_spike_long_ago_leaves_nothing_behind() -> None:
     assert_equal_to_kernels(spiked, range(330))
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.6))
 def test_panel_equals_the_kernels_on_random_markets(seed: int, gap_share: float) -> None:

@@ -82,6 +82,7 @@ def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
     np.testing.assert_allclose(ridge_coefficients(exposures, targets), expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_markets_give_equal_ones(
     snapshot: MarketSnapshot,
 ) -> None:
@@ -94,6 +95,7 @@ def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_
     assert coefficients == train_coefficients(snapshot, "2024-04-01")
 
 
+@pytest.mark.slow
 def test_nothing_from_the_first_day_on_is_looked_at(snapshot: MarketSnapshot) -> None:
     start = int(np.searchsorted(snapshot.days, np.datetime64("2024-04-01")))
     poisoned = {}
@@ -116,6 +118,7 @@ def test_a_market_that_begins_too_late_is_refused_in_words(snapshot: MarketSnaps
 # ---- run and submitted
 
 
+@pytest.mark.slow
 def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, baselines=("builtin/equal_weight", "builtin/random"))
     change_rules(tmp_path / "board", ("seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]", "seeds: [4, 5]"))
@@ -271,6 +274,7 @@ def test_rules_give_both_snapshot_and_windows_or_neither(
         load_rules(board)
 
 
+@pytest.mark.slow
 def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(
     tmp_path: Path,
 ) -> None:

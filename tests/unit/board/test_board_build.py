@@ -316,6 +316,7 @@ def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_pa
     assert report.size == sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_nothing(
     small: Path, tmp_path: Path
 ) -> None:
@@ -582,6 +583,7 @@ def test_jobs_give_their_results_in_order_and_their_errors() -> None:
 # -- the command
 
 
+@pytest.mark.slow
 def test_the_command_builds_next_to_the_board_and_lists_the_files(
     small: Path, tmp_path: Path
 ) -> None:

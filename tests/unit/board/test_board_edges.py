@@ -70,6 +70,7 @@ def reopen(board: Path) -> None:
     (board / "board.yaml").write_text(changed)
 
 
+@pytest.mark.slow
 def test_verdicts_survive_changed_rules_unless_every_card_is_checked(
     board: Path,
 ) -> None:

@@ -90,6 +90,7 @@ def messages(board: Path, rule: str) -> list[str]:
 # -- the honest way
 
 
+@pytest.mark.slow
 def test_a_registered_system_under_its_drawn_key_is_taken_and_ranked(
     board: Path, run: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_card_was_made_between_the_drawing_of_its_key_and_today(
     assert findings(board) == [("provenance", f"created_at of the card: {words}")]
 
 
+@pytest.mark.slow
 def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(
     board: Path, run: Path
 ) -> None:
@@ -203,6 +205,7 @@ def test_a_card_that_names_a_registration_under_another_key_is_refused(
     assert rules_of(board) == {"registered"}
 
 
+@pytest.mark.slow
 def test_the_key_of_another_registration_is_refused(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -237,6 +240,7 @@ def test_a_drawn_key_without_its_registration_is_refused_and_stays_unused(
     assert message.startswith("mask_key: is the key drawn for registration")
 
 
+@pytest.mark.slow
 def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -361,6 +365,7 @@ def test_a_run_with_a_registration_needs_no_other_option(
         load_config(None, {"registration": str(BoardFolder(board).registration(registration.id))})
 
 
+@pytest.mark.slow
 def test_a_division_of_several_seeds_takes_no_run_of_fewer(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -437,6 +442,7 @@ def test_an_earlier_day_written_by_hand_does_not_go_before_a_drawn_key(board: Pa
     assert draw(board) == []
 
 
+@pytest.mark.slow
 def test_names_of_ones_own_model_count_together_as_attempts(board: Path, run: Path) -> None:
     for model in (VOLATILITY, REVERSAL):
         registered(board, model)
@@ -502,6 +508,7 @@ def test_who_registers_submits(board: Path, run: Path, option: str, other: str, 
 # -- abandoned registrations
 
 
+@pytest.mark.slow
 def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_submitter(
     board: Path, run: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -703,6 +710,7 @@ def test_a_pull_request_may_change_no_registration_and_no_key(
 # -- what readers see
 
 
+@pytest.mark.slow
 def test_the_site_shows_open_unused_and_used_registrations(
     board: Path, run: Path, tmp_path: Path
 ) -> None:
@@ -755,6 +763,7 @@ def test_the_site_shows_open_unused_and_used_registrations(
     assert kinds == ["registered"] * 3 + ["drawn"] * 2 + ["submitted"]
 
 
+@pytest.mark.slow
 def test_an_export_states_who_chose_the_key(
     board: Path, run: Path, market: Path, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ HALF_OF_A_RIVAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", HALF_OF_A_RIVAL)
 def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
     board: Path, run: Path, half: str
@@ -92,6 +93,7 @@ def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 1
 
 
+@pytest.mark.slow
 def test_a_strangers_registration_of_a_system_keeps_nobody_else_from_theirs(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -171,6 +173,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", SPELLINGS)
 def test_a_registration_in_a_key_holders_name_or_contact_must_be_signed(
     keyed: Path, run: Path, who: str
@@ -280,6 +283,7 @@ def test_a_signature_can_be_neither_taken_away_nor_added_after_the_draw(keyed: P
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys",
     [

@@ -192,6 +192,7 @@ def test_a_board_that_requires_a_certificate_names_the_attackers_that_count(
 # ---- baselines
 
 
+@pytest.mark.slow
 def test_a_board_that_names_no_baselines_gets_the_usual_ones(market: Path, tmp_path: Path) -> None:
     begun = begin(tmp_path / "board", Path("synthetic"), baselines=(), windows=("W1",))
     kinds = {
@@ -463,6 +464,7 @@ def test_the_readme_explains_submission_and_refusals(board: Path) -> None:
 # ---- the command
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_new_board_and_passes_data_arguments(
     tmp_path: Path,
 ) -> None:

@@ -168,6 +168,7 @@ def test_tests_of_pairs_match_compare(windows, kind) -> None:
         assert ours[mine] == (None if other is None else pytest.approx(other, rel=1e-5)), mine
 
 
+@pytest.mark.slow
 def test_a_pair_without_a_distribution_for_its_windows_has_a_reason() -> None:
     # the first does not differ
     values = {name: [0.01 * number] for number, name in enumerate(OVERLAPPING)}
@@ -292,6 +293,7 @@ def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **chang
     return cards
 
 
+@pytest.mark.slow
 def test_mask_effects_match_the_effects_command() -> None:
     entries = mask_cards()
     entrants = [Entrant(Path(each.card_id), each.card) for each in entries]

@@ -79,6 +79,7 @@ def run_of_teller(market: Path, out: Path, says: str, **changes: Any) -> Path:
 # ---- what is written
 
 
+@pytest.mark.slow
 def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_records(
     submitted: Path, run: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_r
     }
 
 
+@pytest.mark.slow
 def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(
     submitted: Path, empty_board: Path
 ) -> None:
@@ -137,6 +139,7 @@ def test_paths_of_the_submitters_machine_do_not_leave_it(
     assert b"somebody" not in unpacked(board / "records")
 
 
+@pytest.mark.slow
 def test_a_market_that_has_moved_is_named(
     run: Path, market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +160,7 @@ def test_a_market_that_has_moved_is_named(
     assert submit(board, lost, changes=there).submitted
 
 
+@pytest.mark.slow
 def test_a_dry_run_lists_its_files_and_a_second_submission_has_the_same_bytes(
     run: Path, board: Path, submitted: Path
 ) -> None:
@@ -175,6 +179,7 @@ def test_a_dry_run_lists_its_files_and_a_second_submission_has_the_same_bytes(
 # ---- what is missing
 
 
+@pytest.mark.slow
 def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_path: Path) -> None:
     change_rules(
         board,
@@ -312,6 +317,7 @@ def test_a_run_that_does_not_verify_is_not_taken(run: Path, board: Path, tmp_pat
     assert tree(board) == before
 
 
+@pytest.mark.slow
 def test_records_that_the_board_can_not_execute_are_verified_with_the_run(
     run: Path, market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -334,6 +340,7 @@ def test_records_that_the_board_can_not_execute_are_verified_with_the_run(
         assert tree(board) == before
 
 
+@pytest.mark.slow
 def test_a_forged_card_is_not_made_honest_by_taking_a_secret_out(
     market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -350,6 +357,7 @@ def test_a_forged_card_is_not_made_honest_by_taking_a_secret_out(
 # ---- one attempt
 
 
+@pytest.mark.slow
 def test_a_card_of_the_board_precedes_a_submitted_one_on_any_stated_days(
     market: Path, submitted: Path, tmp_path: Path
 ) -> None:
@@ -373,6 +381,7 @@ def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> Non
     assert tree(submitted) == before
 
 
+@pytest.mark.slow
 def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
     market: Path, submitted: Path, tmp_path: Path
 ) -> None:
@@ -389,6 +398,7 @@ def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
     assert submit(board, again, replace(CLAIMS, attempts=2)).submitted
 
 
+@pytest.mark.slow
 def test_another_reasoning_effort_is_another_system_and_a_further_attempt(
     market: Path, submitted: Path, tmp_path: Path
 ) -> None:
@@ -398,6 +408,7 @@ def test_another_reasoning_effort_is_another_system_and_a_further_attempt(
     assert submit(board, harder, replace(CLAIMS, attempts=2)).submitted
 
 
+@pytest.mark.slow
 def test_runs_in_one_folder_are_attempts_even_when_interrupted(
     market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -417,6 +428,7 @@ def test_runs_in_one_folder_are_attempts_even_when_interrupted(
 # ---- several tasks, scoring tasks
 
 
+@pytest.mark.slow
 def test_of_several_cards_those_of_the_board_are_taken(
     market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -441,6 +453,7 @@ def test_of_several_cards_those_of_the_board_are_taken(
     assert named.startswith("bright_open_research.json: task: the board has no division")
 
 
+@pytest.mark.slow
 def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Path) -> None:
     import deanon_plugin
 
@@ -471,6 +484,7 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
 # ---- secrets
 
 
+@pytest.mark.slow
 def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_agree(
     market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -511,6 +525,7 @@ def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_
     )
 
 
+@pytest.mark.slow
 def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(
     run: Path, market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -645,6 +660,7 @@ def test_a_problem_of_the_board_is_named_by_its_path_and_nothing_is_written(
     assert not list(board.glob(".submission-*"))
 
 
+@pytest.mark.slow
 def test_findings_on_other_cards_do_not_block_a_submission(
     market: Path, submitted: Path, tmp_path: Path
 ) -> None:
@@ -716,6 +732,7 @@ def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) 
     assert "is for records that are kept elsewhere" in useless
 
 
+@pytest.mark.slow
 def test_a_plan_and_records_beyond_the_limits_are_named(
     market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -773,6 +790,7 @@ def as_options(board: Path) -> Iterator[object]:
         yield from (f"--{name}", value)
 
 
+@pytest.mark.slow
 def test_the_command_lists_its_files_and_explains_the_pull_request(
     run: Path, board: Path, submitted: Path
 ) -> None:
@@ -786,6 +804,7 @@ def test_the_command_lists_its_files_and_explains_the_pull_request(
     assert tree(board) == tree(submitted)
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
     run: Path, board: Path
 ) -> None:

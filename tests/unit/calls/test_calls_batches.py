@@ -60,6 +60,7 @@ def answers(run: BatchRun) -> list[Any]:
 # -- what a batch gives
 
 
+@pytest.mark.slow
 @over(*WIRES)
 def test_samples_are_asked_in_one_batch_and_recorded_at_half_price(run: BatchRun) -> None:
     result = run.go()
@@ -311,6 +312,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("run", "fate"), FAILURES, indirect=["run"])
 def test_a_request_that_fails_is_no_decision_and_is_asked_again_on_resume(
     run: BatchRun, fate: Fate

@@ -291,6 +291,7 @@ cache.close()
 """
 
 
+@pytest.mark.slow
 def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
     processes = [python(WRITER, path, name, 25, stdin=subprocess.PIPE) for name in range(4)]
     for process in processes:

@@ -253,6 +253,7 @@ def play(run: Run, program: str) -> str:
     return out
 
 
+@pytest.mark.slow
 def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(run):
     out = play(
         run,
@@ -285,6 +286,7 @@ def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(r
     assert set(recorded.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
     play(
         run,
@@ -400,6 +402,7 @@ def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
 # ---- kill -9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 200])
 def test_kill_9_at_any_moment_loses_no_acknowledged_record_and_records_every_reply_once(run, after):
     steady = """
@@ -436,6 +439,7 @@ def test_kill_9_at_any_moment_loses_no_acknowledged_record_and_records_every_rep
     assert run.shared() == run.stored_replies()
 
 
+@pytest.mark.slow
 def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_and_shares_it_then(
     run,
 ):

@@ -60,6 +60,7 @@ def test_a_refusal_of_one_request_stays_one(server: str, status: int, body: Any)
     assert error.kind == "bad_request"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [b"<html>Log in</html>", {"hello": 1}])
 def test_a_server_that_answers_nothing_readable_is_asked_three_times(
     body: Any, terminal: Terminal, tmp_path: Path

@@ -52,6 +52,7 @@ def test_a_tampered_card_is_refused_with_file_line_and_field(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "whole", "facts"),
     [(CARD, TradingCard, TradingFacts), (SCORES, ScoringCard, ScoringFacts)],

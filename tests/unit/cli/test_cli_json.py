@@ -38,6 +38,7 @@ def run(market: Path, tmp_path: Path, terminal: Terminal) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_scoring_names_its_cards(run: Path, terminal: Terminal) -> None:
     cards = [str(run / "cards" / f"{TASK}.json")]
     assert terminal.report("score", run) == {"run": str(run), "cards": cards}
@@ -48,6 +49,7 @@ def test_cards_are_shown_as_they_are_stored(run: Path, terminal: Terminal) -> No
     assert terminal.report("card", "show", run) == [stored]
 
 
+@pytest.mark.slow
 def test_a_card_that_verifies_has_no_findings(run: Path, terminal: Terminal) -> None:
     (verdict,) = terminal.report("card", "verify", run)
     assert verdict == {

@@ -227,6 +227,7 @@ def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
     assert not Path("run").exists()
 
 
+@pytest.mark.slow
 def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positions_of_the_measure() -> (
     None
 ):
@@ -240,6 +241,7 @@ def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positi
     assert plan(load_plugins(), model="builtin/zigzag", **of).warnings == ()
 
 
+@pytest.mark.slow
 def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
     plugins = load_plugins()
     days = 148
@@ -269,6 +271,7 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
     assert learns.left["typical"].hours > react.left["typical"].hours
 
 
+@pytest.mark.slow
 def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_of_it() -> None:
     custom = "2020-11-02:2020-11-13"
     of = {
@@ -535,6 +538,7 @@ def test_plan_takes_the_options_of_run_and_repeats_none(terminal: Terminal) -> N
     assert "No such option '--temprature'. Did you mean '--temperature'?" in refused
 
 
+@pytest.mark.slow
 def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal) -> None:
     printed = []
     for arguments in (["plan", *words("--out", "dry")], words("--out", "dry", "--dry-run")):
@@ -550,6 +554,7 @@ def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal
     assert not Path("dry").exists()
 
 
+@pytest.mark.slow
 def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     terminal: Terminal,
 ) -> None:

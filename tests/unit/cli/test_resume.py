@@ -17,6 +17,7 @@ from terminal import Terminal
 MODEL = "builtin/momentum"
 
 
+@pytest.mark.slow
 def test_a_run_that_a_budget_stops_says_so_and_its_resume_line_finishes_it(
     tmp_path: Path, terminal: Terminal
 ) -> None:

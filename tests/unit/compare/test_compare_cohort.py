@@ -191,6 +191,7 @@ def test_a_day_that_was_invested_weighs_as_any_other(
 # ---- figures over seeds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["seed", "training_seed"])
 def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTerminal) -> None:
     """Returns 1, 2 and 6 % of three training seeds: median 2, mean 3, standard error sqrt(7/3), t(2
@@ -255,6 +256,7 @@ def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTer
     )
 
 
+@pytest.mark.slow
 def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -332,6 +334,7 @@ def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str,
     return derived(make_card(figures, "llm/c", mask=mask, mode="memory_only", **changes), change)
 
 
+@pytest.mark.slow
 def test_declines_by_hand_and_as_statsmodels_counts_them(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -376,6 +379,7 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(
     ]
 
 
+@pytest.mark.slow
 def test_unmatched_cards_and_those_that_differ_in_more_than_the_mask_are_refused(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -414,6 +418,7 @@ def test_unmatched_cards_and_those_that_differ_in_more_than_the_mask_are_refused
 # ---- refusals
 
 
+@pytest.mark.slow
 def test_what_can_not_be_put_together_is_refused_in_one_line(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -497,6 +502,7 @@ def test_a_model_at_another_temperature_is_another_model(
     assert split["differences"][0]["value"] == 3.0
 
 
+@pytest.mark.slow
 def test_every_item_of_a_cohort_has_a_card_of_the_task(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -597,6 +603,7 @@ def of(folder: Path, names: Sequence[str]) -> str:
     return ",".join(str(folder / name) for name in names)
 
 
+@pytest.mark.slow
 def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(
     runs: Path, terminal: CardTerminal
 ) -> None:
@@ -713,6 +720,7 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
     )
 
 
+@pytest.mark.slow
 def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(
     runs: Path, terminal: CardTerminal
 ) -> None:
@@ -767,6 +775,7 @@ def traders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     traders: Path, tmp_path: Path, terminal: CardTerminal
 ) -> None:

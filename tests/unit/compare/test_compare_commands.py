@@ -57,6 +57,7 @@ def raised(base: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float
 # ---- compare
 
 
+@pytest.mark.slow
 def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTerminal) -> None:
     base = figures(10, 2)
     made = (
@@ -120,6 +121,7 @@ def test_a_note_states_that_five_windows_cannot_reach_significance(terminal: Car
     )
 
 
+@pytest.mark.slow
 def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(8), raised(figures(8)), SHARED)
     report = terminal.report("compare", *paths)
@@ -164,6 +166,7 @@ def test_cards_that_can_not_be_compared_are_refused(
     )
 
 
+@pytest.mark.slow
 def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(6), figures(6))
     (terminal.folder / "empty").mkdir()
@@ -195,6 +198,7 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
     assert "no window and seed in common" in terminal.refusal("compare", *nothing, "--common")
 
 
+@pytest.mark.slow
 def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
     terminal: CardTerminal,
 ) -> None:
@@ -254,6 +258,7 @@ def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
     assert row["left_out"] == {"total_return: never in 1 of 7 episodes, of one card or both": 7}
 
 
+@pytest.mark.slow
 def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
     terminal: CardTerminal,
 ) -> None:
@@ -267,6 +272,7 @@ def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
     assert str(same[1]) in terminal.report("compare", *same)["tests"][0]["second"]
 
 
+@pytest.mark.slow
 def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
     terminal: CardTerminal,
 ) -> None:
@@ -297,6 +303,7 @@ def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
     )
 
 
+@pytest.mark.slow
 def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerminal) -> None:
     """A mixed market in which coins trade in later windows only: its cards say the larger
     number.
@@ -353,6 +360,7 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
     assert "ktdeval compare masks" in terminal.refusal("compare", runs[0])
 
 
+@pytest.mark.slow
 def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTerminal) -> None:
     both = terminal.folder / "both"
     bright = terminal.folder / "bright"
@@ -400,6 +408,7 @@ def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
     ) == ("+0.053", "points", "")
 
 
+@pytest.mark.slow
 def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal) -> None:
     def cards(task_of: Any, agent_of: Any) -> list[Path]:
         """Four cards, two models under two masks, of which one mask's or one model's are of a real
@@ -431,6 +440,7 @@ def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal
     assert "synthetic: every card" in both
 
 
+@pytest.mark.slow
 def test_tables_fold_to_a_narrow_terminal_with_every_figure_whole(
     terminal: CardTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -493,6 +503,7 @@ def pieces(report: Any, over: str) -> dict[str, float]:
     return {row["piece"]: row["value"] for row in report["ladder"] if row["over"] == over}
 
 
+@pytest.mark.slow
 def test_planted_effects_come_back(terminal: CardTerminal) -> None:
     report = terminal.report("compare", "masks", *design(terminal))
     planted = {
@@ -512,6 +523,7 @@ def test_planted_effects_come_back(terminal: CardTerminal) -> None:
     assert pieces(report, "blinded") == pytest.approx({"data": 0.03, "tools": 0.06, "total": 0.09})
 
 
+@pytest.mark.slow
 def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> None:
     report = terminal.report(
         "compare",
@@ -532,6 +544,7 @@ def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> N
     assert "above zero" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -555,6 +568,7 @@ def test_effects_refuse_changes_confounded_with_the_mask(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows"), [("ktdfin-3", "modes"), ("ktdfin-11", "masks")])
 def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(
     terminal: CardTerminal, name: str, rows: str
@@ -588,6 +602,7 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
     )
 
 
+@pytest.mark.slow
 def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(
     terminal: CardTerminal,
 ) -> None:
@@ -634,6 +649,7 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
     assert any("windows share days: 7 overlapping windows = " in note for note in report["notes"])
 
 
+@pytest.mark.slow
 def test_a_long_window_is_never_pooled_with_short_ones(
     terminal: CardTerminal,
 ) -> None:
@@ -684,6 +700,7 @@ def test_a_long_window_is_never_pooled_with_short_ones(
     )
 
 
+@pytest.mark.slow
 def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerminal) -> None:
     scored = scoring_card()
     one, other, third = (
@@ -831,6 +848,7 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     assert any("the cards' windows share days (" in line for line in shared["sentences"])
 
 
+@pytest.mark.slow
 def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     terminal: CardTerminal,
 ) -> None:
@@ -872,6 +890,7 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     ]
 
 
+@pytest.mark.slow
 def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
     assert "give the spread once" in terminal.refusal(
         "compare", "power", "--window-sd", "0.1", "--tracking-error", "0.1"
@@ -933,6 +952,7 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
     assert sds[-1] > 0.03  # decoding noise, and never market noise
 
 
+@pytest.mark.slow
 def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and_rises() -> None:
     assert wilcoxon_power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
 

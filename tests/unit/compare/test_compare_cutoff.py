@@ -112,6 +112,7 @@ def test_names_are_matched_exactly() -> None:
     assert (policy.text, policy.confidence) == ("2023-06-30", "recorded")
 
 
+@pytest.mark.slow
 def test_a_planted_decay_is_recovered_and_none_covers_zero() -> None:
     rng = np.random.default_rng(1)
     covered = 0
@@ -142,6 +143,7 @@ def saved(folder: Path, model: str, daily: Any) -> Path:
     return save_run(folder, card, {("A1", seed): daily for seed in (0, 1)}).parent.parent
 
 
+@pytest.mark.slow
 def test_cards_are_reported_with_their_days_and_unknown_ones_named(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -209,6 +211,7 @@ def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(
     assert reach[0] == reach[1]
 
 
+@pytest.mark.slow
 def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
     next((path / "episodes").rglob("ledger.parquet")).write_bytes(b"other")

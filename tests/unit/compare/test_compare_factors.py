@@ -145,6 +145,7 @@ def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
     )
 
 
+@pytest.mark.slow
 def test_planted_components_are_recovered_with_their_interval() -> None:
     sds = (2.0, 1.0, 1.0, 1.0)
     truth = np.array([4, 1, 1, 1]) / 7
@@ -300,6 +301,7 @@ def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
     assert ((sharpe - frame["sr"][moved]).abs() < 0.12 + 0.03 * frame["sr"][moved].abs()).all()
 
 
+@pytest.mark.slow
 def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> None:
     report = terminal.report("compare", "--factor", "agent,model", "ama-1")
     assets = ["TSLA", "BMRN", "BTC", "ETH"]
@@ -640,6 +642,7 @@ def saved(
     return [path.parent.parent for path in paths]
 
 
+@pytest.mark.slow
 def test_cards_are_split_with_replicates_and_identical_paths_are_named(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -757,6 +760,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
         assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_an_incomplete_crossing_is_refused_in_one_line(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:

@@ -224,6 +224,7 @@ def test_a_ledger_counts_as_the_card_was_made_from_it(tmp_path: Path) -> None:
     assert recorded_ledger(entrant, episode) == "no ledgers beside the card"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("returns", "has_ledgers", "totals", "flat", "compared"),
     [

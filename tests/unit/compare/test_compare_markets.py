@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from ktdeval.market.storage import load_snapshot
 from terminal import Terminal
@@ -39,6 +40,7 @@ def bars() -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_under_two_names_are_one_market(tmp_path: Path, terminal: Terminal) -> None:
     table = bars()
     table.to_csv(tmp_path / "one.csv", index=False)

@@ -66,6 +66,7 @@ def tilted(model: str, exposure: float, **changes: Any) -> dict[str, Any]:
 # ---- rows are systems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "label"),
     [
@@ -182,6 +183,7 @@ def test_what_a_model_misses_is_shared_out_among_tools_parameters_and_times(
 # ---- patterns match systems
 
 
+@pytest.mark.slow
 def test_a_pattern_means_the_same_among_any_other_cards(terminal: CardTerminal) -> None:
     """By hand: A is 1.0 and B is 0.2, so A - B is 0.8, with or without a second system of A's
     model.
@@ -246,6 +248,7 @@ def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTermina
 # ---- what a table says of its medians
 
 
+@pytest.mark.slow
 def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
     """Returns of 1, 5 and 6 % are made of 1, 0 and 6 % and of 0, 5 and 0 %: the parts have medians
     1 and 0, the return 5.

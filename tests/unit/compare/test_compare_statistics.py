@@ -116,6 +116,7 @@ def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied()
     )
 
 
+@pytest.mark.slow
 @given(DIFFERENCES, st.floats(0.1, 1000.0))
 def test_scale_changes_no_p_and_sign_changes_only_the_direction(
     sample: np.ndarray, scale: float
@@ -149,6 +150,7 @@ def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
     assert shares == pytest.approx(levelled(shares), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(DIFFERENCES)
 def test_sign_flips_equal_their_enumeration(sample: np.ndarray) -> None:
     sums = [
@@ -277,6 +279,7 @@ def test_shared_days_and_their_correlation() -> None:
     assert blocks_of(papers).tolist() == [0, 0, 1, 1, 1, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), min_size=1, max_size=8))
 def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
     days = [str(day) for day in np.datetime64("2024-01-01") + np.arange(491).astype("m8[D]")]
@@ -490,6 +493,7 @@ def test_a_hand_worked_design() -> None:
     assert mask_contrasts({"bright": np.ones(2), "stock_blind": np.ones(2)}) == {}
 
 
+@pytest.mark.slow
 @given(WINDOWS, WINDOWS, WINDOWS, WINDOWS)
 def test_stock_and_date_effect_add_up_to_the_memory_premium(
     a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray

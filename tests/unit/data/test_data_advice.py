@@ -79,6 +79,7 @@ def with_options(options: tuple[str, ...], way: str) -> list[str]:
     return [*chain.from_iterable(changed.items())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_advised_fix_of_each_finding_works(
     case: Case, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch

@@ -141,6 +141,7 @@ def test_an_adjusted_close_gives_one_factor_between_its_changes(tmp_path: Path) 
     assert factors(tmp_path, bars=both) == [2] * 5
 
 
+@pytest.mark.slow
 def test_splits_next_to_prices_give_a_factor_if_the_closes_move_by_them(tmp_path: Path) -> None:
     raw = [20.0, 20.4, 10.1, 10.0, 5.1]
     splits = {"splitFactor": [1.0, 1.0, 2.0, 1.0, 2.0]}

@@ -115,6 +115,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 def test_tushare_gives_a_market_with_dated_members_and_names(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
@@ -138,6 +139,7 @@ def test_tushare_gives_a_market_with_dated_members_and_names(
     assert len(server.asked) == 19
 
 
+@pytest.mark.slow
 def test_a_check_alone_fetches_what_the_same_command_without_it_then_finds(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
@@ -151,6 +153,7 @@ def test_a_check_alone_fetches_what_the_same_command_without_it_then_finds(
     assert len(server.asked) == 19
 
 
+@pytest.mark.slow
 def test_a_library_gives_the_same_market(
     tmp_path: Path, library: ModuleType, waits: list[float], terminal: Terminal
 ) -> None:
@@ -255,6 +258,7 @@ def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
+@pytest.mark.slow
 def test_rate_limits_are_obeyed_by_waiting(
     tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal
 ) -> None:
@@ -318,6 +322,7 @@ def test_refusals_are_one_line_without_the_token(
     assert TOKEN not in error + texts_in(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_token_is_nowhere(
     tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,6 +344,7 @@ def test_the_token_is_nowhere(
     assert load_snapshot(tmp_path / "m").names[0] == "[key]"
 
 
+@pytest.mark.slow
 def test_a_renamed_column_is_reported_in_one_line_with_advice(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
@@ -389,6 +395,7 @@ def alpaca_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alpaca_keys")
 @pytest.mark.parametrize("vendor", ["binance", "alpaca"])
 def test_coins_and_us_stocks_resume_and_have_recipes(
@@ -527,6 +534,7 @@ def recipe(out: Path, file: Path, endpoint: str = "http://127.0.0.1:1") -> list[
     ]
 
 
+@pytest.mark.slow
 def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:

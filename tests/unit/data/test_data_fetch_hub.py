@@ -189,6 +189,7 @@ def recipe(out: Path, file: Path, server: HubServer) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     tmp_path: Path, server: HubServer, waits: list[float], terminal: Terminal
 ) -> None:
@@ -249,6 +250,7 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     )
 
 
+@pytest.mark.slow
 def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_hub_alone(
     tmp_path: Path,
     server: HubServer,
@@ -386,6 +388,7 @@ def halves(server: HubServer) -> list[bytes]:
 # ---- licences, and datasets with a mapping
 
 
+@pytest.mark.slow
 def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snapshot(
     tmp_path: Path, server: HubServer, terminal: Terminal
 ) -> None:
@@ -413,6 +416,7 @@ def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snap
     assert "licence: with its owner's consent" in (tmp_path / "o" / "recipe.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
     tmp_path: Path, server: HubServer, terminal: Terminal
 ) -> None:

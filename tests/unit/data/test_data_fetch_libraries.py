@@ -275,6 +275,7 @@ def recipe(out: Path, file: Path) -> list[str]:
     return ["data", "make", "--recipe", str(file), "--out", str(out), "--set", "per_minute=100000"]
 
 
+@pytest.mark.slow
 def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], terminal: Terminal
 ) -> None:
@@ -364,6 +365,7 @@ def revised(api: str, params: dict[str, str], reply: dict) -> dict:
     return reply
 
 
+@pytest.mark.slow
 def test_what_a_library_can_not_do_is_one_line(
     tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], terminal: Terminal
 ) -> None:

@@ -204,6 +204,7 @@ def test_a_stamp_of_alpaca_within_a_day_is_refused(
 # ---- pages and spans
 
 
+@pytest.mark.slow
 def test_a_page_that_ends_early_is_asked_on(tmp_path: Path, server: VendorServer) -> None:
     assert main(coins(tmp_path / "whole", server)) == 0
 
@@ -219,6 +220,7 @@ def test_a_page_that_ends_early_is_asked_on(tmp_path: Path, server: VendorServer
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
+@pytest.mark.slow
 def test_a_page_that_begins_late_is_asked_back(tmp_path: Path, server: VendorServer) -> None:
     # Tushare sends the newest rows first, so that its limit cuts off the oldest.
     assert main(csi300(tmp_path / "whole", server)) == 0
@@ -235,6 +237,7 @@ def test_a_page_that_begins_late_is_asked_back(tmp_path: Path, server: VendorSer
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
+@pytest.mark.slow
 def test_alpaca_s_further_pages_are_asked_for(
     tmp_path: Path,
     server: VendorServer,
@@ -261,6 +264,7 @@ def test_alpaca_s_further_pages_are_asked_for(
     assert "the same page is named twice" in terminal.error(*stocks(tmp_path / "loop", server))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("days", "found"),
     [
@@ -312,6 +316,7 @@ def test_a_late_first_day_is_explained_by_a_later_listing_and_by_no_earlier_one(
     ]
 
 
+@pytest.mark.slow
 def test_an_empty_reply_for_a_list_of_members_is_an_error(
     tmp_path: Path,
     server: VendorServer,
@@ -331,6 +336,7 @@ def test_an_empty_reply_for_a_list_of_members_is_an_error(
     assert main(csi300(tmp_path / "m", server, "--accept-gaps")) == 0
 
 
+@pytest.mark.slow
 def test_an_empty_reply_for_the_bars_of_a_member_is_an_error(
     tmp_path: Path,
     server: VendorServer,
@@ -352,6 +358,7 @@ def test_an_empty_reply_for_the_bars_of_a_member_is_an_error(
     )
 
 
+@pytest.mark.slow
 def test_a_member_without_bars_on_the_last_sessions_is_taken_for_halted_and_named(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
@@ -408,6 +415,7 @@ def rates_of(folder: Path, currency: str, rate: float) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_vendor_s_other_currency_is_named_and_converted(
     tmp_path: Path, yahoo: Callable[..., list[str]], terminal: Terminal
 ) -> None:
@@ -425,6 +433,7 @@ def test_a_vendor_s_other_currency_is_named_and_converted(
     assert load_snapshot(tmp_path / "m").close[0, 0] == pytest.approx(12.8)
 
 
+@pytest.mark.slow
 def test_pence_are_hundredths_of_a_pound(
     tmp_path: Path,
     yahoo: Callable[..., list[str]],
@@ -468,6 +477,7 @@ def test_parts_of_a_currency_are_brought_to_whole_units_with_dividends(
     assert notes == [f"prices of A in {unit} are divided by {parts}, to {whole}"]
 
 
+@pytest.mark.slow
 def test_the_second_coin_of_a_pair_is_its_currency(
     tmp_path: Path,
     server: VendorServer,

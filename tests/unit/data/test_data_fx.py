@@ -81,6 +81,7 @@ def prices(market: MarketSnapshot, code: str) -> np.ndarray:
     )
 
 
+@pytest.mark.slow
 def test_a_price_is_converted_by_the_rate_that_is_known_when_it_is_made(tmp_path: Path) -> None:
     market = read(tmp_path)
     assert prices(market, "AAPL")[0].tolist() == [240, 242, 236, 238]
@@ -225,6 +226,7 @@ def random_rates(seed: int, after: str = "9999") -> str:
     return "\n".join(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path) -> None:
     bars = random_table(seed)
@@ -255,6 +257,7 @@ def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path
     assert with_id(bare).id == plain.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
     seed: int, tmp_path: Path
@@ -307,6 +310,7 @@ def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
         assert shown[0] == shown[1]
 
 
+@pytest.mark.slow
 def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
     tmp_path: Path,
 ) -> None:
@@ -377,6 +381,7 @@ def test_the_command_imports_and_shows_what_was_converted(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "more"), [(1, ""), (8, ""), (9, " and 1 more"), (11, " and 3 more")]
 )
@@ -405,6 +410,7 @@ def test_the_note_names_eight_converted_assets_at_most(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_real_coins_as_if_in_euro_are_what_pandas_makes_of_them(
     shared_data: Path, tmp_path: Path

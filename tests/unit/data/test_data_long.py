@@ -95,6 +95,7 @@ def test_columns_codes_and_days_of_any_vendor_are_the_same_market(
     assert raw.bars[["volume", "amount", "factor"]].to_numpy().tolist() == [[1200, 12100, 1.5]] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "files",
     [
@@ -228,6 +229,7 @@ def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bars(
     tmp_path: Path,
 ) -> None:
@@ -265,6 +267,7 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
         read(tmp_path, {"members": "code,in_date,out_date\n600000.SH,2023-12-11,2024-06-16\n"})
 
 
+@pytest.mark.slow
 def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that_had_it(
     tmp_path: Path,
 ) -> None:
@@ -332,6 +335,7 @@ def test_the_levels_of_several_indices_are_all_kept(tmp_path: Path) -> None:
         read(tmp_path, {"benchmark": levels}, benchmark_code="000016.SH")
 
 
+@pytest.mark.slow
 def test_parquet_gzip_and_folders_are_the_same_market(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,6 +382,7 @@ def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: P
     assert snapshot.names[1] == "贵州茅台"
 
 
+@pytest.mark.slow
 def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_ends_is_not(
     tmp_path: Path,
 ) -> None:
@@ -532,6 +537,7 @@ def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suffix: str) -> None:
     table = pd.read_csv(write(tmp_path)["bars"], dtype={"code": str})
@@ -611,6 +617,7 @@ def test_an_import_writes_a_snapshot_and_prints_notes(tmp_path: Path, terminal: 
     assert f"2 days 2024-01-02…2024-01-03, 2 assets, id {snapshot.id}" in text
 
 
+@pytest.mark.slow
 def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal) -> None:
     rows = tmp_path / "news.jsonl"
     rows.write_text(
@@ -646,6 +653,7 @@ def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal
     )
 
 
+@pytest.mark.slow
 def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, terminal: Terminal) -> None:
     doubled = BARS + BARS.splitlines()[1] + "\n"
     words = [
@@ -669,6 +677,7 @@ def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, terminal: Te
     assert load_snapshot(tmp_path / "m").meta.repairs == ("drop_duplicates: 1 rows",)
 
 
+@pytest.mark.slow
 def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -723,6 +732,7 @@ def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
     assert load_snapshot(tmp_path / "n").amount[0, 1] == 1_210_000
 
 
+@pytest.mark.slow
 def test_check_and_info_judge_a_source_or_a_stored_snapshot(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -779,6 +789,7 @@ def test_bad_input_is_one_clear_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_generated_market_is_stored_with_its_truth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:

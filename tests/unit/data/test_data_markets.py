@@ -78,6 +78,7 @@ def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     assert "gaps" not in by_kind(raw)
 
 
+@pytest.mark.slow
 def test_splits_make_the_factor(tmp_path: Path) -> None:
     market = assemble(read(tmp_path, splits=SPLITS))
     assert market.meta.has_factor
@@ -128,6 +129,7 @@ def spy_of(folder: Path) -> dict[str, str]:
     return {"benchmark": f"{folder}/../{folder.name}/bars.csv", "benchmark_code": "SPY"}
 
 
+@pytest.mark.slow
 def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     market = assemble(read(tmp_path, SPY_BARS, "", **spy_of(tmp_path), kind="etf"))
     assert (list(market.indices), market.benchmark.tolist()) == (["SPY"], [621.7, 631.2])
@@ -170,6 +172,7 @@ def folders(shared_data: Path) -> tuple[Path, Path]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path) -> None:
     raw = read_long(LongParams(bars=str(folders[0]), venue="us_equity"))
@@ -217,6 +220,7 @@ def real_mixed(folders: tuple[Path, Path], out: Path) -> RawMarket:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_coins_and_a_mixed_market_have_their_own_days(
     folders: tuple[Path, Path], tmp_path: Path, terminal: Terminal
@@ -351,6 +355,7 @@ def test_faults_refuse_the_import_with_the_first_of_each(tmp_path: Path) -> None
     assert "1 minutes_impossible (first: TSLA 2024-11-01T14:33 UTC)" in message
 
 
+@pytest.mark.slow
 def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
     times = pd.to_datetime(["2024-11-01 00:00", "2024-11-01 10:31"])
     cells = {"code": "TSLA", "open": 10.0, "high": 10.2, "low": 9.9, "close": 10.1, "volume": 100.0}
@@ -375,6 +380,7 @@ def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
             ]
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_hours_of_a_vendor_import_by_command_and_are_counted(
     shared_data: Path, tmp_path: Path, terminal: Terminal
@@ -424,6 +430,7 @@ def twin(request: pytest.FixtureRequest) -> tuple[MarketSnapshot, MarketSnapshot
     )
 
 
+@pytest.mark.slow
 def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(
     twin: tuple[MarketSnapshot, MarketSnapshot],
 ) -> None:

@@ -84,6 +84,7 @@ def test_equal_parameters_give_the_same_market_and_others_another_one(
     assert ids[:3] == [snapshot_id(placebos[kind]) for kind in KINDS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_data_that_is_not_generated_equals_the_source(
     kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
@@ -206,6 +207,7 @@ def test_adjusted_prices_are_in_ticks_and_still_marked_as_adjusted(
 # ---- nobody can know: the heart of it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before(
     kind: Kind, source: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
@@ -240,6 +242,7 @@ def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before
     assert (np.abs(turned[changed]) < 2 * fen + 0.03 * sizes.mean()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sign_flip", "shuffle"])
 def test_no_later_day_of_the_source_enters(
     kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]

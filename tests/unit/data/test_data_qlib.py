@@ -102,6 +102,7 @@ def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Pat
     assert snapshot.meta.name == "cn_data"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["raw", "divided"])
 def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_check(
     tmp_path: Path, stored: str

@@ -46,6 +46,7 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
     return {finding.kind: finding for finding in check(raw)}
 
 
+@pytest.mark.slow
 def test_the_check_finds_what_the_notes_list_also_when_stored(
     raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_as_many_members_are_priced_as_noted(
     assert (snapshot.member[snapshot.day_index(day)] & priced).sum() == n_priced
 
 
+@pytest.mark.slow
 def test_adjusted_prices_are_unadjusted_or_refused(
     shared_data: Path, snapshot: MarketSnapshot
 ) -> None:
@@ -107,6 +109,7 @@ def test_adjusted_prices_are_unadjusted_or_refused(
         assemble(read_long(params(shared_data / "a_share", map={})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["raw", "divided"])
 def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_stores_volumes(
     shared_data: Path, snapshot: MarketSnapshot, tmp_path: Path, stored: str
@@ -165,6 +168,7 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
     np.testing.assert_allclose(read.amount[known], snapshot.amount[:, columns][known], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> None:
     filled = assemble(raw, ["fill_amount"])
     assert filled.meta.repairs == ("fill_amount: 104106 rows",)

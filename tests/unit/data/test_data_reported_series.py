@@ -69,6 +69,7 @@ def test_a_reference_price_gives_ex_days(
     assert "1 ex-days on which column 'pre_close' differs" in printed
 
 
+@pytest.mark.slow
 def test_an_average_price_is_not_advised_as_a_volume(
     reported: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -88,6 +89,7 @@ def test_an_average_price_is_not_advised_as_a_volume(
     assert "volume_is_price" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "found", "repair"),
     [

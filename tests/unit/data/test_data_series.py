@@ -86,6 +86,7 @@ def test_a_divisor_under_any_name_becomes_a_factor(
     assert snapshot.factor[99:101, 0].tolist() == pytest.approx([expected, 1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["preclose", "昨收", "PREVCLOSE", "prev_close"])
 def test_reference_prices_give_the_factor_of_two_ex_days(
     column: str, tmp_path: Path, terminal: Terminal
@@ -123,6 +124,7 @@ def test_a_column_that_is_often_off_the_last_close_is_no_reference_price(
     assert "'pre_close' is not read: it differs from the last close of KO on 241 of 241" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "over", "not_over"), [("is_final", "true", "false"), ("complete", "1", "0")]
 )
@@ -181,6 +183,7 @@ def test_another_company_under_a_ticker_is_found_by_its_gap_and_its_price(
         assert str(snapshot.days[0]) == DAYS[60 + gap]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "first", "last"), [(100.0, 40, 40), (0.01, 40, 45), (1000.0, 100, 119), (10.0, 5, 6)]
 )
@@ -227,6 +230,7 @@ def test_prices_that_often_move_by_ten_times_are_not_misplaced(seed: int, tmp_pa
     assert "misplaced_prices" not in {finding.kind for finding in check(raw)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [100.0, 0.01, 1000.0])
 @pytest.mark.parametrize("last", [251, 120])
 def test_prices_in_another_unit_from_a_day_on_are_units_and_no_split(
@@ -312,6 +316,7 @@ def test_a_unit_of_volume_that_changes_on_a_day_is_found_and_read_by_the_option(
     assert (np.abs(np.log10(ratio)) < 0.3).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "power"), [((7, 30), 100.0), ((55,), 1000.0)])
 def test_single_days_in_another_unit_are_repaired_where_amounts_tell_it(
     rows: tuple[int, ...], power: float, tmp_path: Path, terminal: Terminal

@@ -335,6 +335,7 @@ def test_behind_no_mask_the_reader_recovers_all_and_nothing_is_excluded(
 # ---- the positive control
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["constant", "refuser", "shrugger", "mumbler"])
 def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
     environment: Environment, tmp_path: Path, model: str
@@ -522,6 +523,7 @@ def test_what_cannot_be_asked_or_certified_is_refused(
 # ---- runs of models
 
 
+@pytest.mark.slow
 @on_each_row
 def test_a_run_that_asked_something_else_is_refused_with_what_differs(
     environment: Environment, made: dict[str, Any], message: str

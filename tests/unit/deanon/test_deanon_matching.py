@@ -476,6 +476,7 @@ def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
         judge(near, gold._replace(day="2030-01-01"), HISTORY.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probe", PROBES[:4])
 def test_the_random_attackers_chances_are_those_of_its_answers(
     probe: tuple[int, int, int],

@@ -380,6 +380,7 @@ def sample_sets_of(market: MarketSnapshot, seed: int, mask: str = "blinded") -> 
 # ---- the one that reads
 
 
+@pytest.mark.slow
 @on_each_row
 def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(
     mask: str, recovered: list[str]
@@ -530,6 +531,7 @@ def test_intervals_and_bounds_of_a_random_attacker_have_their_stated_coverage(na
     assert covered == pytest.approx(exact, abs=4 * (exact * (1 - exact) / SETS) ** 0.5 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_summary_of_guesses_is_no_better_than_chance() -> None:
     """The whole road once: 200 probes, guessed at and summarised."""
     market = synthetic()

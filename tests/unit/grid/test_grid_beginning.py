@@ -48,6 +48,7 @@ def checked(*models: Any, runner: str = "local", **options: Any) -> GridEstimate
     return estimate
 
 
+@pytest.mark.slow
 def test_a_model_takes_the_address_of_the_plan_and_workers_elsewhere_have_their_own_network(
     closed_port: int,
 ) -> None:

@@ -397,6 +397,7 @@ def test_no_text_makes_parsing_raise(text):
     guard_of("blinded").check(submission.feedback)
 
 
+@pytest.mark.slow
 @examples(50)
 @given(actions)
 def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):

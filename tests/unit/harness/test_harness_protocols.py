@@ -102,6 +102,7 @@ def numbered(calls: list[tuple[str, str]], first: int = 1) -> tuple[ToolCall, ..
     return tuple(ToolCall(f"call_{first + index}", *call) for index, call in enumerate(calls))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
 @given(text=plain_texts, calls=st.lists(st.tuples(tool_names, argument_texts), max_size=4))
@@ -140,6 +141,7 @@ turns = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
 @given(course=st.lists(turns, max_size=4), forced=st.booleans())
@@ -195,6 +197,7 @@ def test_a_model_that_only_writes_decides_and_earns_the_same(name: str, task: st
     assert all(record.provenance == "model" for record in natively)
 
 
+@pytest.mark.slow
 def test_every_misdeed_is_counted_as_it_is_natively() -> None:
     model = PLUGINS.make_model("builtin/chaos", {"misbehaviour": 0.7})
     counted: set[str] = set()

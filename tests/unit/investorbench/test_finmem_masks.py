@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ktdeval.runner.episode_journal import unpack_lines
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval
 from tables import on_each_row
@@ -28,6 +30,7 @@ def sent(run: Path) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.slow
 @on_each_row
 def test_a_mask_hides_what_it_hides_from_memories_and_profile(
     task: str, hides_assets: bool, hides_days: bool, texts: str, tmp_path: Path

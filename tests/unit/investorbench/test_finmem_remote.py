@@ -245,6 +245,7 @@ def test_a_run_resumes_and_verifies_by_the_vectors_on_record(
         assert path.is_dir() or KEY.encode() not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_path: Path) -> None:
     with prepared(vectors(first=40, failures=7)) as server:
         planned = ktdeval("plan", *words(server, tmp_path / "run")[:-1], cwd=tmp_path)

@@ -99,6 +99,7 @@ def test_the_sentiment_of_a_text_is_a_field_and_no_longer_in_the_text(tmp_path: 
     assert shown == {"Shares rose.": "positive", "coins fell.": "negative", "Rain fell.": ""}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PUBLIC_FILES.is_dir(), reason=f"{PUBLIC_FILES} is not there")
 def test_every_item_of_the_public_news_has_its_sentiment() -> None:
     news = [item for item in read(PUBLIC_FILES).documents if item.kind == "news"]

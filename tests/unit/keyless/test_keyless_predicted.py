@@ -144,6 +144,7 @@ def test_a_replay_has_the_recorded_predictions(traded: Path, market: Path, tmp_p
     assert ktdeval("card", "verify", again, cwd=tmp_path).code == 0
 
 
+@pytest.mark.slow
 def test_a_replay_of_two_masks_has_the_predictions_of_each(market: Path, tmp_path: Path) -> None:
     both = f"bright_open_research,{TASK}"
     first = run(tmp_path / "first", market, task=both)

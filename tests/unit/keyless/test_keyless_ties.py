@@ -150,6 +150,7 @@ def test_equal_holdings_give_way_all_or_none() -> None:
 # ---- ledgers under permuted aliases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("market", [TWINS, SINGLES], ids=["twins", "singles"])
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
@@ -163,6 +164,7 @@ def test_a_ledger_is_the_same_under_all_aliases_and_masks(
         assert other == first, (mask, key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["blinded_open_research", "bright_fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_market_that_ends_with_the_window_and_lacks_later_names_gives_the_same_ledger(
@@ -226,6 +228,7 @@ DECIDING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", STANCES)
 @pytest.mark.parametrize("name", DECIDING)
 def test_decisions_on_several_assets_have_one_ledger(name: str, answers: str) -> None:
@@ -254,6 +257,7 @@ def test_asking_asset_by_asset_has_one_ledger(name: str) -> None:
     assert others == [first, first]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_where_labels_are_all_that_is_shown_only_random_trades_and_by_the_labels(
     name: str,

@@ -87,6 +87,7 @@ def assets(count: int) -> list[tuple[Any, ...]]:
 # ---- a whole run, by hand
 
 
+@pytest.mark.slow
 def test_equal_weight_of_four_assets_earns_what_the_arithmetic_says(tmp_path: Path) -> None:
     """Four assets stand at 10.00, and rise by 10, 20, 30 and 40 % on the window's second day. A task
     with at most 25 % a name takes 23.75 % of each: 2,375 of 10,000 shares' worth. The account

@@ -419,6 +419,7 @@ OF_THE_ACCOUNT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fixed_candidate", "open_research"])
 def test_rebased_tasks_show_no_exact_figure_of_a_market_in_prompt_or_tools(mode: str) -> None:
     shown: dict[str, set[str]] = {}

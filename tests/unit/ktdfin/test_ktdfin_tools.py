@@ -452,6 +452,7 @@ def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_t
     assert all(one["stock_ids"] == [code] for one in filed)
 
 
+@pytest.mark.slow
 def test_a_mask_shows_the_same_documents_under_handles_and_never_matches_what_it_hides() -> None:
     bright, blinded = (
         rows(search(mask, query="dividend", lookback=60, limit=50)["documents"])

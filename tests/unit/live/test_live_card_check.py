@@ -26,6 +26,7 @@ CLOSES = tuple(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settled_after", [1, 3, 6])
 def test_card_of_an_earlier_day_verifies(
     tmp_path: Path, plugins: Plugins, settled_after: int

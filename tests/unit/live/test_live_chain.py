@@ -43,6 +43,7 @@ def test_chain_reads_back_as_it_was_written(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_line_that_a_killed_process_left_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "chain.jsonl"
     whole = chain_of_four(path).entries

@@ -76,6 +76,7 @@ def rules(path: Path, plugins: Plugins) -> set[str]:
 # --- what is there, and what is named
 
 
+@pytest.mark.slow
 def test_changes_below_are_of_each_kind_of_file(kept: Path) -> None:
     kinds = set()
     for path in kept.rglob("*"):

@@ -81,6 +81,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(case: Case, tmp_path: Path) -> None:
     test = rehearsed(
@@ -127,6 +128,7 @@ def test_account_of_stocks_and_coins_that_fill_at_opens_is_refused(tmp_path: Pat
         rehearsed(tmp_path / "live", plugins(), markets={"both": mixed})
 
 
+@pytest.mark.slow
 def test_plan_with_stocks_and_coins_side_by_side(tmp_path: Path) -> None:
     markets = {
         "us": CASES["US stocks"].market,

@@ -119,6 +119,7 @@ def test_series_begin_at_the_first_counted_day(page: LivePage) -> None:
 # ---- days and what is private
 
 
+@pytest.mark.slow
 def test_state_of_each_day_is_that_of_the_chain(half_way: LiveFolder, plugins: Plugins) -> None:
     page = live_page(half_way, plugins, NOW)
     for entry in not_empty(page.entries):
@@ -137,6 +138,7 @@ def test_state_of_each_day_is_that_of_the_chain(half_way: LiveFolder, plugins: P
     assert page.next_due.at == "2024-06-05T20:15:00Z"
 
 
+@pytest.mark.slow
 def test_joiner_is_absent_before_it_joined(half_way: LiveFolder, plugins: Plugins) -> None:
     late = Entrant(name="late", model="builtin/random")
     join(half_way, late, plugins, SetClock(NOW))
@@ -149,6 +151,7 @@ def test_joiner_is_absent_before_it_joined(half_way: LiveFolder, plugins: Plugin
     assert entry.results.held.value is None
 
 
+@pytest.mark.slow
 def test_sealed_decision_shows_only_that_it_is_committed(
     half_way: LiveFolder, plugins: Plugins
 ) -> None:
@@ -166,6 +169,7 @@ def test_sealed_decision_shows_only_that_it_is_committed(
     assert all(entry.costs.tokens[-1] is None for entry in page.entries)
 
 
+@pytest.mark.slow
 def test_decision_that_is_not_public_is_not_settled(half_way: LiveFolder, plugins: Plugins) -> None:
     public = half_way.record_path("momentum", "us", "2024-06-03", private=False)
     public.rename(half_way.record_path("momentum", "us", "2024-06-03", private=True))
@@ -283,6 +287,7 @@ def git(path: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_publish_writes_a_page_that_is_no_part_of_the_record(half_way: LiveFolder) -> None:
     before = len(publications(half_way))
     clock = half_way.path.parent / "clock"
@@ -298,6 +303,7 @@ def test_publish_writes_a_page_that_is_no_part_of_the_record(half_way: LiveFolde
     assert "site" not in git(half_way.path, "status", "--porcelain")
 
 
+@pytest.mark.slow
 def test_publish_reveals_decisions_whose_fills_are_past(
     half_way: LiveFolder, plugins: Plugins
 ) -> None:
@@ -310,6 +316,7 @@ def test_publish_reveals_decisions_whose_fills_are_past(
     assert entry.states == ("missed", "decided", "decided")
 
 
+@pytest.mark.slow
 def test_publish_makes_the_page_though_the_remote_refuses(tmp_path: Path, plugins: Plugins) -> None:
     remote = tmp_path / "remote"
     plan = plan_of(publish={"remote": str(remote)})
@@ -334,6 +341,7 @@ def test_publish_makes_the_page_though_the_remote_refuses(tmp_path: Path, plugin
     assert (chain.unpublished, chain.pushed) == (0, 1)
 
 
+@pytest.mark.slow
 def test_page_is_not_written_into_the_record(half_way: LiveFolder, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="would be published as part of its record"):
         site_folder(half_way, half_way.path / "records")

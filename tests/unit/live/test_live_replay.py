@@ -27,6 +27,7 @@ def week(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> LiveFold
     return rehearsed(path, plugins, entrants=entrants(MODELS))
 
 
+@pytest.mark.slow
 def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(
     week: LiveFolder, plugins: Plugins, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_commit_waits_for_git_of_a_step_that_was_killed(
     assert repository.file_at(commit, "one") == b"1"
 
 
+@pytest.mark.slow
 def test_young_lock_is_left_to_its_owner_for_a_while(
     repository: Repository, tmp_path: Path
 ) -> None:

@@ -152,6 +152,7 @@ def test_gap_by_hand(gapped: LiveFolder) -> None:
     assert results.over_index.symmetric.mean == pytest.approx(100 * 252 * mean)
 
 
+@pytest.mark.slow
 def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: Path) -> None:
     # A goes to three times its price on the day of the gap: a quarter of it, long or short, is 100
     # points between the bounds.
@@ -176,6 +177,7 @@ def test_without_gaps_all_answers_are_the_same(gapless: LiveFolder) -> None:
         np.testing.assert_array_equal(other, found.held)
 
 
+@pytest.mark.slow
 def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
     test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), shadow_days=2)
     found = result_of(test)
@@ -188,6 +190,7 @@ def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
     assert days.gaps == {}  # the only one was on a shadow day
 
 
+@pytest.mark.slow
 def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
     closes = {**CLOSES, "AA": [10.0, 10.0, 10.0, 11.0, None, 12.0]}
     details = SnapshotDetails(opens={**OPENS, "AA": [10.0, 10.0, 10.0, 10.0, None, 12.0]})
@@ -198,6 +201,7 @@ def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
     assert found.nav[3] == pytest.approx(2500 * 12 + 1250 * 19 + 49981.25)
 
 
+@pytest.mark.slow
 def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path: Path) -> None:
     details = SnapshotDetails(opens=OPENS, benchmark=[*INDEX[:3], np.nan, *INDEX[4:]])
     test = stepped(tmp_path, details=details)
@@ -227,6 +231,7 @@ def test_equal_parts_leave_out_what_had_no_price_on_the_first_day() -> None:
 # ---- who is compared with whom
 
 
+@pytest.mark.slow
 def test_entrant_without_orders_and_positions_has_no_rank(tmp_path: Path) -> None:
     entrants = [
         {"name": "parts", "model": "builtin/buy_and_hold"},

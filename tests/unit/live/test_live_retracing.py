@@ -51,6 +51,7 @@ def recorded(checked: CheckedFolder, entry: Entry) -> list[Recorded]:
     return found
 
 
+@pytest.mark.slow
 def test_one_episode_finds_what_an_episode_for_each_decision_finds(checked: CheckedFolder) -> None:
     for entry in not_empty(checked.entries):
         shared = Retracer(entry, checked, KnownMarkets(checked.folder, checked.chain))
@@ -95,6 +96,7 @@ def test_revision_and_late_data_begin_a_new_stretch(checked: CheckedFolder) -> N
     assert isinstance(checked.folder.chain(), Chain)
 
 
+@pytest.mark.slow
 def test_half_day_is_decided_on_though_news_come_after_its_close(
     tmp_path: Path, plugins: Plugins
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
@@ -72,6 +74,7 @@ def step(
         return LiveStep(folder, plugins, clock, asker, at_once).run()
 
 
+@pytest.mark.slow
 def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Plugins) -> None:
     folder, clock = begun(tmp_path / "week", plugins)
     asker = Counting(folder, plugins, clock)
@@ -81,6 +84,7 @@ def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Pl
     assert 1 <= asker.most <= 2
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_after_its_cutoff(tmp_path: Path, plugins: Plugins) -> None:
     folder, clock = begun(tmp_path / "week", plugins)
     asker = Slow(folder, plugins, clock)

@@ -194,6 +194,7 @@ def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
     return table
 
 
+@pytest.mark.slow
 def test_parts_of_any_size_give_the_same_findings_and_the_same_market(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -222,6 +223,7 @@ def test_parts_of_any_size_give_the_same_findings_and_the_same_market(
     assert all(same(getattr(again, name), getattr(made, name)) for name in BAR_FIELDS)
 
 
+@pytest.mark.slow
 def test_an_import_needs_little_more_memory_than_source_and_grids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

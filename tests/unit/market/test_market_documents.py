@@ -269,6 +269,7 @@ def test_rows_of_the_last_days_are_newest_first() -> None:
     assert len(documents.as_of(days[:1])) == 0
 
 
+@pytest.mark.slow
 @given(
     past=HOURS,
     future=HOURS,

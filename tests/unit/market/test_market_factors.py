@@ -112,6 +112,7 @@ def test_rows_of_a_halt_keep_the_factor_from_before_it() -> None:
     assert repaired.bars["factor"].tolist() == pytest.approx([1.0] * 20 + [1.12] * 100)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(row=st.integers(30, 110), ratio=st.floats(1.05, 80), seed=st.integers(0, 2**32))
 def test_a_restart_on_any_day_is_found_and_fixed(row: int, ratio: float, seed: int) -> None:
@@ -181,6 +182,7 @@ def test_a_split_just_before_a_restart_stays() -> None:
 # ---- what is no fault
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     row=st.integers(20, 100),

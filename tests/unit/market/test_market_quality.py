@@ -364,6 +364,7 @@ def in_hundredths(code: str, day: str) -> pd.DataFrame:
     return table
 
 
+@pytest.mark.slow
 def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
     duplicate = with_rows(bars().iloc[0].to_dict())
     split = bars()
@@ -468,6 +469,7 @@ def test_intervals_include_both_ends_and_days_between_sessions() -> None:
     assert np.argwhere(inside).tolist() == [[2, 0], [3, 0]]
 
 
+@pytest.mark.slow
 @given(st.sets(st.integers(0, 199), min_size=1), st.integers(0, 199))
 @examples(100)
 def test_membership_by_bars_is_that_of_the_days_so_far(own: set[int], today: int) -> None:

@@ -123,6 +123,7 @@ MIXED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_factor", [True, False])
 @pytest.mark.parametrize(("lots", "options", "example"), MIXED)
 def test_units_of_single_codes_boards_and_days_are_named_with_a_reading_that_works(
@@ -210,6 +211,7 @@ def group_numbers(table: pd.DataFrame, by: str, first: int) -> pd.Series:
     }[by]
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     seed=st.integers(0, 2**32),
@@ -263,6 +265,7 @@ def test_units_of_a_whole_board_are_named_by_it() -> None:
     assert advised(fault) == "--volume-unit share,chinext=lot"
 
 
+@pytest.mark.slow
 def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_long() -> None:
     codes = tuple(f"6005{number:02d}.SH" for number in range(60))
     table = priced(1, codes)

@@ -330,6 +330,7 @@ def test_an_episode_runs_and_settles_on_the_true_market(mask: MaskConfig, mode: 
     assert n_filled >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [MaskConfig(round_digits=2), MaskConfig(noise_pct=2.0)])
 def test_a_model_that_looks_at_no_label_trades_alike_under_all_four_kinds(mask: MaskConfig) -> None:
     """Handles and numbers are hidden independently: with one mask seed, the numbers are the same

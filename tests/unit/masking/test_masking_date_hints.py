@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.masking import free_dates
@@ -33,6 +34,7 @@ def dates(draw: st.DrawFn) -> tuple[int, str]:
     return number, normalise(f"{before}{text}{after}")
 
 
+@pytest.mark.slow
 @examples(600)
 @given(dates())
 def test_a_pattern_that_matches_is_never_ruled_out(drawn: tuple[int, str]) -> None:

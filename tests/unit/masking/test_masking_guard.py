@@ -148,6 +148,7 @@ def test_a_name_is_found_in_any_position(name, around):
     assert finds("blinded", name.upper().join(around))
 
 
+@pytest.mark.slow
 @given(
     row=st.integers(0, len(MARKET.days) - 1),
     style=st.sampled_from(["%Y-%m-%d", "%Y%m%d", "%Y/%m/%d", "%d.%m.%Y", "%B", "%b %d", "%A"]),
@@ -184,6 +185,7 @@ any_payload = st.recursive(
 kinds = st.sampled_from(MASK_KINDS)
 
 
+@pytest.mark.slow
 @examples(100, search=250)
 @given(kind=kinds, rebase=st.booleans(), payload=any_payload)
 def test_no_rendered_payload_holds_what_its_mask_hides(kind, rebase, payload):
@@ -206,6 +208,7 @@ noise = st.text(
 ) | st.text(max_size=8)
 
 
+@pytest.mark.slow
 @examples(80, search=200)
 @given(kind=kinds, parts=st.lists(identities | noise, max_size=8))
 def test_what_was_redacted_passes_the_check_and_stays_so(kind, parts):

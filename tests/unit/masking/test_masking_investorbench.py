@@ -12,6 +12,7 @@ from ktdeval.masking import identities_of
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"{FOLDER} is not there")
 
 
+@pytest.mark.slow
 def test_labelled_mentions_are_masked_and_little_else() -> None:
     score = measure()
     assert score.mentions == 600

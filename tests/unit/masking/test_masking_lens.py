@@ -323,6 +323,7 @@ SPOILED = replace(
 )
 
 
+@pytest.mark.slow
 @examples(100, search=250)
 @given(kind=kinds, rebase=st.booleans(), payload=payloads)
 def test_nothing_after_day_0_shines_through_a_lens(kind, rebase, payload):
@@ -548,6 +549,7 @@ def test_a_rendered_number_is_json_and_close_to_the_number(value):
         assert math.isclose(back, value, rel_tol=5.001e-6, abs_tol=5.001e-6)
 
 
+@pytest.mark.slow
 @examples(200)
 @given(st.integers(-(10**15), 10**15).map(lambda minor: minor / 100) | st.just(20_240_102.0))
 def test_a_sum_of_an_account_is_written_in_full_and_reads_as_no_identity(value):

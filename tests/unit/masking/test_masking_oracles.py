@@ -40,6 +40,7 @@ def orders_of(play: Play) -> list[Order]:
     return [*chain.from_iterable(record.orders for record in play.records)]
 
 
+@pytest.mark.slow
 def test_two_markets_that_a_mask_shows_alike_answer_every_question_alike() -> None:
     """No question, order, fill, rejection, cost, cash or NAV tells which of two markets it is:
     their prices differ below three digits. Fills are at the true prices of each.
@@ -135,6 +136,7 @@ def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settle
     )
 
 
+@pytest.mark.slow
 def test_a_resumed_episode_knows_the_account_as_the_uninterrupted_one() -> None:
     """Cash as known follows from all fills so far; it is taken up from the records of the
     journal.

@@ -121,6 +121,7 @@ WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(WORDS, max_size=14),
     st.sampled_from(["", " ", "-"]),

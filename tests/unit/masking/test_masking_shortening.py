@@ -176,6 +176,7 @@ def new_hits(index: IdentityIndex, whole: str, cut: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(200 if is_searching() else 10))
 def test_no_cut_of_an_unmasked_text_makes_a_date_or_a_code(number: int) -> None:
     text = article(-1 - number)
@@ -233,6 +234,7 @@ def test_a_document_is_cut_after_masking_and_marked_as_cut() -> None:
     assert not uncut.is_cut
 
 
+@pytest.mark.slow
 @given(
     pieces=st.lists(
         st.sampled_from(["See ", "it ", AssetRef(3), DayRef(7), " and "]), min_size=60, max_size=90

@@ -270,6 +270,7 @@ def test_random_trades_come_from_the_requests_seed_alone() -> None:
     assert all(0 < order["target_weight"] <= 0.08 for order in orders)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("submit", "misdeeds"), [(False, RESEARCH_MISDEEDS), (True, SUBMISSION_MISDEEDS)]
 )
@@ -449,6 +450,7 @@ def test_of_several_assets_and_of_plain_prompts_it_learns_nothing(label: str | N
 # -- replay/RUN by itself
 
 
+@pytest.mark.slow
 def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(
     market: Path, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def _document(schema: Schema, seed: int) -> Any:
     return drawn(schema, random.Random(seed))
 
 
+@pytest.mark.slow
 @examples(300, 3000)
 @given(SCHEMAS, st.integers(0, 1000))
 def test_gemini_is_sent_a_schema_that_admits_all_that_the_original_admits(
@@ -136,6 +137,7 @@ def test_gemini_is_sent_a_schema_that_admits_all_that_the_original_admits(
         assert Draft202012Validator(rewritten).is_valid(document), (rewritten, document)
 
 
+@pytest.mark.slow
 @examples(300, 3000)
 @given(SCHEMAS | CLOSED, st.integers(0, 1000))
 def test_claude_is_sent_such_a_schema_or_none(schema: Schema, seed: int) -> None:
@@ -172,6 +174,7 @@ def _is_unsent(schema: Schema) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_no_schema_that_is_sent_loses_a_document() -> None:
     schemas = sent_schemas()
     assert {name for name, schema in schemas.items() if _is_unsent(schema)} == UNSENT

@@ -101,6 +101,7 @@ def words(server: Stating, *more: str) -> list[str]:
     return ["--model", "vllm/qwen", "--base-url", f"{server.address}/v1", *TASK, *more]
 
 
+@pytest.mark.slow
 def test_plan_shows_the_largest_prompt_and_the_context(terminal: Terminal) -> None:
     with stating(LONG) as server:
         text = terminal.out("plan", *words(server))
@@ -111,6 +112,7 @@ def test_plan_shows_the_largest_prompt_and_the_context(terminal: Terminal) -> No
     assert server.paid == []
 
 
+@pytest.mark.slow
 def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
     with stating(SHORT) as server:
         text = terminal.out("plan", *words(server))
@@ -128,6 +130,7 @@ def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
     assert server.paid == []
 
 
+@pytest.mark.slow
 def test_plan_of_a_context_that_research_may_exceed_names_the_case(terminal: Terminal) -> None:
     with stating({}) as server:
         text = terminal.out("plan", *words(server, "--context-tokens", "16000"))
@@ -136,6 +139,7 @@ def test_plan_of_a_context_that_research_may_exceed_names_the_case(terminal: Ter
     assert "the context is 16,000 tokens (--context-tokens); such a prompt is not sent" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "tokens", "ways"),
     [
@@ -190,6 +194,7 @@ def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
     assert "context   not known; give it with --context-tokens" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pages", "more"), [(SHORT, []), ({}, ["--context-tokens", "5000"])])
 def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(
     pages: Any, more: list[str], terminal: Terminal, tmp_path: Path

@@ -95,6 +95,7 @@ def closed_steps(talks: Any) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_it_decides_each_day_of_a_share_next_to_coins(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:
         words = [
@@ -122,6 +123,7 @@ def test_it_decides_each_day_of_a_share_next_to_coins(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_task_without_bars_shows_the_last_close(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:
         words = [
@@ -138,6 +140,7 @@ def test_a_task_without_bars_shows_the_last_close(tmp_path: Path) -> None:
     assert 2 <= len(closed_steps(talks)) <= 4
 
 
+@pytest.mark.slow
 def test_by_asset_asks_about_each_asset_on_its_own_sessions(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:
         words = ["--agent", "by_asset", "--tasks", "market_blinded", "--data", "synthetic_mixed"]

@@ -28,6 +28,7 @@ def reply_of(pieces: list[ReplyPiece]) -> ComingReply:
     return coming
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(PIECES, PIECES)
 def test_a_reader_who_takes_what_has_grown_sees_the_reply_as_it_is(

@@ -131,6 +131,7 @@ def test_compact_leaves_out_payload_and_releases() -> None:
     assert compact == full
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(rows=EVENT_LISTS, articles=ARTICLE_LISTS, limit=st.integers(1, 4))
 def test_pages_of_a_query_and_rows_read_in_blocks_are_the_whole_sorted_by_time_and_id(

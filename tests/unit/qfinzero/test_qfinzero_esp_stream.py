@@ -115,6 +115,7 @@ def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int,
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "in_files"), [(1, False), (2, False), (3, True)])
 def test_a_month_in_random_steps_is_everything_once_and_in_order(
     seed: int, in_files: bool, tmp_path: Path
@@ -139,6 +140,7 @@ def test_a_month_in_random_steps_is_everything_once_and_in_order(
     assert len(expected) > 150
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     rows=EVENT_LISTS,

@@ -329,6 +329,7 @@ def test_calendars_in_a_file_answer_like_those_in_memory(
         assert file.updates(tags, page, as_of_ns) == memory.updates(tags, page, as_of_ns)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(rows=ARTICLE_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
 @example([replace(news()[0], body="AND or 'near'")], EVER, TagFilters(text="and"), ALL, LAST)

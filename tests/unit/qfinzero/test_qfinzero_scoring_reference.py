@@ -294,6 +294,7 @@ odd_calls = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(odd_calls, st.booleans(), json_values)
 def test_no_answer_makes_the_reference_scorers_raise(
     predicted: list[Any], valid: bool, answer: Any

@@ -76,6 +76,7 @@ def at(text: str) -> int:
 # Equal seeds, equal markets.
 
 
+@pytest.mark.slow
 def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> None:
     market = small_market()
     info = save_dataset(tmp_path / "small", market.prices, market.events, market.news, market.info)
@@ -85,6 +86,7 @@ def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> Non
     assert info.content_id == "6a317bbaf9401790acfb2c75e48781507dfe1b3e748218816393a4c3861c6a40"
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minutes_changes_nothing_else() -> (
     None
 ):
@@ -378,6 +380,7 @@ def test_invented_tickers_are_valid_and_unique() -> None:
     assert {"AVLN", "BRKT", "CSTL", "BTCX"} <= set(tickers)
 
 
+@pytest.mark.slow
 def test_a_market_is_generated_once_and_found_in_the_cache_afterwards(tmp_path: Path) -> None:
     params = dataclasses.replace(SMALL, stocks=3, coins=1)
     lines: list[str] = []

@@ -160,6 +160,7 @@ def has_any(text: str, words: tuple[str, ...]) -> bool:
     return any(word in text for word in words)
 
 
+@pytest.mark.slow
 def test_what_the_ledger_withholds_is_counted_as_what_was_submitted_where_that_is_known(
     run: RunFolder, report: Any, copied: RunFolder
 ) -> None:
@@ -264,6 +265,7 @@ def test_examples_state_the_mention_its_place_and_whether_it_had_been_sent(
     )
 
 
+@pytest.mark.slow
 def test_the_table_agrees_with_the_json(run: RunFolder) -> None:
     shown = tell(run.path)
     for words in (
@@ -282,6 +284,7 @@ def test_the_table_agrees_with_the_json(run: RunFolder) -> None:
     assert tell(run.path) == shown
 
 
+@pytest.mark.slow
 def test_runs_are_read_together_and_episodes_counted_once(
     copied: RunFolder, run: RunFolder, research: RunFolder
 ) -> None:
@@ -312,6 +315,7 @@ def test_research_and_reasoning_are_read_and_secrets_are_not_printed(
     )
 
 
+@pytest.mark.slow
 def test_the_second_stage_is_reported_with_its_encoder_or_why_it_was_not_run(
     run: RunFolder, report: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,6 +382,7 @@ def test_a_damaged_episode_and_one_without_orders_are_omitted_with_a_note(
         assert any("is left out: " in note and problem in note for note in value["notes"]), problem
 
 
+@pytest.mark.slow
 def test_without_the_market_well_known_names_are_still_found(
     run: RunFolder, market: Path, tmp_path: Path
 ) -> None:

@@ -222,6 +222,7 @@ NAMED = {
 }
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(NAMED)), st.tuples(words, words))
 def test_a_name_is_found_in_any_position_and_width(name: str, around: tuple[str, str]) -> None:
     before, after = around
@@ -335,6 +336,7 @@ def test_codes_and_dates_are_found(which: tuple[str, ...], category: str) -> Non
     assert found.precision >= 0.9, found.misses
 
 
+@pytest.mark.slow
 def test_the_names_of_the_real_market_raise_no_false_alarms(shared_data: Path) -> None:
     """405 real companies and 75 industries, some of which are ordinary words, beside prose that
     names none of them.
@@ -365,6 +367,7 @@ def test_the_names_of_the_real_market_raise_no_false_alarms(shared_data: Path) -
     assert min(by_category["code"].recall, by_category["date"].recall) >= 0.95
 
 
+@pytest.mark.slow
 def test_the_figures_in_the_docs_match_measurements(repository: Path) -> None:
     table = figures()
     assert table in (repository / "docs" / "rationale.md").read_text(encoding="utf-8"), (
@@ -577,6 +580,7 @@ def row(name: str, linter: SimilarityLinter | RationaleLinter) -> str:
     return f"| {name} | {right} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_second_stage_in_the_docs_match_measurements(repository: Path) -> None:
     text = (repository / "docs" / "rationale.md").read_text(encoding="utf-8")
     for expected in (

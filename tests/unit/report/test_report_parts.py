@@ -112,6 +112,7 @@ def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     assert "\u202e" not in page.text
 
 
+@pytest.mark.slow
 def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_path: Path) -> None:
     nothing = card_cases.card((0,), failed={0})
     some = card_cases.card((0, 1), failed={1})
@@ -127,6 +128,7 @@ def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_p
     assert [row[-1] for row in page.table("All cards")[1:]] == ["0 of 1", "1 of 2"]
 
 
+@pytest.mark.slow
 def test_a_median_over_fewer_seeds_states_their_number(tmp_path: Path) -> None:
     cards = (
         save_card(tmp_path / "a", card_cases.ruined_card()),
@@ -214,6 +216,7 @@ def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone
     assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids
 
 
+@pytest.mark.slow
 def test_drawing_neither_depends_on_nor_changes_the_settings_of_the_user() -> None:
     import matplotlib
 
@@ -321,6 +324,7 @@ def grid(rng: np.random.Generator, seeds: int = 2) -> Mapping[tuple[str, int], f
     return {cell: float(rng.normal(0, 0.1)) for cell in cells}
 
 
+@pytest.mark.slow
 def test_effects_match_the_effects_command(tmp_path: Path) -> None:
     """The report shows what `ktdeval compare masks` tests, figure for figure."""
     rng = np.random.default_rng(3)
@@ -361,6 +365,7 @@ def test_effects_match_the_effects_command(tmp_path: Path) -> None:
     assert effects.modes[0].value + effects.modes[1].value == pytest.approx(effects.modes[2].value)  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_cards_that_do_not_go_together_are_left_out_with_a_reason(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     bright = save_card(tmp_path / "a", make_card(grid(rng), mask="bright"))
@@ -469,6 +474,7 @@ def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartile
     assert dict(zip(table.heads, row, strict=True))["quartiles"] == UNDEFINED
 
 
+@pytest.mark.slow
 def test_an_option_that_is_none_is_the_default(tmp_path: Path) -> None:
     path = save_card(tmp_path / "run", make_card({("A1", 0): 0.1}))
     pages = [
@@ -500,6 +506,7 @@ def facts(shown: dict[str, Any]) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
+@pytest.mark.slow
 def test_cost_calls_and_drift_are_given_in_words() -> None:
     shown = facts(remote_card())
     assert (shown["cost"], shown["return per USD"][:1]) == ("0.00018 USD", "+")
@@ -534,6 +541,7 @@ def test_cost_calls_and_drift_are_given_in_words() -> None:
     assert words.endswith("the provider named another model at the end")
 
 
+@pytest.mark.slow
 def test_unknown_and_missing_values_are_not_shown_as_zero() -> None:
     words = facts(remote_card(price=None))
     assert words["cost"].startswith("not known: no price of the model is known")
@@ -598,6 +606,7 @@ def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
     assert row[heads.index("SD of seeds")] == "1.41"
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=2, max_size=5))
 @settings(max_examples=20)
 def test_mean_squares_match_statsmodels(table: list[list[float]]) -> None:
@@ -619,6 +628,7 @@ def test_planted_variances_are_found_on_average() -> None:
     assert (window, seed) == (pytest.approx(0.05**2, rel=0.06), pytest.approx(0.02**2, rel=0.03))
 
 
+@pytest.mark.slow
 def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name_of_its_own(
     tmp_path: Path,
 ) -> None:
@@ -642,6 +652,7 @@ def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name
     assert row[heads.index("its 95 % interval")] != UNDEFINED
 
 
+@pytest.mark.slow
 def test_cards_of_one_name_are_labelled_by_the_differences_of_their_systems(
     tmp_path: Path,
 ) -> None:

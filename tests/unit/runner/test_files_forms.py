@@ -45,6 +45,7 @@ SCALARS = (
 )
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30
@@ -61,6 +62,7 @@ def test_indented_json_is_that_of_the_standard_library(value: Any) -> None:
 SURROGATES = st.text(st.characters(categories=["Cs", "L"]), max_size=3)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         SCALARS | SURROGATES,
@@ -93,6 +95,7 @@ def test_text_that_is_not_json_is_refused(value: Any, dumps: Callable[[Any], str
 BRACKETS = st.text(st.sampled_from('[]{}",\\\\a'), max_size=8)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner), max_leaves=30

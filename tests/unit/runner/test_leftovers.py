@@ -160,6 +160,7 @@ def test_what_was_in_a_folder_stays_as_it_was_until_all_is_made(tmp_path: Path) 
 IMPORT = NEW_FOLDER.replace('"made"', '"imp"')
 
 
+@pytest.mark.slow
 def test_an_import_that_was_killed_leaves_nothing_once_it_is_made_again(
     market: Path, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ RunView(run, load_plugins(), "no market", Redactor(os.environ)).write(Path("run/
 """
 
 
+@pytest.mark.slow
 def test_pages_of_a_view_that_was_killed_half_way_are_not_there(
     market: Path, tmp_path: Path
 ) -> None:

@@ -124,12 +124,14 @@ class Outage:
 # ---- the same run
 
 
+@pytest.mark.slow
 def test_a_run_at_a_url_leaves_what_a_run_in_a_folder_leaves(ran: Site, whole: Path) -> None:
     assert_same(local_copy(ran.url), whole)
     names = {key.rpartition("/")[2] for key in ran.list_keys()}
     assert names == {"manifest.json", f"{TASK}.json", LEDGER, TRANSCRIPT, MARK}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", range(2, 15, 3))
 def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_same_end(
     site: Site, whole: Path, write: int
@@ -147,6 +149,7 @@ def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_
     assert not [key for key in site.list_keys() if "/journal/" in key]
 
 
+@pytest.mark.slow
 def test_the_same_command_again_runs_no_step_and_writes_no_record(ran: Site) -> None:
     before = {stat.key: stat.version for stat in ran.store.list("episodes")}
     done = ran.run("two", RUN_PLUGIN_SLEEP_MS="100000")

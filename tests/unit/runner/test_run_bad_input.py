@@ -210,6 +210,7 @@ def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
     assert f"score   ktdeval score {out}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
     market: Path, tmp_path: Path
 ) -> None:
@@ -237,6 +238,7 @@ def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
         assert ktdeval(*words, cwd=tmp_path).code == 0, words
 
 
+@pytest.mark.slow
 def test_the_folder_of_another_run_is_left_alone(market: Path, tmp_path: Path) -> None:
     base = (*MOMENTUM, "--data", market, "--windows", WINDOW, "--limit", "2", "--out", "run")
     assert ktdeval(*base, cwd=tmp_path).code == 0
@@ -431,6 +433,7 @@ CORRUPT: dict[str, tuple[int, Callable[[list[bytes]], list[bytes]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CORRUPT)
 def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(
     interrupted: Path, market: Path, tmp_path: Path, how: str
@@ -765,6 +768,7 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
     assert len(list(tmp_path.glob("run/episodes/*/answers.jsonl.zst"))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [

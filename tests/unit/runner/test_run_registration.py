@@ -101,6 +101,7 @@ def run_under(key_file: Path, market: Path, out: Path, **options: Any) -> Path:
     return evaluate(load_config(None, given | options), load_plugins()).folder
 
 
+@pytest.mark.slow
 def test_manifest_and_card_name_the_registration_and_the_card_verifies(
     key_file: Path, market: Path, tmp_path: Path
 ) -> None:

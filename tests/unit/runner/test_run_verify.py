@@ -124,6 +124,7 @@ def line_of_path(card: Any, path: Path_) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "new", "code"),
     [
@@ -324,6 +325,7 @@ def test_a_ledger_that_is_executed_again_without_a_change_verifies(run: Path, ma
     assert verify(run).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
 def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(
     run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]
@@ -476,6 +478,7 @@ def test_a_market_that_has_moved_is_found(run: Path, own_market: Path) -> None:
     assert verify(run, "--data", own_market).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "column", "row", "new", "message"), CELLS, ids=[f"{one[0]} {one[1]}" for one in CELLS]
 )
@@ -505,6 +508,7 @@ def test_a_changed_manifest_of_the_snapshot_is_named(run: Path, own_market: Path
         assert "manifest.json: " in error_line(verify(run, "--data", own_market))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("label", "text"),
     [
@@ -561,6 +565,7 @@ def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(
     assert verify(run, "--data", tmp_path / "nowhere").code == 2
 
 
+@pytest.mark.slow
 def test_a_run_uses_its_first_cutoff_unless_given_another(market: Path, tmp_path: Path) -> None:
     words = (
         "--model",

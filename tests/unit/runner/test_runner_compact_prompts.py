@@ -117,6 +117,7 @@ def test_a_task_of_ones_own_has_the_compact_prompt_of_the_task_that_it_extends(
     assert PLUGINS.make_task("mine_compact").describe()["shown"] == 30
 
 
+@pytest.mark.slow
 def test_a_run_by_the_command_verifies_and_its_card_says_what_was_left_out(tmp_path: Path) -> None:
     words = ("--tasks", "market_blinded", "--set", "prompt=compact", "--model", "builtin/momentum")
     where = ("--windows", "2024-04-01:2024-04-03", "--out", "run", "--quiet")

@@ -154,6 +154,7 @@ def test_what_the_days_do_not_explain_widens_the_bounds() -> None:
     assert replace(days, is_whole=True).over_all([110.0, 130.0, 210.0]).error == 0.0
 
 
+@pytest.mark.slow
 def test_a_window_with_dense_news_takes_more_than_one_without(plugins: Plugins) -> None:
     """Each window is measured on days of its own."""
     early = "2020-10-01:2020-10-02"
@@ -189,6 +190,7 @@ def check_count(plan: RunConfig, plugins: Plugins) -> None:
     assert tokens == pytest.approx(estimate.left["typical"].input_tokens, rel=0.35)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [1, 3])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_count_of_a_run_with_generated_news_lies_within_its_plan(

@@ -194,6 +194,7 @@ def test_a_percentile_interval_is_that_of_arch() -> None:
     assert (ends.low, ends.high) == pytest.approx((low, high), abs=0.06 * (high - low))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["total_return", "ratio", "max_drawdown"])
 def test_the_stated_monte_carlo_error_is_the_spread_of_an_end_over_seeds(kind: str) -> None:
     """Four runs of one NAV once differed by 18 points: what is left of that stands on the

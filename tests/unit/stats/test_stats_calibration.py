@@ -118,6 +118,7 @@ forecast_lists = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(forecast_lists)
 def test_ece_equals_the_form_of_guo_2017_in_numpy(forecasts: list[Forecast]) -> None:
     confidence = np.array([forecast.confidence for forecast in forecasts])
@@ -257,6 +258,7 @@ def test_debiased_reliability_by_hand_and_at_the_edges() -> None:
 # ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(forecast_lists)
 def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) -> None:
     points = reliability_points(forecasts)

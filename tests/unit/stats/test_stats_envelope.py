@@ -202,6 +202,7 @@ def test_foresight_beats_every_random_trader() -> None:
     assert (envelope.rank, envelope.p_value) == (1.0, pytest.approx(1 / 41))
 
 
+@pytest.mark.slow
 def test_an_agent_without_skill_has_an_even_rank() -> None:
     agents = [
         play(MARKET, rotation(MARKET, seed, names=10, swaps=2, every=5), range(5, 65))

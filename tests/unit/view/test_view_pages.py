@@ -67,6 +67,7 @@ def notes_of(page: Path) -> str:
 # -- what is in them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["talk", "seeds", "bright"])
 def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str) -> None:
     folder = RunFolder.load(runs_folder / run)
@@ -341,6 +342,7 @@ def test_a_changed_ledger_is_shown_and_marked(runs_folder: Path, tmp_path: Path)
     assert "not a readable ledger" in error_line(view(tmp_path, "talk", code=2))
 
 
+@pytest.mark.slow
 def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marked(
     tmp_path: Path,
 ) -> None:

@@ -54,7 +54,6 @@ from ktdeval.runner.plan import (
     refuse_market as refuse_market,
     target_task_of as target_task_of,
 )
-from ktdeval.runner.registered_system import registered_system as registered_system
 from ktdeval.runner.remote.gather_parts import Sources as Sources, gather_run as gather_run
 from ktdeval.runner.remote.model_connection import (
     EpisodeAccess as EpisodeAccess,
@@ -101,6 +100,7 @@ from ktdeval.runner.score import (
     run_of as run_of,
     write_cards as write_cards,
 )
+from ktdeval.runner.system_registration import registered_system as registered_system
 from ktdeval.runner.trial_count import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import (
     RecordedModel as RecordedModel,

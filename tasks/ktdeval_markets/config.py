@@ -11,7 +11,7 @@ from ktdeval.market import parse_day
 from ktdeval.task_api import MaskedConfig
 from ktdeval.trading import AccountConfig
 from ktdeval.values.config_options import near_matches, option
-from ktdeval_markets.mean_variance_weights import WeightRule
+from ktdeval_markets.portfolio import WeightRule
 from ktdeval_markets.stance_orders import Answers, StanceConfig
 
 
@@ -85,7 +85,7 @@ class MarketConfig(MaskedConfig):
         None,
         help=(
             "of stances: weights of a portfolio rebuilt at every close"
-            " (`ktdeval_markets.mean_variance_weights`); null: max_weight each"
+            " (`ktdeval_markets.portfolio`); null: max_weight each"
         ),
     )
     warm_up: dict[str, str] | None = option(

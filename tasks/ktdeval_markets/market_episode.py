@@ -15,7 +15,7 @@ from ktdeval.trading import Account, StepRecord, has_dated_duties
 from ktdeval_markets import documents, price_tables, prompt_texts, shown_state
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.episode_setting import EpisodeStage
-from ktdeval_markets.mean_variance_weights import PortfolioRebuild
+from ktdeval_markets.portfolio import PortfolioRebuild
 
 
 class MarketScene:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import HoldRule, StanceRule
-from ktdeval_markets.mean_variance_weights import WeightRule
+from ktdeval_markets.portfolio import WeightRule
 
 Answers = Literal["orders", "stances"]
 

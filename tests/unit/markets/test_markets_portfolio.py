@@ -26,7 +26,7 @@ from ktdeval.trading import AccountConfig, MarketRules, MarketTape
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
 from ktdeval_markets.config import MarketConfig
-from ktdeval_markets.mean_variance_weights import (
+from ktdeval_markets.portfolio import (
     PortfolioRebuild,
     WeightRule,
     box_optimum,

@@ -25,7 +25,7 @@ from ktdeval.runner import (
     Registration,
     RunConfig,
     load_config,
-    system_registration,
+    registered_system,
 )
 from ktdeval.values.files import write_atomic
 from ktdeval.values.strict_json import dumps_pretty
@@ -104,7 +104,7 @@ def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) 
         ),
         seeds=seeds_of(rules, division, config.model),
         rules=division.rules,
-        system=system_registration(config, plugins),
+        system=registered_system(config, plugins),
         submitter=request.submitter,
         registered_on=request.today,
     )

@@ -299,6 +299,7 @@ def sign_in_to_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", SESSION)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["anthropic.claude-opus-4-7", "anthropic.claude-3-haiku-v1:0"])
 def test_bedrock_signs_with_the_credentials_of_the_machine(
     monkeypatch: pytest.MonkeyPatch, name: str

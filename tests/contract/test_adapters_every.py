@@ -262,6 +262,7 @@ def test_making_a_model_needs_no_key_or_package_and_connecting_names_missing_one
         wire.at("http://127.0.0.1:9", api_key_env="MY_KEY").connect()
 
 
+@pytest.mark.slow
 @every_wire
 def test_threads_share_a_model(wire: Wire) -> None:
     texts = [f"Question {number}" for number in range(40)]

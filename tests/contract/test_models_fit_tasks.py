@@ -114,6 +114,7 @@ def test_so_does_it_on_every_other_task(task: str) -> None:
     check(task)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agent", "is_refused"), [("react", True), ("finmem", False)])
 def test_a_model_that_learns_from_lessons_needs_an_agent_that_asks_about_them(
     agent: str, is_refused: bool

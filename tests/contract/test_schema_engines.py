@@ -86,9 +86,10 @@ def test_the_page_shows_the_table() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "of_services",
-    [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.exhaustive])],
+    [False, pytest.param(True, marks=pytest.mark.exhaustive)],
     ids=["trading", "services"],
 )
 def test_an_engine_takes_good_documents_and_refuses_bad_ones_but_for_stated_reasons(
@@ -127,6 +128,7 @@ def test_an_order_has_one_size_for_every_engine(engine: Engine) -> None:
     assert admits({**BY_WEIGHT, "confidence": 7}) != is_bounded
 
 
+@pytest.mark.slow
 def test_schemas_have_20_good_and_40_bad_documents_or_all_that_there_are() -> None:
     good = {}
     bad = {}
@@ -151,6 +153,7 @@ def test_schemas_have_20_good_and_40_bad_documents_or_all_that_there_are() -> No
 # --- the portable subset
 
 
+@pytest.mark.slow
 def test_every_schema_is_of_the_portable_subset() -> None:
     odd = []
     for name, schema in not_empty(sent_schemas().items()):
@@ -185,6 +188,7 @@ def test_every_schema_is_of_the_portable_subset() -> None:
     assert not odd
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not has_ajv(),
     reason="ajv is not here: run `make test-schemas`, or `npm ci` in tests/support/schemas/ajv",
@@ -195,6 +199,7 @@ def test_ajv_in_strict_mode_takes_every_schema() -> None:
     assert {tuple(row[AJV]) for row in CELLS.values()} == {()}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not has_ajv(),
     reason="ajv is not here: run `make test-schemas`, or `npm ci` in tests/support/schemas/ajv",

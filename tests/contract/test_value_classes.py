@@ -323,6 +323,7 @@ PASSED = "def f(pair: Pair):\n    return g(*pair)"
 READ = "def f(pair: Pair):\n    return pair.a"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "found"),
     [(UNPACKED, {2}), (PASSED, set()), (READ, set())],

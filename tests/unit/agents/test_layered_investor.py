@@ -54,6 +54,7 @@ def test_an_argument_of_the_other_memory_is_refused(args: dict[str, Any], proble
         load_plugins().make_agent("investor", args)
 
 
+@pytest.mark.slow
 def test_a_run_of_it_verifies(tmp_path: Path) -> None:
     words = ("--plugin", PLUGIN, "--model", "test/member", "--agent", "investor", *SAME_MASK)
     task = ("--tasks", "market_news_blinded", "--data", "synthetic_us", "--limit", "4")

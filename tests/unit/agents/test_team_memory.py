@@ -77,6 +77,7 @@ HISTORIES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(HISTORIES, st.sets(st.integers(0, 29), max_size=20))
 def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_another(
     history: list[dict[str, str]], held: set[int]

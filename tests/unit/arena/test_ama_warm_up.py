@@ -159,6 +159,7 @@ def test_no_practice_day_shows_what_comes_after_it(
     assert (other.exchanges == true.exchanges) == (days_before == 0)
 
 
+@pytest.mark.slow
 def test_a_stock_in_a_market_of_coins_has_no_practice_and_no_outcome_on_days_without_a_session(
     market: MarketSnapshot, data: Path, tmp_path: Path
 ) -> None:

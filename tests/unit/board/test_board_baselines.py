@@ -146,6 +146,7 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
 
 
+@pytest.mark.slow
 def test_a_baseline_gives_the_same_card_wherever_it_runs(
     market: Path, empty_board: Path, tmp_path: Path
 ) -> None:
@@ -188,6 +189,7 @@ def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_wher
     assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
 
 
+@pytest.mark.slow
 def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, contact="")
     done = call(*_BASELINES, tmp_path / "board")

@@ -110,6 +110,7 @@ def test_a_proposal_that_only_adds_a_submission_is_valid_after_any_change_of_mai
     assert findings_on(board) == []
 
 
+@pytest.mark.slow
 def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
     paths = (
         "board.yaml",
@@ -147,6 +148,7 @@ def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
     assert ("cards", "foreign-file") in findings_on(board)
 
 
+@pytest.mark.slow
 def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_before_a_commit_is_not_the_proposals(
     board: BadBoard,
 ) -> None:

@@ -697,6 +697,7 @@ def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> 
 # ---- records that are kept elsewhere
 
 
+@pytest.mark.slow
 def test_records_elsewhere_are_written_where_they_can_be_published_from(
     market: Path, board: Path, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def test_samples_are_asked_in_one_batch_and_recorded_at_half_price(run: BatchRun
     assert card["provenance"]["calls"]["paid_usd"] == pytest.approx(paid, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_batched_run_is_verified_scored_and_replayed(
     run: BatchRun, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def test_progress_is_a_line_where_there_is_news(
     assert "batch: 6 of 6 done\n" in err
 
 
+@pytest.mark.slow
 @over(*VENDORS)
 def test_an_answer_that_submits_nothing_is_asked_again_in_a_further_batch(run: BatchRun) -> None:
     run.stub.batches.plan = BatchPlan(fates={2: "invalid"})
@@ -341,6 +343,7 @@ def test_a_request_that_fails_is_no_decision_and_is_asked_again_on_resume(
     assert sum(run.stub.batches.paid_twice.values()) == (2 if lost else 0)
 
 
+@pytest.mark.slow
 @over(*VENDORS)
 def test_a_request_that_is_refused_alike_again_is_a_failed_call_of_its_sample(
     run: BatchRun, terminal: Terminal

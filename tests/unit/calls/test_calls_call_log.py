@@ -111,6 +111,7 @@ def test_a_call_and_its_reply_are_on_disk_and_shared_when_record_returns(log, ru
     assert log.reply(sha256_hex("b")) is None
 
 
+@pytest.mark.slow
 def test_a_background_record_is_written_with_the_next_group_or_soon(log, run):
     log.record(call_of("a"), durable=False)
     log.record(call_of("b"))
@@ -144,6 +145,7 @@ def test_flush_and_close_write_pending_records(log, run):
         log.record(call_of("c"))
 
 
+@pytest.mark.slow
 def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeypatch):
     """On a disk that takes 10 ms for a transaction, 500 records one by one would take 5 s."""
     writes = []
@@ -308,6 +310,7 @@ def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
     )
 
 
+@pytest.mark.slow
 def test_an_unwritten_background_record_is_written_with_the_next_one_or_at_the_end(
     run,
 ):

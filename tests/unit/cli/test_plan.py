@@ -388,6 +388,7 @@ def test_no_price_is_taken_for_a_model_of_this_machine(plugins: Plugins, option:
         plan(plugins, model="builtin/momentum", **option)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lanes", "longest"), [(1, 3), (2, 2), (50, 1)])
 def test_episodes_side_by_side_take_as_long_as_their_longest_lane(
     plugins: Plugins, lanes: int, longest: int
@@ -467,6 +468,7 @@ def begun(session: Path) -> Path:
     return session / "begun"
 
 
+@pytest.mark.slow
 def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
     begun: Path, plugins: Plugins, terminal: Terminal
 ) -> None:

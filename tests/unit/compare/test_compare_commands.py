@@ -345,6 +345,7 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
     assert row["effect_per_year"] == pytest.approx(row["effect"] * 12 / (6 * 5 / 252 + 6 * 5 / 365))
 
 
+@pytest.mark.slow
 def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTerminal) -> None:
     runs = [terminal.folder / "one", terminal.folder / "two"]
     for number, run in enumerate(runs):
@@ -776,6 +777,7 @@ def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -
     assert (silent["windows_needed"], silent["power"]) == (6, 0.0)
 
 
+@pytest.mark.slow
 def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) -> None:
     """By hand: differences of 0 and 2 %, and of 2 and 0 %, have equal means; seeds alone would put
     0.0002 / 2 there.

@@ -362,6 +362,7 @@ def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:
     }
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 28), st.integers(0, 60)), min_size=1

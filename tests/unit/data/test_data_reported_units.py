@@ -139,6 +139,7 @@ def test_a_file_with_units_by_code_is_read_right(tmp_path: Path, terminal: Termi
     check_units(units_file(tmp_path), tmp_path, terminal)
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_reported_turnover_rate_is_no_amount(
     shared_data: Path, tmp_path: Path, terminal: Terminal

@@ -207,6 +207,7 @@ def test_prices_in_another_unit_for_some_days_are_named_with_the_factor_and_matc
     assert snapshot.close[:, 0].tolist() == pytest.approx(whole["close"].tolist(), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_prices_in_another_unit_on_every_third_day_are_matched(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -278,6 +279,7 @@ def test_a_split_is_no_misplaced_price(tmp_path: Path, terminal: Terminal) -> No
     assert "split_like_moves" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "scale", "option"),
     [

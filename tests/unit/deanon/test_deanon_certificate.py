@@ -281,6 +281,7 @@ def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_o
 # ---- the bound
 
 
+@pytest.mark.slow
 def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_there_is_none(
     environment: Environment, bare: Card, attacked: Card, reader: Path
 ) -> None:
@@ -368,6 +369,7 @@ def test_a_run_without_the_control_certifies_nothing_and_names_the_missing_run(
     assert f"failed: {reason}" in plain_text(card_lines(load_card(saved(tmp_path, certificate))))
 
 
+@pytest.mark.slow
 def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Environment) -> None:
     certificate = environment.certify(runs=(environment.attack("dater"),))
     assert set(certificate["bound"]["value"]) == {
@@ -491,6 +493,7 @@ def test_shown_values_are_separate_from_true_values(environment: Environment) ->
     assert made.certificate.probes.sha256 == sha256_hex(shown)
 
 
+@pytest.mark.slow
 def test_seed_and_limit_decide_the_questions_and_otherwise_only_provenance_differs(
     environment: Environment, bare: Card
 ) -> None:
@@ -619,6 +622,7 @@ def test_another_channel_is_not_covered_and_the_card_gives_the_reason(
     assert covered_by(task["config"], snapshot)["key"] != key
 
 
+@pytest.mark.slow
 def test_the_rebased_mask_has_a_probe_and_a_certificate_of_its_own(
     environment: Environment, attacked: Card
 ) -> None:
@@ -674,6 +678,7 @@ def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field
         load_card(file)
 
 
+@pytest.mark.slow
 def test_the_command_writes_shows_and_verifies(
     environment: Environment, reader: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -723,6 +728,7 @@ def test_the_command_writes_shows_and_verifies(
     assert ": verified (probes attacked again, models' answers follow" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
     environment: Environment, attacked: Card, tmp_path: Path
 ) -> None:
@@ -776,6 +782,7 @@ def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
         rescore(tmp_path / "given", environment.plugins, {})
 
 
+@pytest.mark.slow
 def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_attacks(
     environment: Environment, reader: Path, attacked: Card, tmp_path: Path
 ) -> None:
@@ -836,6 +843,7 @@ def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_att
     )
 
 
+@pytest.mark.slow
 def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certified(
     bare: Card, tmp_path: Path
 ) -> None:
@@ -864,6 +872,7 @@ def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certif
         run_command("--verify", saved(tmp_path, changed))
 
 
+@pytest.mark.slow
 def test_another_import_of_the_same_content_verifies_a_certificate(
     bare: Card,
     environment: Environment,

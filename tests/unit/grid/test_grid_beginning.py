@@ -56,6 +56,7 @@ def test_a_model_takes_the_address_of_the_plan_and_workers_elsewhere_have_their_
     assert (estimate.total.episodes, estimate.total.is_free) == (1, False)
 
 
+@pytest.mark.slow
 def test_a_grid_whose_only_server_is_down_does_not_begin(closed_port: int) -> None:
     with pytest.raises(UsageError, match=r"no system of the grid can begin: .*can't be reached"):
         checked(served(closed_port))

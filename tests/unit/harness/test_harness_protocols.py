@@ -115,6 +115,7 @@ def test_every_native_reply_of_sound_calls_can_be_written(
     assert decode(spoken(native, protocol), asked(protocol)) == native
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
 @given(

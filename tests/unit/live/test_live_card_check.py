@@ -80,6 +80,7 @@ def card_file(folder: LiveFolder) -> Path:
     return folder.path / "cards" / "momentum-us.json"
 
 
+@pytest.mark.slow
 def test_card_that_settle_wrote_has_no_problem(folder: LiveFolder, plugins: Plugins) -> None:
     assert problems(folder, plugins) == []
 

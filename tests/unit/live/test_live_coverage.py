@@ -88,6 +88,7 @@ def test_changes_below_are_of_each_kind_of_file(kept: Path) -> None:
     assert (kept / STAMP).is_file()
 
 
+@pytest.mark.slow
 def test_what_is_not_covered_is_named_with_its_reason(copy: Path, plugins: Plugins) -> None:
     (copy / "README.md").write_text("mine", "utf-8")
     (copy / ".github").mkdir()
@@ -164,6 +165,7 @@ def verified_or_unreadable(path: Path, plugins: Plugins) -> bool:
     return bool(verified(path, plugins).findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 def test_end_without_a_line_break_is_named(copy: Path, plugins: Plugins, name: str) -> None:
     append(b'{"at":')(copy / name)

@@ -50,6 +50,7 @@ def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(
     assert tuple(episode.records) == ordinary.steps
 
 
+@pytest.mark.slow
 def test_rehearsal_verifies(week: LiveFolder, plugins: Plugins) -> None:
     result = verify_test(week, plugins)
     assert result.findings == ()
@@ -89,6 +90,7 @@ def _remove(name: str) -> Callable[[Path], None]:
 RECORD = "records/momentum/us/2024-05-31.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "rule", "day"),
     [

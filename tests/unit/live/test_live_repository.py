@@ -25,6 +25,7 @@ def repository(tmp_path: Path) -> Repository:
     return found
 
 
+@pytest.mark.slow
 def test_commit_waits_for_git_of_a_step_that_was_killed(
     repository: Repository, tmp_path: Path
 ) -> None:

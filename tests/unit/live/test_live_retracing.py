@@ -76,6 +76,7 @@ def known_then(checked: CheckedFolder, before: int) -> KnownMarkets:
     return KnownMarkets(checked.folder, checked.chain.first(before))
 
 
+@pytest.mark.slow
 def test_revision_and_late_data_begin_a_new_stretch(checked: CheckedFolder) -> None:
     markets = KnownMarkets(checked.folder, checked.chain)
     stretches = {}

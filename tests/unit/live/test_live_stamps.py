@@ -95,6 +95,7 @@ def test_authority_that_is_down_is_an_error_of_the_store(tmp_path: Path, rule: S
         stamp_head(tmp_path, 0, HEAD, nobody)
 
 
+@pytest.mark.slow
 def test_publications_of_a_test_are_stamped_and_verified(tmp_path: Path, rule: Stamping) -> None:
     plain = {"url": rule.url, "certificate": rule.certificate}
     folder = rehearsed(tmp_path / "week", last="2024-06-03", publish={"stamp": plain})

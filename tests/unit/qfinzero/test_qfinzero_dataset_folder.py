@@ -568,6 +568,7 @@ def test_bars_need_their_symbol_and_contract_which_is_listed_before_them(tiny: P
         update_dataset(tiny, addition(MemoryPrices(contract_rows=[row])), replace=True)
 
 
+@pytest.mark.slow
 def test_an_update_can_move_the_start_of_the_clock_and_two_at_once_are_refused(tiny: Path) -> None:
     report = update_dataset(tiny, addition(default_as_of_ns=at("2025-01-07T21:00:00Z")))
     assert (

@@ -350,6 +350,7 @@ def begun(hasty: Served, path: str, body: bytes, length: int, **headers: str) ->
     return wire
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/toy/advance", "/workspaces", "/mcp"])
 def test_a_body_that_never_ends_is_answered_and_its_connection_closed(
     hasty: Served, path: str

@@ -76,6 +76,7 @@ def text_of(made: Sequence[BenchmarkItem]) -> str:
     return dumps_canonical(rows)
 
 
+@pytest.mark.slow
 @both
 def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_for_another_seed(
     suite: Suite,
@@ -97,6 +98,7 @@ def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_
     assert len(items(suite)) == weight >= {"calling": 300, "planning": 100}[suite]
 
 
+@pytest.mark.slow
 def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
     """Seed 1 draws a far expiry of which nobody traded on the day asked for, and draws again."""
     chains = [

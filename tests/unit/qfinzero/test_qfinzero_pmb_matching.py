@@ -238,6 +238,7 @@ def test_slippage_never_helps_and_never_costs_more_than_its_rate_and_a_step(
         assert bought % price_step(instrument.kind, bought) == 0
 
 
+@pytest.mark.slow
 @given(
     some_orders(),
     st.lists(some_bars() | st.none(), min_size=1, max_size=8),

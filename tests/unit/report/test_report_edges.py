@@ -214,6 +214,7 @@ def reliability(*, has_intervals: bool) -> list[ReliabilityBin]:
     ]
 
 
+@pytest.mark.slow
 def test_a_reliability_diagram_shows_intervals_where_there_are_some(tmp_path: Path) -> None:
     (one,) = evaluations(saved(tmp_path, "one", {("A1", 0): 0.1}))
     drawn = {}

@@ -194,6 +194,7 @@ for number in range(80):
 """
 
 
+@pytest.mark.slow
 def test_new_classes_are_read_by_many_threads_at_once() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False

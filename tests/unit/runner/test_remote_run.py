@@ -167,6 +167,7 @@ def test_another_run_is_refused_and_so_is_a_url_with_other_files(ran: Site) -> N
     assert "is not empty and holds no run (notes.txt)" in error_line(ran.call("one", *words))
 
 
+@pytest.mark.slow
 def test_a_run_is_claimed_by_one_process_and_free_when_that_has_ended(ran: Site) -> None:
     with mirrors_forgotten():
         claim = claim_url(ran.url)

@@ -158,6 +158,7 @@ def test_a_changed_value_of_the_card_is_named_with_its_line(
     assert code == 2 or f"line {line_of_path(card, path)}: " in line
 
 
+@pytest.mark.slow
 def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(
     run: Path, tmp_path: Path
 ) -> None:

@@ -592,6 +592,7 @@ def panels_of(remembered: Path, run: str, *words: str) -> tuple[list[Any], str]:
     return [day["memory"] for day in days_of(page)], " ".join(head_of(page)["notes"])
 
 
+@pytest.mark.slow
 def test_a_finished_episode_is_run_again_and_a_killed_one_has_its_journal(remembered: Path) -> None:
     finished, killed = (panels_of(remembered, run, "--memory") for run in ("run", "killed"))
     assert (len(finished[0]), finished[1]) == (9, "")

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import pytest
 
 import ktdeval
+from advertised import modules_forgotten
 from ktdeval import api, testing
 from ktdeval.harness import decide_in_phases
 from ktdeval.masking import UNMASKED, MaskConfig
@@ -195,7 +196,7 @@ def readers_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
     (folder / "misspelled.py").write_text(MISSPELLED, encoding="utf-8")
     (folder / "mine.yaml").write_text(mine_yaml(), encoding="utf-8")
 
-    with pytest.MonkeyPatch.context() as patch:
+    with modules_forgotten(folder), pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.syspath_prepend(str(folder))
         patch.setenv("PYTHONPATH", str(folder))

@@ -50,8 +50,7 @@ def few_assets(provider: str, count: int = 6, last: str = "2024-12-31") -> Marke
     """Return the first assets of an embedded market, without documents, up to a day."""
     market = open_snapshot(plugins(), provider, {})
     rows = int(np.searchsorted(market.days, np.datetime64(last), side="right"))
-    instruments = market.instruments[:count]
-    bare = replace(market, instruments=instruments, documents=market.documents.first(0))
+    bare = replace(market, documents=market.documents.first(0))
 
     return part_of_market(bare, rows, range(count))
 

@@ -73,7 +73,10 @@ def part_of_market(market: MarketSnapshot, rows: int, columns: Sequence[int]) ->
     grids = {name: getattr(market, name)[:rows, columns] for name in (*BAR_FIELDS, "member")}
     labels: dict[str, Any] = {}
 
-    for name in ("codes", "names", "industries"):
+    of_assets = ["codes", "names", "industries"]
+    if market.instruments:
+        of_assets.append("instruments")
+    for name in of_assets:
         labels[name] = tuple(getattr(market, name)[column] for column in columns)
 
     return replace(

@@ -54,11 +54,11 @@ SPREAD = TradingField(
 USE = """
 import json
 
-from ktdeval.cards.fields import order
+from ktdeval.cards.fields import all_fields
 
 import new_fields
 
-order.FIELDS += (new_fields.HASTE, new_fields.SPREAD)
+all_fields.FIELDS += (new_fields.HASTE, new_fields.SPREAD)
 
 from card_cases import card
 from ktdeval.cards import card_lines, parse_card, validate_card

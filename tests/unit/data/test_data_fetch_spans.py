@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -242,6 +243,7 @@ def test_alpaca_s_further_pages_are_asked_for(
     tmp_path: Path,
     server: VendorServer,
     terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert main(stocks(tmp_path / "whole", server)) == 0
 
@@ -260,7 +262,12 @@ def test_alpaca_s_further_pages_are_asked_for(
     assert main(stocks(tmp_path / "paged", server)) == 0
     assert load_snapshot(tmp_path / "paged").id == load_snapshot(tmp_path / "whole").id
 
-    server.edit = lambda api, params, reply: {**reply, "next_page_token": "same"}
+    def endless(api: str, params: dict[str, str], reply: Reply) -> Reply:
+        return {**reply, "next_page_token": "same"} if "bars" in reply else reply
+
+    server.edit = endless
+    monkeypatch.setattr(time, "sleep", lambda _: None)  # such a reply is asked for again
+
     assert "the same page is named twice" in terminal.error(*stocks(tmp_path / "loop", server))
 
 

@@ -158,12 +158,12 @@ def test_asker_that_outlives_its_step_is_waited_for_and_not_paid_again(tmp_path:
 
 def test_asker_that_outlives_its_step_ends_at_its_deadline(tmp_path: Path) -> None:
     with running_stub(FaultPlan(faults=("silent",), every=1)) as stub:
-        drops = due_drops(tmp_path, asked(stub.base_url), deadline_minutes=0.1)
+        drops = due_drops(tmp_path, asked(stub.base_url), deadline_minutes=0.25)
         step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
         assert wait_until(lambda: bool(stub.requests), step)
         kill(step, with_children=False)
         assert asking_processes(drops)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while asking_processes(drops) and time.monotonic() < until:
             time.sleep(0.1)
 

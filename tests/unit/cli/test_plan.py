@@ -537,7 +537,8 @@ def test_plan_takes_the_options_of_run_and_repeats_none(terminal: Terminal) -> N
     assert "--temperature" not in shown
 
     refused = terminal.refusal("plan", "--temprature", "1")
-    assert "No such option '--temprature'. Did you mean '--temperature'?" in refused
+    assert "--temprature" in refused  # in the words of the click that is installed
+    assert "--temperature" in refused
 
 
 @pytest.mark.slow

@@ -205,7 +205,7 @@ def test_a_plan_may_stand_before_or_after_options(words: list[str], terminal: Te
 def test_an_option_that_neither_runs_nor_grids_have_is_refused_by_its_name(
     terminal: Terminal,
 ) -> None:
-    assert "No such option '--temprature'" in terminal.refusal("plan", "--temprature", "1")
+    assert "--temprature" in terminal.refusal("plan", "--temprature", "1")
 
 
 def test_without_the_plugin_of_grids_a_plan_is_refused(
@@ -215,7 +215,7 @@ def test_without_the_plugin_of_grids_a_plan_is_refused(
     monkeypatch.setattr(plugin_registry, "find_entry_points", lambda: entries)
 
     assert "no installed plugin has grids" in terminal.refusal("plan", "ktd-fin")
-    assert "No such option '--workers'" in terminal.refusal("plan", "--workers", "2")
+    assert "No such option" in terminal.refusal("plan", "--workers", "2")
     assert "no kind 'plans'" in terminal.refusal("list", "plans")
 
 

@@ -181,6 +181,8 @@ class SharedGroup(LazyGroup):
     commands. `default`: the command that runs where the first word names none.
     """
 
+    default_takes_words = True
+
     def __init__(
         self,
         path: str,
@@ -192,7 +194,6 @@ class SharedGroup(LazyGroup):
         super().__init__(path, lazy, **settings)
         self._makers = makers
         self.default_command = default or None
-        self.default_takes_words = True
 
     def load(self, name: str) -> click.Command:
         """Return a command of a plugin, or one of ktdeval itself."""

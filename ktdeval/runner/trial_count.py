@@ -110,7 +110,10 @@ def _trading_specs(folders: Iterable[RunFolder]) -> list[tuple[RunFolder, Episod
     """Return the planned episodes of trading tasks. An episode that has not begun does not show
     what its task is, so one episode with answers settles its task.
     """
-    planned = [(folder, spec) for folder in folders for spec in folder.manifest.specs]
+    planned: list[tuple[RunFolder, EpisodeSpec]] = []
+    for folder in folders:
+        planned += [(folder, spec) for spec in folder.manifest.specs]
+
     asking = {spec.task for folder, spec in planned if _holds_answers(folder, spec)}
     return [(folder, spec) for folder, spec in planned if spec.task not in asking]
 

@@ -35,7 +35,10 @@ def daily_returns(
     if not ledger.steps:
         return "no steps"
 
-    codes = {position.code for step in ledger.steps for position in step.positions}
+    codes: set[str] = set()
+    for step in ledger.steps:
+        codes.update(position.code for position in step.positions)
+
     assets = [market.asset_index[code] for code in codes]
     years = {market.rules[market.venues[asset]].days_a_year for asset in assets}
     days = years.pop() if len(years) == 1 else ledger.days_a_year

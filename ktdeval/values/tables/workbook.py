@@ -79,7 +79,7 @@ def _first_sheet(file: Path, note: Note) -> list[tuple[Any, ...]]:
         title, *left_out = others
         note(f"{file.name}: its first sheet, {title}, is read; not read: {', '.join(left_out)}")
 
-    if any(value is None for row in rows for value in row):
+    if any(None in row for row in rows):
         _check_formulas(file, rows)
 
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import chain
 from operator import attrgetter
 from typing import TypeVar, cast
 
@@ -166,8 +167,8 @@ def freshness(view: DatasetView, given: arguments.Nothing) -> answers.Freshness:
 
     stocks = listed["stock"]
     curves = view.rates(date.min, date.max)
-    dividends = (row for symbol in stocks for row in view.dividends(symbol))
-    splits = (row for symbol in stocks for row in view.splits(symbol))
+    dividends = chain.from_iterable(view.dividends(symbol) for symbol in stocks)
+    splits = chain.from_iterable(view.splits(symbol) for symbol in stocks)
     sources["rates"] = _source_shown((row.available_ns, row.day) for row in curves)
     sources["dividends"] = _source_shown((row.declared_ns, row.ex_day) for row in dividends)
     sources["splits"] = _source_shown((row.announced_ns, row.ex_day) for row in splits)

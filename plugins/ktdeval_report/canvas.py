@@ -21,6 +21,7 @@ from markupsafe import Markup, escape
 from ktdeval.errors import UsageError
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_pages.colours import SERIES, TOKENS, Colour
+from ktdeval_pages.figure_files import fix_layout
 from ktdeval_report.value_formatting import clean
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def _render(plot: Plot, form: str, as_text: bool) -> bytes:
                 fontsize=_FONT - 1,
             )
             plot.draw(body)
+        fix_layout(figure)
 
         sink = io.BytesIO()
         # Without dates and versions: equal runs give equal bytes.

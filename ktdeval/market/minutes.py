@@ -65,6 +65,12 @@ class MinuteBars:
         starts = np.searchsorted(self.rows["asset"], np.arange(1, len(self.codes)))
         return dict(zip(self.codes, np.split(self.rows, starts), strict=False))
 
+    def of_code(self, code: str) -> npt.NDArray[Any]:
+        """Rows of a code's bars of all days, ascending by end; none if it has no bars. Not for what
+        a model is shown, which `session` cuts at the close.
+        """
+        return self._rows_of.get(code, self.rows[:0])
+
     def days(self, zone_of: Callable[[str], str]) -> npt.NDArray[np.datetime64]:
         """[M] days that bars belong to: the local dates just before their ends. `zone_of`: IANA
         time zone of a code.
@@ -96,8 +102,9 @@ class MinuteBars:
             raise LookAheadError(
                 f"minutes of day {day} asked for at the close of day {len(days) - 1}"
             )
-        if (own := self._rows_of.get(code)) is None:
-            return self.rows[:0]
+        own = self.of_code(code)
+        if not len(own):
+            return own
 
         venue = venue_of(code)
         midnight, end = (

@@ -24,9 +24,12 @@ from typing import Any, Literal
 
 from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.market.close_times import Close
+from ktdeval.market.execution import Execution, ExecutionName, find_execution
 from ktdeval.values.config_options import build, near_matches, option
 
-FillRule = Literal["next_open", "next_close", "same_close"]
+FillRule = Literal["next_open", "next_close", "same_close", "vwap_30m", "twap_day"]
+#: rules whose prices are of bars within the next day (`ktdeval.trading.minute_fills`)
+FILLS_OF_MINUTES: frozenset[FillRule] = frozenset(("vwap_30m", "twap_day"))
 MAX_SCALE = 10**8
 #: From here on a price is an error of the source, and limit comparisons would leave 64-bit integers
 MAX_PRICE = 1e8
@@ -126,12 +129,24 @@ class Venue:
     )
     fill: FillRule = option(
         "next_open",
-        help="price of a fill; same_close is the very close that was decided on: a look-ahead",
+        help=(
+            "price of a fill; same_close is the very close that was decided on: a look-ahead;"
+            " vwap_30m (the next day's first 30 minutes) and twap_day (all of it) need bars within"
+            " days"
+        ),
     )
     fees: Fees = option(Fees(), help="costs of fills")
     short: Shorting | None = option(None, help="short sales; null: long only")
+    execution: ExecutionName | Execution | None = option(
+        None,
+        help="spread, impact and participation of fills, or a preset's name; null: none",
+        is_silent=True,
+    )
 
     def __post_init__(self) -> None:
+        if self.execution is not None:
+            object.__setattr__(self, "execution", find_execution(self.execution))
+
         try:
             Close.parse(f"{self.close} {self.zone}")
         except DataError as error:

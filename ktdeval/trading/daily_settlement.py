@@ -28,23 +28,27 @@ executor, so that an error in its arithmetic is found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ktdeval.errors import InvariantError
-from ktdeval.trading.market_tape import FactorEvent, TradingDay
+from ktdeval.trading.execution_costs import Quote, fill_ticks
+from ktdeval.trading.factor_events import FactorEvent
+from ktdeval.trading.market_tape import TradingDay
 from ktdeval.trading.types import (
     Account,
     Action,
     Charge,
     CorporateAction,
+    Order,
     Outcome,
     Position,
     TradingConfig,
 )
-from ktdeval.trading.venue_terms import PPB, RATE_SCALE, Terms, cost
+from ktdeval.trading.venue_terms import PPB, RATE_SCALE, cost
 
 
 class Settlement(Struct, frozen=True):
@@ -60,6 +64,14 @@ class Settlement(Struct, frozen=True):
     holdings_minor: int  #: value of the positions at the close
     nav_minor: int  #: cash and holdings at the close
     charges: tuple[Charge, ...] = ()  #: interest and margin calls before the orders
+    carried: tuple[Order, ...] = ()  #: rests of earlier orders that worked on the day
+    carried_outcomes: tuple[Outcome, ...] = ()  #: how each ended, in the same order
+
+    @property
+    def fills(self) -> Iterator[tuple[Order, Outcome]]:
+        """Orders and outcomes of the day, those of earlier days first."""
+        yield from zip(self.carried, self.carried_outcomes, strict=True)
+        yield from zip(self.action, self.outcomes, strict=True)
 
 
 def open_account(config: TradingConfig, minor_per_unit: int = 100) -> Account:
@@ -246,7 +258,29 @@ def _close_position(asset: int, positions: dict[int, Position], day: TradingDay)
     """Remove a position at the open; return the charge, whose cash includes the fee."""
     shares = positions.pop(asset).shares
     price = day.open_ticks[asset]
-    notional, fee = cost(abs(shares), price, day.rules.terms[asset], selling=shares > 0)
+    terms = day.rules.terms[asset]
+    liquidity = day.liquidity
+    execution = terms.execution
+    if execution is not None and liquidity is not None:
+        # A call can't wait: it pays for its size, whatever the day's volume is, and the half spread
+        # where its size can't be priced.
+        if not liquidity.volume[asset] or not liquidity.sigma_ppb[asset]:
+            execution = replace(execution, is_by_liquidity=False, impact_ppb=0)
+
+        quote = Quote(
+            reference=price,
+            unit=terms.unit,
+            terms=execution,
+            sigma_ppb=liquidity.sigma_ppb[asset],
+            volume=liquidity.volume[asset],
+            low=liquidity.low_ticks[asset],
+            high=liquidity.high_ticks[asset],
+            # Where it is not known, the least of the venue is paid: half a tick.
+            half_spread_ppb=max(0, liquidity.half_spread_ppb[asset]),
+        )
+        price = fill_ticks(quote, abs(shares), selling=shares > 0)
+
+    notional, fee = cost(abs(shares), price, terms, selling=shares > 0)
     if shares < 0:
         notional = -notional
 
@@ -260,7 +294,9 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     * cash >= 0, shares > 0, 0 <= locked <= shares (so sellable <= held); shares < 0 and cash < 0
       only where shorts are allowed.
     * NAV = cash + holdings at the closes.
-    * Each order has one outcome.
+    * Each order has one outcome. No fill is at a better price than that of the venue's fill rule,
+      and where execution is off none at another one. A limit order fills after the open at its
+      limit alone, and only where the bar has traded through it.
     * cash after = cash before - buys - costs + sells + cash in lieu + charges. Shares follow in the
       same way; locked are the shares bought today, where the venue locks them.
     * A factor change leaves value unchanged: before = after at the ex-price + cash in lieu, to the
@@ -286,10 +322,14 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     cash = settlement.before.cash_minor
     cash += _scale_holdings(settlement, day, shares)
     cash += _pay_charges(settlement, day, shares)
-    cash += _book_fills(settlement, day.rules.terms, shares, bought)
+    cash += _book_fills(settlement, day, shares, bought)
 
     if after.cash_minor != cash:
         _fail(day, f"cash is {after.cash_minor}, the fills give {cash}")
+
+    for order, outcome in settlement.fills:
+        if outcome.shares and not _is_at_price(order, outcome, day):
+            _fail(day, f"a fill of asset {order.asset} is at a price that the day does not have")
 
     holdings = _check_positions(settlement, day, shares, bought)
     if settlement.holdings_minor != holdings or settlement.nav_minor != cash + holdings:
@@ -348,12 +388,55 @@ def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]
     return cash
 
 
+def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
+    """Whether a fill is at the day's price, or at a worse one where execution is on; of a limit
+    order also whether it is within the limit.
+    """
+    asset = order.asset
+    if asset is None:
+        return False
+
+    reference = day.open_ticks[asset]
+    if order.limit_ticks is not None:
+        event = day.events.get(asset)
+        ratio = PPB if event is None else event.ratio_ppb
+        side = 1 if order.side == "BUY" else -1
+        limit = side * order.limit_ticks * PPB
+        # In parts of a tick, above 0 where a price is better than the limit.
+        if limit < side * outcome.price_ticks * ratio:
+            return False
+        if limit < side * reference * ratio:
+            return _is_at_limit(order, outcome.price_ticks, day, limit - ratio)
+
+    if day.rules.terms[asset].execution is None:
+        return outcome.price_ticks == reference
+    if order.side == "BUY":
+        return outcome.price_ticks >= reference
+    return outcome.price_ticks <= reference
+
+
+def _is_at_limit(order: Order, price: int, day: TradingDay, beyond: int) -> bool:
+    """Whether a fill after the open is at the limit, to a tick, on a day whose bar has traded
+    through it. `beyond`: the limit made worse by a tick, in parts of one, below 0 of a sell.
+    """
+    asset = order.asset
+    if asset is None or day.rules.scales[asset].fill != "next_open":
+        return False
+
+    event = day.events.get(asset)
+    ratio = PPB if event is None else event.ratio_ppb
+    if order.side == "BUY":
+        return price * ratio > beyond and 0 < day.low_ticks[asset] < price
+    return -price * ratio > beyond and day.high_ticks[asset] > price
+
+
 def _book_fills(
-    settlement: Settlement, terms: Sequence[Terms], shares: dict[int, int], bought: dict[int, int]
+    settlement: Settlement, day: TradingDay, shares: dict[int, int], bought: dict[int, int]
 ) -> int:
     """Add the fills to `shares`, and buys that are locked to `bought`; return the change in cash."""
+    terms = day.rules.terms
     cash = 0
-    for order, outcome in zip(settlement.action, settlement.outcomes):
+    for order, outcome in settlement.fills:
         asset = order.asset
         filled = outcome.shares
         if not filled or asset is None:

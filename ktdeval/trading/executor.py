@@ -36,17 +36,30 @@ The first rule that an order breaks rejects it. Details:
   integers breaks this rule too, which coins in steps of 1e-8 could reach.
 * **cash** If cash is short, a buy is cut to the largest number of whole lots that cash covers with
   its fee (partially filled), or rejected if that is none. The value of shorts and their initial
-  margin can be spent only on buying back. A buy that turns a short into a holding is filled whole
-  or not at all. A sell whose fee exceeds its proceeds and the cash is rejected.
+  margin can be spent only on buying back. A buy that turns a short into a holding is filled whole,
+  or not. A sell whose fee exceeds its proceeds and the cash is rejected.
+* **volume** Where execution is on (`ktdeval.trading.execution_costs`): all orders of a day in one
+  asset together trade at most their part of its volume. An order beyond it is cut to whole lots
+  (partially filled), or rejected if none is left, or if the price needs volatility and volume of
+  the days before, and they are not known. Under `rest: carry` what is left works on the next days,
+  until it is filled, another rule rejects it, a new order of its asset replaces it, or a factor
+  change or margin call of its asset ends it. Sizes and weights are judged at the reference price,
+  cash and the smallest order at the price of the fill.
+* **limit** An order with a limit (`ktdeval.trading.limit_orders`) fills at the open if that is
+  within it; else at the limit, if the day's bar trades through it; else it is rejected. With
+  execution on, the price after spread and impact must be within the limit too: the order is cut to
+  the whole lots of which that is true. Target weights and weight limits count at the open. Buys
+  after the open follow those at the open. What a sell after the open brings in, and the name that
+  it frees, are of no use to the day's buys: which came first is not known.
 * **margin** After a short sale cash is at least the value of all shorts and their initial margin;
   a larger short sale is rejected, not cut.
 
-Costs are the venue's (`ktdeval.trading.venue_terms.cost`). All arithmetic is in integers.
+Fills are at the opens, made worse by execution where it is on. All arithmetic is in integers.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from msgspec.structs import replace
 
 from ktdeval.trading.daily_settlement import (
     Settlement,
@@ -55,22 +68,23 @@ from ktdeval.trading.daily_settlement import (
     margin_minor,
     nav_minor,
     open_day,
+    value_minor,
 )
+from ktdeval.trading.execution_costs import UNQUOTED, Quote, needs_liquidity
+from ktdeval.trading.fill_sizes import affordable, price_of, within_limit
+from ktdeval.trading.limit_orders import LimitFill, limit_fill, open_first
 from ktdeval.trading.market_tape import TradingDay
+from ktdeval.trading.order_outcomes import (
+    REJECTED,
+    carried_orders,
+    cut_outcome,
+    filled,
+    is_well_formed,
+)
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position
-from ktdeval.trading.venue_terms import PPB, RATE_SCALE, Terms, cost, in_lots, worth_steps
-from ktdeval.values.files import csv_rows
+from ktdeval.trading.venue_terms import PPB, Terms, cost, in_lots, worth_steps
 
-_RULES = csv_rows(Path(__file__).with_name("rules.csv"))
-# No message contains a number: a share count could be read as a security code, and under rescaled
-# prices it would be wrong.
-REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
-"""Rule -> message of the rejection."""
-_REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJECTIONS.items()}
-_CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
 _MOST_STEPS = (1 << 63) - 1  # a ledger's integers have 64 bits
-# Half a unit each for the notional, the commission and a few duties, and one for the division
-_ROUNDED_UNITS = 4
 
 
 def settle(account: Account, day: TradingDay, action: Action, decided_row: int) -> Settlement:
@@ -79,7 +93,10 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
     """
     opened, corporate_actions, charges = open_day(account, day)
     open_nav = nav_minor(opened, day.open_ticks, day.rules.units)
-    after, outcomes = execute(opened, day, action, open_nav)
+    called = {charge.asset for charge in charges if charge.kind == "margin_call"}
+    carried = carried_orders(account.working, action, day.events.keys() | called)
+    after, all_outcomes = execute(opened, day, carried + action, open_nav)
+    outcomes = all_outcomes[len(carried) :]
 
     held = holdings_minor(after.positions, day.close_ticks, day.rules.units)
     nav = after.cash_minor + held
@@ -94,6 +111,8 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
         held,
         nav,
         tuple(charges),
+        carried,
+        tuple(all_outcomes[: len(carried)]),
     )
     check_step(settlement, day, decided_row)
 
@@ -114,46 +133,51 @@ def execute(
         nav = nav_minor(account, day.open_ticks, day.rules.units)
 
     state = _BrokerState(account, day, nav)
-    outcomes = [_REJECTED["schema"]] * len(action)
+    outcomes = [REJECTED["schema"]] * len(action)
     buys = []
 
     # Sells first: their cash funds the day's buys.
     for index, order in enumerate(action):
-        if not _is_well_formed(order, day):
+        if not is_well_formed(order, day):
             continue
 
         if order.side == "SELL":
             outcomes[index] = state.sell(order)
+            state.keep_rest(index, order, outcomes[index])
         elif order.side == "BUY":
             buys.append(index)
 
+    if day.low_ticks:
+        buys = open_first(buys, action, day)
+
     for index in buys:
         outcomes[index] = state.buy(action[index])
+        state.keep_rest(index, action[index], outcomes[index])
 
-    return Account(state.cash, state.positions), outcomes
-
-
-def _is_well_formed(order: Order, day: TradingDay) -> bool:
-    weight = order.target_weight
-    shares = order.shares
-    if weight is None:
-        return isinstance(shares, int) and shares >= 1
-    if shares is not None and not (isinstance(shares, int) and shares >= 0):
-        return False
-    if 0.0 <= weight <= 1.0:
-        return True
-
-    return (
-        -1.0 <= weight < 0.0
-        and order.asset is not None
-        and day.rules.terms[order.asset].margin is not None
-    )
+    # In the order of the action, so that a carried order keeps its place.
+    working = tuple(state.rests[index] for index in sorted(state.rests))
+    return Account(state.cash + state.held_back, state.positions, working), outcomes
 
 
 class _BrokerState:
     """Cash and positions while one day's orders are filled."""
 
-    __slots__ = ("cash", "day", "most_names", "most_worth_ppb", "nav", "positions", "terms")
+    __slots__ = (
+        "cash",
+        "day",
+        "held_back",
+        "leaving",
+        "limit",
+        "most_names",
+        "most_worth_ppb",
+        "nav",
+        "opening",
+        "ordered",
+        "positions",
+        "rests",
+        "terms",
+        "traded",
+    )
 
     def __init__(self, account: Account, day: TradingDay, nav: int) -> None:
         self.cash = account.cash_minor
@@ -164,6 +188,119 @@ class _BrokerState:
         self.most_names = day.rules.limits.max_positions
         # KTD-Fin §3.5 and Appendix I: largest weight of one name
         self.most_worth_ppb = day.rules.limits.max_weight_ppb * nav
+        self.opening = account.positions  # before the day's fills
+        self.traded: dict[tuple[int, bool], int] = {}  # (asset, is a sell) -> steps
+        self.ordered = 0  # steps of the last order that volume has cut
+        self.rests: dict[int, Order] = {}  # index of the order -> what goes on the next day
+        self.limit: LimitFill | None = None  # of the order that is judged
+        # What comes after the open must not pay for a fill that may have come before it.
+        self.held_back = 0
+        self.leaving: set[int] = set()  # assets sold whole after the open
+
+    # --- execution
+
+    def _quote(self, asset: int, selling: bool) -> Quote | None:
+        """Return what a fill's price depends on; None where fills are free of size."""
+        terms = self.terms[asset]
+        liquidity = self.day.liquidity
+        if terms.execution is None or liquidity is None:
+            return None
+
+        opening = self.opening.get(asset, _NOTHING).shares
+        held = -opening if selling else opening
+        reference = self.day.open_ticks[asset] if self.limit is None else self.limit.market
+        return Quote(
+            reference,
+            terms.unit,
+            terms.execution,
+            liquidity.sigma_ppb[asset],
+            liquidity.volume[asset],
+            liquidity.low_ticks[asset],
+            liquidity.high_ticks[asset],
+            max(held, 0),
+            self.traded.get((asset, selling), 0),
+            liquidity.half_spread_ppb[asset],
+        )
+
+    def _cut(self, asset: int, wanted: int, selling: bool) -> tuple[int, str | None]:
+        """Return the steps that volume and limit leave, and the rule that has cut them, if any."""
+        if self.limit is not None and not self.limit.market:
+            return 0, "limit"
+
+        steps = self._cut_to_volume(asset, wanted)
+        cut_by = None if steps == wanted else "volume"
+        if steps and self.limit is not None:
+            within = self._cut_to_limit(asset, steps, selling, self.limit)
+            if within < steps:
+                return within, "limit"
+
+        return steps, cut_by
+
+    def _cut_to_limit(self, asset: int, steps: int, selling: bool, limit: LimitFill) -> int:
+        """Return the steps, or the whole lots of them whose price with spread and impact is within
+        the limit; 0 if none.
+        """
+        quote = self._quote(asset, selling)
+        if quote is None:
+            return steps
+        return within_limit(quote, steps, selling, limit, self.terms[asset].lot)
+
+    def _offer(self, asset: int, selling: bool) -> tuple[Quote | None, int]:
+        """Return quote, None where a fill of any size has one price, and reference price."""
+        if self.limit is not None and self.limit.is_within_day:
+            return None, self.limit.limit
+        return self._quote(asset, selling), self.day.open_ticks[asset]
+
+    def _receive(self, proceeds: int) -> None:
+        """Book what a sell brings in."""
+        if self.limit is not None and self.limit.is_within_day and proceeds > 0:
+            self.held_back += proceeds
+        else:
+            self.cash += proceeds
+
+    def _lacks_name(self, asset: int) -> bool:
+        """Return whether a position in another name would be one too many."""
+        names = len(self.positions) + len(self.leaving - self.positions.keys())
+        return names >= self.most_names and asset not in self.leaving
+
+    def _cut_to_volume(self, asset: int, steps: int) -> int:
+        """Return the steps, or the whole lots of them that the day's volume leaves; 0 if none."""
+        terms = self.terms[asset]
+        liquidity = self.day.liquidity
+        execution = terms.execution
+        if execution is None or liquidity is None:
+            return steps
+
+        self.ordered = steps
+        is_known = liquidity.volume[asset] and liquidity.sigma_ppb[asset]
+        if needs_liquidity(execution) and not is_known:
+            return 0
+        if liquidity.half_spread_ppb[asset] == UNQUOTED:
+            return 0
+        if execution.participation_ppb is None:
+            return steps
+
+        most = liquidity.traded[asset] * execution.participation_ppb // PPB
+        most -= self.traded.get((asset, False), 0) + self.traded.get((asset, True), 0)
+        if steps <= most:
+            return steps
+        return max(0, most // terms.lot * terms.lot)
+
+    def _count(self, asset: int, steps: int, selling: bool) -> None:
+        """Count a fill towards the day's volume."""
+        if self.terms[asset].execution is not None:
+            key = (asset, selling)
+            self.traded[key] = self.traded.get(key, 0) + steps
+
+    def keep_rest(self, index: int, order: Order, outcome: Outcome) -> None:
+        """Keep what the day's volume has cut of an order, where it goes on the next day."""
+        if outcome.rule != "volume" or order.asset is None:
+            return
+
+        execution = self.terms[order.asset].execution
+        left = self.ordered - outcome.shares
+        if execution is not None and execution.carries and left > 0:
+            self.rests[index] = replace(order, target_weight=None, shares=left)
 
     def _is_too_large(self, order: Order, steps: int, price: int, unit: int) -> bool:
         if order.shares is not None and order.target_weight is not None:
@@ -176,38 +313,39 @@ class _BrokerState:
 
     def sell(self, order: Order) -> Outcome:
         """Judge and fill one sell."""
+        self.limit = limit_fill(order, self.day)
         asset = order.asset
         day = self.day
         if asset is None:
-            return _REJECTED["universe"]
+            return REJECTED["universe"]
 
         terms = self.terms[asset]
         position = self.positions.get(asset)
         if position is None:
             # KTD-Fin §3.1: long only, where the venue allows no short sales
             if terms.margin is None:
-                return _REJECTED["holding"]
+                return REJECTED["holding"]
 
             position = _NOTHING
 
         if not day.tradable[asset]:
-            return _REJECTED["suspended"]
+            return REJECTED["suspended"]
         # KTD-Fin §3.1: a stock at its lower limit can't be sold
         if day.limit_down[asset]:
-            return _REJECTED["price_limit"]
+            return REJECTED["price_limit"]
 
         held = position.shares
         price = day.open_ticks[asset]
         ordered = self._steps_to_sell(order, held, price, terms)
         if ordered is None:
-            return _REJECTED["target"]
+            return REJECTED["target"]
         if terms.margin is None or 0 < ordered <= held:
-            return self._fill_sell(asset, ordered, position, price, terms)
+            return self._fill_sell(asset, ordered, position, terms)
         # A short of an odd size: the rounded target is not below the position, nothing to sell.
         if ordered <= 0:
-            return _REJECTED["lot"]
+            return REJECTED["lot"]
         if position.locked:
-            return _REJECTED["t_plus_1"]
+            return REJECTED["t_plus_1"]
 
         return self._sell_short(order, ordered, held, price)
 
@@ -240,152 +378,195 @@ class _BrokerState:
         # A holding may be an odd lot, too; what is added are whole lots.
         return max(0, target // lot * lot - held) // lot * lot
 
-    def _fill_sell(
-        self, asset: int, ordered: int, position: Position, price: int, terms: Terms
-    ) -> Outcome:
+    def _fill_sell(self, asset: int, ordered: int, position: Position, terms: Terms) -> Outcome:
         held = position.shares
         locked = position.locked
         sellable = held - locked
         # T+1 (KTD-Fin §3.1)
         if sellable == 0:
-            return _REJECTED["t_plus_1"]
+            return REJECTED["t_plus_1"]
 
         shares = min(ordered, sellable)
         lot = terms.lot
         # An odd lot is sold only with the whole odd remainder: what stays must be whole lots.
         if shares % lot and (sellable - shares) % lot:
-            return _REJECTED["lot"]
+            return REJECTED["lot"]
         if shares < terms.min_sell and shares < sellable:
-            return _REJECTED["lot"]
+            return REJECTED["lot"]
 
+        wanted = shares
+        shares, cut_by = self._cut(asset, wanted, True)
+        if cut_by and (not shares or (shares < terms.min_sell and shares < sellable)):
+            return REJECTED[cut_by]
+
+        price = price_of(self._offer(asset, True), shares, True)
         notional, fee = cost(shares, price, terms, True)
         if self.cash + notional < fee:
-            return _REJECTED["cash"]
+            return REJECTED["cash"]
 
-        self.cash += notional - fee
+        self._count(asset, shares, True)
+        self._receive(notional - fee)
         if shares == held:
             del self.positions[asset]
+            if self.limit is not None and self.limit.is_within_day:
+                self.leaving.add(asset)
         else:
             self.positions[asset] = Position(held - shares, locked)
 
-        cut_by = None
-        if shares < ordered:
+        if cut_by is None and shares < ordered:
             cut_by = "t_plus_1" if locked else "holding"
 
-        return _filled(shares, price, notional, fee, cut_by)
+        return filled(shares, price, notional, fee, cut_by)
 
     def _sell_short(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
         """Judge and fill a sell after which the position is short."""
         asset = order.asset
         if asset is None:
-            return _REJECTED["universe"]
+            return REJECTED["universe"]
 
         day = self.day
         terms = self.terms[asset]
         short = ordered - held
         if not day.member[asset]:
-            return _REJECTED["universe"]
-        if not held and len(self.positions) >= self.most_names:
-            return _REJECTED["position_limit"]
+            return REJECTED["universe"]
+        if not held and self._lacks_name(asset):
+            return REJECTED["position_limit"]
         if self._is_too_large(order, short, price, terms.unit):
-            return _REJECTED["weight_limit"]
+            return REJECTED["weight_limit"]
         if short % terms.lot:
-            return _REJECTED["lot"]
+            return REJECTED["lot"]
 
+        return self._fill_short(asset, ordered, held)
+
+    def _fill_short(self, asset: int, wanted: int, held: int) -> Outcome:
+        day = self.day
+        terms = self.terms[asset]
+        ordered, cut_by = self._cut(asset, wanted, True)
+        short = ordered - held
+        if cut_by and ordered <= 0:
+            return REJECTED[cut_by]
+        # Of a sale that stops within the holding, whole lots of it are sold.
+        if short <= 0:
+            sold = self._fill_sell(asset, ordered, self.positions[asset], terms)
+            self.ordered = wanted
+            return cut_outcome(sold, cut_by)
+
+        price = price_of(self._offer(asset, True), ordered, True)
         notional, fee = cost(ordered, price, terms, True)
         if notional < terms.minimum_notional:
-            return _REJECTED["minimum"]
+            return REJECTED["minimum"]
 
         positions = {**self.positions, asset: Position(-short)}
         if self.cash + notional - fee < margin_minor(positions, day, initial=True):
-            return _REJECTED["margin"]
+            return REJECTED["margin"]
 
-        self.cash += notional - fee
+        self._count(asset, ordered, True)
+        # The margin keeps the value of the short; what is beyond it could be spent.
+        kept = -value_minor(-short, day.open_ticks[asset], terms.unit)
+        self.cash += kept
+        self._receive(notional - fee - kept)
         self.positions = positions
-        return _filled(ordered, price, notional, fee)
+
+        return filled(ordered, price, notional, fee, cut_by)
 
     def buy(self, order: Order) -> Outcome:
         """Judge and fill one buy."""
+        self.limit = limit_fill(order, self.day)
         asset = order.asset
         day = self.day
         if asset is None:
-            return _REJECTED["universe"]
+            return REJECTED["universe"]
 
         position = self.positions.get(asset)
         held = 0 if position is None else position.shares
         # A short can be bought back after its asset has left the universe.
         if held >= 0 and not day.member[asset]:
-            return _REJECTED["universe"]
+            return REJECTED["universe"]
         if not day.tradable[asset]:
-            return _REJECTED["suspended"]
+            return REJECTED["suspended"]
         # KTD-Fin §3.1: a stock at its upper limit can't be bought
         if day.limit_up[asset]:
-            return _REJECTED["price_limit"]
+            return REJECTED["price_limit"]
         # KTD-Fin §3.5 and Appendix I: most positions held
-        if position is None and len(self.positions) >= self.most_names:
-            return _REJECTED["position_limit"]
+        if position is None and self._lacks_name(asset):
+            return REJECTED["position_limit"]
 
         terms = self.terms[asset]
         price = day.open_ticks[asset]
         ordered = self._steps_to_buy(order, held, price, terms)
         if ordered is None:
-            return _REJECTED["target"]
+            return REJECTED["target"]
         if held < 0:
             return self._buy_back(order, ordered, held, price)
         if self._is_too_large(order, held + ordered, price, terms.unit):
-            return _REJECTED["weight_limit"]
+            return REJECTED["weight_limit"]
         if ordered % terms.lot or ordered < terms.min_buy:
-            return _REJECTED["lot"]
+            return REJECTED["lot"]
 
         return self._fill_buy(asset, ordered, position or _NOTHING, price, terms)
 
     def _fill_buy(
         self, asset: int, ordered: int, position: Position, price: int, terms: Terms
     ) -> Outcome:
-        shares = ordered
         cash = self.cash
         if self.day.rules.shorts:
             cash -= margin_minor(self.positions, self.day, initial=True)
+        # A day's volume that leaves less than the smallest order is no reason to order more.
+        if cost(ordered, price, terms, False)[0] < terms.minimum_notional:
+            return REJECTED["minimum"]
 
-        notional, fee = cost(shares, price, terms, False)
+        shares, cut_by = self._cut(asset, ordered, False)
+        if cut_by and shares < terms.min_buy:
+            return REJECTED[cut_by]
+
+        quote, price = self._offer(asset, False)
+        paid = price_of((quote, price), shares, False)
+        notional, fee = cost(shares, paid, terms, False)
         if notional < terms.minimum_notional:
-            return _REJECTED["minimum"]
+            return REJECTED[cut_by or "minimum"]
 
         if notional + fee > cash:
-            shares = _affordable(cash, price, terms)
+            cut_by = "cash"
+            shares = affordable(cash, price, terms, quote, shares)
             if shares < terms.min_buy:
-                return _REJECTED["cash"]
+                return REJECTED["cash"]
 
-            notional, fee = cost(shares, price, terms, False)
+            paid = price_of((quote, price), shares, False)
+            notional, fee = cost(shares, paid, terms, False)
             if notional < terms.minimum_notional:
-                return _REJECTED["cash"]
+                return REJECTED["cash"]
 
+        self._count(asset, shares, False)
         # T+1 (KTD-Fin §3.1): not to be sold before the next day
         locked = position.locked + shares if terms.locks else 0
         self.cash -= notional + fee
         self.positions[asset] = Position(position.shares + shares, locked)
-
-        cut_by = None if shares == ordered else "cash"
-        return _filled(shares, price, notional, fee, cut_by)
+        return filled(shares, paid, notional, fee, cut_by)
 
     def _buy_back(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
         """Judge and fill a buy of an asset that is held short, to less of a short or beyond it."""
         asset = order.asset
         if asset is None:
-            return _REJECTED["universe"]
+            return REJECTED["universe"]
 
         day = self.day
         terms = self.terms[asset]
-        shares = ordered
         after = held + ordered
         if after > 0 and not day.member[asset]:
-            return _REJECTED["universe"]
+            return REJECTED["universe"]
         if after > 0 and self._is_too_large(order, after, price, terms.unit):
-            return _REJECTED["weight_limit"]
+            return REJECTED["weight_limit"]
         if ordered <= 0 or (ordered % terms.lot and after):
-            return _REJECTED["lot"]
+            return REJECTED["lot"]
 
-        notional, fee = cost(shares, price, terms, False)
+        shares, cut_by = self._cut(asset, ordered, False)
+        if cut_by and not shares:
+            return REJECTED[cut_by]
+
+        after = held + shares
+        quote, price = self._offer(asset, False)
+        paid = price_of((quote, price), shares, False)
+        notional, fee = cost(shares, paid, terms, False)
         # The other positions: only their shorts will ask for margin.
         positions = dict(self.positions)
         del positions[asset]
@@ -395,89 +576,25 @@ class _BrokerState:
 
         if notional + fee > self.cash - needed:
             if after > 0:
-                return _REJECTED["cash"]
+                return REJECTED["cash"]
 
-            shares = _affordable(self.cash, price, terms)
+            cut_by = "cash"
+            shares = affordable(self.cash, price, terms, quote, shares)
             if shares <= 0:
-                return _REJECTED["cash"]
+                return REJECTED["cash"]
 
-            notional, fee = cost(shares, price, terms, False)
+            paid = price_of((quote, price), shares, False)
+            notional, fee = cost(shares, paid, terms, False)
             after = held + shares
 
+        self._count(asset, shares, False)
         self.cash -= notional + fee
         if after:
             locked = after if after > 0 and terms.locks else 0
             positions[asset] = Position(after, locked)
 
         self.positions = positions
-        cut_by = None if shares == ordered else "cash"
-        return _filled(shares, price, notional, fee, cut_by)
-
-
-def _filled(shares: int, price: int, notional: int, fee: int, cut_by: str | None = None) -> Outcome:
-    """Return the outcome of a fill, partial if a rule has cut the order."""
-    if cut_by is None:
-        return Outcome("filled", None, "", shares, price, notional, fee)
-    return Outcome("partially_filled", cut_by, _CUT[cut_by], shares, price, notional, fee)
-
-
-def _affordable(cash: int, price: int, terms: Terms) -> int:
-    """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less if there
-    is none.
-    """
-    if cash <= 0:
-        return 0
-
-    # An upper bound on the notional: cash less the smallest fee. Where the commission has a
-    # maximum, it can be below both the minimum and the rate, so that only cash itself is a bound.
-    is_capped = terms.commission is not None and terms.commission.most_rate is not None
-    if is_capped:
-        most = cash
-    else:
-        after_minimum = cash - terms.minimum_fee
-        after_rate = cash * RATE_SCALE // (RATE_SCALE + terms.buy_rate + _duty_rate(terms))
-        most = min(after_minimum, after_rate)
-
-    # Some units more, so that no rounding can make the first guess too small.
-    shares = (most + _ROUNDED_UNITS) * terms.unit // price // terms.lot * terms.lot
-
-    # With a commission by share the first guess may be far off: bisect. Else it is off by a lot or
-    # two.
-    if terms.commission:
-        return _largest_covered(shares // terms.lot, cash, price, terms)
-
-    while shares > 0:
-        notional, fee = cost(shares, price, terms, False)
-        if notional + fee <= cash:
-            break
-
-        shares -= terms.lot
-
-    return shares
-
-
-def _duty_rate(terms: Terms) -> int:
-    """Return the part of a buy's notional that duties take."""
-    if terms.duties is None:
-        return 0
-    return sum(duty.rate for duty in terms.duties.buy)
-
-
-def _largest_covered(lots: int, cash: int, price: int, terms: Terms) -> int:
-    """Return the largest quantity of at most `lots` lots that cash covers, by bisection: the price
-    of a larger quantity is never lower.
-    """
-    low = 0
-    high = lots
-    while low < high:
-        middle = (low + high + 1) // 2
-        notional, fee = cost(middle * terms.lot, price, terms, False)
-        if notional + fee <= cash:
-            low = middle
-        else:
-            high = middle - 1
-
-    return low * terms.lot
+        return filled(shares, paid, notional, fee, cut_by)
 
 
 _NOTHING = Position(0)

@@ -71,6 +71,8 @@ class OrderRecord(Value, omit_defaults=True):
     #: of the fee, what is no commission: `stamp_duty`, `transfer_fee`, `sec_fee`, `finra_fee`, or
     #: the `levy` of a venue
     duties: dict[str, Int64] = msgspec.field(default_factory=dict)
+    #: price that the order was limited to, in prices of the day of the decision; None: any
+    limit_ticks: Int64 | None = None
 
 
 class CorporateActionRecord(Value):
@@ -122,7 +124,18 @@ class ChargeRecord(Value, omit_defaults=True):
         return -self.cash_minor
 
 
-class StepRecord(CountsRecord):
+class WorkingRecord(Value, omit_defaults=True):
+    """Rest of an order that the day's volume has cut, and that works on the next day."""
+
+    code: str
+    side: Literal["BUY", "SELL"]
+    confidence: float
+    reason: str
+    shares: Int64
+    limit_ticks: Int64 | None = None  #: as of an order
+
+
+class StepRecord(CountsRecord, omit_defaults=True):
     """One step of an episode, in true (unmasked) identities. Positions and money are those at the
     close of `filled_on`.
     """
@@ -140,18 +153,28 @@ class StepRecord(CountsRecord):
     nav_minor: Int64
     open_nav_minor: Int64  #: NAV marked at the fills' opens before any fill of the step
     charges: tuple[ChargeRecord, ...]  #: interest and margin calls before the day's orders
+    #: orders of earlier days whose rests worked on the fill day (`rest: carry`), before `orders`
+    carried: tuple[OrderRecord, ...] = ()
+    working: tuple[WorkingRecord, ...] = ()  #: what works on the next day, unless it is replaced
+
+    @property
+    def fills(self) -> tuple[OrderRecord, ...]:
+        """Orders that could fill on the day: those of earlier days, then those of the step."""
+        if not self.carried:
+            return self.orders
+        return self.carried + self.orders
 
     @property
     def traded_minor(self) -> int:
         """Notional of the step's fills, those of margin calls too."""
-        by_orders = sum(order.notional_minor for order in self.orders)
+        by_orders = sum(order.notional_minor for order in self.fills)
         by_charges = sum(charge.notional_minor for charge in self.charges)
         return by_orders + by_charges
 
     @property
     def costs_minor(self) -> int:
         """Costs of the step's fills, those of margin calls too, and interest on shorts."""
-        of_orders = sum(order.fee_minor for order in self.orders)
+        of_orders = sum(order.fee_minor for order in self.fills)
         of_charges = sum(charge.costs_minor for charge in self.charges)
         return of_orders + of_charges
 
@@ -201,7 +224,7 @@ class Ledger:
 
         traded: set[str | None] = set()
         for step in self.steps:
-            traded.update(order.code for order in step.orders)
+            traded.update(order.code for order in step.fills)
 
         scales = {}
         for code, scale in zip(market.codes, rules.scales, strict=True):

@@ -4,9 +4,10 @@ The rules, shared by everything that trades:
 
 * **Prices** are integers in the venue's ticks (1/10,000 CNY in A-shares), rounded half up from the
   snapshot's unadjusted prices.
-* **Fills** are at the day's open, at its close (`next_close`), or at the close of the decision
-  (`same_close`). The last is the previous mark, in today's terms, of an asset that traded on the
-  day of the decision. `open_ticks` of a day are the prices of its fills, whichever they are.
+* **Fills** are at the day's open, at its close (`next_close`), at the close of the decision
+  (`same_close`), or at a mean of the day's minute bars (`ktdeval.trading.minute_fills`).
+  `same_close` is the previous mark, in today's terms, of an asset that traded on the day of the
+  decision. `open_ticks` of a day are the prices of its fills, whichever they are.
 * **Factor changes.** A factor has changed if its ratio to the last one differs from 1 by more than
   `FACTOR_JITTER`. Smaller changes, from rounding in the source, are ignored until they add up to
   more than that. The ratio is stored in parts per billion. The *reference price* of a day is the
@@ -31,7 +32,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -50,9 +51,17 @@ from ktdeval.market.snapshot import (
     board_of,
 )
 from ktdeval.market.venue import MAX_PRICE, Venue
+from ktdeval.trading.execution_costs import (
+    Liquidity,
+    LiquidityTape,
+    check_quotes,
+    execution_terms,
+    liquidity_tape,
+)
+from ktdeval.trading.factor_events import FactorEvent, check_factor, marks_of, settled_factor
+from ktdeval.trading.minute_fills import minute_fills
 from ktdeval.trading.types import Scale, TradingConfig
 from ktdeval.trading.venue_terms import (
-    PPB,
     AccountLimits,
     Terms,
     duties_on,
@@ -63,23 +72,11 @@ from ktdeval.trading.venue_terms import (
 
 IntArray = npt.NDArray[np.int64]
 PPM = 1_000_000
-FACTOR_JITTER = 1e-5
-MAX_FACTOR_RATIO = 1e5
 # A price that is further from a whole fen than 1/50 of one is an adjusted price. Its limit price
 # can't be computed to the fen, so trading stops 5 parts in 1,000 before the limit.
 _FEN_PARTS = 50
 _ADJUSTED_BUFFER = 5
 _DAYS_AT_ONCE = 256  # limits the memory of intermediate arrays
-
-
-class FactorEvent(Struct, frozen=True):
-    """A factor change of one asset on one day."""
-
-    ratio_ppb: int  #: today's factor over the previous day's, in parts per billion
-    previous_ticks: int  #: the mark at the previous close, in that day's terms
-    #: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick.
-    #: It is the reference price of the day's limits, and the mark where nothing trades.
-    ex_ticks: int
 
 
 class TradingDay(Struct, frozen=True):
@@ -100,6 +97,10 @@ class TradingDay(Struct, frozen=True):
     rules: MarketRules  #: in force on the day
     #: the mark at the close before, in that day's terms; empty without shorts
     previous_ticks: Sequence[int] = ()
+    liquidity: Liquidity | None = None  #: None where all fills are free of size
+    #: lowest and highest price of the day, 0 unknown; empty without limit orders
+    low_ticks: Sequence[int] = ()
+    high_ticks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ class MarketRules:
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
         """Return the rules of a snapshot under a config, without duties that depend on the day
-        (`on`). Raises DataError if a venue has another currency than the prices.
+        (`on`). Raises DataError if a venue has another currency than the prices, or if a spread is
+        that of quotes, and the market has none.
         """
         venues = _venues(snapshot, config)
         usual: dict[str, Terms] = {}
@@ -126,7 +128,9 @@ class MarketRules:
 
         # Once a venue and board, since a snapshot has thousands of assets.
         for name, venue in venues.items():
-            usual[name] = terms_of(venue, config)
+            execution = execution_terms(venue, config)
+            usual[name] = replace(terms_of(venue, config), execution=execution)
+            check_quotes(snapshot, execution, name)
             scale_of[name] = Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill)
             if venue.has_boards:
                 for board in Board:
@@ -211,18 +215,26 @@ class MarketTape:
     events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
     #: first row, and rules from it on, of each spell of days with the same duties, ascending
     spells: tuple[tuple[int, MarketRules], ...]
+    liquidity: LiquidityTape | None = None  #: None where all fills are free of size
+    bars: tuple[IntArray, IntArray] | None = None  #: lows and highs; None without limit orders
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
         """Convert a snapshot. Raises DataError on a price or a factor (ratio) out of bounds, or a
         venue of another currency.
         """
-        _check_factor(snapshot)
+        check_factor(snapshot)
         rules = MarketRules.of(snapshot, config)
         ticks = np.array([scale.ticks_per_unit for scale in rules.scales], dtype=np.int64)
         opens = price_ticks(snapshot, "open", ticks)
         closes = price_ticks(snapshot, "close", ticks)
-        marks, references, events = _marks(closes, _settled_factor(snapshot.factor))
+        marks, references, events = marks_of(closes, settled_factor(snapshot.factor))
+        liquidity = _liquidity(rules, snapshot, ticks)
+        for asset, found in minute_fills(snapshot, rules.venues).items():
+            opens[:, asset] = found.ticks
+            if liquidity is not None:  # the volume of the minutes that fills are in
+                liquidity.traded[:, asset] = found.steps
+
         tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
         fills = np.where(tradable, opens, 0)
 
@@ -230,6 +242,10 @@ class MarketTape:
             up, down = _at_limits(snapshot, rules.venues, config, fills, references)
         else:
             up, down = _at_limit_prices(snapshot, rules.venues, fills, references)
+
+        bars = None
+        if config.limit_orders:
+            bars = price_ticks(snapshot, "low", ticks), price_ticks(snapshot, "high", ticks)
 
         np.copyto(opens, references, where=~tradable)
         for prices in (opens, marks):  # days are views of them
@@ -245,6 +261,8 @@ class MarketTape:
             limit_down=down,
             events=events,
             spells=_spells(rules, snapshot),
+            liquidity=liquidity,
+            bars=bars,
         )
 
     def rules_on(self, row: int) -> MarketRules:
@@ -265,6 +283,11 @@ class MarketTape:
         if self.rules.shorts and row:
             previous = self.close_ticks[row - 1].data
 
+        liquidity = None
+        if self.liquidity is not None:
+            liquidity = self.liquidity.day(row)
+        low, high = ((), ()) if self.bars is None else (each[row].data for each in self.bars)
+
         return TradingDay(
             row,
             self.open_ticks[row].data,  # a view: a day reads the prices of few assets
@@ -276,7 +299,37 @@ class MarketTape:
             self.events.get(row, {}),
             self.rules_on(row),
             previous,
+            liquidity,
+            low,
+            high,
         )
+
+
+def _liquidity(
+    rules: MarketRules, snapshot: MarketSnapshot, ticks: IntArray
+) -> LiquidityTape | None:
+    """Return what execution reads of all days; None where all fills are free of size."""
+    if not any(terms.execution for terms in rules.terms):
+        return None
+
+    steps = np.array([scale.steps_per_unit for scale in rules.scales], dtype=np.int64)
+    at_decision = np.array([scale.fill == "same_close" for scale in rules.scales])
+    # A fill at the close of the decision is in the bar of that day, here in terms of the fill day.
+    ratio = np.ones_like(snapshot.factor)
+    ratio[1:] = snapshot.factor[1:] / snapshot.factor[:-1]
+    low = price_ticks(snapshot, "low", ticks)
+    high = price_ticks(snapshot, "high", ticks)
+    traded = np.where(at_decision, _day_before(snapshot.volume) * ratio, snapshot.volume)
+    low = np.where(at_decision, np.rint(_day_before(low) / ratio).astype(np.int64), low)
+    high = np.where(at_decision, np.rint(_day_before(high) / ratio).astype(np.int64), high)
+    return liquidity_tape(snapshot, rules.terms, steps, traded, (low, high))
+
+
+def _day_before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """[T, N] the row before each row; 0 in the first."""
+    earlier = np.zeros_like(values)
+    earlier[1:] = values[:-1]
+    return earlier
 
 
 def _spells(rules: MarketRules, snapshot: MarketSnapshot) -> tuple[tuple[int, MarketRules], ...]:
@@ -326,7 +379,9 @@ def _fills(
     references: IntArray,
     volume: FloatArray,
 ) -> BoolArray:
-    """[T, N] whether the asset trades. Overwrites `opens` by the prices of fills in ticks."""
+    """[T, N] whether the asset trades. Overwrites `opens`, where fills within the day are already,
+    by the prices of fills in ticks.
+    """
     has_boards = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
     has_volume = (volume > 0) | (np.isnan(volume) & ~has_boards)
 
@@ -452,7 +507,7 @@ def limit_ppm(board: Board, config: TradingConfig) -> int:
 
 
 def price_ticks(
-    snapshot: MarketSnapshot, field: Literal["open", "close"], scales: IntArray
+    snapshot: MarketSnapshot, field: Literal["open", "high", "low", "close"], scales: IntArray
 ) -> IntArray:
     """[T, N] prices in integer ticks, halves up; 0 for NaN. `scales`: [N] ticks in a unit of
     currency. Raises DataError if a price is not below `MAX_PRICE`.
@@ -469,81 +524,3 @@ def price_ticks(
 
     ticks: IntArray = np.floor(finite * scales + 0.5).astype(np.int64)
     return ticks
-
-
-def ex_price_ticks(previous_ticks: int, ratio_ppb: int) -> int:
-    """Return the previous price in today's terms, rounded down to a tick, so that the cash in lieu
-    is never negative.
-    """
-    return previous_ticks * PPB // ratio_ppb
-
-
-def _check_factor(snapshot: MarketSnapshot) -> None:
-    factor = snapshot.factor
-    bad = ~(np.isfinite(factor) & (factor > 0))
-    if not bad.any() and len(factor) > 1:
-        ratio = factor[1:] / factor[:-1]
-        bad[1:] = (ratio > MAX_FACTOR_RATIO) | (ratio < 1 / MAX_FACTOR_RATIO)
-
-    if bad.any():
-        row, asset = (int(indices[0]) for indices in np.nonzero(bad))
-        raise DataError(
-            f"adjustment factor of {snapshot.codes[asset]} on {snapshot.days[row]} is"
-            f" {factor[row, asset]:g}: not positive, or far from the day before; check the source's"
-            " factor column"
-        )
-
-
-def _settled_factor(factor: FloatArray) -> FloatArray:
-    """[T, N] factors without jitter: a factor changes only once it differs from the last one
-    returned by more than `FACTOR_JITTER`.
-    """
-    settled = factor.copy()
-    rows = np.flatnonzero((factor[1:] != factor[:-1]).any(axis=1)) + 1
-    for row, end in zip(rows.tolist(), [*rows[1:].tolist(), len(factor)], strict=False):
-        previous = settled[row - 1]
-        still = np.abs(factor[row] - previous) <= FACTOR_JITTER * previous
-        settled[row:end] = np.where(still, previous, factor[row])
-
-    return settled
-
-
-def _marks(
-    closes: IntArray, factor: FloatArray
-) -> tuple[IntArray, IntArray, dict[int, dict[int, FactorEvent]]]:
-    """Return marks and reference prices, both [T, N] ticks, and the factor events by row."""
-    # The mark is the last close: `last` is the row that it is taken from.
-    rows_with_close = np.where(closes == 0, 0, np.arange(len(closes))[:, None])
-    last = np.maximum.accumulate(rows_with_close, axis=0)
-    marks = np.take_along_axis(closes, last, axis=0)
-
-    before, assets = np.nonzero(factor[1:] != factor[:-1])
-    rows = before + 1
-    ratios = np.rint(factor[rows, assets] / factor[before, assets] * PPB).astype(np.int64)
-    lacks_close = closes[rows, assets] == 0
-    changes = zip(
-        rows.tolist(), assets.tolist(), ratios.tolist(), lacks_close.tolist(), strict=True
-    )
-
-    # In the order of days, since an asset without a close may change again from a changed mark.
-    events: dict[int, dict[int, FactorEvent]] = {}
-    for row, asset, ratio_ppb, is_without_close in changes:
-        previous = int(marks[row - 1, asset])
-        if previous <= 0:
-            continue
-
-        # Rare enough for Python integers, which can't overflow on high adjusted prices.
-        event = FactorEvent(ratio_ppb, previous, ex_price_ticks(previous, ratio_ppb))
-        events.setdefault(row, {})[asset] = event
-
-        if is_without_close:  # it is the mark until the next close
-            is_until_next = last[row:, asset] == last[row, asset]
-            marks[row:, asset][is_until_next] = event.ex_ticks
-
-    references = np.zeros_like(closes)
-    references[1:] = marks[:-1]
-    for row, changed in events.items():
-        for asset, event in changed.items():
-            references[row, asset] = event.ex_ticks
-
-    return marks, references, events

@@ -45,10 +45,13 @@ def known_breaches(
       name that is not held are valued at 0, and costs are ignored.
 
     T+1 is never broken here: shares bought today can be sold at the next open. Orders that open,
-    add to or reduce a short are not judged. `held_minor`: asset -> value of the holding at the last
-    close. `terms`: [N] rules of each asset; () where nothing can be sold short. `shows_values`:
-    False where the account shows no value of a single holding. No rule then depends on one: shares
-    of a holding break no weight limit, and no order lacks cash once something is sold.
+    add to or reduce a short are not judged. An order with a limit may not fill: it is judged, and
+    what it would spend or sell is left as it is, while what it would free counts as free.
+
+    `held_minor`: asset -> value of the holding at the last close. `terms`: [N] rules of each asset;
+    () where nothing can be sold short. `shows_values`: False where the account shows no value of a
+    single holding. No rule then depends on one: shares of a holding break no weight limit, and no
+    order lacks cash once something is sold.
     """
     judge = _OrderJudge(account, held_minor, config, terms)
     if not shows_values:
@@ -104,6 +107,10 @@ class _OrderJudge:
 
         proceeds = max(0, self._held[asset] - max(0, left))
         self._cash += proceeds
+        if order.limit_ticks is not None:
+            self._most_names += 1
+            return None
+
         self._held[asset] -= proceeds
 
         if order.target_weight == 0 or left <= 0:
@@ -139,8 +146,10 @@ class _OrderJudge:
         if self._cash <= 0:
             return "cash"
 
-        self._cash -= max(0, target - held)
-        self._held[asset] = max(held, target)
+        if order.limit_ticks is None:
+            self._cash -= max(0, target - held)
+            self._held[asset] = max(held, target)
+
         return None
 
     def _target_minor(self, order: Order) -> int:
@@ -172,6 +181,10 @@ class _BlindJudge(_OrderJudge):
             return None  # shorts are not judged
 
         self._cash = math.inf  # nobody can value the proceeds
+        if order.limit_ticks is not None:
+            self._most_names += 1
+            return None
+
         if order.target_weight == 0:
             self._shares[asset] = 0
         elif order.shares is not None:

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from msgspec import Struct
 
 from ktdeval.errors import ConfigError
+from ktdeval.market.execution import Execution, ExecutionName, find_execution
 from ktdeval.market.fees import is_dated
 from ktdeval.market.venue import Fees, FillRule, Venue, find_venue
 from ktdeval.values.config_options import build, option
@@ -27,6 +28,15 @@ trading stops `limit_buffer_pct` short, one size of lots, and flat costs. `excha
 listings and sizes of orders in force on each day (`ktdeval.market.board_rules`), and its stamp duty
 and transfer fee (`ktdeval.market.fees`) besides the commission.
 """
+
+EXECUTION_HELP = (
+    "what fills cost beyond commission and duties: none, spread, sqrt (spread, square-root impact"
+    " and at most a tenth of the day's volume), or own coefficients; null: the venue's, which is"
+    " none unless it says so"
+)
+LIMIT_HELP = (
+    "orders may have a limit, a price that a buy does not exceed and a sell does not fall below"
+)
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,12 @@ class TradingConfig:
         ),
     )
 
+    execution: ExecutionName | Execution | None = option(None, help=EXECUTION_HELP, is_silent=True)
+    limit_orders: bool = option(False, help=LIMIT_HELP, is_silent=True)
+
     def __post_init__(self) -> None:
+        if self.execution is not None:
+            object.__setattr__(self, "execution", find_execution(self.execution))
         if self.board_rules == "paper":
             return
 
@@ -151,6 +166,12 @@ class AccountConfig:
             " on each day) or paper (constant limits, lots of 100, flat costs)"
         ),
     )
+    execution: ExecutionName | Execution | None = option(None, help=EXECUTION_HELP, is_silent=True)
+    limit_orders: bool = option(False, help=LIMIT_HELP, is_silent=True)
+
+    def __post_init__(self) -> None:
+        if self.execution is not None:
+            object.__setattr__(self, "execution", find_execution(self.execution))
 
     def rules(self, where: str) -> TradingConfig:
         """Return what the executor reads. Raises ConfigError: costs or a fill rule without a venue
@@ -171,6 +192,8 @@ class AccountConfig:
             "max_weight",
             "constraint_feedback",
             "board_rules",
+            "execution",
+            "limit_orders",
         )
         rules = TradingConfig(**{name: getattr(self, name) for name in shared}, venue=venue)
         if venue is None or self.fees is None or not venue.has_boards:
@@ -213,7 +236,8 @@ Status = Literal["filled", "partially_filled", "rejected"]
 class Order(Struct, frozen=True, gc=False):
     """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares;
     `asset` is None for an unknown stock_id. With both it was sized when it was decided: the shares
-    are what the weight came to, none if it was reached already.
+    are what the weight came to, none if it was reached already. With a limit, in prices of the day
+    of the decision, it is good for the fill day.
 
     Example:
         Order(0, "BUY", 0.7, "it fell below its mean", target_weight=0.1)
@@ -225,6 +249,7 @@ class Order(Struct, frozen=True, gc=False):
     reason: str
     target_weight: float | None = None
     shares: int | None = None
+    limit_ticks: int | None = None
 
 
 class Outcome(Struct, frozen=True, gc=False):
@@ -274,6 +299,10 @@ _BAR_OF_FILL: Mapping[FillRule, tuple[int, Literal["open", "close"]]] = {
     "next_open": (0, "open"),
     "next_close": (0, "close"),
     "same_close": (-1, "close"),
+    # Means of the day are of no bar's price: masks that change prices refuse them
+    # (`ktdeval.runner.shown_account`), and all others show a price as it is, whatever its part.
+    "vwap_30m": (0, "close"),
+    "twap_day": (0, "close"),
 }
 
 
@@ -303,6 +332,8 @@ class Account(Struct, frozen=True):
 
     cash_minor: int
     positions: Mapping[int, Position]
+    #: rests of orders that the day's volume has cut and that go on, in shares, in their order
+    working: tuple[Order, ...] = ()
 
 
 Action = tuple[Order, ...]

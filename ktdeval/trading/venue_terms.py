@@ -67,6 +67,22 @@ class Margin:
     borrow: int  #: for a calendar day, in parts of 365 * 10**10
 
 
+class ExecutionTerms(Struct, frozen=True):
+    """Coefficients of execution (`ktdeval.market.execution`) in integers."""
+
+    half_spread_ppb: int
+    is_by_liquidity: bool  #: the half spread is that of the reference stock
+    reference_activity: int  #: price * volume * volatility of a day, in minor units; 0: not used
+    half_tick: int  #: least half spread, in ticks of the engine
+    impact_ppb: int
+    permanent_ppb: int
+    participation_ppb: int | None  #: of the day's volume; None: no cap
+    carries: bool  #: what the cap leaves goes on the next day
+    inside_bar: bool
+    window_days: int
+    is_by_quotes: bool = False  #: the half spread is that of the asset's quotes
+
+
 class Terms(Struct, frozen=True):
     """Rules under which one instrument trades."""
 
@@ -87,6 +103,7 @@ class Terms(Struct, frozen=True):
     min_sell: int = 0
     #: None where the day decides on them, and it is not known: `MarketTape.rules_on` knows it
     duties: Duties | None = NO_DUTIES
+    execution: ExecutionTerms | None = None  #: None where fills are free of size
 
 
 class AccountLimits(NamedTuple):
@@ -263,7 +280,7 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
         # KTD-Fin §3.1: at least CNY 5 an order
         if fee < terms.minimum_fee:
             fee = terms.minimum_fee
-        if terms.duties != NO_DUTIES:
+        if terms.duties is not NO_DUTIES:
             fee += sum(duties_of(steps, notional, terms, selling).values())
         return notional, fee
 

@@ -1,0 +1,64 @@
+"""Last bid and ask of each day, where data have them, and the half spreads that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+QUOTE_COLUMNS = ("bid", "ask")
+"""Columns of bars, both optional: the last quotes of the day, unadjusted, in units of the price."""
+
+
+@dataclass(frozen=True, eq=False)
+class Quotes:
+    """Last quotes of each day, None where the data have none.
+
+    They are unadjusted, in units of the price, and known at the close of their day. A quote that is
+    NaN or 0 is none.
+    """
+
+    bid: FloatArray | None = None  #: [T, N]
+    ask: FloatArray | None = None  #: [T, N]
+
+    @property
+    def arrays(self) -> dict[str, FloatArray]:
+        """The arrays that the data have, by name."""
+        named = {name: getattr(self, name) for name in QUOTE_COLUMNS}
+        return {name: array for name, array in named.items() if isinstance(array, np.ndarray)}
+
+    def __bool__(self) -> bool:
+        return self.half_spreads is not None and bool(np.isfinite(self.half_spreads).any())
+
+    @cached_property
+    def half_spreads(self) -> FloatArray | None:
+        """[T, N] (ask - bid) / (ask + bid): half the spread as a part of the middle. NaN where one
+        of the two is missing, or they are impossible. None without quotes.
+        """
+        if self.bid is None or self.ask is None:
+            return None
+
+        is_pair = two_sided(self.bid, self.ask) & ~impossible(self.bid, self.ask)
+        bid = np.where(is_pair, self.bid, np.nan)
+        ask = np.where(is_pair, self.ask, np.nan)
+        return np.asarray((ask - bid) / (ask + bid))
+
+
+NO_QUOTES = Quotes()
+
+
+def two_sided(bid: FloatArray, ask: FloatArray) -> BoolArray:
+    """Whether there are both quotes."""
+    return np.asarray((bid > 0) & (ask > 0))
+
+
+def impossible(bid: FloatArray, ask: FloatArray) -> BoolArray:
+    """Whether no market can have these quotes: the bid is above the ask, or one is below 0 or
+    infinite.
+    """
+    is_crossed = two_sided(bid, ask) & (bid > ask)
+    return np.asarray(is_crossed | (bid < 0) | (ask < 0) | np.isinf(bid) | np.isinf(ask))

@@ -1,0 +1,421 @@
+"""Price of a fill by its size, and how much of a day's volume is left to trade, in exact integers.
+
+A fill of q steps, after s steps on the same side earlier that day, is at the reference price r (of
+the venue's fill rule) made worse by
+
+    half spread     h, or h * sigma / 2 % * (W* / W)^(1/3) with W = r * V * sigma, or that of the asset's
+                    quotes up to the decision; at least half a tick
+    impact          (T(s + q) - T(s)) / q,  T(x) = x * Y * sigma * sqrt(x / V)
+    permanent part  p * Y * sigma * sqrt(held / V), of orders that add to what was held at the open
+
+* `T` is what x steps cost together: two orders of a day pay no less than one of their size, but for
+  the rounding of a price to a tick.
+* `sigma` is the standard deviation of daily returns and `V` the mean volume, both of the days up to
+  the decision. An order whose coefficients need one that is unknown (or a sigma of 0) is rejected
+  (`volume`), for it can't be priced; a fixed half spread without impact needs neither.
+* Spread, impact and permanent part are rounded up to parts per billion of r, and their sum to a
+  tick: a buy's price up and a sell's down, so that it is never better than r.
+* Under `inside_bar` no step is priced outside the day's bar: from the size on whose last step,
+  3/2 * Y * sigma * sqrt(x / V), reaches the bar, each further one pays the bar's end.
+* What was traded by an own position is the position: an episode starts with cash, and a round trip
+  leaves none of its own impact. Who sells a holding gets nothing for having pushed up its price.
+
+Sources: square-root law, Toth et al. 2011 (equation 1); the average cost of an order and the spread
+by liquidity, Kyle and Obizhaeva 2016 (section 7); the permanent part, Bouchaud, Farmer and Lillo
+2009. Coefficients: `ktdeval/market/executions.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ktdeval.errors import ConfigError, DataError
+from ktdeval.market.execution import (
+    LEAST_DAYS,
+    Execution,
+    active_execution,
+    quoted_tick,
+    reference_activity,
+)
+from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.venue import Venue
+from ktdeval.trading.types import TradingConfig
+from ktdeval.trading.venue_terms import PPB, ExecutionTerms, Terms, scaled_int
+
+IntArray = npt.NDArray[np.int64]
+BPS_PPB = PPB // 10_000
+REFERENCE_SIGMA_PPB = 20_000_000
+"""Kyle and Obizhaeva 2016, section 3: volatility of the reference stock, 2 % a day."""
+# Returns are cut to +-1,000 % and counted in 1e-7, so that sums of squares are exact integers.
+_RETURN_PARTS = 10**7
+_MOST_RETURN = 10.0
+_EXACT_ROOT = 10**36
+_MOST_STEPS = 1 << 62
+UNQUOTED = -1
+"""Stands for a half spread that is not known: one of 0 is that of equal quotes."""
+
+
+class Liquidity(Struct, frozen=True):
+    """What execution reads of one fill day, by asset column; 0 where it is not known."""
+
+    sigma_ppb: Sequence[int]  #: standard deviation of daily returns up to the decision
+    volume: Sequence[int]  #: mean steps traded a day up to the decision
+    traded: Sequence[int]  #: steps that the market traded in the bar of the fills
+    low_ticks: Sequence[int]  #: lowest price of the fill's bar
+    high_ticks: Sequence[int]  #: and its highest
+    #: half spread of the quotes up to the decision; `UNQUOTED` where it is not known, 0 where
+    #: execution does not need it
+    half_spread_ppb: Sequence[int]
+
+
+class Quote(Struct, frozen=True):
+    """One asset on one day, before an order of one side."""
+
+    reference: int  #: price of the venue's fill rule in ticks
+    unit: int  #: as of `Terms`
+    terms: ExecutionTerms
+    sigma_ppb: int
+    volume: int  #: mean steps a day
+    low: int  #: of the bar, in ticks
+    high: int
+    held: int = 0  #: steps held at the open in the direction of the order
+    same_side: int = 0  #: steps that orders of this side have traded on the day
+    half_spread_ppb: int = 0  #: of its quotes, where the spread is by quotes
+
+
+class LiquidityTape(Struct, frozen=True):
+    """`Liquidity` of all days, [T, N] each."""
+
+    sigma_ppb: IntArray
+    volume: IntArray
+    traded: IntArray
+    low_ticks: IntArray
+    high_ticks: IntArray
+    half_spread_ppb: IntArray
+
+    def day(self, row: int) -> Liquidity:
+        """Return what is known on the fill day of a row."""
+        return Liquidity(
+            self.sigma_ppb[row].data,
+            self.volume[row].data,
+            self.traded[row].data,
+            self.low_ticks[row].data,
+            self.high_ticks[row].data,
+            self.half_spread_ppb[row].data,
+        )
+
+
+def execution_of(venue: Venue, config: TradingConfig) -> Execution | None:
+    """Return the execution in force at a venue; None where fills are free of size."""
+    chosen = venue.execution if config.execution is None else config.execution
+    return active_execution(chosen)
+
+
+def execution_terms(venue: Venue, config: TradingConfig) -> ExecutionTerms | None:
+    """Return the execution at a venue in integers; None where fills are free of size. Raises
+    ConfigError: the spread depends on an activity that is not known for the venue.
+    """
+    execution = execution_of(venue, config)
+    if execution is None:
+        return None
+
+    tick = execution.tick
+    if tick is None:
+        tick = quoted_tick(venue.name)
+
+    activity = execution.reference_activity
+    if activity is None:
+        activity = reference_activity(venue.currency)
+
+    is_by_liquidity = execution.spread == "liquidity"
+    if is_by_liquidity and activity is None:
+        raise ConfigError(
+            f"execution {execution.name}: the spread by liquidity needs reference_activity, which is"
+            f" not known in {venue.currency}; give trading.execution its coefficients, with"
+            f" reference_activity in {venue.currency} or spread: fixed"
+        )
+
+    participation = None
+    if execution.max_participation is not None:
+        participation = scaled_int(execution.max_participation, PPB)
+
+    return ExecutionTerms(
+        half_spread_ppb=scaled_int(execution.half_spread_bps, BPS_PPB),
+        is_by_liquidity=is_by_liquidity,
+        is_by_quotes=execution.spread == "quotes",
+        reference_activity=scaled_int(activity or 0.0, venue.minor_per_unit),
+        half_tick=-(-scaled_int(tick, venue.ticks_per_unit) // 2),
+        impact_ppb=scaled_int(execution.impact, PPB),
+        permanent_ppb=scaled_int(execution.permanent, PPB),
+        participation_ppb=participation,
+        carries=execution.rest == "carry",
+        inside_bar=execution.inside_bar,
+        window_days=execution.window_days,
+    )
+
+
+def check_quotes(snapshot: MarketSnapshot, terms: ExecutionTerms | None, venue: str) -> None:
+    """Raise DataError if the spread at a venue is that of quotes, and the market has none."""
+    if terms is None or not terms.is_by_quotes or snapshot.quotes:
+        return
+
+    raise DataError(
+        f"snapshot {snapshot.meta.name}: execution at venue {venue} has spread quotes, and the"
+        " market has no days with a bid and an ask; import bars with columns bid and ask, or"
+        " choose spread fixed or liquidity"
+    )
+
+
+def fill_ticks(quote: Quote, steps: int, selling: bool) -> int:
+    """Return the price of a fill of `steps` (above 0), in ticks, at least 1."""
+    terms = quote.terms
+    reference = quote.reference
+    end = _bar_end(quote, selling) if terms.inside_bar else None
+
+    # In parts per billion of a tick
+    spread = max(reference * half_spread_ppb(quote), terms.half_tick * PPB)
+    if quote.held and terms.permanent_ppb:
+        spread += reference * _permanent(quote)
+
+    room = None
+    if end is not None:
+        room = max(0, abs(end - reference) * PPB - spread)
+
+    impact = reference * _mean_impact(quote, steps, room)
+    worse = -(-(spread + impact) // PPB)
+    if end is not None:
+        worse = min(worse, abs(end - reference))
+
+    if selling:
+        return max(1, reference - worse)
+    return reference + worse
+
+
+def _bar_end(quote: Quote, selling: bool) -> int | None:
+    """Return the worst price that the day's bar has, no better than the reference; None where fills
+    may be outside the bar, or it is not known.
+    """
+    end = quote.low if selling else quote.high
+    if not end:
+        return None
+    if selling:
+        return min(end, quote.reference)
+    return max(end, quote.reference)
+
+
+def needs_liquidity(terms: ExecutionTerms) -> bool:
+    """Return whether a price depends on volatility and volume of the days before."""
+    return terms.impact_ppb > 0 or (terms.is_by_liquidity and terms.half_spread_ppb > 0)
+
+
+def half_spread_ppb(quote: Quote) -> int:
+    """Return half the spread, relative to the price, rounded up."""
+    terms = quote.terms
+    if terms.is_by_quotes:
+        return quote.half_spread_ppb
+
+    half = terms.half_spread_ppb
+    if not terms.is_by_liquidity or not half:
+        return half
+
+    # The cube of half * sigma / 2 % * (W* / W)^(1/3), with W = price * volume * sigma
+    reference_worth = terms.reference_activity * quote.unit * PPB
+    scaled = half**3 * quote.sigma_ppb**2 * reference_worth
+    cube = -(-scaled // (REFERENCE_SIGMA_PPB**3 * quote.reference * quote.volume))
+    return cube_root(cube - 1) + 1
+
+
+def cube_root(number: int) -> int:
+    """Return the integer part of the cube root of a number that is not negative, by Newton's
+    method.
+    """
+    if number < _EXACT_ROOT:  # the root of a float is off by less than one
+        guess = int(number ** (1 / 3) + 0.5)
+        return guess if guess**3 <= number else guess - 1
+
+    guess = 1 << -(-number.bit_length() // 3)  # never below the root
+    while True:
+        better = (2 * guess + number // (guess * guess)) // 3
+        if better >= guess:
+            return guess
+        guess = better
+
+
+def _mean_impact(quote: Quote, steps: int, room: int | None) -> int:
+    """Impact by step of a fill, in parts per billion, rounded up. `room`: most that a step may pay,
+    in parts per billion of a tick; None: no bound.
+    """
+    if not quote.terms.impact_ppb:
+        return 0
+
+    before = quote.same_side
+    total = _bounded_impact(quote, before + steps, room)
+    if before:
+        total -= _bounded_impact(quote, before, room)
+    return -(-total // (steps * PPB))
+
+
+def _bounded_impact(quote: Quote, steps: int, room: int | None) -> int:
+    """Impact of all steps of a side on the day, in 1e-18, where no step pays more than `room`."""
+    if room is None:
+        return _total_impact(quote, steps)
+
+    # The last of x steps pays 3/2 * Y * sigma * sqrt(x / V).
+    most = room * PPB // quote.reference
+    slope = 3 * quote.terms.impact_ppb * quote.sigma_ppb
+    free = quote.volume * (2 * most) ** 2 // slope**2
+    if steps <= free:
+        return _total_impact(quote, steps)
+    return _total_impact(quote, free) + (steps - free) * most
+
+
+def _total_impact(quote: Quote, steps: int) -> int:
+    """`steps * Y * sigma * sqrt(steps / V)`, in 1e-18, rounded up."""
+    if not steps:
+        return 0
+
+    scale = quote.terms.impact_ppb * quote.sigma_ppb
+    square = -(-scale * scale * steps**3 // quote.volume)
+    return isqrt(square - 1) + 1
+
+
+def _permanent(quote: Quote) -> int:
+    """Part of the impact of what is held that is still in the price, in parts per billion."""
+    impact = -(-_total_impact(quote, quote.held) // (quote.held * PPB))
+    return -(-quote.terms.permanent_ppb * impact // PPB)
+
+
+def liquidity_tape(
+    snapshot: MarketSnapshot,
+    terms: Sequence[Terms],
+    steps: IntArray,
+    traded_shares: FloatArray,
+    bars: tuple[IntArray, IntArray],
+) -> LiquidityTape | None:
+    """Return what execution reads of all days; None where all fills are free of size.
+
+    Args:
+        snapshot: The market.
+        terms: [N] of the assets.
+        steps: [N] steps in a share or coin.
+        traded_shares: [T, N] volume of the bar that fills are in, NaN where unknown.
+        bars: Lowest and highest price of that bar, [T, N] ticks each.
+    """
+    windows = [each.execution.window_days if each.execution else 0 for each in terms]
+    if not any(windows):
+        return None
+
+    shape = snapshot.close.shape
+    sigma = np.zeros(shape, dtype=np.int64)
+    mean = np.zeros(shape)
+    for window in sorted(set(windows) - {0}):
+        columns = np.array(windows) == window
+        sigma[:, columns] = trailing_sigma_ppb(snapshot, window)[:, columns]
+        mean[:, columns] = trailing_volume(snapshot, window)[:, columns]
+
+    low, high = bars
+    return LiquidityTape(
+        sigma_ppb=sigma,
+        volume=_in_steps(mean, steps),
+        traded=_in_steps(traded_shares, steps),
+        low_ticks=low,
+        high_ticks=high,
+        half_spread_ppb=_quoted_spreads(snapshot, terms),
+    )
+
+
+def _quoted_spreads(snapshot: MarketSnapshot, terms: Sequence[Terms]) -> IntArray:
+    """[T, N] half spread of the quotes before each row; 0 where execution does not need it."""
+    spreads = np.zeros(snapshot.close.shape, dtype=np.int64)
+    windows = np.zeros(len(terms), dtype=np.int64)
+    for column, each in enumerate(terms):
+        if each.execution is not None and each.execution.is_by_quotes:
+            windows[column] = each.execution.window_days
+
+    for window in sorted(set(windows.tolist()) - {0}):
+        columns = windows == window
+        spreads[:, columns] = trailing_half_spread_ppb(snapshot, window)[:, columns]
+
+    return spreads
+
+
+def _in_steps(shares: FloatArray, steps: IntArray) -> IntArray:
+    counted = np.nan_to_num(shares, nan=0.0, posinf=0.0) * steps
+    return np.minimum(counted, float(_MOST_STEPS)).astype(np.int64)
+
+
+def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
+    """[T, N] standard deviation (one degree of freedom less) of the returns of the `window` days
+    before each row, in parts per billion; 0 where fewer than `LEAST_DAYS` of them have one, or all
+    are equal. Sums are exact, so that no processor gives others.
+    """
+    adjusted = snapshot.close * snapshot.factor
+    has_close = np.isfinite(adjusted)
+    last = np.maximum.accumulate(np.where(has_close, np.arange(len(adjusted))[:, None], 0), axis=0)
+    filled = np.take_along_axis(adjusted, last, axis=0)
+
+    changes = np.full_like(adjusted, np.nan)
+    changes[1:] = adjusted[1:] / filled[:-1] - 1.0
+    is_known = np.isfinite(changes)
+    cut = np.clip(np.where(is_known, changes, 0.0), -_MOST_RETURN, _MOST_RETURN)
+    parts = np.rint(cut * _RETURN_PARTS).astype(np.int64)
+
+    count = _sum_before(is_known.astype(np.int64), window)
+    total = _sum_before(parts, window)
+    squares = _sum_before(parts * parts, window)
+    enough = count >= LEAST_DAYS
+
+    number = np.maximum(count, 2).astype(np.float64)
+    mean_square = total.astype(np.float64) ** 2 / number
+    variance = np.maximum(squares.astype(np.float64) - mean_square, 0.0) / (number - 1.0)
+    sigma = np.rint(np.sqrt(variance) * (PPB // _RETURN_PARTS)).astype(np.int64)
+    return np.where(enough, sigma, 0)
+
+
+def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
+    """[T, N] mean half spread of the `window` days before each row that have a bid and an ask, in
+    parts per billion, rounded up; `UNQUOTED` where fewer than `LEAST_DAYS` of them have.
+    """
+    spreads = snapshot.quotes.half_spreads
+    if spreads is None:
+        return np.full(snapshot.close.shape, UNQUOTED, dtype=np.int64)
+
+    is_known = np.isfinite(spreads)
+    parts = np.rint(np.where(is_known, spreads, 0.0) * PPB).astype(np.int64)
+    count = _sum_before(is_known.astype(np.int64), window)
+    total = _sum_before(parts, window)
+    mean = -(-total // np.maximum(count, 1))
+
+    return np.where(count >= LEAST_DAYS, mean, UNQUOTED)
+
+
+def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
+    """[T, N] mean volume of the `window` days before each row on which the asset traded, in shares
+    of the row's day; 0 where these are fewer than `LEAST_DAYS`.
+    """
+    # A split multiplies shares by the ratio of the factors.
+    comparable = snapshot.volume / snapshot.factor
+    is_known = np.isfinite(comparable) & (comparable > 0)
+    known = np.where(is_known, comparable, 0.0)
+    total = np.zeros_like(known)
+
+    # Added day by day: cumulative sums of floats would differ in their last bits along the way.
+    for back in range(1, window + 1):
+        total[back:] += known[:-back]
+
+    count = _sum_before(is_known.astype(np.int64), window)
+    mean = total / np.maximum(count, 1)
+    return np.where(count >= LEAST_DAYS, mean * snapshot.factor, 0.0)
+
+
+def _sum_before(values: IntArray, window: int) -> IntArray:
+    """[T, N] sums of the `window` rows before each row."""
+    sums = np.zeros((len(values) + 1, *values.shape[1:]), dtype=np.int64)
+    np.cumsum(values, axis=0, out=sums[1:])
+    first = np.maximum(np.arange(len(values)) - window, 0)
+    return sums[:-1] - sums[first]

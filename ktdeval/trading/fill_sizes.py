@@ -1,0 +1,111 @@
+"""Price of a fill by its size, and the largest size that cash or a limit allows. All arithmetic is in
+integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ktdeval.trading.execution_costs import Quote, fill_ticks
+from ktdeval.trading.limit_orders import LimitFill
+from ktdeval.trading.venue_terms import RATE_SCALE, Terms, cost
+
+# Half a unit each for the notional, the commission and a few duties, and one for the division
+_ROUNDED_UNITS = 4
+
+
+def within_limit(quote: Quote, steps: int, selling: bool, limit: LimitFill, lot: int) -> int:
+    """Return the steps, or the whole lots of them whose price with spread and impact is within the
+    limit; 0 if none.
+    """
+    if limit.holds(fill_ticks(quote, steps, selling), selling):
+        return steps
+
+    # The price of a larger quantity is never better.
+    def is_within(quantity: int) -> bool:
+        return limit.holds(fill_ticks(quote, quantity, selling), selling)
+
+    return _most_lots(steps // lot, lot, is_within) * lot
+
+
+def price_of(offer: tuple[Quote | None, int], steps: int, selling: bool) -> int:
+    """Return the price of a fill in ticks: the reference price where there is no quote."""
+    quote, reference = offer
+    if quote is None:
+        return reference
+    return fill_ticks(quote, steps, selling)
+
+
+def affordable(
+    cash: int, price: int, terms: Terms, quote: Quote | None = None, most_steps: int = 0
+) -> int:
+    """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less if there
+    is none. `quote`, `most_steps`: where the price depends on the quantity, and its bound.
+    """
+    if cash <= 0:
+        return 0
+
+    # An upper bound on the notional: cash less the smallest fee. Where the commission has a
+    # maximum, it can be below both the minimum and the rate, so that only cash itself is a bound.
+    is_capped = terms.commission is not None and terms.commission.most_rate is not None
+    if is_capped:
+        most = cash
+    else:
+        after_minimum = cash - terms.minimum_fee
+        after_rate = cash * RATE_SCALE // (RATE_SCALE + terms.buy_rate + _duty_rate(terms))
+        most = min(after_minimum, after_rate)
+
+    # Some units more, so that no rounding can make the first guess too small.
+    shares = (most + _ROUNDED_UNITS) * terms.unit // price // terms.lot * terms.lot
+
+    # With a commission by share the first guess may be far off: bisect. Else it is off by a lot or
+    # two.
+    if quote is not None:
+        lots = min(shares, most_steps) // terms.lot
+        return _largest_covered(lots, cash, lambda steps: fill_ticks(quote, steps, False), terms)
+    if terms.commission:
+        return _largest_covered(shares // terms.lot, cash, lambda _: price, terms)
+
+    while shares > 0:
+        notional, fee = cost(shares, price, terms, False)
+        if notional + fee <= cash:
+            break
+
+        shares -= terms.lot
+
+    return shares
+
+
+def _duty_rate(terms: Terms) -> int:
+    """Return the part of a buy's notional that duties take."""
+    if terms.duties is None:
+        return 0
+    return sum(duty.rate for duty in terms.duties.buy)
+
+
+def _largest_covered(lots: int, cash: int, price: Callable[[int], int], terms: Terms) -> int:
+    """Return the largest quantity of at most `lots` lots that cash covers, by bisection: what a
+    larger quantity costs is never less. `price`: of a quantity of steps, above 0.
+    """
+
+    def is_covered(steps: int) -> bool:
+        notional, fee = cost(steps, price(steps), terms, False)
+        return notional + fee <= cash
+
+    return _most_lots(lots, terms.lot, is_covered) * terms.lot
+
+
+def _most_lots(lots: int, lot: int, is_allowed: Callable[[int], bool]) -> int:
+    """Return the most lots, of at most `lots`, of which the steps are allowed, by bisection: a
+    quantity below an allowed one is allowed, and so is none.
+    """
+    low = 0
+    high = lots
+    while low < high:
+        middle = (low + high + 1) // 2
+        if is_allowed(middle * lot):
+            low = middle
+        else:
+            high = middle - 1
+
+    return low

@@ -1,0 +1,89 @@
+"""Orders with a price: where the limit of an order meets the prices of its fill day.
+
+A limit order is good for its fill day. With the venue's fills at the open:
+
+    buy     the open is at or below the limit       filled at the open
+            else the bar trades below the limit     filled at the limit, within the day
+            else                                    rejected under `limit`
+    sell    the same with above
+
+A bar that only touches the limit fills nothing: who stood before the order in the queue at that
+price is not known. Where fills are at a close, the order is judged by that close alone. So no fill
+is at a better price than the market had, nor at a worse one than the limit.
+
+A limit is in prices of the day of its decision. A factor change on the fill day turns it into
+prices of that day, as it does with the last close; it is rounded against the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ktdeval.trading.market_tape import TradingDay
+from ktdeval.trading.types import Order
+from ktdeval.trading.venue_terms import PPB
+
+
+class LimitFill(Struct, frozen=True):
+    """How a limit order can fill on a day."""
+
+    limit: int  #: in ticks of the fill day
+    #: price within the limit that the market has traded at, in ticks; 0 if there is none
+    market: int
+    is_within_day: bool = False  #: filled at the limit after the open
+
+    def holds(self, price: int, selling: bool) -> bool:
+        """Return whether a price is within the limit."""
+        if selling:
+            return price >= self.limit
+        return price <= self.limit
+
+
+def limit_fill(order: Order, day: TradingDay) -> LimitFill | None:
+    """Return how an order with a limit can fill on a day; None for one without, or of no asset."""
+    asset = order.asset
+    if order.limit_ticks is None or asset is None:
+        return None
+
+    selling = order.side == "SELL"
+    limit = _on_day(order.limit_ticks, asset, day, selling)
+    opened = LimitFill(limit, day.open_ticks[asset])
+    if opened.holds(opened.market, selling):
+        return opened
+
+    # Of a day that fills at a close, nothing but that close counts.
+    furthest = 0
+    if day.rules.scales[asset].fill == "next_open":
+        furthest = day.high_ticks[asset] if selling else day.low_ticks[asset]
+
+    # 0 is a price that is not known.
+    is_through = furthest > limit if selling else 0 < furthest < limit
+    if not is_through:
+        return LimitFill(limit, 0)
+    return LimitFill(limit, furthest, is_within_day=True)
+
+
+def _on_day(limit: int, asset: int, day: TradingDay, selling: bool) -> int:
+    """Return a limit in prices of the fill day, rounded down for a buy and up for a sell."""
+    event = day.events.get(asset)
+    if event is None:
+        return limit
+    if selling:
+        return -(-limit * PPB // event.ratio_ppb)
+    return limit * PPB // event.ratio_ppb
+
+
+def open_first(buys: Sequence[int], orders: Sequence[Order], day: TradingDay) -> list[int]:
+    """Return the indices of buys, those that fill after the open last."""
+    at_open = []
+    later = []
+    for index in buys:
+        fill = limit_fill(orders[index], day)
+        if fill is not None and fill.is_within_day:
+            later.append(index)
+        else:
+            at_open.append(index)
+
+    return at_open + later

@@ -1,0 +1,67 @@
+"""Outcomes of orders in the words of the rules, and the form that an order must have."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+from ktdeval.trading.market_tape import TradingDay
+from ktdeval.trading.types import Action, Order, Outcome
+from ktdeval.values.files import csv_rows
+
+_RULES = csv_rows(Path(__file__).with_name("rules.csv"))
+# No message contains a number: a share count could be read as a security code, and under rescaled
+# prices it would be wrong.
+REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
+"""Rule -> message of the rejection."""
+REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJECTIONS.items()}
+_CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
+
+
+def is_well_formed(order: Order, day: TradingDay) -> bool:
+    """Return whether an order has the form of one that can be judged."""
+    weight = order.target_weight
+    shares = order.shares
+    limit = order.limit_ticks
+    if limit is not None and not (isinstance(limit, int) and limit >= 0 and day.low_ticks):
+        return False
+    if weight is None:
+        return isinstance(shares, int) and shares >= 1
+    if shares is not None and not (isinstance(shares, int) and shares >= 0):
+        return False
+    if 0.0 <= weight <= 1.0:
+        return True
+
+    return (
+        -1.0 <= weight < 0.0
+        and order.asset is not None
+        and day.rules.terms[order.asset].margin is not None
+    )
+
+
+def filled(shares: int, price: int, notional: int, fee: int, cut_by: str | None = None) -> Outcome:
+    """Return the outcome of a fill, partial if a rule has cut the order."""
+    if cut_by is None:
+        return Outcome("filled", None, "", shares, price, notional, fee)
+    return Outcome("partially_filled", cut_by, _CUT[cut_by], shares, price, notional, fee)
+
+
+def cut_outcome(sold: Outcome, cut_by: str | None) -> Outcome:
+    """Return the outcome of a part of an order that a rule has cut before."""
+    if not sold.shares:
+        return sold
+    return filled(sold.shares, sold.price_ticks, sold.notional_minor, sold.fee_minor, cut_by)
+
+
+def carried_orders(
+    working: tuple[Order, ...], action: Action, ended: AbstractSet[int]
+) -> tuple[Order, ...]:
+    """Return the working orders that the day begins with: a new order of their asset replaces them.
+    `ended`: assets with a factor change, which changes what a share is, or a margin call, which has
+    closed the position that the order was about.
+    """
+    if not working:
+        return ()
+
+    replaced = {order.asset for order in action} | ended
+    return tuple(order for order in working if order.asset not in replaced)

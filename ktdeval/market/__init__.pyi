@@ -34,6 +34,14 @@ from ktdeval.market.documents import (
     EntityKind as EntityKind,
 )
 from ktdeval.market.duplicates import place as place, with_places as with_places
+from ktdeval.market.execution import (
+    Execution as Execution,
+    ExecutionName as ExecutionName,
+    active_execution as active_execution,
+    execution_words as execution_words,
+    find_execution as find_execution,
+    presets as presets,
+)
 from ktdeval.market.fees import (
     DutyRow as DutyRow,
     duties_id as duties_id,
@@ -42,6 +50,7 @@ from ktdeval.market.fees import (
 from ktdeval.market.manifest import with_id as with_id
 from ktdeval.market.minutes import NO_MINUTES as NO_MINUTES, MinuteBars as MinuteBars
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
+from ktdeval.market.quotes import QUOTE_COLUMNS as QUOTE_COLUMNS, Quotes as Quotes
 from ktdeval.market.raw_tables import (
     EVERY_ASSET as EVERY_ASSET,
     LIMIT_COLUMNS as LIMIT_COLUMNS,
@@ -72,6 +81,7 @@ from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot
 from ktdeval.market.unit_inference import stored_volume as stored_volume
 from ktdeval.market.vendor_price_limits import PriceLimits as PriceLimits
 from ktdeval.market.venue import (
+    FILLS_OF_MINUTES as FILLS_OF_MINUTES,
     Fees as Fees,
     FillRule as FillRule,
     Shorting as Shorting,

@@ -26,6 +26,8 @@ from ktdeval.market.quality import (
     is_non_positive,
     typical_price,
 )
+from ktdeval.market.quote_checks import drop_quotes, quotes_of_days
+from ktdeval.market.quotes import NO_QUOTES, Quotes
 from ktdeval.market.raw_tables import (
     INDEX_NAMES,
     LIMIT_COLUMNS,
@@ -242,6 +244,7 @@ REPAIRS: Mapping[str, Repair] = {
         chain_factor,
         match_units,
         drop_amount,
+        drop_quotes,
         fill_amount,
         resolve_overlaps,
         fill_indices,
@@ -347,6 +350,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
         documents=raw.documents,
         minutes=raw.minutes,
         price_limits=_price_limits(raw),
+        quotes=_quotes(raw),
     )
 
 
@@ -375,6 +379,18 @@ def _price_limits(raw: RawMarket) -> PriceLimits:
         listed = ()
 
     return PriceLimits(**grids, listed=listed)
+
+
+def _quotes(raw: RawMarket) -> Quotes:
+    """Return the source's quotes, as [T, N] arrays; none where it never has a bid and an ask."""
+    table = raw.table
+    columns = _snapshot_columns(raw)[table.column]
+    grids = {}
+    for name, values in quotes_of_days(raw):
+        grids[name] = np.full((len(table.days), len(raw.codes)), np.nan)
+        grids[name][table.row, columns] = values
+
+    return Quotes(**grids) or NO_QUOTES
 
 
 def listed_codes(codes: Sequence[str], most: int = 8) -> str:

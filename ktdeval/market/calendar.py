@@ -1,16 +1,23 @@
-"""Trading days: the sessions of an exchange, and the rows of a window in a market's days."""
+"""Trading days: the sessions of an exchange and their hours, and the rows of a window in a market's
+days.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market.snapshot import DayArray
 from ktdeval.values.config_options import near_matches
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MARGIN = np.timedelta64(14, "D")  # makes room for ranges of one day
 
@@ -26,6 +33,22 @@ class Window:
     name: str
     first: str
     last: str
+
+
+@dataclass(frozen=True, eq=False)
+class SessionHours:
+    """S sessions of an exchange, ascending, with their opens and closes (UTC, datetime64[m]): short
+    ones close early.
+    """
+
+    days: DayArray  #: [S]
+    opens: npt.NDArray[np.datetime64]  #: [S]
+    closes: npt.NDArray[np.datetime64]  #: [S]
+
+
+_NO_SESSIONS = SessionHours(
+    np.empty(0, "datetime64[D]"), np.empty(0, "datetime64[m]"), np.empty(0, "datetime64[m]")
+)
 
 
 def parse_day(
@@ -51,6 +74,13 @@ def sessions(
     DataError if the installed calendar doesn't reach that far or `first` lies after `last`,
     UsageError on an unknown exchange.
     """
+    return session_hours(first, last, exchange).days
+
+
+def session_hours(
+    first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG"
+) -> SessionHours:
+    """Sessions of an exchange from `first` to `last`, as `sessions`, with the hours of each."""
     start = parse_day(first)
     end = parse_day(last)
     if start > end:
@@ -68,13 +98,13 @@ def sessions(
         # Whole decades, so that ranges share a calendar: making one takes 0.1 s, whatever its
         # length.
         try:
-            days = _calendar_days(
+            hours = _calendar_hours(
                 exchange, f"{str(start - _MARGIN)[:3]}0-01-01", f"{str(end)[:3]}9-12-31"
             )
         except ValueError:  # they reach beyond what the calendar knows
-            days = _calendar_days(exchange, str(start - _MARGIN), str(end))
+            hours = _calendar_hours(exchange, str(start - _MARGIN), str(end))
     except errors.NoSessionsError:
-        return np.empty(0, dtype="datetime64[D]")
+        return _NO_SESSIONS
     except ValueError as error:
         reason = str(error).rstrip(".")
         raise DataError(
@@ -82,11 +112,12 @@ def sessions(
             " or upgrade exchange_calendars"
         ) from error
 
-    return np.asarray(days[(days >= start) & (days <= end)])
+    asked = (hours.days >= start) & (hours.days <= end)
+    return SessionHours(hours.days[asked], hours.opens[asked], hours.closes[asked])
 
 
 @lru_cache(maxsize=64)
-def _calendar_days(exchange: str, start: str, end: str) -> DayArray:
+def _calendar_hours(exchange: str, start: str, end: str) -> SessionHours:
     """Sessions in [start, end]. Bounds are given, since those by default depend on today's date."""
     import exchange_calendars  # noqa: PLC0415
     import pandas as pd  # noqa: PLC0415
@@ -94,7 +125,17 @@ def _calendar_days(exchange: str, start: str, end: str) -> DayArray:
     calendar = exchange_calendars.get_calendar(
         exchange, start=pd.Timestamp(start), end=pd.Timestamp(end)
     )
-    return np.asarray(calendar.sessions.to_numpy().astype("datetime64[D]"))
+    return SessionHours(
+        days=calendar.sessions.to_numpy().astype("datetime64[D]"),
+        opens=_utc_minutes(calendar.opens),
+        closes=_utc_minutes(calendar.closes),
+    )
+
+
+def _utc_minutes(times: pd.Series[Any]) -> npt.NDArray[np.datetime64]:
+    """[S] times of day with their zone as minutes in UTC."""
+    found: npt.NDArray[np.datetime64] = times.dt.tz_convert(None).to_numpy().astype("datetime64[m]")
+    return found
 
 
 def window_rows(

@@ -45,9 +45,10 @@ def bar_values(table: BarTable, rows: np.ndarray) -> pd.DataFrame:
 
 
 def _bar_fields(table: BarTable) -> list[str]:
+    fields = [*BAR_FIELDS, *table.quotes]
     if table.has_flags:
-        return [*BAR_FIELDS, "traded"]
-    return list(BAR_FIELDS)
+        fields.append("traded")
+    return fields
 
 
 def index_repeats(raw: RawMarket) -> RepeatedRows:

@@ -28,6 +28,7 @@ from ktdeval.market.snapshot_files import (
     MINUTES,
     NAMES,
     PRICE_LIMITS,
+    QUOTES,
 )
 from ktdeval.market.venue import parse_venue
 from ktdeval.values.config_options import to_mapping
@@ -177,6 +178,9 @@ def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
 
     for name, array in snapshot.price_limits.arrays.items():
         arrays[f"{PRICE_LIMITS}: {name}"] = array
+
+    for name, array in snapshot.quotes.arrays.items():
+        arrays[f"{QUOTES}: {name}"] = array
 
     return arrays
 

@@ -25,6 +25,7 @@ from ktdeval.market.findings import Finding, bars_finding, finding_of
 from ktdeval.market.index_checks import check_indices
 from ktdeval.market.limit_checks import check_limit_prices, check_listings
 from ktdeval.market.member_checks import LOOKBACK_DAYS, check_member_intervals, check_members
+from ktdeval.market.quote_checks import check_quotes
 from ktdeval.market.raw_tables import (
     PRICE_FIELDS,
     PRICE_TOLERANCE,
@@ -509,6 +510,7 @@ _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
     check_documents,
     check_minutes,
     check_limit_prices,
+    check_quotes,
     check_series,
     check_impossible_volumes,
 )

@@ -22,6 +22,7 @@ from ktdeval.market.calendar import sessions
 from ktdeval.market.column_units import AS_THEY_ARE, Conventions
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.minutes import NO_MINUTES, MinuteBars
+from ktdeval.market.quotes import QUOTE_COLUMNS
 from ktdeval.market.snapshot import (
     BAR_FIELDS,
     DAILY_LIMIT_PCT,
@@ -89,7 +90,8 @@ class RawMarket:
     #: date (datetime64), code, open, high, low, close (unadjusted where there is a factor), volume
     #: (shares), amount (units of currency), factor (NaN throughout where there is none), and
     #: optionally traded (False on days recorded as suspended), special (True on days under special
-    #: treatment), limit_up and limit_down (unadjusted limit prices of the day)
+    #: treatment), limit_up and limit_down (unadjusted limit prices of the day), bid and ask (last
+    #: quotes of the day, unadjusted)
     bars: pd.DataFrame
     indices: pd.DataFrame  #: date, code, close
     members: pd.DataFrame  #: intervals of membership: code, first, last, both ends included
@@ -267,7 +269,8 @@ def _column_problems(name: str, columns: Sequence[str], table: pd.DataFrame) -> 
         plural = "s" if len(missing) > 1 else ""
         yield f"table {name} lacks column{plural} {', '.join(map(repr, missing))}"
 
-    numbers = [column for column in BAR_FIELDS if name == "bars" and column in table.columns]
+    fields = (*BAR_FIELDS, *QUOTE_COLUMNS)
+    numbers = [column for column in fields if name == "bars" and column in table.columns]
     for column in numbers:
         if not pd.api.types.is_numeric_dtype(table[column]):
             yield f"column {column!r} of {name} holds {table[column].dtype}, expected numbers"
@@ -324,6 +327,10 @@ class BarTable:
         self._source: dict[str, npt.NDArray[Any]] = {
             name: bars[name].to_numpy(dtype=np.float64) for name in BAR_FIELDS
         }
+
+        for name in QUOTE_COLUMNS:
+            if name in bars.columns:
+                self._source[name] = bars[name].to_numpy(dtype=np.float64)
 
         if "traded" in bars.columns:
             self._source["traded"] = bars["traded"].to_numpy(dtype=np.bool_)
@@ -397,6 +404,11 @@ class BarTable:
     def has_flags(self) -> bool:
         """Whether rows are marked as traded or not."""
         return "traded" in self._source
+
+    @property
+    def quotes(self) -> tuple[str, ...]:
+        """Fields of quotes that the source has."""
+        return tuple(name for name in QUOTE_COLUMNS if name in self._source)
 
     def duplicated(self) -> BoolArray:
         """[rows] the bar repeats code and day of the one before."""
@@ -489,6 +501,9 @@ def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
     for name, grid in zip(LIMIT_COLUMNS, (limits.special, limits.upper, limits.lower), strict=True):
         if grid is not None:
             bars[name] = grid.T[recorded]
+
+    for name, grid in snapshot.quotes.arrays.items():
+        bars[name] = grid.T[recorded]
 
     indices = [pd.DataFrame({"date": snapshot.days[:0], "code": [], "close": []})] * (
         not snapshot.indices

@@ -15,6 +15,7 @@ import numpy as np
 
 from ktdeval.market.column_units import Unit
 from ktdeval.market.findings import Finding, finding_of
+from ktdeval.market.quotes import QUOTE_COLUMNS
 from ktdeval.market.raw_tables import PRICE_FIELDS, BarTable, IntArray, RawMarket
 from ktdeval.market.snapshot import BoolArray, FloatArray
 from ktdeval.market.unit_inference import average_price
@@ -91,6 +92,10 @@ def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
         prices = table[name] / 10.0 ** scales.astype(np.float64)
         in_fen = (scales != 0) & raw.in_fen[table.column]
         columns[name] = table.in_source(np.where(in_fen, np.round(prices, 2), prices))
+
+    scale = table.in_source(10.0 ** scales.astype(np.float64))
+    for name in set(QUOTE_COLUMNS).intersection(raw.bars.columns):
+        columns[name] = raw.bars[name].to_numpy(dtype=np.float64) / scale
 
     return dataclasses.replace(raw, bars=raw.bars.assign(**columns)), int((scales != 0).sum())
 

@@ -18,6 +18,7 @@ from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.array_cache import ArrayCache, Arrays, StoredRows
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.minutes import NO_MINUTES, MinuteBars
+from ktdeval.market.quotes import NO_QUOTES, Quotes
 from ktdeval.market.snapshot_facts import (
     LABELS as LABELS,
     Instrument as Instrument,
@@ -175,6 +176,7 @@ class MarketSnapshot:
     minutes: MinuteBars = NO_MINUTES
     #: special treatment, limit prices, listings; part of the identity only where there are some
     price_limits: PriceLimits = NO_PRICE_LIMITS
+    quotes: Quotes = NO_QUOTES  #: last bid and ask; part of the identity only where there are some
 
     def __post_init__(self) -> None:
         where = f"snapshot {self.meta.name}"
@@ -182,10 +184,8 @@ class MarketSnapshot:
         arrays = {name: (getattr(self, name), shape) for name in (*BAR_FIELDS, "member")} | {
             "days": (self.days, shape[:1])
         }
-        arrays |= {
-            f"price_limits.{name}": (array, shape)
-            for name, array in self.price_limits.arrays.items()
-        }
+        beside = {**self.price_limits.arrays, **self.quotes.arrays}
+        arrays |= {f"{name} (beside bars)": (array, shape) for name, array in beside.items()}
 
         for name, (array, expected) in {
             **arrays,

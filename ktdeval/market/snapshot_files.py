@@ -24,6 +24,7 @@ DOCUMENTS = "documents.parquet"
 ENTITIES = "entities.parquet"
 MINUTES = "minutes.parquet"
 PRICE_LIMITS = "price_limits.parquet"
+QUOTES = "quotes.parquet"
 
 
 def read_table(path: Path) -> pa.Table:

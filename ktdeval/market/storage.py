@@ -14,6 +14,8 @@ Layout of the folder:
 * `price_limits.parquet`, if the data have any: date, code, and those of special, upper, lower that
   the data have; every code on every day, in the order of the bars. Days of listing are the column
   `listed` of `assets.parquet`.
+* `quotes.parquet`, if the data have any: date, code, bid, ask; every code on every day, in the
+  order of the bars.
 * `minutes.parquet`, if there are any: code, ends_at (UTC), open, high, low, close, volume,
   sorted by code and end.
 """
@@ -45,6 +47,7 @@ from ktdeval.market.manifest import (
     write_manifest,
 )
 from ktdeval.market.minutes import MINUTE_FIELDS, NO_MINUTES, MinuteBars
+from ktdeval.market.quotes import Quotes
 from ktdeval.market.snapshot import (
     LABELS,
     DayArray,
@@ -63,6 +66,7 @@ from ktdeval.market.snapshot_files import (
     MINUTES,
     NAMES,
     PRICE_LIMITS,
+    QUOTES,
     read_grid_axes,
     read_indices,
     read_table,
@@ -76,6 +80,7 @@ from ktdeval.values.files import new_folder, sweep_new_folder
 from ktdeval.values.strict_json import JsonValue
 
 _LIMIT_KINDS = {"special": bool, "upper": float, "lower": float}
+_QUOTE_KINDS = {"bid": float, "ask": float}
 
 
 def save_snapshot(
@@ -159,10 +164,12 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
     bars = {name: _flat(getattr(snapshot, name)) for name in GRID_FIELDS}
     pq.write_table(pa.table({**axes, **bars}), folder / BARS, compression="zstd")
 
-    limits = {name: _flat(array) for name, array in snapshot.price_limits.arrays.items()}
-    if limits:
-        table = pa.table({**axes, **limits})
-        pq.write_table(table, folder / PRICE_LIMITS, compression="zstd")
+    further = {PRICE_LIMITS: snapshot.price_limits.arrays, QUOTES: snapshot.quotes.arrays}
+    for file, arrays in further.items():
+        if arrays:
+            columns = {name: _flat(array) for name, array in arrays.items()}
+            table = pa.table({**axes, **columns})
+            pq.write_table(table, folder / file, compression="zstd")
 
     _write_assets(snapshot, folder)
     _write_indices(snapshot, folder)
@@ -338,6 +345,7 @@ def _read_tables(
         index_names={code: str(name) for code, name in manifest.index_names.items()},
         documents=documents,
         price_limits=_read_price_limits(folder, manifest, assets, codes, days),
+        quotes=Quotes(**_read_grids(folder / QUOTES, _QUOTE_KINDS, manifest, codes, days)),
         minutes=minutes,
     )
 
@@ -394,21 +402,34 @@ def _read_price_limits(
     if "listed" in manifest.statics:
         listed = read_texts(assets, "listed")
 
-    prefix = f"{PRICE_LIMITS}: "
+    grids = _read_grids(folder / PRICE_LIMITS, _LIMIT_KINDS, manifest, codes, days)
+    if not grids and not listed:
+        return NO_PRICE_LIMITS
+
+    return PriceLimits(**grids, listed=listed)
+
+
+def _read_grids(
+    path: Path,
+    kinds: Mapping[str, type],
+    manifest: SnapshotManifest,
+    codes: tuple[str, ...],
+    days: DayArray,
+) -> dict[str, Any]:
+    """Return the arrays [days, assets] of a table beside the bars that the manifest lists."""
+    prefix = f"{path.name}: "
     addresses = [address for address in manifest.arrays if address.startswith(prefix)]
     if not addresses:
-        return PriceLimits(listed=listed) if listed else NO_PRICE_LIMITS
+        return {}
 
-    table = read_table(folder / PRICE_LIMITS)
-    if not np.array_equal(read_grid_axes(table, codes, folder), days):
-        raise DataError(
-            f"{folder / PRICE_LIMITS}: does not have the days of {BARS}; import the data again"
-        )
+    table = read_table(path)
+    if not np.array_equal(read_grid_axes(table, codes, path.parent), days):
+        raise DataError(f"{path}: does not have the days of {BARS}; import the data again")
 
     shape = (len(days), len(codes))
     grids: dict[str, Any] = {}
     for address in addresses:
         name = address.removeprefix(prefix)
-        grids[name] = table[name].to_numpy().astype(_LIMIT_KINDS[name]).reshape(shape)
+        grids[name] = table[name].to_numpy().astype(kinds[name]).reshape(shape)
 
-    return PriceLimits(**grids, listed=listed)
+    return grids

@@ -370,6 +370,14 @@ def _cases_of_days() -> Iterator[Case]:
     limited = bars().assign(limit_up=11.0, limit_down=9.0)
     beyond = limited.assign(limit_up=10.2)
     yield Case("bar_beyond_limit_prices", source(beyond), corrected=source(limited))
+    quoted = bars().assign(bid=10.0, ask=10.2)
+    yield Case("impossible_quotes", source(quoted.assign(bid=10.3)), corrected=source(quoted))
+    crossed = quoted.assign(bid=[10.3, *[10.0] * (len(quoted) - 1)])
+    yield Case("impossible_quotes", source(crossed), way="--repair drop_quotes")
+    in_fen = quoted.assign(bid=1000.0, ask=1020.0)
+    yield Case("quotes_far_from_close", source(in_fen), corrected=source(quoted))
+    yield Case("quotes_far_from_close", source(in_fen), way="--repair drop_quotes")
+    yield Case("one_sided_quotes", source(quoted.assign(ask=0.0, bid=quoted["bid"])))
     old = "430047.BJ"
     new = "920047.BJ"
     spells = [bars((old, *CODES), DAYS[:5]), bars((new, *CODES), DAYS[5:])]

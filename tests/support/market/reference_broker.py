@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import (
     ROUND_CEILING,
     ROUND_DOWN,
@@ -28,6 +28,8 @@ from itertools import chain, pairwise
 from typing import Any
 
 import pandas as pd
+
+import reference_execution as execution
 
 getcontext().prec = 120
 CENT = Decimal("0.01")
@@ -74,6 +76,10 @@ class Series:
     volumes: list[D | None]
     factors: list[D]
     members: list[bool]
+    costs: execution.Costs | None = None  #: None where fills are free of size
+    figures: list[execution.Figures] = field(default_factory=list)  #: by day
+    highs: list[D | None] = field(default_factory=list)  #: only where orders have limits
+    lows: list[D | None] = field(default_factory=list)
 
     @cached_property
     def ratios(self) -> list[D]:
@@ -155,6 +161,7 @@ class Ending:
     quantity: D = NOTHING
     notional: D = NOTHING
     fee: D = NOTHING
+    wanted: D = NOTHING  #: before the day's volume has cut it
 
 
 def cents(amount: D) -> D:
@@ -175,6 +182,16 @@ class Broker:
     held: dict[int, D] = field(default_factory=dict)
     fresh: dict[int, D] = field(default_factory=dict)
     charges: list[tuple[str, int, D]] = field(default_factory=list)
+    opening: dict[int, D] = field(default_factory=dict)  #: held before the day's orders
+    traded: Counter[tuple[int, bool]] = field(default_factory=Counter)  #: asset, is a sell
+    #: rests that go on the next day
+    working: list[tuple[int | None, str, D | None, D | None]] = field(default_factory=list)
+    # Of the order that is judged: price that its limit lets it fill at, None if the day does not
+    # reach that, and whether it fills after the open. Of the day: what only comes after the open.
+    reached: D | None = None
+    is_late: bool = False
+    late_cash: D = NOTHING
+    sold_late: set[int] = field(default_factory=set)
 
     def worth(self, day: int, at_open: bool) -> D:
         prices = [
@@ -271,7 +288,8 @@ class Broker:
     def liquidate(self, asset: int, day: int) -> None:
         quantity = self.held[asset]
         series = self.market[asset]
-        notional = self.notional(series.house, abs(quantity) * series.open_price(day), quantity > 0)
+        price = self.price_of_call(day, asset, quantity)
+        notional = self.notional(series.house, abs(quantity) * price, quantity > 0)
         fee = self.fee(series.house, abs(quantity), notional, quantity > 0)
         change = (notional if quantity > 0 else -notional) - fee
         self.charges.append(("margin_call", asset, change))
@@ -284,18 +302,141 @@ class Broker:
             self.held[asset] = quantity
 
     def trade(
-        self, day: int, orders: list[tuple[int | None, str, D | None, D | None]]
+        self,
+        day: int,
+        orders: list[tuple[int | None, str, D | None, D | None]],
+        limits: Sequence[D | None] = (),
     ) -> list[Ending]:
-        """Fill orders (asset, side, weight, quantity)."""
+        """Fill orders (asset, side, weight, quantity), each with a limit or None in `limits`."""
         nav = self.worth(day, True)
+        self.opening = dict(self.held)
+        self.traded.clear()
         ends: dict[int, Ending] = {}
+        limits = limits or [None] * len(orders)
+        reached = [
+            self.reach(day, asset, side, limit)
+            for (asset, side, _, _), limit in zip(orders, limits, strict=True)
+        ]
 
-        for wanted_side in ("SELL", "BUY"):
+        for wanted_side, late in (("SELL", None), ("BUY", False), ("BUY", True)):
             for index, (asset, side, weight, quantity) in enumerate(orders):
-                if side == wanted_side:
+                self.reached, self.is_late = reached[index]
+                if side == wanted_side and late in (None, self.is_late):
                     ends[index] = self.judge(day, asset, side, weight, quantity, nav)
 
+        self.cash += self.late_cash
+        self.late_cash = NOTHING
+        self.sold_late = set()
+        self.working = []
+        for index, (asset, side, _, _) in enumerate(orders):
+            end = ends.get(index)
+            if end is None or end.rule != "volume" or asset is None:
+                continue
+
+            costs = self.market[asset].costs
+            if costs is not None and costs.carries and end.wanted > end.quantity:
+                self.working.append((asset, side, None, end.wanted - end.quantity))
+
         return [ends.get(index, Ending("rejected", "schema")) for index in range(len(orders))]
+
+    def reach(
+        self, day: int, asset: int | None, side: str, limit: D | None
+    ) -> tuple[D | None, bool]:
+        """Price of a fill before its costs, None if the day does not reach the limit, and whether
+        it is late.
+        """
+        if asset is None:
+            return None, False
+
+        series = self.market[asset]
+        price = series.open_price(day)
+        if limit is None:
+            return price, False
+
+        if series.costs is not None:
+            raise NotImplementedError("limits where the price of a fill depends on its size")
+
+        selling = side == "SELL"
+        ratio = series.ratios[day] if series.mark(day - 1) else D(1)
+        rounding = ROUND_CEILING if selling else ROUND_FLOOR
+        limit = (limit / ratio).quantize(series.house.tick, rounding)
+        if price >= limit if selling else price <= limit:
+            return price, False
+
+        furthest = series.highs[day] if selling else series.lows[day]
+        if furthest is None or series.house.fill != "next_open":
+            return None, False
+        if furthest > limit if selling else furthest < limit:
+            return limit, True
+        return None, False
+
+    def has_no_room(self, asset: int) -> bool:
+        """Is it one name too many, with those that were only sold after the open?"""
+        names = self.sold_late.union(self.held)
+        return asset not in names and len(names) >= self.most_names
+
+    def price(self, day: int, asset: int, quantity: D, selling: bool) -> D:
+        """Price of a fill of a quantity."""
+        series = self.market[asset]
+        if series.costs is None:
+            assert self.reached is not None
+            return self.reached
+
+        reference = series.open_price(day)
+        step = series.house.step
+        opening = self.opening.get(asset, D(0)) / step
+        fill = execution.Fill(
+            execution.F(reference),
+            execution.F(step),
+            execution.F(series.house.tick),
+            selling,
+            execution.F(self.traded[asset, selling] / step),
+            execution.F(max(D(0), -opening if selling else opening)),
+        )
+        paid = execution.price(
+            series.costs, series.figures[day], fill, execution.F(quantity / step)
+        )
+        return D(paid.numerator) / D(paid.denominator)
+
+    def price_of_call(self, day: int, asset: int, quantity: D) -> D:
+        """Price at which a position is closed, of whatever size; without an impact where that is
+        not known.
+        """
+        series = self.market[asset]
+        reference = series.open_price(day)
+        if series.costs is None:
+            return reference
+
+        costs = series.costs
+        figures = series.figures[day]
+        if not figures.sigma or not figures.volume:
+            costs = replace(costs, activity=None, impact=execution.F(0), permanent=execution.F(0))
+
+        house = series.house
+        fill = execution.Fill(
+            execution.F(reference), execution.F(house.step), execution.F(house.tick), quantity > 0
+        )
+        paid = execution.price(costs, figures, fill, execution.F(abs(quantity) / house.step))
+        return D(paid.numerator) / D(paid.denominator)
+
+    def left(self, day: int, asset: int, quantity: D) -> D:
+        """What the day's volume leaves of a quantity, in whole lots where it is less."""
+        series = self.market[asset]
+        if series.costs is None:
+            return quantity
+
+        figures = series.figures[day]
+        if series.costs.needs_figures and not (figures.sigma and figures.volume):
+            return D(0)
+        if series.costs.participation is None:
+            return quantity
+
+        share = series.costs.participation * figures.traded
+        most = D(share.numerator // share.denominator) * series.house.step
+        most -= self.traded[asset, True] + self.traded[asset, False]
+        if quantity <= most:
+            return quantity
+        return max(D(0), most // series.house.lot * series.house.lot)
 
     def judge(
         self, day: int, asset: int | None, side: str, weight: D | None, quantity: D | None, nav: D
@@ -332,7 +473,7 @@ class Broker:
         if series.at_limit(day, -1 if selling else 1):
             return Ending("rejected", "price_limit")
 
-        if not selling and not have and len(self.held) >= self.most_names:
+        if not selling and not have and self.has_no_room(asset):
             return Ending("rejected", "position_limit")
 
         price = series.open_price(day)
@@ -366,7 +507,6 @@ class Broker:
     def sell(self, day: int, asset: int, quantity: D, have: D, is_heavy: bool) -> Ending:
         series = self.market[asset]
         house = series.house
-        price = series.open_price(day)
         free = have - self.fresh.get(asset, D(0))
         short = quantity - have
 
@@ -381,13 +521,11 @@ class Broker:
             if sold % house.lot and (free - sold) % house.lot:
                 return Ending("rejected", "lot")
 
-            notional = self.notional(house, sold * price, True)
-            fee = self.fee(house, sold, notional, True)
-            if self.cash + notional - fee < 0:
-                return Ending("rejected", "cash")
+            if self.reached is None:
+                return Ending("rejected", "limit")
 
             rule = None if sold == quantity else "t_plus_1" if free < have else "holding"
-            return self.done(asset, -sold, notional, fee, rule)
+            return self.sell_held(day, asset, sold, rule)
 
         if self.fresh.get(asset):
             return Ending("rejected", "t_plus_1")
@@ -395,7 +533,7 @@ class Broker:
         if not series.members[day]:
             return Ending("rejected", "universe")
 
-        if not have and len(self.held) >= self.most_names:
+        if not have and self.has_no_room(asset):
             return Ending("rejected", "position_limit")
 
         if is_heavy:
@@ -404,7 +542,19 @@ class Broker:
         if short % house.lot:
             return Ending("rejected", "lot")
 
-        notional = self.notional(house, quantity * price, True)
+        if self.reached is None:
+            return Ending("rejected", "limit")
+
+        wanted = quantity
+        quantity = self.left(day, asset, wanted)
+        if not quantity:
+            return Ending("rejected", "volume", wanted=wanted)
+
+        short = quantity - have
+        if short <= 0:
+            return replace(self.sell_held(day, asset, quantity, "volume"), wanted=wanted)
+
+        notional = self.notional(house, quantity * self.price(day, asset, quantity, True), True)
         if notional < house.smallest:
             return Ending("rejected", "minimum")
 
@@ -412,7 +562,26 @@ class Broker:
         if self.cash + notional - fee < self.asked(day, {**self.held, asset: -short}, True):
             return Ending("rejected", "margin")
 
-        return self.done(asset, -quantity, notional, fee, None)
+        rule = None if quantity == wanted else "volume"
+        # The value of the short at the open is no cash that anything could be bought with.
+        kept = cents(short * series.open_price(day))
+        return replace(self.done(asset, -quantity, notional, fee, rule, kept), wanted=wanted)
+
+    def sell_held(self, day: int, asset: int, wanted: D, rule: str | None) -> Ending:
+        """Sell what is held and free; `rule`: what has cut the order to it."""
+        house = self.market[asset].house
+        sold = self.left(day, asset, wanted)
+        if not sold:
+            return Ending("rejected", "volume", wanted=wanted)
+
+        notional = self.notional(house, sold * self.price(day, asset, sold, True), True)
+        fee = self.fee(house, sold, notional, True)
+        if self.cash + notional - fee < 0:
+            return Ending("rejected", "cash")
+
+        if sold < wanted:
+            rule = "volume"
+        return replace(self.done(asset, -sold, notional, fee, rule), wanted=wanted)
 
     def buy(self, day: int, asset: int, quantity: D, have: D, is_heavy: bool) -> Ending:
         series = self.market[asset]
@@ -434,24 +603,42 @@ class Broker:
             return Ending("rejected", "lot")
 
         others = {other: held for other, held in self.held.items() if other != asset}
-        cash = self.cash - (
-            self.asked(day, others if have < 0 else self.held, True) if after > 0 else 0
-        )
 
         def worth(amount: D) -> D:
-            return self.notional(house, amount * price, False)
+            if not amount:
+                return D(0)
+            return self.notional(house, amount * self.price(day, asset, amount, False), False)
 
         def paid(amount: D) -> D:
             return worth(amount) + self.fee(house, amount, worth(amount), False)
 
-        if have >= 0 and worth(quantity) < house.smallest:
+        if have >= 0 and self.notional(house, quantity * price, False) < house.smallest:
             return Ending("rejected", "minimum")
 
+        if self.reached is None:
+            return Ending("rejected", "limit")
+
+        wanted = quantity
+        quantity = self.left(day, asset, wanted)
+        after = have + quantity
+        if quantity == wanted and have >= 0 and worth(quantity) < house.smallest:
+            return Ending("rejected", "minimum")
+
+        if not quantity or (
+            have >= 0 and (quantity < house.least_buy or worth(quantity) < house.smallest)
+        ):
+            return Ending("rejected", "volume", wanted=wanted)
+
+        rule = None if quantity == wanted else "volume"
+        cash = self.cash - (
+            self.asked(day, others if have < 0 else self.held, True) if after > 0 else 0
+        )
         bought = quantity
         if paid(quantity) > cash:
             if have < 0 < after:
                 return Ending("rejected", "cash")
 
+            rule = "cash"
             low = 0
             high = int(quantity / house.lot)
             while low < high:
@@ -470,17 +657,24 @@ class Broker:
         if fresh:
             self.fresh[asset] = self.fresh.get(asset, D(0)) + bought + min(have, D(0))
 
-        return self.done(
-            asset,
-            bought,
-            worth(bought),
-            paid(bought) - worth(bought),
-            None if bought == quantity else "cash",
-        )
+        notional = worth(bought)
+        end = self.done(asset, bought, notional, paid(bought) - notional, rule)
+        return replace(end, wanted=wanted)
 
-    def done(self, asset: int, change: D, notional: D, fee: D, rule: str | None) -> Ending:
-        self.cash += (notional if change < 0 else -notional) - fee
-        self.put(asset, self.held.get(asset, D(0)) + change)
+    def done(
+        self, asset: int, change: D, notional: D, fee: D, rule: str | None, kept: D = NOTHING
+    ) -> Ending:
+        paid = (notional if change < 0 else -notional) - fee
+        after = self.held.get(asset, D(0)) + change
+        if change < 0 and self.is_late:
+            self.late_cash += max(paid - kept, NOTHING)
+            paid = min(paid, kept)
+            if not after:
+                self.sold_late.add(asset)
+
+        self.cash += paid
+        self.put(asset, after)
+        self.traded[asset, change < 0] += abs(change)
         return Ending(
             "filled" if rule is None else "partially_filled", rule, abs(change), notional, fee
         )

@@ -304,6 +304,7 @@ def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_s
 ) -> None:
     class About:
         name, traits = "bright_open_research", TaskTraits(needs_a_shares=True)
+        trading = TradingConfig()
 
     plain = tiny_snapshot({"609001.SH": [10.0, 10.5]})
     without = dataclasses.replace(
@@ -318,7 +319,7 @@ def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_s
         f"{about} tiny has no index: choose other --data",
         f"{about} mixed has 2 other assets (BTC of crypto_spot): choose other --data",
     ]
-    assert market_problem(SimpleNamespace(name="any"), snapshot) is None
+    assert market_problem(SimpleNamespace(name="any", trading=TradingConfig()), snapshot) is None
 
 
 # ---- venues

@@ -395,6 +395,7 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
         "match_units": (market(bars().assign(volume=10.0)), "15 rows"),
         "drop_amount": (market(bars().assign(amount=0.0016)), "15 rows"),
         "fill_amount": (market(changed("600519.SH", "2024-01-02", amount=np.nan)), "1 rows"),
+        "drop_quotes": (market(bars().assign(bid=11.0, ask=10.0)), "15 rows"),
         "round_prices": (market(bars().assign(close=10.1234567, factor=1.5)), "15 rows"),
         "resolve_overlaps": (market(members=overlap), "1 intervals"),
         "accept_member_count": (

@@ -28,12 +28,11 @@ from ktdeval.trading.daily_settlement import (
     value_minor,
 )
 from ktdeval.trading.executor import settle
+from ktdeval.trading.factor_events import FactorEvent, ex_price_ticks
 from ktdeval.trading.market_tape import (
-    FactorEvent,
     MarketRules,
     MarketTape,
     TradingDay,
-    ex_price_ticks,
     limit_ppm,
 )
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig

@@ -19,8 +19,9 @@ from ktdeval.market.calendar import sessions
 from ktdeval.market.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
 from ktdeval.trading.daily_settlement import Settlement, check_step, open_account
-from ktdeval.trading.executor import REJECTIONS, execute, settle
+from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay
+from ktdeval.trading.order_outcomes import REJECTIONS
 from ktdeval.trading.rule_breaches import known_breaches
 from ktdeval.trading.types import (
     Account,

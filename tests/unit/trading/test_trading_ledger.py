@@ -10,7 +10,7 @@ import pytest
 from ktdeval.market import Instrument
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketRules, Scale, TradingConfig
-from ktdeval.trading.executor import _REJECTED, REJECTIONS
+from ktdeval.trading.order_outcomes import REJECTED, REJECTIONS
 from ledger_cases import short_ledger
 from metric_cases import order
 from trading_market import make_market
@@ -88,9 +88,9 @@ def test_a_ledger_of_a_shares_stays_and_one_of_another_market_has_its_units_and_
 
 
 def test_a_rejected_order_has_a_rule_and_a_message_and_no_figures() -> None:
-    assert set(_REJECTED) == set(REJECTIONS)
+    assert set(REJECTED) == set(REJECTIONS)
     assert {
         (one.status, one.shares, one.price_ticks, one.notional_minor, one.fee_minor)
-        for one in _REJECTED.values()
+        for one in REJECTED.values()
     } == {("rejected", 0, 0, 0, 0)}
-    assert [(one.rule, one.message) for one in _REJECTED.values()] == list(REJECTIONS.items())
+    assert [(one.rule, one.message) for one in REJECTED.values()] == list(REJECTIONS.items())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.cli.data_check import report_form, report_market
+from ktdeval.cli.data_check import report_facts, report_form, report_market
 from ktdeval.cli.data_make import loaded_plugins, make, provider_kind
 from ktdeval.cli.examples import example
 from ktdeval.cli.listing import spec_json
@@ -19,6 +19,7 @@ from ktdeval.cli.options import (
     FilePath,
     JsonOptions,
     PluginOptions,
+    flag,
     inherited,
     open_plugins,
     options_of,
@@ -69,14 +70,17 @@ data.add_command(make)
 
 
 class _CheckCommand(click.Command):
-    """Command that refuses the name of a provider: a source is checked by `data make`."""
+    """Command that refuses the name of a provider, except for facts: a source is checked by `data
+    make`.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words. Raises UsageError: they name a provider."""
         name = next((word for word in args if not word.startswith("-")), "")
         providers = loaded_plugins(ctx).specs("data")
+        is_provider = name in providers and "--facts" not in args
         # A stored snapshot precedes a provider of the same name, as it does after `--data`.
-        if name in providers and stored_market(name) is None and not ctx.resilient_parsing:
+        if is_provider and stored_market(name) is None and not ctx.resilient_parsing:
             raise UsageError(
                 f"{name!r} is a data provider, and `data check` takes a folder; check a source with"
                 f" `ktdeval data make {shlex.join(args)} --check-only`"
@@ -85,14 +89,30 @@ class _CheckCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-@example("ktdeval data check my-market")
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(JsonOptions):
+    """Options of `data check`."""
+
+    facts: bool = flag(
+        False,
+        help="instead show stylised facts of a market (tails, clusters of volatility, correlations"
+        " …) next to those of real markets; FOLDER may be a data provider",
+    )
+
+
+@example("ktdeval data check my-market", "ktdeval data check synthetic --facts")
 @data.command("check", cls=_CheckCommand)
 @click.argument("folder", type=FilePath())
-@options_of(JsonOptions)
+@options_of(CheckOptions)
 @click.pass_context
-def check(context: click.Context, folder: Path, options: JsonOptions) -> int:
-    """Check stored data. Exits with 1 if there are errors."""
-    form = _form_of(loaded_plugins(context), folder)
+def check(context: click.Context, folder: Path, options: CheckOptions) -> int:
+    """Check stored data. Exits with 1 if there are errors; whatever the facts, with 0."""
+    plugins = loaded_plugins(context)
+    if options.facts:
+        report_facts(_market_of(plugins, folder), options.as_json)
+        return 0
+
+    form = _form_of(plugins, folder)
     if form is not None:
         return report_form(form, folder, options.as_json)
 
@@ -100,6 +120,20 @@ def check(context: click.Context, folder: Path, options: JsonOptions) -> int:
     from ktdeval.market.storage import load_snapshot
 
     return report_market(raw_from_snapshot(load_snapshot(folder)), options.as_json)
+
+
+def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
+    """Return a stored market, or that of a data provider with its defaults. Raises UsageError,
+    DataError: the folder holds no market, or the provider needs arguments.
+    """
+    from ktdeval.runner.data_source import open_snapshot
+
+    if str(given) not in plugins.specs("data"):
+        form = _form_of(plugins, given)
+        if form is not None:
+            raise UsageError(f"{given}: holds a {form.name}; --facts needs a folder of a market")
+
+    return open_snapshot(plugins, str(given), {})
 
 
 def _form_of(plugins: Plugins, folder: Path) -> DataForm | None:

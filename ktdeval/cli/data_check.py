@@ -1,8 +1,11 @@
-"""What `ktdeval data check` and `data make --check-only` print: findings, as a table or JSON."""
+"""What `ktdeval data check` and `data make --check-only` print: findings, or the stylised facts of
+a market, as a table or JSON.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +20,9 @@ from ktdeval.values.strict_json import JsonValue, dumps_pretty
 if TYPE_CHECKING:
     from ktdeval.market.findings import Finding
     from ktdeval.market.raw_tables import RawMarket
+    from ktdeval.market.snapshot import MarketSnapshot
     from ktdeval.registry.plugin_data_formats import DataForm
+    from ktdeval.stats.stylised_facts import StylisedFact
 
 
 def report_market(raw: RawMarket, as_json: bool) -> int:
@@ -65,6 +70,59 @@ def _finding_rows(finding: Finding) -> Iterator[tuple[str, str, str]]:
 
     if not finding.fix.startswith(NOTHING):
         yield "", "", f"fix: {finding.fix}"
+
+
+def report_facts(market: MarketSnapshot, as_json: bool) -> None:
+    """Print the stylised facts of each kind of asset next to the ranges of real markets."""
+    from ktdeval.stats.stylised_facts import panels_of, stylised_facts
+
+    facts: list[StylisedFact] = []
+    for panel in panels_of(market):
+        facts += stylised_facts(panel)
+
+    if as_json or inherited(click.get_current_context(), "as_json"):
+        report: dict[str, JsonValue] = {
+            "market": market.meta.name,
+            "snapshot": market.id,
+            "synthetic": market.meta.synthetic,
+            "facts": [_fact_json(fact) for fact in facts],
+        }
+        click.echo(dumps_pretty(report), nl=False)
+        return
+
+    header = ("ASSETS", "FACT", "VALUE", "95 % INTERVAL", "N", "REAL MARKETS", "VERDICT")
+    print_table(header, map(_fact_row, facts))
+    verdicts = Counter(fact.verdict for fact in facts)
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+    click.echo(f"{market.meta.name}: {counts}; --json has the sources of the ranges")
+
+
+def _fact_json(fact: StylisedFact) -> JsonValue:
+    fields: dict[str, JsonValue] = dataclasses.asdict(fact)
+    return {**fields, "interval": fact.interval.to_json(), "sources": list(fact.sources)}
+
+
+def _fact_row(fact: StylisedFact) -> tuple[str, ...]:
+    value = "" if fact.value is None else f"{fact.value:.3f}"
+    verdict: str = fact.verdict
+    if fact.reason:
+        verdict = f"{fact.verdict}: {fact.reason}"
+
+    return (
+        fact.kind,
+        fact.words,
+        value,
+        _ends(fact.interval.low, fact.interval.high),
+        f"{fact.n} {fact.n_counts}",
+        _ends(fact.low, fact.high),
+        verdict,
+    )
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return f"{low:.3f} … {high:.3f}"
 
 
 def report_form(form: DataForm, folder: Path, as_json: bool) -> int:

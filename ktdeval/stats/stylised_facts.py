@@ -1,0 +1,595 @@
+"""Stylised facts of a market of daily bars, next to the ranges that real markets have.
+
+The facts are those of Cont (2001), with breadth, gaps, momentum and reversal added.
+`stylised_facts.csv` defines each one, `fact_ranges.csv` has the ranges with their sources.
+
+A fact of days is a function of sums over days. A resample of days gives each day a weight (how
+often it was drawn), so all resamples of a sum are one product of matrices. Days are resampled by
+the stationary block bootstrap, in blocks that suit the market's absolute return; a pair of days
+some lag apart counts as one observation of its first day.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.stats.bootstrap import Bootstrap, block_days, stationary_indices
+from ktdeval.stats.intervals import Interval, no_interval
+from ktdeval.stats.series import NO_VARIANCE
+from ktdeval.values.files import csv_rows
+from ktdeval.values.seeds import derive_seed
+
+Verdict = Literal["inside", "outside", "unclear", "undefined"]
+
+DRAWS = 399  #: Resamples; 399 makes the 2.5 % and 97.5 % points order statistics
+LEVEL = 0.95  #: Nominal coverage of the intervals
+MIN_RETURNS = 100  #: Returns, or pairs of them, that an asset needs to count
+MIN_ASSETS = 10  #: Assets that a figure of the cross-section needs
+MIN_ASSETS_OF_TENTHS = 20  #: Two assets in each tenth
+SHORT_DAYS = 500  #: A sample of fewer days is compared with real samples of fewer days, too
+MIN_MONTHS = 12  #: Months that momentum and reversal need
+TAIL_SHARE = 0.05  #: Share of absolute returns that Hill's estimate takes
+LEVERAGE_DAYS = 5  #: Days after a return whose mean absolute return leverage looks at
+NEARLY_ALL = 0.9  #: Share of days on which an asset needs a return to enter correlations
+_ITERATIONS = 12  # of the power method, from the sample's eigenvector
+
+_FACTS = csv_rows(Path(__file__).with_name("stylised_facts.csv"))
+
+
+@dataclass(frozen=True, slots=True)
+class FactRange:
+    """What one source saw of a fact. `kind`: of asset, such as stock."""
+
+    fact: str
+    kind: str
+    low: float
+    high: float
+    most_days: int | None  #: what the range is for: samples of fewer days; None: of any number
+    basis: str  #: what the range spans, in words
+    source: str
+
+    @property
+    def words(self) -> str:
+        """Where the range comes from."""
+        return f"{self.source} ({self.basis})"
+
+
+def _read_range(row: Mapping[str, str]) -> FactRange:
+    ends = float(row["low"]), float(row["high"])
+    most_days = int(row["most_days"]) if row["most_days"] else None
+    return FactRange(row["fact"], row["kind"], *ends, most_days, row["basis"], row["source"])
+
+
+RANGES = tuple(map(_read_range, csv_rows(Path(__file__).with_name("fact_ranges.csv"))))
+
+
+@dataclass(frozen=True, slots=True)
+class DailyPanel:
+    """Daily bars of one kind of asset, [T, N] on its own sessions; NaN where there is no bar."""
+
+    kind: str  #: stock, crypto …
+    open: FloatArray  #: adjusted for splits and dividends, as `close`
+    close: FloatArray
+    turnover: FloatArray  #: money traded
+    days_a_year: int = 252
+
+
+@dataclass(frozen=True, slots=True)
+class StylisedFact:
+    """One fact of a market, and whether real markets have such a figure."""
+
+    fact: str
+    kind: str
+    words: str
+    value: float | None
+    interval: Interval
+    n: int  #: days or months
+    n_counts: str  #: what `n` counts
+    assets: int
+    low: float | None  #: the range of real markets, over all sources
+    high: float | None
+    sources: tuple[str, ...]
+    verdict: Verdict
+    reason: str | None  #: why there is no value, or no verdict
+
+
+class _UndefinedError(Exception):
+    """A fact that a market can't have, for the reason given."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    value: float
+    interval: Interval
+    n: int
+    assets: int
+
+
+def panels_of(market: MarketSnapshot) -> tuple[DailyPanel, ...]:
+    """Return the panels of a market, one of each kind of asset, on the days on which it trades."""
+    kinds = np.array(market.kinds)
+    panels = []
+    for kind in sorted(set(market.kinds)):
+        own = np.flatnonzero(kinds == kind)
+        closes = market.adjusted_close[:, own]
+        sessions = np.isfinite(closes).any(axis=1)
+        grid = np.ix_(sessions, own)
+        money = market.amount[grid]
+        # Some sources have volumes only.
+        money = np.where(np.isfinite(money), money, (market.volume * market.close)[grid])
+        days_a_year = max(market.rules[market.venues[column]].days_a_year for column in own)
+        opens = market.adjusted_open[grid]
+        panels.append(DailyPanel(kind, opens, closes[sessions], money, days_a_year))
+
+    return tuple(panels)
+
+
+# No warnings of divisions: what has no value or no variance is NaN, and named as such.
+@np.errstate(divide="ignore", invalid="ignore")
+def stylised_facts(panel: DailyPanel) -> tuple[StylisedFact, ...]:
+    """Return all facts of a panel in the order of `stylised_facts.csv`. Equal panels give equal
+    facts. Raises DataError if a price is not positive.
+    """
+    if (panel.close <= 0).any() or (panel.open <= 0).any():
+        raise DataError("stylised facts need positive prices; `ktdeval data check` names the bars")
+
+    sample = _Sample(panel)
+    facts = []
+    for row in _FACTS:
+        reason = None
+        measured = None
+        try:
+            measured = _MEASURES[row["name"]](sample)
+        except _UndefinedError as error:
+            reason = str(error)
+
+        facts.append(_judged(row, sample, measured, reason))
+
+    return tuple(facts)
+
+
+def _judged(
+    row: Mapping[str, str], sample: _Sample, measured: _Measured | None, reason: str | None
+) -> StylisedFact:
+    """Compare a figure with the range of real markets."""
+    kind = sample.panel.kind
+    ranges = _ranges_for(row["name"], kind, len(sample.returns))
+    low = min((one.low for one in ranges), default=None)
+    high = max((one.high for one in ranges), default=None)
+    verdict: Verdict = "undefined"
+
+    if measured is None:
+        days, count = sample.returns.shape
+        n = days if row["n_counts"] == "days" else 0
+        measured_value = None
+        interval = no_interval(reason or "", n, LEVEL)
+    else:
+        n = measured.n
+        count = measured.assets
+        measured_value = measured.value
+        interval = measured.interval
+        if low is None or high is None:
+            reason = f"no range of real markets for assets of kind {kind}"
+        else:
+            verdict, reason = _verdict(measured.value, interval, low, high)
+
+    return StylisedFact(
+        row["name"],
+        kind,
+        row["words"],
+        measured_value,
+        interval,
+        n,
+        row["n_counts"],
+        count,
+        low,
+        high,
+        tuple(one.words for one in ranges),
+        verdict,
+        reason,
+    )
+
+
+def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
+    """Return the ranges that a sample of so many days is compared with: autocorrelations of few
+    days scatter, and are too low on average.
+    """
+    of_fact = (one for one in RANGES if (one.fact, one.kind) == (fact, kind))
+    return [one for one in of_fact if one.most_days is None or days < one.most_days]
+
+
+def _verdict(
+    value: float, interval: Interval, low: float, high: float
+) -> tuple[Verdict, str | None]:
+    """A figure outside the range counts as outside only where its interval is outside, too."""
+    if low <= value <= high:
+        return "inside", None
+    if interval.low is None or interval.high is None:
+        return "unclear", f"outside the range, without an interval: {interval.reason}"
+    if interval.low <= high and interval.high >= low:
+        return "unclear", "outside the range, which its interval reaches"
+    return "outside", None
+
+
+class _Sample:
+    """A panel's returns, and the weights of its days in the sample and in each resample."""
+
+    def __init__(self, panel: DailyPanel) -> None:
+        self.panel = panel
+        closes = panel.close
+        self.returns: FloatArray = np.asarray(closes[1:] / closes[:-1] - 1)
+        known = np.isfinite(self.returns)
+        sums = np.where(known, self.returns, 0.0).sum(axis=1)
+        counts = known.sum(axis=1)
+        market = np.full(len(sums), np.nan)
+        np.divide(sums, counts, out=market, where=counts > 0)
+        #: [T, 1] equal-weighted mean of the assets
+        self.market: FloatArray = market[:, None]
+        self._weights: FloatArray | None = None
+        self.block = 0.0
+
+    @property
+    def weights(self) -> FloatArray:
+        """[1 + draws, T] how often each day is in the sample (once), and in each resample."""
+        if self._weights is None:
+            self._weights = self._draw()
+        return self._weights
+
+    def _draw(self) -> FloatArray:
+        days = len(self.returns)
+        if days < MIN_RETURNS:
+            raise _UndefinedError(f"{days} daily returns, fewer than {MIN_RETURNS}")
+
+        sizes = np.nan_to_num(np.abs(self.market[:, 0]))
+        if not sizes.std() > 0:
+            raise _UndefinedError("the market's return has no variance")
+
+        self.block = block_days(sizes)
+        seed = derive_seed("stylised facts", days)
+        drawn = stationary_indices(days, self.block, DRAWS, seed)
+        cells = drawn + days * np.arange(DRAWS)[:, None]
+        counts = np.bincount(cells.ravel(), minlength=DRAWS * days).reshape(DRAWS, days)
+
+        return np.vstack([np.ones(days), counts])
+
+    def measured(self, figures: FloatArray, assets: int) -> _Measured:
+        """Return a figure of the sample, the first of [1 + draws], with its percentile interval.
+        Raises _UndefinedError if it is not a number.
+        """
+        days = len(self.returns)
+        value = float(figures[0])
+        if not math.isfinite(value):
+            raise _UndefinedError("the returns have no variance")
+
+        drawn = figures[1:]
+        drawn = drawn[np.isfinite(drawn)]
+        if len(drawn) < DRAWS // 2:
+            interval = no_interval("most resamples do not have the figure", days, LEVEL)
+            return _Measured(value, interval, days, assets)
+
+        tail = (1 - LEVEL) / 2
+        quantiles = np.quantile(drawn, [tail, 0.5, 1 - tail], method="weibull")
+        # Resamples have fewer different days, so kurtosis is lower in them: only how far they
+        # scatter is taken from them.
+        low, high = (value + quantiles[[0, 2]] - quantiles[1]).tolist()
+        method = "stationary bootstrap, percentiles centred on the figure"
+        interval = Interval(low, high, LEVEL, method, days, self.block, len(drawn))
+
+        return _Measured(value, interval, days, assets)
+
+    def median(self, figures: FloatArray) -> _Measured:
+        """Return the median over assets of [1 + draws, n] figures; assets without one of the
+        sample do not count. Raises _UndefinedError if no asset has one.
+        """
+        known = np.isfinite(figures[0])
+        if not known.any():
+            raise _UndefinedError(
+                f"no asset has {MIN_RETURNS} days with all that the figure needs, and variance"
+            )
+
+        return self.measured(np.nanmedian(figures[:, known], axis=1), int(known.sum()))
+
+
+def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return which of [T, n] values are known (1, else 0), the values less their column's mean with
+    0 where unknown, and these means [n]. Columns of fewer than `MIN_RETURNS` values are NaN.
+    """
+    known = np.isfinite(values)
+    counts = known.sum(axis=0)
+    sums = np.where(known, values, 0.0).sum(axis=0)
+    means = np.full(values.shape[1], np.nan)
+    np.divide(sums, counts, out=means, where=counts >= MIN_RETURNS)
+    # Powers and products of values around the mean lose no digits to a large mean.
+    return known.astype(np.float64), np.where(known, values - means, 0.0 * means), means
+
+
+def _variances(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """[D, n] variances (ddof 0) of the columns of [T, n] values under [D, T] weights; NaN where it
+    is no more than rounding.
+    """
+    known, centred, _ = _centred(values)
+    total = weights @ known
+    return _spread(weights @ centred / total, weights @ centred**2 / total)
+
+
+def _spread(mean: FloatArray, square: FloatArray) -> FloatArray:
+    """Return variances from means and mean squares; NaN where it is no more than rounding."""
+    variances = square - mean**2
+    return np.asarray(np.where(variances > NO_VARIANCE**2, variances, np.nan))
+
+
+def _correlations(weights: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """[D, n] correlations of two [T, n] grids by column under [D, T] weights, over the days that
+    both have; under equal weights those of `pandas.Series.corr`.
+    """
+    both = np.isfinite(first) & np.isfinite(second)
+    known, one, _ = _centred(np.where(both, first, np.nan))
+    _, other, _ = _centred(np.where(both, second, np.nan))
+    total = weights @ known
+    mean = weights @ one / total
+    other_mean = weights @ other / total
+    variance = _spread(mean, weights @ one**2 / total)
+    other_variance = _spread(other_mean, weights @ other**2 / total)
+    covariance = weights @ (one * other) / total - mean * other_mean
+
+    return np.asarray(covariance / np.sqrt(variance * other_variance))
+
+
+def _kurtosis(sample: _Sample) -> _Measured:
+    weights = sample.weights
+    known, centred, _ = _centred(sample.returns)
+    total = weights @ known
+    mean, second, third, fourth = (weights @ centred**power / total for power in (1, 2, 3, 4))
+    central = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
+    return sample.median(central / _variances(weights, sample.returns) ** 2 - 3)
+
+
+def _tail_index(sample: _Sample) -> _Measured:
+    weights = sample.weights
+    columns = []
+    for column in np.abs(sample.returns).T:
+        columns.append(_hill(weights, column))
+
+    return sample.median(np.column_stack(columns))
+
+
+def _hill(weights: FloatArray, sizes: FloatArray) -> FloatArray:
+    """[D] Hill's estimates of the tail index of [T] absolute returns under [D, T] weights: `1 /
+    mean(log(x[i] / x[k + 1]))` over the k largest, k the whole part of `TAIL_SHARE` of all.
+    """
+    known = np.flatnonzero(sizes > 0)
+    if len(known) < MIN_RETURNS:
+        return np.full(len(weights), np.nan)
+
+    counts = np.floor(TAIL_SHARE * weights[:, known].sum(axis=1))
+    # The largest days of a resample are among the largest four times as many of the sample.
+    most = math.ceil(4 * TAIL_SHARE * len(known))
+    order = known[np.argsort(-sizes[known], kind="stable")][:most]
+    logs = np.log(sizes[order])
+    drawn = weights[:, order]
+    reached = np.cumsum(drawn, axis=1)
+    taken = np.clip(counts[:, None] - (reached - drawn), 0, drawn)
+    threshold = (reached <= counts[:, None]).sum(axis=1)
+    excess = taken @ logs / counts - logs[np.minimum(threshold, most - 1)]
+
+    # Ties at the threshold have no excess.
+    is_defined = (threshold < most) & (excess > 0)
+    return np.asarray(1 / np.where(is_defined, excess, np.nan))
+
+
+def _autocorrelation(
+    sample: _Sample, *, lag: int, of_sizes: bool = False, of_market: bool = False
+) -> _Measured:
+    """Of returns, or of their sizes (absolute returns); of assets, or of the market."""
+    series = sample.market if of_market else sample.returns
+    if of_sizes:
+        series = np.abs(series)
+
+    return _lagged(sample, series[:-lag], series[lag:])
+
+
+def _lagged(sample: _Sample, first: FloatArray, later: FloatArray) -> _Measured:
+    """Median correlation of two [t, n] grids, the rows of which are the first t days."""
+    return sample.median(_correlations(sample.weights[:, : len(first)], first, later))
+
+
+def _leverage(sample: _Sample, *, of_market: bool = False) -> _Measured:
+    series = sample.market if of_market else sample.returns
+    sizes = np.abs(series)
+    days = len(series) - LEVERAGE_DAYS
+    later = np.zeros((max(days, 0), series.shape[1]))
+    for lag in range(1, LEVERAGE_DAYS + 1):
+        later += sizes[lag : lag + days]
+
+    return _lagged(sample, series[:days], later / LEVERAGE_DAYS)
+
+
+def _overnight_share(sample: _Sample) -> _Measured:
+    weights = sample.weights
+    panel = sample.panel
+    overnight = np.log(panel.open[1:] / panel.close[:-1])
+    intraday = np.log(panel.close[1:] / panel.open[1:])
+    known = np.isfinite(overnight) & np.isfinite(intraday)
+    if not known.any():
+        raise _UndefinedError("the market has no opening prices")
+
+    # A gap of zero variance is one of a market that never closes, and defined.
+    night = np.nan_to_num(_variances(weights, np.where(known, overnight, np.nan)))
+    day = _variances(weights, np.where(known, intraday, np.nan))
+    return sample.median(night / (night + day))
+
+
+def _volume_volatility(sample: _Sample) -> _Measured:
+    turnover = sample.panel.turnover[1:]
+    if not (turnover > 0).any():
+        raise _UndefinedError("the market has no volumes")
+
+    logs = np.log(np.where(turnover > 0, turnover, np.nan))
+    return _lagged(sample, np.abs(sample.returns), logs)
+
+
+def _standardisable(sample: _Sample) -> FloatArray:
+    """[T, n] returns of the assets with nearly all days. Raises _UndefinedError if too few."""
+    returns = sample.returns
+    counts = np.isfinite(returns).sum(axis=0)
+    is_long = counts >= max(NEARLY_ALL * len(returns), MIN_RETURNS)
+    varies = np.nanmax(returns, axis=0, initial=-1.0) > np.nanmin(returns, axis=0, initial=1.0)
+    own = returns[:, is_long & varies]
+    if own.shape[1] < MIN_ASSETS:
+        raise _UndefinedError(
+            f"{own.shape[1]} assets have returns on {NEARLY_ALL:.0%} of the days, at least"
+            f" {MIN_RETURNS}; it takes {MIN_ASSETS}"
+        )
+    return own
+
+
+def _standardised_product(
+    weights: FloatArray, returns: FloatArray, vectors: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the correlation matrix of each resample times its vector of `vectors` [D, n], [D, n],
+    and the variance of the standardised returns' sum along it, [D]. A missing return counts as the
+    asset's mean.
+    """
+    _, centred, _ = _centred(returns)
+    total = weights.sum(axis=1, keepdims=True)
+    means = weights @ centred / total
+    scales = np.sqrt(weights @ centred**2 / total - means**2)
+    scaled = vectors / scales
+    sums = (centred @ scaled.T).T - (means * scaled).sum(axis=1, keepdims=True)
+    weighted = weights * sums / total
+    product = (weighted @ centred - weighted.sum(axis=1, keepdims=True) * means) / scales
+
+    return np.asarray(product), np.asarray((weighted * sums).sum(axis=1))
+
+
+def _correlation(sample: _Sample) -> _Measured:
+    """All correlations sum up to the variance of the sum of standardised returns."""
+    weights = sample.weights
+    returns = _standardisable(sample)
+    count = returns.shape[1]
+    _, total = _standardised_product(weights, returns, np.ones((len(weights), count)))
+    return sample.measured((total - count) / (count * (count - 1)), count)
+
+
+def _first_eigenvalue(sample: _Sample) -> _Measured:
+    """By the power method, from the sample's own eigenvector, which every resample is near."""
+    weights = sample.weights
+    returns = _standardisable(sample)
+    count = returns.shape[1]
+    _, centred, _ = _centred(returns)
+    matrix = np.corrcoef(centred, rowvar=False)
+    vectors = np.tile(np.linalg.eigh(matrix)[1][:, -1], (len(weights), 1))
+
+    for _ in range(_ITERATIONS):
+        product, _ = _standardised_product(weights, returns, vectors)
+        vectors = product / np.linalg.norm(product, axis=1, keepdims=True)
+
+    _, largest = _standardised_product(weights, returns, vectors)
+    return sample.measured(largest / count, count)
+
+
+def _advancing(sample: _Sample) -> FloatArray:
+    """[T, 1] share of assets that rose, among those that moved. Raises _UndefinedError if the
+    market has too few assets.
+    """
+    returns = sample.returns
+    if returns.shape[1] < MIN_ASSETS:
+        raise _UndefinedError(f"{returns.shape[1]} assets, fewer than {MIN_ASSETS}")
+
+    rose = (returns > 0).sum(axis=1)
+    moved = rose + (returns < 0).sum(axis=1)
+    shares = np.full(len(rose), np.nan)
+    np.divide(rose, moved, out=shares, where=moved >= MIN_ASSETS)
+    return shares[:, None]
+
+
+def _breadth(sample: _Sample) -> _Measured:
+    weights = sample.weights
+    known, centred, means = _centred(_advancing(sample))
+    figures = means + weights @ centred / (weights @ known)
+    return sample.measured(figures[:, 0], sample.returns.shape[1])
+
+
+def _breadth_spread(sample: _Sample) -> _Measured:
+    variances = _variances(sample.weights, _advancing(sample))
+    return sample.measured(np.sqrt(variances[:, 0]), sample.returns.shape[1])
+
+
+def _months_after(sample: _Sample, *, months: int, of_tenths: bool) -> _Measured:
+    """Rank correlation, or difference of tenths in percent, of a return of the past with the next
+    month's, averaged over months that do not overlap. `months`: 12 looks back a year and skips the
+    last month, 1 looks back a month.
+    """
+    month = round(sample.panel.days_a_year / 12)
+    skipped = month if months > 1 else 0
+    reach = month * months
+    closes = sample.panel.close
+    least = MIN_ASSETS_OF_TENTHS if of_tenths else MIN_ASSETS
+    figures = []
+
+    for row in range(reach, len(closes) - month, month):
+        past = closes[row - skipped] / closes[row - reach] - 1
+        later = closes[row + month] / closes[row] - 1
+        known = np.isfinite(past) & np.isfinite(later)
+        if known.sum() < least:
+            continue
+
+        if of_tenths:
+            figures.append(100 * _tenths(past[known], later[known]))
+        else:
+            figures.append(_rank_correlation(past[known], later[known]))
+
+    if len(figures) < MIN_MONTHS:
+        raise _UndefinedError(
+            f"{len(figures)} months with {least} assets or more, fewer than {MIN_MONTHS}"
+        )
+
+    series = np.array(figures)
+    return _Measured(float(series.mean()), Bootstrap(series).mean(), len(series), closes.shape[1])
+
+
+def _rank_correlation(first: FloatArray, second: FloatArray) -> float:
+    return float(pd.Series(first).rank().corr(pd.Series(second).rank()))
+
+
+def _tenths(past: FloatArray, later: FloatArray) -> float:
+    """Return the mean of `later` in the highest tenth of `past` less that in the lowest."""
+    size = len(past) // 10
+    order = np.argsort(past, kind="stable")
+    return float(later[order[-size:]].mean() - later[order[:size]].mean())
+
+
+_MEASURES: Mapping[str, Callable[[_Sample], _Measured]] = {
+    "excess_kurtosis": _kurtosis,
+    "tail_index": _tail_index,
+    "return_lag_1": partial(_autocorrelation, lag=1),
+    "return_lag_5": partial(_autocorrelation, lag=5),
+    "volatility_lag_1": partial(_autocorrelation, lag=1, of_sizes=True),
+    "volatility_lag_5": partial(_autocorrelation, lag=5, of_sizes=True),
+    "volatility_lag_20": partial(_autocorrelation, lag=20, of_sizes=True),
+    "market_volatility_lag_1": partial(_autocorrelation, lag=1, of_sizes=True, of_market=True),
+    "market_volatility_lag_5": partial(_autocorrelation, lag=5, of_sizes=True, of_market=True),
+    "market_volatility_lag_20": partial(_autocorrelation, lag=20, of_sizes=True, of_market=True),
+    "leverage": _leverage,
+    "market_leverage": partial(_leverage, of_market=True),
+    "correlation": _correlation,
+    "first_eigenvalue": _first_eigenvalue,
+    "breadth": _breadth,
+    "breadth_spread": _breadth_spread,
+    "overnight_share": _overnight_share,
+    "volume_volatility": _volume_volatility,
+    "momentum": partial(_months_after, months=12, of_tenths=False),
+    "momentum_spread": partial(_months_after, months=12, of_tenths=True),
+    "reversal": partial(_months_after, months=1, of_tenths=False),
+    "reversal_spread": partial(_months_after, months=1, of_tenths=True),
+}

@@ -8,6 +8,7 @@ from ktdeval.stats.anytime import (
     symmetric_sequence as symmetric_sequence,
 )
 from ktdeval.stats.bootstrap import (
+    MIN_DAYS as MIN_DAYS,
     Bootstrap as Bootstrap,
     Resampling as Resampling,
     episode_intervals as episode_intervals,
@@ -26,7 +27,10 @@ from ktdeval.stats.confidence_set import (
     holm as holm,
     tie_groups as tie_groups,
 )
+from ktdeval.stats.distributions import normal_effect as normal_effect
 from ktdeval.stats.factorial_effects import (
+    INDEPENDENT as INDEPENDENT,
+    LENGTH_RATIO as LENGTH_RATIO,
     MASK_FACTORS as MASK_FACTORS,
     MODE_PIECES as MODE_PIECES,
     VARIANT_FIELDS as VARIANT_FIELDS,
@@ -40,6 +44,7 @@ from ktdeval.stats.factorial_effects import (
     mask_contrasts as mask_contrasts,
     mean_with_interval as mean_with_interval,
     overlap_correlation as overlap_correlation,
+    shared_days as shared_days,
     variant_order as variant_order,
     window_means as window_means,
 )
@@ -49,6 +54,14 @@ from ktdeval.stats.intervals import (
     ends_of_difference as ends_of_difference,
     poisson_binomial as poisson_binomial,
     wilson as wilson,
+)
+from ktdeval.stats.meta_analysis import (
+    GroupedEffects as GroupedEffects,
+    MomentEstimates as MomentEstimates,
+    RandomEffects as RandomEffects,
+    grouped_effects as grouped_effects,
+    moment_estimates as moment_estimates,
+    random_effects as random_effects,
 )
 from ktdeval.stats.metric import (
     NEVER as NEVER,
@@ -87,10 +100,23 @@ from ktdeval.stats.random_traders import (
     envelope_problem as envelope_problem,
     random_envelope as random_envelope,
 )
+from ktdeval.stats.sequential import (
+    Look as Look,
+    NormalBoundaries as NormalBoundaries,
+    SequentialTest as SequentialTest,
+    SignStatistic as SignStatistic,
+    SpendingFunction as SpendingFunction,
+    alpha_spent as alpha_spent,
+    looks_that_can_stop as looks_that_can_stop,
+    normal_boundaries as normal_boundaries,
+    sequential_signs as sequential_signs,
+    stopping_probabilities as stopping_probabilities,
+)
 from ktdeval.stats.series import (
     NO_VARIANCE as NO_VARIANCE,
     TRADING_DAYS as TRADING_DAYS,
     Same as Same,
+    automatic_lags as automatic_lags,
     beta_to as beta_to,
     day_rows as day_rows,
     has_no_variance as has_no_variance,

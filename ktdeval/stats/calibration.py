@@ -33,11 +33,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.venue import FillRule
+from ktdeval.market.venue import FILLS_OF_MINUTES, FillRule
 from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import FunctionMetric, MetricValue, built_in
 from ktdeval.stats.series import Same, day_rows, defined, undefined
 from ktdeval.trading.ledger import Ledger, OrderRecord
+from ktdeval.trading.minute_fills import mean_prices
 from ktdeval.values.strict_json import JsonValue
 
 IntArray = npt.NDArray[np.int64]
@@ -122,7 +123,12 @@ def next_return(
             return math.nan
         return float(opens[row + 1] / opens[row] - 1.0)
 
-    prices = market.adjusted_open if fill == "next_open" else market.adjusted_close
+    prices = market.adjusted_close
+    if fill == "next_open":
+        prices = market.adjusted_open
+    elif fill in FILLS_OF_MINUTES:
+        prices = mean_prices(market, fill)
+
     of_asset = prices[:, asset]
     filled = row - 1 if fill == "same_close" else row  # at the very close that was decided on
     later = np.flatnonzero(np.isfinite(of_asset[filled + 1 :]))

@@ -1,10 +1,13 @@
-"""Probabilities and quantiles of the normal, Student's t and beta distributions, from scipy.
+"""Probabilities and quantiles of the normal, Student's t, beta and chi-square distributions, from
+scipy.
 
 scipy is imported at the first call: cards and plans import the modules that use these functions, and
 reading a card needs none of them.
 """
 
 from __future__ import annotations
+
+import math
 
 
 def normal_probability(z: float) -> float:
@@ -19,6 +22,14 @@ def normal_quantile(probability: float) -> float:
     from scipy.special import ndtri  # noqa: PLC0415 - heavy, see above
 
     return float(ndtri(probability))
+
+
+def normal_effect(sd: float, count: int, alpha: float = 0.05, power: float = 0.8) -> float:
+    """Return the mean of `count` values that a two-sided z test finds with probability `power`:
+    `(z_{1-alpha/2} + z_power) * sd / sqrt(count)`.
+    """
+    found = normal_quantile(power) - normal_quantile(alpha / 2.0)
+    return found * sd / math.sqrt(count)
 
 
 def student_probability(freedom: float, t: float) -> float:
@@ -44,3 +55,12 @@ def beta_quantile(a: float, b: float, probability: float) -> float:
     from scipy.special import betaincinv  # noqa: PLC0415 - heavy, see above
 
     return float(betaincinv(a, b, probability))
+
+
+def chi_square_above(freedom: float, value: float) -> float:
+    """Return the probability of a value above `value` of chi-square with so many degrees of
+    freedom.
+    """
+    from scipy.special import chdtrc  # noqa: PLC0415 - heavy, see above
+
+    return float(chdtrc(freedom, value))

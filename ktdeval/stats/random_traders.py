@@ -112,7 +112,7 @@ def moves_of(step: StepRecord, held_before: frozenset[str]) -> StepMoves | None:
     """
     bought: dict[str, int] = {}
     sold: dict[str, int] = {}
-    for order in step.orders:
+    for order in step.fills:
         if order.code is not None and order.filled_shares:
             side = bought if order.side == "BUY" else sold
             side[order.code] = side.get(order.code, 0) + order.notional_minor

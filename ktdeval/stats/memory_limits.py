@@ -1,0 +1,42 @@
+"""Smallest memory that windows show, bright beside blinded: measured with `builtin/memory` on the
+embedded market (`benchmarks/detection_limit.py` makes the table, docs/detection.md explains it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.values.files import csv_rows
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """Smallest share of facts that so many windows show with probability 0.8, at level 0.05."""
+
+    family: str  #: of the tasks that it was measured with
+    days: int  #: of the shortest window that it was measured with
+    windows: int
+    limit: float | None  #: None: not even a full memory
+    low: float | None  #: 95 % interval
+    high: float | None  #: None: it may be beyond a full memory
+
+
+def memory_limits() -> list[MemoryLimit]:
+    """Return the table, by family and number of windows."""
+    rows = csv_rows(Path(__file__).with_name("memory_limits.csv"))
+    return [
+        MemoryLimit(
+            family=row["family"],
+            days=int(row["days"]),
+            windows=int(row["windows"]),
+            limit=_share(row["limit"]),
+            low=_share(row["low"]),
+            high=_share(row["high"]),
+        )
+        for row in rows
+    ]
+
+
+def _share(text: str) -> float | None:
+    return float(text) if text else None

@@ -1,0 +1,387 @@
+"""Looks at a question while its windows come in, with one error rate over all of them.
+
+A spending function fixes beforehand how much of alpha may be used up to each share of the
+information (Lan and DeMets 1983, Biometrika 70). Two kinds of boundary follow from it.
+
+`normal_boundaries` is for statistics that are normal with independent increments: critical values
+by numerical integration of the density on the region in which no look has stopped (Armitage,
+McPherson and Rowe 1969, Journal of the Royal Statistical Society A 132). They plan a design, and
+give its power and its expected number of windows.
+
+`sequential_signs` is what decides on windows, of which there are few. Given the sizes of the
+differences, their signs are fair coins if each is distributed symmetrically about zero. So all
+patterns of signs are equally likely, and a look may stop as many of the patterns as its share of
+alpha allows. That is exact for any sizes, ties and zeros included; what steps of the statistic
+leave unused passes to later looks. With many windows the patterns are a subgroup of all: any
+subgroup keeps the rate exact, which a mere sample would not (Hemerik and Goeman 2018, TEST 27).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.stats.distributions import normal_probability, normal_quantile
+from ktdeval.stats.paired import levelled
+
+Vector = npt.NDArray[np.float64]
+Table = npt.NDArray[np.float64]
+
+SpendingFunction = Literal["obrien-fleming", "pocock"]
+SignStatistic = Literal["signed-rank", "sign-flip"]
+
+ENUMERATE_UP_TO = 14
+"""Windows up to which a design looks at every one of the 2**windows patterns of signs."""
+PATTERNS = 1 << ENUMERATE_UP_TO  #: patterns of a design of more windows, a subgroup of all
+
+_MOST_LOOKS = 100
+_NODES_A_STEP = 6.0  # of the quadrature, for each standard deviation of an increment
+_LEAST_NODES = 48
+_LARGEST_Z = 37.0  # beyond, the probability of a normal value is 0 in floating point
+_BISECTIONS = 100
+_SLACK = 1e-9  # of sums of the same numbers in another order
+_SEED = 20_831_983  # of the subgroup; any will do, but always the same one
+
+
+# ---- how much of alpha may be used
+
+
+def alpha_spent(spending: SpendingFunction, alpha: float, fractions: Sequence[float]) -> Vector:
+    """Return the two-sided error [k] that may be used up to each share of the information.
+
+    Each side spends alpha / 2 by the function of Lan and DeMets (1983), as in `ldbounds`: for
+    `obrien-fleming` 2 - 2 Phi(z(1 - alpha / 4) / sqrt(t)), for `pocock` alpha / 2 log(1 + (e - 1) t).
+    Raises ValueError: alpha or a share is out of range, or shares do not rise.
+    """
+    shares = _checked_fractions(fractions)
+    if not 0 < alpha < 1:
+        raise ValueError("alpha must be between 0 and 1")
+
+    if spending == "pocock":
+        return np.asarray(alpha * np.log1p((math.e - 1.0) * shares))
+
+    quantile = normal_quantile(alpha / 4)
+    sides = [4.0 * normal_probability(quantile / math.sqrt(share)) for share in shares]
+    return np.asarray(sides)
+
+
+def _checked_fractions(fractions: Sequence[float]) -> Vector:
+    shares = np.asarray(fractions, dtype=np.float64)
+    if shares.ndim != 1 or not 1 <= len(shares) <= _MOST_LOOKS:
+        raise ValueError(f"give 1 to {_MOST_LOOKS} shares of the information")
+    if not (np.diff(shares, prepend=0.0) > 0).all() or shares[-1] > 1.0:
+        raise ValueError("shares of the information must rise, above 0 and up to 1")
+
+    return shares
+
+
+# ---- boundaries for a normal statistic
+
+
+@dataclass(frozen=True, slots=True)
+class NormalBoundaries:
+    """Critical values of a two-sided group-sequential test of a normal mean."""
+
+    fractions: Vector  #: [k] shares of the information at the looks
+    spent: Vector  #: [k] two-sided error used up to each look
+    z: Vector  #: [k] a look stops where |Z| reaches this; infinite where nothing may be spent
+
+    @property
+    def nominal_p(self) -> Vector:
+        """[k] two-sided p-values that the critical values stand for, each look on its own."""
+        return np.asarray([2.0 * normal_probability(-value) for value in self.z])
+
+
+@dataclass(frozen=True, slots=True)
+class _Density:
+    """Density of the sum S of increments where no look has stopped, at nodes of a quadrature."""
+
+    nodes: Vector  #: [n] values of S
+    mass: Vector  #: [n] density times weight, so that they sum to the probability of going on
+
+
+_START = _Density(np.zeros(1), np.ones(1))
+
+
+def normal_boundaries(
+    spending: SpendingFunction, alpha: float, fractions: Sequence[float]
+) -> NormalBoundaries:
+    """Return the boundaries that use alpha as a spending function allows; errors as of `alpha_spent`."""
+    shares = _checked_fractions(fractions)
+    allowed = alpha_spent(spending, alpha, fractions)
+    steps = np.sqrt(np.diff(shares, prepend=0.0))
+    density = _START
+    values = []
+
+    for share, step, gain in zip(shares, steps, np.diff(allowed, prepend=0.0), strict=True):
+        bound = _bound_of(density, step, gain / 2.0, math.sqrt(share))
+        values.append(bound / math.sqrt(share))
+        density = _moved(density, step, -bound, bound, 0.0)
+
+    return NormalBoundaries(shares, allowed, np.asarray(values))
+
+
+def stopping_probabilities(boundaries: NormalBoundaries, drift: float) -> Table:
+    """Return the probability [k, 2] that each look stops, below and above, where Z of all windows
+    has mean `drift` and variance 1.
+    """
+    density = _START
+    before = 0.0
+    rows = []
+    for share, value in zip(boundaries.fractions, boundaries.z, strict=True):
+        step = math.sqrt(share - before)
+        shift = drift * (share - before)
+        bound = value * math.sqrt(share)
+        below = _mass_above(_mirrored(density), step, bound, -shift)
+        rows.append([below, _mass_above(density, step, bound, shift)])
+
+        density = _moved(density, step, -bound, bound, shift)
+        before = float(share)
+
+    return np.asarray(rows)
+
+
+def _bound_of(density: _Density, step: float, wanted: float, scale: float) -> float:
+    """Return the bound of S that an increment passes with a probability, by bisection."""
+    low = 0.0
+    high = _LARGEST_Z * scale
+    if _mass_above(density, step, high, 0.0) >= wanted:
+        return math.inf if wanted <= 0 else high
+
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        if _mass_above(density, step, middle, 0.0) > wanted:
+            low = middle
+        else:
+            high = middle
+
+    return high
+
+
+def _mass_above(density: _Density, step: float, bound: float, shift: float) -> float:
+    from scipy.special import ndtr  # noqa: PLC0415 - heavy, and only these boundaries need it
+
+    return float(density.mass @ ndtr((density.nodes + shift - bound) / step))
+
+
+def _mirrored(density: _Density) -> _Density:
+    return _Density(-density.nodes, density.mass)
+
+
+def _moved(density: _Density, step: float, low: float, high: float, shift: float) -> _Density:
+    """Return the density after a normal increment, cut to the region in which the test goes on."""
+    farthest = float(np.abs(density.nodes).max()) + abs(shift) + _LARGEST_Z * step
+    low = max(low, -farthest)
+    high = min(high, farthest)
+    count = max(_LEAST_NODES, math.ceil(_NODES_A_STEP * (high - low) / step))
+    points, weights = _quadrature(count)
+    nodes = (high - low) / 2.0 * points + (high + low) / 2.0
+
+    distances = (nodes[:, None] - density.nodes[None, :] - shift) / step
+    normal = np.exp(-0.5 * distances**2) / (math.sqrt(2.0 * math.pi) * step)
+    mass = (high - low) / 2.0 * weights * (normal @ density.mass)
+    return _Density(nodes, mass)
+
+
+@cache
+def _quadrature(count: int) -> tuple[Vector, Vector]:
+    points, weights = np.polynomial.legendre.leggauss(count)
+    return points, weights
+
+
+# ---- the exact test over windows
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One planned look at the windows so far."""
+
+    windows: int  #: windows so far
+    fraction: float  #: of all planned windows
+    may_spend: float  #: two-sided error that may be used up to this look
+    #: error in fact used up to this look; below `may_spend`, as statistics move in steps
+    used: float
+    statistic: float  #: sum of signed ranks, or of signed differences
+    #: the look stops where |statistic| is at least this; None where no value may stop it
+    boundary: float | None
+    is_stopped: bool  #: whether this look settles the question
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialTest:
+    """Looks until the first that settles the question, or until the windows at hand end."""
+
+    looks: tuple[Look, ...]
+    settled_at: int | None  #: number of the look that settled it, from 1; None: none has
+    sign: int  #: 1, -1: sign of the settled difference; 0 where nothing is settled
+    method: Literal["all", "subgroup"]  #: patterns of signs: all, or a subgroup; both are exact
+
+
+def sequential_signs(
+    differences: Vector,
+    looks: Sequence[int],
+    spending: SpendingFunction,
+    alpha: float = 0.05,
+    statistic: SignStatistic = "signed-rank",
+) -> SequentialTest:
+    """Test at planned looks that finite differences [n] are symmetric about zero.
+
+    `looks`: windows at each look; the last one is the planned number of windows, which alone decides
+    how patterns are made, so that a look never changes when later windows come. Differences beyond
+    the planned ones are an error, fewer are not: looks that lack windows are not made. Raises
+    ValueError: values are not finite, too many, or looks do not rise.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    counts = _checked_looks(looks)
+    if not np.isfinite(values).all() or values.ndim != 1:
+        raise ValueError("differences must be finite; leave out the pairs that have none")
+    if len(values) > counts[-1]:
+        raise ValueError(f"{len(values)} differences, of {counts[-1]} planned windows")
+
+    total = counts[-1]
+    allowed = alpha_spent(spending, alpha, [count / total for count in counts])
+    walk = _begin(total)
+    made = []
+    for count, limit in zip(counts, allowed, strict=True):
+        if count > len(values):
+            break
+
+        look = walk.look(values[:count], total, float(limit), statistic)
+        made.append(look)
+        if look.is_stopped:
+            break
+
+    method: Literal["all", "subgroup"] = "all" if total <= ENUMERATE_UP_TO else "subgroup"
+    if not made or not made[-1].is_stopped:
+        return SequentialTest(tuple(made), None, 0, method)
+
+    sign = int(math.copysign(1, made[-1].statistic))
+    return SequentialTest(tuple(made), len(made), sign, method)
+
+
+def looks_that_can_stop(
+    looks: Sequence[int], spending: SpendingFunction, alpha: float = 0.05
+) -> list[bool]:
+    """Return by look whether it can stop at all: with few windows even equal signs throughout may be
+    too likely for the error that a look may use.
+    """
+    counts = _checked_looks(looks)
+    rising = np.arange(1.0, counts[-1] + 1.0)  # without ties, as of continuous differences
+    total = counts[-1]
+    allowed = alpha_spent(spending, alpha, [count / total for count in counts])
+    walk = _begin(total)
+    can_stop = []
+    for count, limit in zip(counts, allowed, strict=True):
+        look = walk.look(rising[:count], total, float(limit), "signed-rank")
+        can_stop.append(look.boundary is not None)
+
+    return can_stop
+
+
+def _checked_looks(looks: Sequence[int]) -> tuple[int, ...]:
+    counts = tuple(looks)
+    if not 1 <= len(counts) <= _MOST_LOOKS:
+        raise ValueError(f"plan 1 to {_MOST_LOOKS} looks")
+    if any(after <= before for before, after in zip((0, *counts), counts, strict=False)):
+        raise ValueError("looks must rise, from at least one window")
+
+    return counts
+
+
+@cache
+def sign_patterns(windows: int) -> Table:
+    """Return patterns of signs [p, windows]; the first is the observed one, all of them +1.
+
+    Up to `ENUMERATE_UP_TO` windows these are all patterns. Of more windows they are a subgroup: all
+    patterns of the first windows, each later sign a fixed product of those. Signs are relative to
+    the observed ones, so that the set is the same whichever of its patterns was observed.
+    """
+    free = min(windows, ENUMERATE_UP_TO)
+    numbers = np.arange(1 << free)[:, None]
+    bits = (numbers >> np.arange(free)) & 1
+    later = np.random.default_rng(_SEED).integers(0, 2, (windows - free, free))
+    # No later sign may be the same for all patterns.
+    later[:, 0] |= ~later.any(axis=1)
+
+    every = np.hstack([bits, (bits @ later.T) & 1])
+    patterns = np.asarray(1 - 2 * every, dtype=np.float64)
+    patterns.flags.writeable = False
+    return patterns
+
+
+@dataclass
+class _Walk:
+    """All patterns of signs on their way through the looks."""
+
+    patterns: Table  #: [p, planned windows]; row 0 is the observed one
+    goes_on: npt.NDArray[np.bool_]  #: [p] whether no look has stopped a pattern
+
+    def look(self, values: Vector, total: int, limit: float, statistic: SignStatistic) -> Look:
+        """Make the next look, at these windows of `total`, with error `limit` up to it."""
+        scores = _signed_scores(values, statistic)
+        sums = self.patterns[:, : len(values)] @ scores
+        sizes = np.abs(sums)
+        going = sizes[self.goes_on]
+        room = math.floor(limit * len(self.patterns) + _SLACK) - int((~self.goes_on).sum())
+        boundary = _boundary_of(going, room)
+
+        is_stopped = False
+        if boundary is not None:
+            reached = sizes >= boundary - _SLACK * boundary
+            is_stopped = bool(self.goes_on[0] and reached[0])
+            self.goes_on &= ~reached
+
+        used = float((~self.goes_on).sum()) / len(self.patterns)
+        observed = float(sums[0])
+        fraction = len(values) / total
+        return Look(len(values), fraction, limit, used, observed, boundary, is_stopped)
+
+
+def _begin(windows: int) -> _Walk:
+    patterns = sign_patterns(windows)
+    return _Walk(patterns, np.ones(len(patterns), dtype=bool))
+
+
+def _boundary_of(sizes: Vector, room: int) -> float | None:
+    """Return the least size such that at most `room` of the sizes reach it; None if there is none
+    above zero.
+    """
+    if room <= 0:
+        return None
+
+    ordered = np.sort(sizes)[::-1]
+    if room >= len(ordered):
+        smallest = float(ordered[-1])
+        return smallest if smallest > 0 else None
+
+    # Sizes equal to the first one that has no room must go on, too.
+    first_out = float(ordered[room])
+    above = ordered[:room]
+    above = above[above > first_out * (1.0 + _SLACK) + _SLACK * float(ordered[0])]
+    return float(above[-1]) if len(above) else None
+
+
+def _signed_scores(values: Vector, statistic: SignStatistic) -> Vector:
+    """Return the part [n] of each difference in the statistic: its rank among the sizes, or itself,
+    with the observed sign; 0 for a difference of 0.
+    """
+    level = levelled(values)
+    if statistic == "sign-flip":
+        return level
+
+    sizes = np.abs(level)
+    differing = sizes > 0
+    scores = np.zeros(len(level))
+    if differing.any():
+        # Wilcoxon (1945) drops zeros before ranking; equal sizes share their mean rank.
+        _, groups, counts = np.unique(sizes[differing], return_inverse=True, return_counts=True)
+        ranks = np.cumsum(counts) - (counts - 1) / 2.0
+        scores[differing] = ranks[groups]
+
+    return np.copysign(scores, level)

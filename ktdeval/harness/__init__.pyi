@@ -47,6 +47,20 @@ from ktdeval.harness.chat_messages import (
     Usage as Usage,
     with_distinct_ids as with_distinct_ids,
 )
+from ktdeval.harness.external_acts import (
+    ISOLATING as ISOLATING,
+    Act as Act,
+    ExternalRecord as ExternalRecord,
+    Isolation as Isolation,
+    KeptFiles as KeptFiles,
+)
+from ktdeval.harness.external_session import (
+    MOST_REFUSED as MOST_REFUSED,
+    ExternalSession as ExternalSession,
+    ExternalStep as ExternalStep,
+    RefusedAct as RefusedAct,
+    act_outside as act_outside,
+)
 from ktdeval.harness.forced_tool_calls import ask_forced as ask_forced, ask_in_words as ask_in_words
 from ktdeval.harness.minimal_submission import smallest_value as smallest_value
 from ktdeval.harness.reading import (

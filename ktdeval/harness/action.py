@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,18 +20,20 @@ from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.reading import is_no_arguments, with_side_words
 from ktdeval.harness.schema_check import plainly_follows
 from ktdeval.harness.step_schema import orders_of, with_schema
+from ktdeval.market.venue import MAX_PRICE
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import render_json
 from ktdeval.observation.state import ObservedState
 from ktdeval.observation.state_rows import as_object
-from ktdeval.trading.executor import REJECTIONS
+from ktdeval.trading.order_outcomes import REJECTIONS
 from ktdeval.trading.rule_breaches import RuleBreach
 from ktdeval.trading.types import Order, Scale
 from ktdeval.values.kinds import Schema
 from ktdeval.values.strict_json import DoubledFieldError, JsonValue, loads_unique
 
 SUBMIT_TOOL = "submit_action"
+_TICK_DECIMALS = 6  # of a limit in ticks; beyond them is the noise of floats
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
 _DESCRIPTION = (
@@ -43,12 +47,16 @@ def _schema_text() -> str:
 
 
 def action_schema(
-    config: HarnessConfig, *, whole_shares: bool = True, shorts: bool = False
+    config: HarnessConfig,
+    *,
+    whole_shares: bool = True,
+    shorts: bool = False,
+    limits: bool = False,
 ) -> Schema:
     """Return the JSON Schema (draft 2020-12) of an action.
 
     `whole_shares` is False if share counts are shown rescaled, or shares trade in fractions. With
-    `shorts`, a target weight may be below 0.
+    `shorts`, a target weight may be below 0; with `limits`, an order may have a limit.
     """
     schema: Schema = json.loads(_schema_text())
     by_weight, by_shares = schema["properties"]["orders"]["items"]["anyOf"]
@@ -63,7 +71,28 @@ def action_schema(
     if shorts:
         by_weight["properties"]["target_weight"]["minimum"] = -1
 
+    if limits:
+        # Whole objects: what every provider takes has no optional field.
+        schema["properties"]["orders"]["items"]["anyOf"] += [
+            _with_limit(by_weight, "Order by weight with a limit."),
+            _with_limit(by_shares, "Order by the number of shares with a limit."),
+        ]
+
     return schema
+
+
+def _with_limit(order: Schema, about: str) -> Schema:
+    """Return the schema of an order that has a limit besides."""
+    limited = copy.deepcopy(order)
+    limited["description"] = about
+    limited["required"].append("limit")
+    limited["properties"]["limit"] = {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": int(MAX_PRICE),
+        "description": "Price of one share that a BUY does not exceed and a SELL does not fall below.",
+    }
+    return limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +134,22 @@ class ActionForm(SubmissionForm):
     """Reads submissions under one mask. Make one per episode: the schema is compiled once."""
 
     def __init__(
-        self, config: HarnessConfig, lens: Lens, scales: Sequence[Scale] = (), shorts: bool = False
+        self,
+        config: HarnessConfig,
+        lens: Lens,
+        scales: Sequence[Scale] = (),
+        shorts: bool = False,
+        limits: bool = False,
     ) -> None:
         """Compile the schema.
 
         `scales`: [N] by asset; empty means those of A-shares. `shorts`: whether any asset can be
-        sold short.
+        sold short. `limits`: whether orders may have a limit.
         """
         whole = not lens.mask.rebase_prices and all(scale.steps_per_unit == 1 for scale in scales)
         schema, offered = (
-            action_schema(config, whole_shares=whole, shorts=shorts) for _ in range(2)
+            action_schema(config, whole_shares=whole, shorts=shorts, limits=limits)
+            for _ in range(2)
         )
         self._lens = lens
         self._scales = scales
@@ -174,7 +209,22 @@ class ActionForm(SubmissionForm):
             reason=encodable(item["reason"]),
             target_weight=weight,
             shares=shares,
+            limit_ticks=self._true_limit(asset, item),
         )
+
+    def _true_limit(self, asset: int | None, item: Mapping[str, Any]) -> int | None:
+        """Return the limit of an order in ticks of the asset, rounded against the order; None of
+        one without, or of an unknown stock.
+        """
+        shown = item.get("limit")
+        if shown is None or asset is None:
+            return None
+
+        scale = self._scales[asset] if self._scales else Scale()
+        # No price that trades is beyond it; so a ledger's integers hold it.
+        price = min(self._lens.price_in(asset, shown), MAX_PRICE)
+        ticks = round(price * scale.ticks_per_unit, _TICK_DECIMALS)
+        return math.ceil(ticks) if item["side"] == "SELL" else math.floor(ticks)
 
     def _true_shares(self, asset: int | None, shown: float) -> int:
         """Return a shown number of shares in true steps of the asset, at least 1."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness.external_acts import ExternalRecord, Outside
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import PROVENANCES, Action, Order, Provenance
@@ -173,6 +174,13 @@ class StepSession(Protocol):
         """Return the vector of each text, as base64 of little-endian float32: by `ask`, or the
         recorded ones; for a plan, made up. Raises ModelError; LeakError before it asks.
         """
+
+    @property
+    def outside(self) -> Outside:
+        """What the step knows of agents outside of this code: see `act_outside`."""
+
+    def keep_acts(self, record: ExternalRecord) -> None:
+        """Put the acts of an agent outside on the step's record."""
 
 
 @dataclass(frozen=True, slots=True)

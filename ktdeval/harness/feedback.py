@@ -76,7 +76,9 @@ def _explained(error: ValidationError, parents: Sequence[str | int] = ()) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class _ObjectChoice:
-    """Choice between alternative objects; each has one required field that the others lack."""
+    """Choice between alternative objects; each has one required field that the others lack, save
+    those with further fields.
+    """
 
     names: tuple[str, ...]  #: the distinguishing field of each alternative
     #: schema of one object with the fields of all; the fields that all require are required
@@ -127,16 +129,20 @@ def _choice_of(error: ValidationError) -> _ObjectChoice | None:
 def _distinguishing_fields(
     branches: Sequence[Mapping[str, Any]], common: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Return the one required field of each object that the others lack; None without such."""
+    """Return the one required field of each object that the others lack; None without such. An
+    object that has one of these and further fields is a variant of the one with that alone.
+    """
     names: list[str] = []
+    variants: list[set[str]] = []
     for branch in branches:
         own = [name for name in branch["required"] if name not in common]
-        if len(own) != 1:
-            return None
+        if len(own) == 1:
+            names += own
+        else:
+            variants.append(set(own))
 
-        names += own
-
-    if len(set(names)) < len(names):
+    is_of_one = all(len(variant & set(names)) == 1 for variant in variants)
+    if not is_of_one or len(set(names)) < len(names):
         return None
 
     return tuple(names)

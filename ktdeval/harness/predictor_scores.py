@@ -13,7 +13,13 @@ from ktdeval.errors import PluginError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Predictor
 from ktdeval.harness.traits import model_traits
 from ktdeval.market.snapshot import FloatArray
+from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.values.tie_breaking import places
+
+PREDICTION_DIGITS = 6
+"""Significant digits of a prediction. A network's have hardly more, and a step records one for each
+name: with all digits of a double they were most of a run's bytes.
+"""
 
 
 class FactorHistory(NamedTuple):
@@ -88,5 +94,5 @@ def _predicted(model: Predictor, history: FloatArray) -> FloatArray:
             f" {len(placed)} names"
         )
 
-    by_name: FloatArray = scores[placed]  # a group's place is the rank of its first
-    return by_name
+    by_name = scores[placed]  # a group's place is the rank of its first
+    return np.array([round_significant(score, PREDICTION_DIGITS) for score in by_name.tolist()])

@@ -11,7 +11,7 @@ from ktdeval.harness.chat_messages import Reply, ToolSpec
 from ktdeval.market import parse_code
 from ktdeval.masking import normalise
 from ktdeval.observation.state_rows import as_object
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 
 def json_object(text: str) -> Mapping[str, Any]:
@@ -21,6 +21,30 @@ def json_object(text: str) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return as_object(value)
+
+
+def canonical_form(arguments: str, plain_numbers: bool = False) -> str:
+    """Return arguments in canonical form: the same JSON is the same text. A text that is no JSON
+    stays. `plain_numbers`: 0.0 is 0, too, as for languages with one kind of number.
+    """
+    try:
+        value = loads_strict(arguments)
+        if plain_numbers:
+            value = _with_plain_numbers(value)
+        return dumps_canonical(value)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _with_plain_numbers(value: JsonValue) -> JsonValue:
+    """Return a value whose whole numbers are integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _with_plain_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_plain_numbers(item) for item in value]
+    return value
 
 
 # Where a submission has a side: the list, and the field of its items

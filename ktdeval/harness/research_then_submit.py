@@ -11,7 +11,8 @@ from __future__ import annotations
 from ktdeval.harness.agent import Decision, StepSession
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.harness.feedback import with_cut
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.harness.reading import canonical_form
+from ktdeval.values.strict_json import JsonValue
 
 SUBMIT_NOW = (
     "The research phase is over. Submit your decision for this step now: call {tool} exactly once."
@@ -104,7 +105,7 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
             continue
 
         # A model may repeat its call; only calls that say different things contradict each other.
-        if len(arguments) > 1 and len(set(map(_meaning, arguments))) > 1:
+        if len(arguments) > 1 and len(set(map(canonical_form, arguments))) > 1:
             session.count_failure("contradictory")
             _answer_calls(messages, reply, tool.name, CONTRADICTORY.format(tool=tool.name))
             continue
@@ -156,14 +157,6 @@ def _answer_calls(
         if call.name == submit_tool:
             text = feedback
         messages.append(Message("tool", text, tool_call_id=call.id))
-
-
-def _meaning(arguments: str) -> str:
-    """Return arguments in canonical form: the same JSON is the same text."""
-    try:
-        return dumps_canonical(loads_strict(arguments))
-    except (ValueError, RecursionError):
-        return arguments
 
 
 def _is_empty(reply: Reply) -> bool:

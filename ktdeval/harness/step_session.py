@@ -35,8 +35,9 @@ from ktdeval.harness.chat_messages import (
     sound,
     with_distinct_ids,
 )
+from ktdeval.harness.external_acts import ExternalRecord, Outside
 from ktdeval.harness.predictor_scores import FactorHistory, Predictions, predictions_of
-from ktdeval.harness.reading import with_offered_names
+from ktdeval.harness.reading import canonical_form, with_offered_names
 from ktdeval.harness.session_parts import NamedModel, SessionParts
 from ktdeval.harness.step_leak_guard import LeakClearance
 from ktdeval.harness.step_schema import OfferedSchemas
@@ -92,6 +93,8 @@ class TranscriptEntry(Value):
     #: handle -> what the model predicts of a name (`Predictor`); absent of a model that predicts
     #: nothing
     predicted: dict[str, float] | UnsetType = UNSET
+    #: what an agent outside of this code did; absent of others
+    external: ExternalRecord | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,9 @@ class StepOutcome:
     decision: Decision
     counts: CountsRecord
     transcript: TranscriptEntry
+    #: arguments of the submission that the decision took as they were, whether a model or an agent
+    #: outside wrote them; None where there is none
+    taken: str | None = None
 
 
 class GuardedSession:
@@ -144,6 +150,7 @@ class GuardedSession:
         self._memory_on_failure: JsonValue = None
         self._embedded: list[dict[str, JsonValue]] = []
         self._predicted: Predictions | None = None
+        self._external: ExternalRecord | UnsetType = UNSET
         self._last_failure = ""  # kind of the last submission that was not accepted
         self.counts = StepCounts()  #: of this step so far
         #: what ended the episode in this step, whether or not the agent caught it
@@ -193,9 +200,14 @@ class GuardedSession:
             submission=text,
             embedded=embedded,
             predicted=predicted,
+            external=self._external,
         )
 
-        return StepOutcome(decision, self.counts.record(), transcript)
+        taken = text
+        if taken is None and self._external is not UNSET:
+            taken = self._taken_text(decision)
+
+        return StepOutcome(decision, self.counts.record(), transcript, taken)
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -493,6 +505,26 @@ class GuardedSession:
         record["vectors"] = [*vectors]
         return vectors
 
+    @property
+    def outside(self) -> Outside:
+        """What the step knows of agents outside of this code."""
+        recall = model_traits(self._parts.model).recorded_acts
+        if recall is None:
+            return Outside(files=self._parts.files, check=self._parts.check)
+
+        recorded = recall()
+        return Outside(is_plan=recorded is None, recorded=recorded)
+
+    def keep_acts(self, record: ExternalRecord) -> None:
+        """Put the acts of an agent outside on the step's record. Its submissions count as asked
+        for.
+        """
+        self._external = record
+        submissions = [act for act in record.acts if act.kind == "submit"]
+        self.counts.submissions += len(submissions)
+        if submissions:  # what failed after the last one is no submission
+            self._last_failure = submissions[-1].failure
+
     def withhold(self, text: str) -> str:
         """Return a text with hidden identities withheld."""
         return self._clearance.withhold(text)
@@ -507,16 +539,36 @@ class GuardedSession:
         """Return the arguments of the submission that the decision took unchanged; None for a hold,
         or after any change.
         """
+        return self._taken_text(decision, self._is_received)
+
+    def _taken_text(
+        self, decision: Decision, is_of_model: Callable[[str], bool] = bool
+    ) -> str | None:
+        """Return the arguments of the last submission that the decision took, of those that pass."""
         if decision.provenance not in DECIDED:
             return None
 
         for text, submission in reversed(self._accepted):
             same_action = submission.action == decision.action
             same_reason = submission.overall_reason == decision.overall_reason
-            if same_action and same_reason and text in self._received:
+            if same_action and same_reason and is_of_model(text):
                 return text
 
         return None
+
+    def _is_received(self, text: str) -> bool:
+        """Whether a submission is what the model wrote. An agent outside may have read it and
+        written it again: then its meaning counts.
+        """
+        if text in self._received:
+            return True
+        if self._external is UNSET:
+            return False
+
+        meaning = canonical_form(text, plain_numbers=True)
+        return any(
+            canonical_form(received, plain_numbers=True) == meaning for received in self._received
+        )
 
     def _refuse(self, kind: str, problem: str, expected: str) -> ToolResult:
         self.counts.fail(kind)

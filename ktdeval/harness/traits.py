@@ -15,6 +15,7 @@ from ktdeval.values.strict_json import JsonValue
 
 if TYPE_CHECKING:  # a manifest that declares traits must stay quick to import
     from ktdeval.harness.chat_messages import ModelRequest
+    from ktdeval.harness.external_acts import RecordedActs
     from ktdeval.market.calendar import Window
 
 T = TypeVar("T")
@@ -44,6 +45,13 @@ class ModelTraits:
         help=(
             "whether it draws by chance, from `request.chance_seed`, which is the same under every"
             " mask and key; the call's own seed differs between them"
+        ),
+    )
+    is_person: bool = option(
+        False,
+        help=(
+            "whether a person answers: a run then takes one episode at a time, on this machine, and"
+            " shows no progress, which names days"
         ),
     )
     recorded_args: Mapping[str, JsonValue] = option(
@@ -84,6 +92,13 @@ class ModelTraits:
     recorded_vectors: Callable[[Sequence[str]], Sequence[str]] | None = option(
         None,
         help="texts → recorded vectors instead of a server's, as base64 of little-endian float32",
+    )
+    recorded_acts: Callable[[], RecordedActs | None] | None = option(
+        None,
+        help=(
+            "acts of an agent outside of this code in the step that is executed again; None of a"
+            " model that plans"
+        ),
     )
 
     routing: Callable[[], Mapping[str, str]] | None = option(
@@ -128,6 +143,16 @@ class AgentTraits:
             " run"
         ),
     )
+    acts_outside: bool = option(
+        False,
+        help=(
+            "whether something outside of this code decides, such as a program: it is not started"
+            " for a plan, and its calls can't be batched"
+        ),
+    )
+    close: Callable[[], None] | None = option(
+        None, help="ends what it holds; called once, after an episode's last step or failure"
+    )
 
 
 _MODEL = ModelTraits()
@@ -160,3 +185,10 @@ def stated_traits(instance: object, default: T) -> T:
         )
 
     return stated
+
+
+def close_agent(agent: object) -> None:
+    """End what an agent holds, at the end of an episode."""
+    close = agent_traits(agent).close
+    if close is not None:
+        close()

@@ -20,6 +20,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.trading_task import Task, TaskVariant
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord
+from ktdeval.trading.minute_fills import lacks_minutes
 from ktdeval.trading.types import Provenance
 from ktdeval.values.rules import FilledText, Range
 from ktdeval.values.strict_json import JsonValue
@@ -222,6 +223,15 @@ def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
             f"{task_name} shows bars within days; {name} has none: import some (--minutes), or"
             " choose other --data"
         )
+
+    if not is_scoring(task):
+        venues = tuple(snapshot.rules.values())
+        if task.trading.venue is not None:
+            venues = (task.trading.venue,)
+
+        lacks = lacks_minutes(snapshot, venues)
+        if lacks:
+            return f"{task_name}: {lacks}"
 
     if traits.needs_a_shares:
         lacks = _not_of_a_shares(snapshot)

@@ -154,6 +154,30 @@ class MaskedConfig(TaskConfig):
             "weight_digits": f"{digits}, the rest being cut off," if rounded else "all its digits",
         }
 
+    def check(self, where: str) -> None:
+        """Raise ConfigError as of `TaskConfig.check`: figures that are not exact, and fills that
+        answer for them.
+        """
+        super().check(where)
+        if not self.mask_config.is_coarse:
+            return
+
+        trading = getattr(self, "trading", None)
+        if getattr(trading, "limit_orders", False):
+            raise ConfigError(
+                f"{where}: trading.limit_orders: fills within a limit would tell the prices that"
+                " round_digits and noise_pct hide; leave out either"
+            )
+
+        execution = getattr(trading, "execution", None)
+        if execution is None or execution.is_free:
+            return
+
+        raise ConfigError(
+            f"{where}: trading.execution {execution.name}: the price of a fill and how much of it"
+            " fills would tell what round_digits and noise_pct hide; leave out either"
+        )
+
     def lens(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> Lens:
         """Return the lens of one episode. Raises DataError: the window lies outside the
         snapshot.

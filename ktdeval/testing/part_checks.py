@@ -17,7 +17,7 @@ from jsonschema.exceptions import SchemaError
 
 from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.harness.chat_messages import ModelRequest, Reply, as_remote
-from ktdeval.harness.traits import model_traits
+from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.hookspecs import Spec
 from ktdeval.market.manifest import with_id
 from ktdeval.registry.contracts import near_trait_problem
@@ -77,9 +77,14 @@ def call_model(trial: PluginTrial, spec: Spec) -> None:
         dumps_canonical(remote.settings())
         raise NotCalled("asks a network, so only its declaration and its settings are checked")
 
+    traits = model_traits(model)
+    if traits.is_person:
+        raise NotCalled("is a person, so only its declaration is checked")
+
     counted = _CountedModel(model)
-    deterministic = not model_traits(model).draws_chance
-    check_model(counted, deterministic=deterministic)
+    check_model(counted, deterministic=not traits.draws_chance)
+    if counted.failures == counted.calls and traits.request_problem is not None:
+        raise NotCalled(f"can't act on what the check shows ({counted.last_failure})")
     if counted.failures == counted.calls:
         raise ConformanceError(
             f"each call fails ({counted.last_failure}); answer requests with a Reply, also those"
@@ -114,7 +119,11 @@ def call_agent(trial: PluginTrial, spec: Spec) -> None:
     """Check that an agent decides, equally twice; that it holds if the model submits nothing; and
     that it lets a failed call rise.
     """
-    check_trait_names("agents", trial.plugins.make_agent(spec.name))
+    agent = trial.plugins.make_agent(spec.name)
+    check_trait_names("agents", agent)
+    if agent_traits(agent).acts_outside:
+        raise NotCalled("lets something outside decide, so only its declaration is checked")
+
     first = trial.with_agent(spec.name, "submits")
     if first != trial.with_agent(spec.name, "submits"):
         raise ConformanceError(

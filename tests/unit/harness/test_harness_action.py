@@ -44,6 +44,7 @@ NEARLY = {
     "reason": st.sampled_from([REASON, "short", None]),
     "target_weight": st.sampled_from([0, 0.05, 2, "0"]),
     "shares": st.sampled_from([1, 100, 0, 100.0, 0.5, 10**9, True]),
+    "limit": st.sampled_from([10, 0.01, 0, "9", 1e9]),
     "price": st.just(1),
 }
 ORDERS = st.sets(st.sampled_from(sorted(NEARLY))).flatmap(
@@ -54,8 +55,8 @@ ACTIONS = st.fixed_dictionaries(
     optional={"overall_reason": st.sampled_from(["ok", 1])},
 )
 SCHEMAS = [
-    action_schema(CONFIG, whole_shares=whole, shorts=shorts)
-    for whole, shorts in product((True, False), (True, False))
+    action_schema(CONFIG, whole_shares=whole, shorts=shorts, limits=limits)
+    for whole, shorts, limits in product((True, False), repeat=3)
 ]
 
 
@@ -352,6 +353,70 @@ def test_shares_are_converted_back_under_rebased_prices():
     )
     assert problems(text_of(order(target_weight=None, shares=0)), form)[1] == [
         ("orders[0].shares", "must be a number above 0 and at most 100000000")
+    ]
+
+
+LIMITS = ActionForm(CONFIG, BLIND, limits=True)
+
+
+@pytest.mark.parametrize(
+    ("side", "limit", "ticks"),
+    [
+        ("BUY", 12.34, 123_400),
+        ("SELL", 12.34, 123_400),
+        ("BUY", 12.34567, 123_456),  # never above what was given
+        ("SELL", 12.34567, 123_457),  # nor below
+        ("BUY", 0.00001, 0),
+        ("SELL", 100_000_000, 10**12),
+    ],
+)
+def test_a_limit_is_a_price_in_ticks_rounded_against_the_order(side, limit, ticks):
+    (read,) = LIMITS.read(text_of(order(side=side, limit=limit))).submission.action
+    assert (read.limit_ticks, read.target_weight) == (ticks, 0.05)
+
+    (by_shares,) = LIMITS.read(
+        text_of(order(side=side, limit=limit, target_weight=None, shares=100))
+    ).submission.action
+    assert (by_shares.limit_ticks, by_shares.shares) == (ticks, 100)
+
+
+def test_a_limit_is_converted_back_under_rebased_prices():
+    lens = lens_of("blinded", rebase_prices=True)
+    form = ActionForm(CONFIG, lens, limits=True)
+    handle = lens.asset_handle(1)
+    shown = 12.34 * 100 / MARKET.close[BASE_ROW, 1]
+    (read,) = form.read(text_of(order(stock_id=handle, limit=shown))).submission.action
+    assert read.limit_ticks == 123_400
+
+    (unknown,) = form.read(text_of(order(stock_id="asset_9999", limit=5))).submission.action
+    assert (unknown.asset, unknown.limit_ticks) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        *(
+            ({"limit": bad}, ("orders[0].limit", "must be a number above 0 and at most 100000000"))
+            for bad in ("9.5", 0, -1, "cheap", True, 10**9)
+        ),
+        (
+            {"limit": 5, "shares": 100},
+            ("orders[0]", "must have exactly one of target_weight and shares"),
+        ),
+        (
+            {"limit": 5, "target_weight": None},
+            ("orders[0]", "must have exactly one of target_weight and shares"),
+        ),
+    ],
+)
+def test_feedback_names_what_is_wrong_with_a_limit(changes, expected):
+    assert problems(text_of(order(**changes)), LIMITS)[1] == [expected]
+
+
+def test_a_task_without_limits_takes_none():
+    fields = "stock_id, side, confidence, reason, target_weight, shares"
+    assert problems(text_of(order(limit=5)))[1] == [
+        ("orders[0]", f"must have no fields but {fields}")
     ]
 
 

@@ -1,0 +1,91 @@
+"""Acts of an agent outside of this code, as the transcript of a step has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from msgspec import UNSET, UnsetType
+
+from ktdeval.values.strict_json import JsonObject, JsonValue
+from ktdeval.values.typed_json import Value
+
+Isolation = Literal["bwrap", "podman", "docker", "none", "remote"]
+"""Walls around an agent: a sandbox by its name; `none`: it ran as the user who ran the evaluation;
+`remote`: it ran elsewhere.
+"""
+ISOLATING: tuple[Isolation, ...] = ("bwrap", "podman", "docker")
+"""Walls from behind which nothing can be looked up."""
+
+
+class OfferedTool(Value):
+    """Tool of the agent's own, as its request offered it to the model."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+
+
+class Act(Value, omit_defaults=True):
+    """One act of a step."""
+
+    kind: Literal["ask", "tool", "submit", "refused"]
+    #: of a call of the model: the tools that it offered, where they are not those of the call before
+    tools: tuple[OfferedTool, ...] | UnsetType = UNSET
+    #: of a call of the model: a JSON Schema that the reply had to follow; absent where it was free
+    response_schema: JsonObject | UnsetType = UNSET
+    #: of a call of the model: texts of the request, new in the step, with identities withheld
+    withheld: int = 0
+    name: str = ""  #: of a research tool
+    arguments: str = ""  #: of a research tool, or what was submitted
+    result: str = ""  #: what the research tool, or a submission that was not accepted, gave back
+    failure: str = ""  #: kind of failure of a tool, a submission or a refused act
+    times: int = 1  #: how often a refused act came in a row
+
+
+class ExternalRecord(Value):
+    """What an agent outside did in one step."""
+
+    isolation: Isolation  #: walls that were around it
+    acts: tuple[Act, ...]  #: in order
+    report: JsonValue = None  #: what was seen of the agent, such as how its program ended
+
+
+class KeptFiles(Protocol):
+    """Files that a run keeps by name, such as the folder of a program after each step."""
+
+    def read(self, key: str) -> bytes:
+        """Return a file. Raises StoreError: there is none, or it can't be read."""
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Keep a file; return False where there is one of that name, which stays. Raises
+        StoreError.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedActs:
+    """Acts that a step is executed again from."""
+
+    record: ExternalRecord  #: what was done
+    exchanges: Sequence[Mapping[str, Any]]  #: calls of the model, as the transcript has them
+
+
+NO_ACTS = RecordedActs(ExternalRecord(isolation="none", acts=()), ())
+"""Those of a step in which no agent outside acted."""
+
+
+def goes_on() -> None:
+    """Raise nothing: the check of a step that nothing but its own end ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a step knows of agents outside of this code."""
+
+    is_plan: bool = False  #: whether the step is only planned: nothing outside may be asked
+    recorded: RecordedActs | None = None  #: acts to do again, instead of asking anybody
+    files: KeptFiles | None = None  #: where an agent keeps files; None where nothing is kept
+    #: raises where the run is to end; called now and then by an agent that waits for long
+    check: Callable[[], None] = goes_on

@@ -1,0 +1,437 @@
+"""Step of an agent outside of this code: a program, a framework, a client at a socket.
+
+What it does in a step are acts: it asks the model, calls a research tool, submits. Each act goes
+through the step's session, one at a time, and is recorded in order with what came back. So a step
+can be executed again from its record, without the agent: `replay` does the same acts, and whatever
+comes back then must be what is on record.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ktdeval.errors import KtdevalError, ModelError, StoreError
+from ktdeval.harness.agent import Decision, StepSession, Submission, ToolResult
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.harness.external_acts import Act, ExternalRecord, Isolation, OfferedTool
+from ktdeval.values.strict_json import JsonObject, JsonValue
+from ktdeval.values.typed_json import from_plain
+
+MOST_REFUSED = 1_000_000  #: refused acts in a row that are counted
+_MOST_OVER_BUDGET = 20  # calls of tools that are answered, and on record, with no budget left
+
+_NOT_AN_ANSWER = {
+    "submitted_again": "a submission was accepted in this step already, and it stands",
+    "step_over": "the step is over",
+    "no_attempts": "no further submission is taken in this step; the account is held",
+    "tool_budget_spent": "no research call is left in this step; submit, or end",
+    "call_budget": "no further model call is made in this step; submit, or end",
+    "identity_in_tool_name": "the name of a tool holds an identity that this task hides",
+}
+
+
+class RefusedAct(KtdevalError):
+    """An act that the step does not take; `kind` is counted among its failures."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(_NOT_AN_ANSWER[kind])
+        self.kind = kind
+
+
+class ExternalSession:
+    """What an agent outside may do in a step. Thread-safe; acts are done one at a time, in the order
+    in which they come.
+    """
+
+    def __init__(self, session: StepSession, most_calls: int | None = None) -> None:
+        """`most_calls`: calls of the model in this step; None sets no limit."""
+        self._session = session
+        self._most_calls = most_calls
+        self._lock = threading.RLock()
+        self._acts: list[Act] = []
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._withheld: dict[str, str] = {}  # texts by what they were before
+        self._texts_withheld = 0
+        self._calls = 0
+        self._over_budget = 0  # calls of research tools without any left
+        self._attempts = session.submission_attempts
+        self._is_closed = False
+        self._is_over_told = False
+        #: is called, once, when the step can go no further: a submission was accepted, none is left,
+        #: or an error ended the episode
+        self.when_over: Callable[[], None] = lambda: None
+        self.submission: Submission | None = None  #: the accepted one
+        self.submissions = 0  #: how many came
+        self.error: BaseException | None = None  #: what ended the episode
+        self.last_call_error: ModelError | None = None  #: of the last call of the model
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Research tools of the step."""
+        return tuple(self._session.tools)
+
+    @property
+    def submit_tool(self) -> ToolSpec:
+        """Tool to submit with."""
+        return self._session.submit_tool
+
+    @property
+    def tool_budget(self) -> int:
+        """Research calls left."""
+        return self._session.tool_budget
+
+    @property
+    def attempts(self) -> int:
+        """Submissions left."""
+        return self._attempts
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the step can go no further: a submission was accepted, none is left, or an error
+        ended the episode.
+        """
+        return self.submission is not None or self._attempts <= 0 or self.error is not None
+
+    @property
+    def acts(self) -> tuple[Act, ...]:
+        """Acts so far."""
+        return tuple(self._acts)
+
+    def withhold(self, text: str) -> str:
+        """Return a text with hidden identities withheld."""
+        with self._lock:
+            return self._session.withhold(text)
+
+    def close(self) -> None:
+        """Take no further act; one that is being done is finished first."""
+        with self._lock:
+            self._is_closed = True
+
+    # --- acts
+
+    def ask(self, request: ModelRequest) -> Reply:
+        """Ask the model, with hidden identities withheld in all texts. Raises ModelError: the call
+        failed; RefusedAct; KtdevalError: the episode ends.
+        """
+        with self._lock:
+            self._check_open()
+            if self._most_calls is not None and self._calls >= self._most_calls:
+                raise self._refused("call_budget")
+            for tool in request.tools:
+                if self._session.withhold(tool.name) != tool.name:
+                    raise self._refused("identity_in_tool_name")
+
+            sent, withheld = self._cleared(request)
+            return self._asked(sent, withheld)
+
+    def call_tool(self, call: ToolCall) -> ToolResult:
+        """Call a research tool. A call that fails gives feedback. Raises RefusedAct; KtdevalError:
+        the episode ends.
+        """
+        with self._lock:
+            self._check_open()
+            if self.submission is not None:
+                raise self._refused("step_over")
+            if self._session.tool_budget <= 0:
+                self._over_budget += 1
+            if self._over_budget > _MOST_OVER_BUDGET:
+                raise self._refused("tool_budget_spent")
+
+            try:
+                result = self._session.call_tool(call)
+            except BaseException as error:
+                self._end(error)
+                raise
+
+            act = Act(
+                kind="tool",
+                name=call.name,
+                arguments=call.arguments,
+                result=result.text,
+                failure=result.failure or "",
+            )
+            self._acts.append(act)
+            return result
+
+    def submit(self, arguments: str) -> Submission:
+        """Submit the step's decision: the first that is accepted stands. Raises RefusedAct: one was
+        accepted already, or too many were not.
+        """
+        with self._lock:
+            self._check_open()
+            if self.submission is not None:
+                raise self._refused("submitted_again")
+            if self._attempts <= 0:
+                raise self._refused("no_attempts")
+
+            self._attempts -= 1
+            self.submissions += 1
+            submission = self._session.parse_submission(arguments)
+            act = Act(
+                kind="submit",
+                arguments=arguments,
+                result=submission.feedback,
+                failure=submission.failure or "",
+            )
+            self._acts.append(act)
+            if submission.action is not None:
+                self.submission = submission
+            if self.is_over:
+                self._tell_over()
+            return submission
+
+    def _check_open(self) -> None:
+        if self._is_closed or self.error is not None:
+            raise self._refused("step_over")
+
+    def _refused(self, kind: str) -> RefusedAct:
+        """Count a refused act; it is on record until the step is closed."""
+        if not self._is_closed:
+            last = self._acts[-1] if self._acts else None
+            is_repeated = last is not None and (last.kind, last.failure) == ("refused", kind)
+            if last is None or not is_repeated:
+                self._acts.append(Act(kind="refused", failure=kind))
+                self._session.count_failure(kind)
+            elif last.times < MOST_REFUSED:
+                self._acts[-1] = msgspec.structs.replace(last, times=last.times + 1)
+                self._session.count_failure(kind)
+
+        return RefusedAct(kind)
+
+    def _cleared(self, request: ModelRequest) -> tuple[ModelRequest, int]:
+        """Return the request with identities withheld in its texts, and in how many texts of the
+        step that is new. The model's own turns are cleared by the session.
+        """
+        before = self._texts_withheld
+        messages = []
+        for message in request.messages:
+            if message.role != "assistant":
+                message = replace(message, content=self._without_identities(message.content))
+            messages.append(message)
+
+        tools = []
+        for tool in request.tools:
+            description = self._without_identities(tool.description)
+            parameters = self._cleared_schema(tool.parameters)
+            tools.append(ToolSpec(tool.name, description, parameters))
+
+        schema = request.response_schema
+        if schema is not None:
+            schema = self._cleared_schema(schema)
+
+        sent = replace(
+            request, messages=tuple(messages), tools=tuple(tools), response_schema=schema
+        )
+        return sent, self._texts_withheld - before
+
+    def _cleared_schema(self, schema: Mapping[str, JsonValue]) -> JsonObject:
+        """Return a schema with identities withheld. Its dialect is left out: the address of one
+        reads as a month, and no model needs it.
+        """
+        cleared = self._cleared_value(
+            {key: value for key, value in schema.items() if key != "$schema"}
+        )
+        if not isinstance(cleared, dict):
+            return {"type": "object"}
+        return cleared
+
+    def _cleared_value(self, value: JsonValue) -> JsonValue:
+        """Return a JSON value with identities withheld in its names and texts; a number that is one
+        becomes null.
+        """
+        if isinstance(value, str):
+            return self._without_identities(value)
+        if isinstance(value, Mapping):
+            cleared: dict[str, JsonValue] = {}
+            for key, item in value.items():
+                cleared[self._without_identities(key)] = self._cleared_value(item)
+            return cleared
+        if isinstance(value, Sequence):
+            return [self._cleared_value(item) for item in value]
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            text = str(value)
+            if self._without_identities(text) != text:
+                return None
+        return value
+
+    def _without_identities(self, text: str) -> str:
+        """Return a text with identities withheld; each text is looked at once in a step."""
+        known = self._withheld.get(text)
+        if known is None:
+            known = self._session.withhold(text)
+            self._withheld[text] = known
+            self._texts_withheld += known != text
+        return known
+
+    def _asked(self, sent: ModelRequest, withheld: int) -> Reply:
+        """Ask the model with a cleared request."""
+        self._calls += 1
+        tools: tuple[OfferedTool, ...] | UnsetType = UNSET
+        if sent.tools != self._tools:
+            tools = tuple(map(_offered, sent.tools))
+
+        schema: JsonObject | UnsetType = UNSET
+        if sent.response_schema is not None:
+            schema = dict(sent.response_schema)
+
+        for _ in range(withheld):
+            self._session.count_failure("identity_withheld")
+
+        act = Act(kind="ask", tools=tools, response_schema=schema, withheld=withheld)
+        self.last_call_error = None
+        try:
+            reply = self._session.ask(sent)
+        except ModelError as error:
+            self.last_call_error = error
+            raise
+        except BaseException as error:
+            self._end(error)
+            raise
+        finally:
+            # An exchange is on record where the call failed, too.
+            self._tools = sent.tools
+            self._acts.append(act)
+
+        return reply
+
+    def _end(self, error: BaseException) -> None:
+        self.error = error
+        self._tell_over()
+
+    def _tell_over(self) -> None:
+        """Call `when_over`, once."""
+        if not self._is_over_told:
+            self._is_over_told = True
+            self.when_over()
+
+    # --- again
+
+    def replay(self, record: ExternalRecord, exchanges: Sequence[Mapping[str, Any]]) -> None:
+        """Do the acts of a record again; `exchanges` are the step's, as transcripts have them.
+        Raises StoreError: they are fewer than its calls of the model. Other errors as of the acts.
+        """
+        left = list(exchanges)
+        messages: list[Message] = []
+        tools: tuple[ToolSpec, ...] = ()
+        for act in record.acts:
+            if act.kind == "tool":
+                self.call_tool(ToolCall("", act.name, act.arguments))
+                continue
+            if act.kind == "submit":
+                self.submit(act.arguments)
+                continue
+            if act.kind == "refused":
+                self._repeat_refusals(act)
+                continue
+
+            if not left:
+                raise StoreError("the record has more calls of the model than the transcript")
+            exchange = left.pop(0)
+            sent = from_plain(exchange.get("sent"), list[Message], "sent")
+            messages = [*messages[: int(exchange.get("kept", 0))], *sent]
+            if act.tools is not UNSET:
+                tools = tuple(
+                    ToolSpec(tool.name, tool.description, tool.parameters) for tool in act.tools
+                )
+            self._replay_call(act, _request(messages, tools, act, exchange))
+
+    def _repeat_refusals(self, act: Act) -> None:
+        for _ in range(min(act.times, MOST_REFUSED)):
+            self._session.count_failure(act.failure)
+        self._acts.append(act)
+
+    def _replay_call(self, act: Act, request: ModelRequest) -> None:
+        """Ask again; a call that failed fails again, and the agent went on."""
+        with suppress(ModelError):
+            self._asked(request, act.withheld)
+
+
+def _offered(tool: ToolSpec) -> OfferedTool:
+    return OfferedTool(
+        name=tool.name, description=tool.description, parameters=dict(tool.parameters)
+    )
+
+
+def _request(
+    messages: Sequence[Message],
+    tools: tuple[ToolSpec, ...],
+    act: Act,
+    exchange: Mapping[str, Any],
+) -> ModelRequest:
+    schema = None if act.response_schema is UNSET else act.response_schema
+    return ModelRequest(
+        tuple(messages),
+        tools=tools,
+        tool_choice=exchange.get("tool_choice"),
+        response_schema=schema,
+        role=exchange.get("role"),
+        model=exchange.get("model"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalStep:
+    """What an agent outside did in a step."""
+
+    submission: Submission | None  #: the accepted one; None where there is none
+    submissions: int  #: how many it took
+    report: JsonValue  #: what was seen of the agent
+
+    def decision(self, memory: JsonValue) -> Decision:
+        """Return the step's decision: the submission, or a hold."""
+        submission = self.submission
+        if submission is None or submission.action is None:
+            return Decision((), "fallback", memory=memory)
+
+        return Decision(
+            action=submission.action,
+            provenance="model" if self.submissions == 1 else "model_after_retry",
+            overall_reason=submission.overall_reason,
+            stock_ids=submission.stock_ids,
+            memory=memory,
+        )
+
+
+def act_outside(
+    session: StepSession,
+    run: Callable[[ExternalSession], JsonValue],
+    isolation: Isolation,
+    most_calls: int | None = None,
+) -> ExternalStep | None:
+    """Let an agent outside of this code act in a step: `run` lets it, and returns what was seen of
+    it as JSON. Where the step is executed again, the recorded acts are done instead. None: the step
+    is only planned, and nothing outside is asked.
+
+    `isolation`: walls around the agent; `most_calls`: calls of the model in the step. Raises
+    ModelError: the last call failed, and nothing was submitted; what `run` raises.
+    """
+    outside = session.outside
+    if outside.is_plan:
+        return None
+
+    acting = ExternalSession(session, most_calls)
+    recorded = outside.recorded
+    try:
+        if recorded is None:
+            report = run(acting)
+        else:
+            acting.replay(recorded.record, recorded.exchanges)
+            report = recorded.record.report
+    finally:
+        acting.close()
+
+    if acting.error is not None:
+        raise acting.error
+
+    session.keep_acts(ExternalRecord(isolation=isolation, acts=acting.acts, report=report))
+    if acting.submission is None and acting.last_call_error is not None:
+        raise acting.last_call_error
+
+    return ExternalStep(acting.submission, acting.submissions, report)

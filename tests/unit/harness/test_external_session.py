@@ -1,0 +1,434 @@
+"""Acts of an agent outside of ktdeval: recorded in order, cleared of identities, and done again."""
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from ktdeval.errors import LeakError, ModelError, StoreError
+from ktdeval.harness.action import ActionForm
+from ktdeval.harness.agent import HarnessConfig, Observation
+from ktdeval.harness.arguments import AssetArg
+from ktdeval.harness.chat_messages import (
+    CallParams,
+    Message,
+    ModelRequest,
+    Reply,
+    ToolCall,
+    ToolSpec,
+)
+from ktdeval.harness.external_acts import ExternalRecord
+from ktdeval.harness.external_session import RefusedAct, act_outside
+from ktdeval.harness.research_then_submit import decide_in_phases
+from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.tool_definition import tool
+from ktdeval.masking.payload_types import AssetRef, DayRef
+from ktdeval.runner.conversation_size import LOW, MeasuringModel
+from ktdeval.runner.verify import RecordedModel
+from ktdeval.trading.rule_breaches import RuleBreach
+from ktdfin_play import Scripted
+from masking_market import BASE_ROW, CODES, guard_of, lens_of
+
+CODE = next(code for code in CODES if not code.startswith("0"))
+OBSERVATION = Observation(0, rules="You trade.", day="Nothing is known.", request="Decide.")
+ASK = ModelRequest((Message("system", "Own prompt."), Message("user", "What now?")), role="bridge")
+SHELL = ToolSpec("shell", "Run a command.", {"type": "object", "properties": {}})
+
+
+@tool
+def look(context, stock_id: AssetArg):
+    """Look at a stock."""
+    return {"stock_id": AssetRef(stock_id), "day": DayRef(context)}
+
+
+def handle():
+    return lens_of("blinded").asset_handle(1)
+
+
+def orders(**changes):
+    order = {
+        "stock_id": handle(),
+        "side": "BUY",
+        "confidence": 0.6,
+        "reason": "strong momentum, low risk",
+        "target_weight": 0.05,
+    }
+    return json.dumps({"orders": [order | changes], "overall_reason": "fine"})
+
+
+def session_of(model, config=HarnessConfig(max_tool_calls=2, schema_retries=1), breaches=None):  # noqa: B008 - frozen
+    lens = lens_of("blinded")
+    lens.render([AssetRef(1), AssetRef(3)])  # in the observation
+    parts = SessionParts(
+        model, lens, guard_of("blinded"), (look,), ActionForm(config, lens), config, CallParams(), 1
+    )
+    return GuardedSession(parts, 0, BASE_ROW, breaches)
+
+
+class Outside:
+    """Agent that lets `act` act; it holds what it got."""
+
+    def __init__(self, act, most_calls=None, isolation="bwrap"):
+        self.act = act
+        self.most_calls = most_calls
+        self.isolation = isolation
+        self.runs = 0
+
+    def decide(self, observation, session, memory):
+        def run(acting):
+            self.runs += 1
+            return self.act(acting)
+
+        step = act_outside(session, run, self.isolation, self.most_calls)
+        if step is None:
+            messages = [Message("system", observation.system), Message("user", observation.user)]
+            return decide_in_phases(messages, session, memory)
+        return step.decision({"report": step.report})
+
+
+def outcome_of(act, *replies, **options):
+    session = session_of(Scripted(*replies))
+    return session.decide(Outside(act, **options), OBSERVATION, None)
+
+
+def again(outcome, act=None):
+    """Decide the step once more, from its record."""
+    model = RecordedModel()
+    model.begin_step(outcome.transcript)
+    agent = Outside(act)
+    repeated = session_of(model).decide(agent, OBSERVATION, None)
+    assert agent.runs == 0
+    return repeated
+
+
+def one_of_each(acting):
+    acting.ask(replace(ASK, tools=(SHELL,)))
+    acting.call_tool(ToolCall("1", "look", json.dumps({"stock_id": handle()})))
+    acting.submit("nonsense")
+    acting.submit(orders())
+    return {"outcome": "exited 0"}
+
+
+# --- on record
+
+
+def test_acts_are_on_record_in_order_with_what_came_back():
+    outcome = outcome_of(one_of_each, Reply("Buy the first."))
+
+    record = outcome.transcript.external
+    assert [act.kind for act in record.acts] == ["ask", "tool", "submit", "submit"]
+    assert record.isolation == "bwrap"
+    assert record.report == {"outcome": "exited 0"}
+    ask, looked, refused, accepted = record.acts
+    assert [offered.name for offered in ask.tools] == ["shell"]
+    assert json.loads(looked.result) == {"stock_id": handle(), "day": "day_+0"}
+    assert refused.failure == "bad_json"
+    assert "error" in refused.result
+    assert (accepted.failure, accepted.result) == ("", "")
+
+
+def test_a_last_submission_that_breaks_a_rule_stays_the_failure_of_the_step():
+    session = session_of(
+        Scripted(Reply("Never mind.")), breaches=lambda action: [RuleBreach(0, "cash")]
+    )
+
+    def act(acting):
+        acting.submit(orders())
+        acting.ask(replace(ASK, messages=(Message("user", f"What of {CODE}?"),)))
+
+    counts = session.decide(Outside(act), OBSERVATION, None).counts
+    assert counts.failures == {
+        "constraint": 1,
+        "constraint_after_retries": 1,
+        "identity_withheld": 1,
+    }
+
+
+def test_a_decision_is_the_first_submission_that_is_accepted():
+    outcome = outcome_of(one_of_each, Reply("Buy the first."))
+
+    decision = outcome.decision
+    assert [(order.asset, order.target_weight) for order in decision.action] == [(1, 0.05)]
+    assert decision.provenance == "model_after_retry"
+    assert decision.memory == {"report": {"outcome": "exited 0"}}
+    counts = outcome.counts
+    assert (counts.submissions, counts.tool_calls, counts.tool_calls_valid) == (2, 1, 1)
+    assert counts.failures == {"bad_json": 1}
+
+
+def test_without_a_submission_the_step_is_held():
+    outcome = outcome_of(lambda acting: acting.ask(ASK).content, Reply("I wait."))
+
+    assert outcome.decision.provenance == "fallback"
+    assert outcome.decision.action == ()
+    assert outcome.transcript.external.report == "I wait."
+
+
+def test_where_the_last_call_failed_and_nothing_was_submitted_the_step_is_an_error():
+    def act(acting):
+        with pytest.raises(ModelError):
+            acting.ask(ASK)
+
+    outcome = outcome_of(act, ModelError("overloaded", "too many"))
+
+    assert outcome.decision.provenance == "error"
+    assert outcome.counts.failures == {"model_overloaded": 1}
+    assert [act.kind for act in outcome.transcript.external.acts] == ["ask"]
+    assert again(outcome) == outcome
+
+
+def test_a_submission_after_a_failed_call_counts():
+    def act(acting):
+        with pytest.raises(ModelError):
+            acting.ask(ASK)
+        acting.submit(orders())
+
+    outcome = outcome_of(act, ModelError("overloaded", "too many"))
+
+    assert outcome.decision.provenance == "model"
+    assert again(outcome) == outcome
+
+
+@pytest.mark.parametrize(
+    ("received", "is_traced"),
+    [
+        (orders(), True),
+        (orders(target_weight=0.050), True),
+        (json.dumps(json.loads(orders()), indent=2, sort_keys=True), True),
+        (orders(target_weight=0.06), False),
+        ("buy", False),
+    ],
+)
+def test_a_submission_is_the_models_where_a_call_of_it_means_the_same(received, is_traced):
+    def act(acting):
+        reply = acting.ask(ASK)
+        assert reply.tool_calls[0].arguments == received
+        acting.submit(orders())
+
+    call = ToolCall("1", "mcp__ktdeval__submit_action", received)
+    outcome = outcome_of(act, Reply("", (call,), "tool_calls"))
+
+    assert (outcome.transcript.submission is not None) is is_traced
+
+
+def test_whole_numbers_mean_the_same_with_and_without_a_point():
+    def act(acting):
+        acting.ask(ASK)
+        acting.submit(orders(confidence=1.0))
+
+    call = ToolCall("1", "submit", orders(confidence=1))
+    outcome = outcome_of(act, Reply("", (call,), "tool_calls"))
+
+    assert outcome.transcript.submission == orders(confidence=1.0)
+
+
+# --- again
+
+
+def test_a_step_is_done_again_from_its_record_without_the_agent():
+    outcome = outcome_of(one_of_each, Reply("Buy the first."))
+
+    assert again(outcome) == outcome
+
+
+@pytest.mark.parametrize(
+    ("number", "change"),
+    [
+        (1, {"result": "{}"}),
+        (1, {"name": "peek"}),
+        (1, {"failure": "bad_json"}),
+        (2, {"result": ""}),
+        (3, {"arguments": orders(side="SELL")}),
+        (0, {"withheld": 3}),
+    ],
+)
+def test_a_changed_act_gives_another_step(number, change):
+    outcome = outcome_of(one_of_each, Reply("Buy the first."))
+    record = outcome.transcript.external
+    acts = list(record.acts)
+    fields = {name: getattr(acts[number], name) for name in acts[number].__struct_fields__}
+    acts[number] = type(acts[number])(**(fields | change))
+    changed = ExternalRecord(isolation="bwrap", acts=tuple(acts), report=record.report)
+    entries = {name: getattr(outcome.transcript, name) for name in ("step", "exchanges")}
+    forged = type(outcome.transcript)(
+        **entries, submission=outcome.transcript.submission, external=changed
+    )
+
+    repeated = again(replace(outcome, transcript=forged))
+
+    found = (repeated.transcript, repeated.counts, repeated.decision)
+    assert found != (forged, outcome.counts, outcome.decision)
+
+
+def test_a_record_with_more_calls_than_the_transcript_is_refused():
+    outcome = outcome_of(lambda acting: acting.ask(ASK).content, Reply("I wait."))
+    record = outcome.transcript.external
+    doubled = ExternalRecord(isolation="bwrap", acts=record.acts * 2)
+    forged = type(outcome.transcript)(
+        step=0, exchanges=outcome.transcript.exchanges, submission=None, external=doubled
+    )
+
+    with pytest.raises(StoreError, match="more calls of the model"):
+        again(replace(outcome, transcript=forged))
+
+
+def test_a_plan_asks_nobody_outside():
+    agent = Outside(one_of_each)
+    model = MeasuringModel(LOW, 0)
+
+    outcome = session_of(model).decide(agent, OBSERVATION, None)
+
+    assert agent.runs == 0
+    assert outcome.decision.provenance == "model"
+    assert model.requests == 2
+
+
+# --- identities
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"messages": (Message("user", f"Is it {CODE}?"),)},
+        {"messages": (Message("system", f"You are {CODE}."), Message("user", "Go."))},
+        {"messages": (Message("user", "Today's date is 2024-06-03."),)},
+        {"tools": (replace(SHELL, description=f"Look {CODE} up."),)},
+        {"tools": (replace(SHELL, parameters={"type": "object", "title": CODE}),)},
+        {"tools": (replace(SHELL, parameters={"properties": {CODE: {"type": "string"}}}),)},
+        {"tools": (replace(SHELL, parameters={"default": int(CODE.split(".")[0])}),)},
+        {"response_schema": {"type": "object", "description": CODE}},
+    ],
+    ids=["user", "system", "date", "tool", "title", "property", "number", "response schema"],
+)
+def test_identities_in_what_an_agent_sends_are_withheld_and_counted(change):
+    model = Scripted(Reply("fine"))
+    session = session_of(model)
+    session.decide(
+        Outside(lambda acting: acting.ask(replace(ASK, **change)).content), OBSERVATION, None
+    )
+
+    (sent,) = model.requests
+    shown = json.dumps(
+        [
+            [message.to_json() for message in sent.messages],
+            [[spec.description, spec.parameters] for spec in sent.tools],
+            sent.response_schema,
+        ]
+    )
+    assert CODE not in shown
+    assert CODE.split(".")[0] not in shown
+    assert "2024" not in shown
+    assert session.counts.failures == {"identity_withheld": 1}
+
+
+def test_a_tool_whose_name_is_an_identity_is_refused():
+    def act(acting):
+        with pytest.raises(RefusedAct, match="holds an identity"):
+            acting.ask(replace(ASK, tools=(replace(SHELL, name=CODE),)))
+
+    outcome = outcome_of(act)
+
+    assert outcome.counts.failures == {"identity_in_tool_name": 1}
+    assert again(outcome) == outcome
+
+
+def test_a_text_that_comes_again_is_counted_once_in_a_step():
+    def act(acting):
+        request = replace(ASK, messages=(Message("user", f"Is it {CODE}?"),))
+        acting.ask(request)
+        acting.ask(request)
+
+    outcome = outcome_of(act, Reply("no"), Reply("no"))
+
+    assert outcome.counts.failures == {"identity_withheld": 1}
+    assert again(outcome) == outcome
+
+
+# --- limits
+
+
+@pytest.mark.parametrize(
+    ("act", "kind"),
+    [
+        (lambda acting: [acting.submit(orders()), acting.submit(orders())], "submitted_again"),
+        (
+            lambda acting: [acting.submit(orders()), acting.call_tool(ToolCall("", "look", "{}"))],
+            "step_over",
+        ),
+        (
+            lambda acting: [acting.submit("x"), acting.submit("x"), acting.submit("x")],
+            "no_attempts",
+        ),
+        (lambda acting: [acting.ask(ASK), acting.ask(ASK)], "call_budget"),
+        (
+            lambda acting: [acting.call_tool(ToolCall("", "look", "{}")) for _ in range(30)],
+            "tool_budget_spent",
+        ),
+    ],
+    ids=["twice", "tool after it", "third attempt", "calls", "tools"],
+)
+def test_an_act_beyond_a_limit_is_refused_counted_and_on_record(act, kind):
+    def run(acting):
+        with pytest.raises(RefusedAct) as refused:
+            act(acting)
+        assert refused.value.kind == kind
+
+    outcome = outcome_of(run, Reply("one"), Reply("two"), most_calls=1)
+
+    last = outcome.transcript.external.acts[-1]
+    assert (last.kind, last.failure, last.times) == ("refused", kind, 1)
+    assert outcome.counts.failures[kind] == 1
+    assert again(outcome) == outcome
+
+
+def test_refused_acts_in_a_row_are_one_entry():
+    def act(acting):
+        for _ in range(10_000):
+            with pytest.raises(RefusedAct):
+                acting.ask(ASK)
+
+    outcome = outcome_of(act, most_calls=0)
+
+    (refused,) = outcome.transcript.external.acts
+    assert (refused.failure, refused.times) == ("call_budget", 10_000)
+    assert outcome.counts.failures == {"call_budget": 10_000}
+
+
+def test_acts_of_several_threads_are_done_one_at_a_time():
+    def act(acting):
+        threads = [threading.Thread(target=acting.ask, args=(ASK,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    outcome = outcome_of(act, *(Reply(f"reply {number}") for number in range(8)))
+
+    replies = [exchange["reply"]["content"] for exchange in outcome.transcript.exchanges]
+    assert replies == [f"reply {number}" for number in range(8)]
+    assert again(outcome) == outcome
+
+
+def test_after_its_step_an_agent_is_refused():
+    held = []
+    outcome_of(held.append)
+
+    with pytest.raises(RefusedAct, match="the step is over"):
+        held[0].ask(ASK)
+
+
+def test_an_error_of_the_evaluation_ends_the_step_though_the_agent_goes_on():
+    def act(acting):
+        with pytest.raises(LeakError):
+            acting.ask(ASK)
+        with pytest.raises(RefusedAct):
+            acting.submit(orders())
+
+    class Leaking:
+        def reply(self, request):
+            raise LeakError("found one")
+
+    with pytest.raises(LeakError, match="found one"):
+        session_of(Leaking()).decide(Outside(act), OBSERVATION, None)

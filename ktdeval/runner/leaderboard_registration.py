@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.runner.registered_question import Question
 from ktdeval.task_api.episode_spec import EpisodeSpec, MaskKey, Window
 from ktdeval.values.config_options import user_path
 from ktdeval.values.files import read_plain
@@ -88,6 +89,8 @@ class Registration(Value, frozen=True, kw_only=True):
     system: RegisteredSystem
     submitter: Registrant
     registered_on: IsoDay
+    #: what the run is to answer, by which test and at which looks; absent: nothing in particular
+    question: Question | UnsetType = UNSET
 
     @property
     def id(self) -> str:

@@ -1,0 +1,203 @@
+"""Questions that are fixed before there is an answer: metric, effect of interest, test, windows,
+error rate, and the looks at which it may be settled.
+
+A leaderboard's registration holds a `Question`, a plan of a grid a `SequentialRule`. Both are answered
+by the same test, `answer`, from differences over windows alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from ktdeval.stats import (
+    Look,
+    hodges_lehmann,
+    looks_that_can_stop,
+    mixture_variance,
+    sequential_signs,
+    symmetric_sequence,
+)
+from ktdeval.values.typed_json import Value
+
+Windows = Annotated[int, Meta(ge=1, le=1000)]
+
+#: Sum of the quantiles of a test at 5 % two-sided with a power of 80 %
+_DESIGN = 2.8015852
+
+
+class SequentialRule(Value, frozen=True, kw_only=True):
+    """Rule by which a comparison over windows is settled, at planned looks."""
+
+    metric: Annotated[str, Meta(min_length=1, max_length=100)]  #: as on cards
+    #: windows at each look, rising; the last is the number of planned windows
+    looks: Annotated[tuple[Windows, ...], Meta(min_length=1, max_length=100)]
+    #: two-sided error over all looks together
+    alpha: Annotated[float, Meta(ge=1e-6, le=0.5)] = 0.05
+    #: how much of alpha the looks so far may use; `anytime`: an interval that holds at all times
+    spending: Literal["obrien-fleming", "pocock", "anytime"] = "obrien-fleming"
+    #: of ranks of differences, or of the differences themselves
+    test: Literal["signed-rank", "sign-flip"] = "signed-rank"
+    #: smallest difference that is worth finding, in the metric's unit
+    effect: Annotated[float, Meta(gt=0, le=1e9)]
+
+    def __post_init__(self) -> None:
+        if any(after <= before for before, after in pairwise(self.looks)):
+            raise ValueError("looks: must rise, such as [4, 7, 10]")
+        if not self.can_settle:
+            raise ValueError(
+                f"looks: {self.looks[-1]} windows settle nothing at alpha {self.alpha:g}, even if"
+                " all differences have one sign; plan more windows"
+            )
+
+    @property
+    def can_settle(self) -> bool:
+        """Whether some look could settle the question at all."""
+        if self.spending == "anytime":
+            return True
+        return any(looks_that_can_stop(self.looks, self.spending, self.alpha))
+
+    @property
+    def words(self) -> str:
+        """The rule in words: `total_return, signed-rank test, looks at 4, 7, 10 windows, …`."""
+        looks = ", ".join(map(str, self.looks))
+        return (
+            f"{self.metric}, {self.test} test, looks at {looks} windows, {self.spending}, alpha"
+            f" {self.alpha:g}, effect of interest {self.effect:g}"
+        )
+
+
+class Question(SequentialRule, frozen=True, kw_only=True):
+    """Question that a registration fixes before its mask key is drawn."""
+
+    #: `zero`, `benchmark` (buying the index, for total_return), or the id of a card of the board
+    against: Annotated[str, Meta(pattern=r"^(zero|benchmark|[0-9a-f]{64})$(?!\n)")] = "benchmark"
+    #: windows in the order in which looks take them
+    windows: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=300)], ...],
+        Meta(min_length=1, max_length=1000),
+    ]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.windows)) != len(self.windows):
+            raise ValueError("windows: names one twice")
+        if self.looks[-1] != len(self.windows):
+            raise ValueError(
+                f"looks: the last is at {self.looks[-1]} windows, the question has"
+                f" {len(self.windows)}; let it be at all"
+            )
+        if self.against == "benchmark" and self.metric != "total_return":
+            raise ValueError(
+                "against: the benchmark has a total_return and no other figure; ask about"
+                " total_return, or against zero or a card"
+            )
+
+
+class Answer(Value, frozen=True, kw_only=True):
+    """Answer to a question from the windows at hand."""
+
+    windows: int  #: windows with a difference that were looked at
+    settled_at: int | None  #: number of the look that settled it, from 1; null: none has
+    sign: Literal[-1, 0, 1]  #: of the settled difference; 0: nothing is settled
+    shift: float | None  #: Hodges-Lehmann estimate over these windows
+    used: float  #: error used by the looks made
+    reason: str | None = None  #: why no look could be made
+
+    @property
+    def words(self) -> str:
+        """The answer in words."""
+        if self.reason is not None:
+            return f"not answered: {self.reason}"
+        if self.settled_at is None:
+            return f"not settled after {self.windows} windows"
+
+        better = "above" if self.sign > 0 else "below"
+        return f"settled at look {self.settled_at} ({self.windows} windows): {better}"
+
+
+def answer(rule: SequentialRule, differences: Sequence[float]) -> Answer:
+    """Answer a question by differences [n] in the order of its windows, of which later ones may be
+    lacking; with fewer than the first look takes there is a reason. Raises ValueError: a difference
+    is not finite, or there are too many.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if len(values) < rule.looks[0]:
+        return Answer(
+            windows=len(values),
+            settled_at=None,
+            sign=0,
+            shift=None,
+            used=0.0,
+            reason=f"the first look is at {rule.looks[0]} windows, {len(values)} are there",
+        )
+    if rule.spending == "anytime":
+        return _anytime_answer(rule, values)
+
+    test = sequential_signs(values, rule.looks, rule.spending, rule.alpha, rule.test)
+    last = test.looks[-1]
+    shift = hodges_lehmann(values[: last.windows]).value
+    return Answer(
+        windows=last.windows,
+        settled_at=test.settled_at,
+        sign=_sign_of(test.sign),
+        shift=shift,
+        used=last.used,
+    )
+
+
+def last_look(rule: SequentialRule, differences: Sequence[float]) -> Look | None:
+    """Return the figures of the last look that `answer` makes; None where none is made, or for
+    `anytime`, which has no boundary.
+    """
+    if rule.spending == "anytime" or len(differences) < rule.looks[0]:
+        return None
+
+    values = np.asarray(differences, dtype=np.float64)
+    return sequential_signs(values, rule.looks, rule.spending, rule.alpha, rule.test).looks[-1]
+
+
+def _anytime_answer(rule: SequentialRule, values: np.typing.NDArray[np.float64]) -> Answer:
+    """Answer by the interval that covers the mean at all times (`symmetric_sequence`)."""
+    # Narrowest where the planned windows just show the effect of interest: nothing observed
+    # decides it.
+    planned = rule.looks[-1]
+    deviation = rule.effect * math.sqrt(planned) / _DESIGN
+    rho = mixture_variance(planned * deviation**2, 1.0 - rule.alpha)
+    most = max(1.0, 1e3 * rule.effect)
+    interval = symmetric_sequence(values, rho, 1.0 - rule.alpha, most)
+
+    made = [look for look in rule.looks if look <= len(values)]
+    for number, windows in enumerate(made, 1):
+        low = interval.low[windows - 1]
+        high = interval.high[windows - 1]
+        if low > 0 or high < 0:
+            shift = hodges_lehmann(values[:windows]).value
+            sign = _sign_of(1 if low > 0 else -1)
+            return Answer(
+                windows=windows, settled_at=number, sign=sign, shift=shift, used=rule.alpha
+            )
+
+    shift = hodges_lehmann(values[: made[-1]]).value
+    return Answer(windows=made[-1], settled_at=None, sign=0, shift=shift, used=rule.alpha)
+
+
+def _sign_of(value: int) -> Literal[-1, 0, 1]:
+    if value > 0:
+        return 1
+    return -1 if value < 0 else 0
+
+
+def shared_days(windows: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of windows, (name, first, last), that share days: their differences are not
+    independent, which the test needs.
+    """
+    ordered = sorted(windows, key=lambda window: window[1])
+    for before, after in pairwise(ordered):
+        if after[1] <= before[2]:
+            yield before[0], after[0]

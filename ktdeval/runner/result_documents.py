@@ -1,0 +1,35 @@
+"""Documents of what a command found of a run, each in a folder of its own: read with one set of
+errors.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ktdeval.errors import StoreError, explained
+from ktdeval.values.files import read_plain
+from ktdeval.values.format_versions import check_version, stated_version
+from ktdeval.values.typed_json import Value, decode_json
+
+Document = TypeVar("Document", bound=Value)
+
+
+def load_result(folder: Path, name: str, type_: type[Document], form: str) -> Document:
+    """Read the document `name` of a folder. `form`: its format, which is also the command that writes
+    it. Raises StoreError: there is none, or it is not readable.
+    """
+    path = folder / name
+    where = f"{path}: not a readable {form}"
+    if not path.exists():
+        raise StoreError(f"{folder}: no {form} here ({name} is missing)")
+
+    with explained(where):
+        data = read_plain(path)
+
+    head = decode_json(data, dict[str, msgspec.Raw], where)
+    version = stated_version(head, str(path))
+    check_version(form, version, path, f"run `ktdeval {form}` again")
+    return decode_json(data, type_, where)

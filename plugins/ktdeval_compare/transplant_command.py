@@ -1,0 +1,136 @@
+"""`ktdeval transplant`: decisions of a run, executed again at other capitals and costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+import click
+
+from ktdeval.cli import (
+    JsonOptions,
+    MarketOptions,
+    Number,
+    OutputPath,
+    PluginOptions,
+    RunPath,
+    example,
+    flag,
+    line_width,
+    open_plugins,
+    options_of,
+    work_shown,
+)
+from ktdeval.errors import UsageError
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
+
+_MOST_CASH = 10**15  # of minor units a ledger's integers hold 92,000 times as many
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
+    """Options of `transplant`."""
+
+    cash: tuple[str, ...] = flag(
+        (),
+        metavar="N,…",
+        help="capitals, such as 1e6,1e7,1e8 [default: the run's own, ten times and a hundred times]",
+    )
+    execution: str | None = flag(
+        None,
+        metavar="NAME",
+        help="costs of execution: none, spread, sqrt [default: the run's own]",
+    )
+    spread: float | None = flag(
+        None,
+        type=Number(0, 1000),
+        metavar="BPS",
+        help="half spread in basis points, instead of the execution's own",
+    )
+    tasks: tuple[str, ...] = flag(
+        (), metavar="NAME,…", help="only these trading tasks of the run [default: all]"
+    )
+    seed: int = flag(0, type=click.IntRange(0), metavar="N", help="seed of the bootstrap")
+    out: Path | None = flag(
+        None,
+        type=OutputPath("new folder", "transplant.json"),
+        metavar="DIR",
+        help="folder of figures, cards and ledgers [default: RUN-transplanted]",
+    )
+
+
+@example(
+    "ktdeval transplant ktdeval-runs/a --cash 1e6,1e7,1e8,1e9 --execution sqrt",
+    "ktdeval transplant ktdeval-runs/a --cash 1e8 --spread 5",
+)
+@click.command()
+@click.argument("run", type=RunPath(), metavar="RUN")
+@options_of(TransplantOptions)
+def transplant(run: Path, options: TransplantOptions) -> None:
+    """Execute a run's decisions again at other capitals and costs, and say where the edge is gone.
+
+    RUN is a run folder, which is only read, or the folder of a transplant, which is shown again.
+    No model is asked: lots, limits and caps apply anew to what was decided. Orders by target
+    weights are taken as they are, orders by shares are scaled by the capital. The model did not see
+    these fills: the cards are labelled `transplanted` and never ranked.
+    """
+    # not at the top, so that help is quick
+    from ktdeval_compare.table_columns import lines_of
+    from ktdeval_compare.transplant_run import TransplantSettings, load_again, transplant_run
+    from ktdeval_compare.transplant_texts import transplant_parts
+
+    settings = TransplantSettings(
+        capitals=tuple(capital_of(text) for text in options.cash),
+        execution=options.execution,
+        spread=options.spread,
+        tasks=options.tasks,
+        seed=options.seed,
+        data=options.data,
+    )
+    file = load_again(run, settings)
+    out = None
+    if file is None:
+        with work_shown() as tell:
+            plugins = open_plugins(options.plugin)
+            file, out = transplant_run(run, settings, plugins, options.out, tell)
+
+    if options.as_json:
+        click.echo(dumps_pretty(to_plain(file)), nl=False)
+        return
+
+    for line in lines_of(transplant_parts(file), line_width()):
+        click.echo(line)
+
+    if out is not None:
+        click.echo(f"\ntransplant  {out}")
+
+
+def capital_of(text: str, option: str = "--cash") -> int:
+    """Return a capital: a whole number above 0, such as 1e6. Raises UsageError: it is none."""
+    try:
+        number = Decimal(text.strip().replace("_", ""))
+    except InvalidOperation:
+        number = Decimal("NaN")
+
+    is_whole = number.is_finite() and number == number.to_integral_value()
+    if not is_whole or not 0 < number <= _MOST_CASH:
+        raise UsageError(
+            f"{option} {text!r}: expected a whole number of units of currency above 0, such as 1e6,"
+            f" up to {_MOST_CASH:.0e}"
+        )
+
+    return int(number)
+
+
+def at_capital(cards: tuple[Path, ...], capital: str | None) -> tuple[Path, ...]:
+    """Return the folders of transplants at a capital instead of runs; the same where none is
+    named.
+    """
+    if capital is None:
+        return cards
+
+    from ktdeval.runner import transplanted_at
+
+    return tuple(transplanted_at(path, capital_of(capital, "--at")) for path in cards)

@@ -1,0 +1,87 @@
+"""Figures of a transplant as tables of aligned plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktdeval.runner import CapitalLine, MeanLine, TransplantFile
+from ktdeval_compare.table_columns import UNDEFINED, Column, Part, both, figure, grid
+
+
+def transplant_parts(file: TransplantFile) -> Iterator[Part]:
+    """Parts of the text of a transplant."""
+    yield (
+        f"Transplanted: the decisions of {file.model} ({file.run}), executed again without the"
+        " model"
+    )
+    tasks = list(dict.fromkeys(line.task for line in file.lines))
+    for task in tasks:
+        lines = [line for line in file.lines if line.task == task]
+        yield ""
+        yield f"{task}: {execution_words(file, task)}"
+        yield "  means over windows in %, net of costs; costs in % of the first capital"
+        yield grid(
+            lines,
+            Column("capital", lambda row: f"{row.capital:,}"),
+            Column("return", lambda row: figure(row.total_return.value, "fraction")),
+            Column("a year", lambda row: figure(row.annualised_return.value, "fraction")),
+            _mean("excess [95 %]", "excess_return"),
+            Column("selection", lambda row: figure(row.selection_alpha.value, "fraction")),
+            _mean("net selection [95 %]", "net_selection"),
+            Column("turnover", lambda row: _plain(row.turnover)),
+            Column("filled", lambda row: _share(row.filled_share)),
+            _cost("commission"),
+            _cost("duties"),
+            _cost("spread+impact", "execution"),
+            _cost("financing"),
+            Column("other states", _states),
+        )
+        yield from (f"  {words}" for words in file.break_even_words(task))
+
+    if file.notes:
+        yield ""
+        yield from (f"  {note}" for note in file.notes)
+
+
+def execution_words(file: TransplantFile, task: str) -> str:
+    """Return what fills cost beyond the venue's fees."""
+    execution = file.execution.get(task)
+    if execution is None:
+        return "execution is the venue's own: free of size unless it says so"
+
+    shown = []
+    for name, value in sorted(execution.items()):
+        if name != "name" and value is not None:
+            shown.append(f"{name} {value}")
+
+    return f"execution {execution.get('name', 'own')} ({', '.join(shown)})"
+
+
+def _mean(head: str, name: str) -> Column[CapitalLine]:
+    def cell(row: CapitalLine) -> str:
+        line: MeanLine = getattr(row, name)
+        shown = figure(line.value, "fraction")
+        if line.low is None:
+            return shown
+        return f"{shown} [{both(line.low, line.high, 'fraction')}]"
+
+    return Column(head, cell)
+
+
+def _plain(line: MeanLine) -> str:
+    return UNDEFINED if line.value is None else f"{line.value:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{100 * value:.1f} %"
+
+
+def _cost(head: str, name: str = "") -> Column[CapitalLine]:
+    return Column(head, lambda row: f"{100 * getattr(row.costs, name or head):.3f}")
+
+
+def _states(row: CapitalLine) -> str:
+    states = row.other_states
+    if states.first_step is None:
+        return "none"
+    return f"{100 * states.share:.0f} % from step {states.first_step}"

@@ -1,0 +1,571 @@
+"""One input of a prompt, changed before the mask shows it: what a model would have been shown had a
+figure, a word or an order been another one.
+
+A change is applied to payloads, so that the text of the prompt, the typed state and the results of
+tools agree, and so that rounding, noise and rebased prices of the mask apply to it as to any figure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ktdeval.errors import UsageError
+from ktdeval.masking.payload_types import (
+    AssetName,
+    AssetRef,
+    DayRef,
+    DocumentRef,
+    Payload,
+    Prose,
+    SectorRef,
+)
+from ktdeval.observation.state_rows import ASSET
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.seeds import derive_seed
+
+State = Mapping[str, Any]  # payloads of a day by section
+Operation = Literal["set", "add", "times", "reversed", "shuffled"]
+
+ORDER = "order"  #: of the candidates, or of the universe
+LABELS = "labels"  #: the handles of assets and industries
+EACH = "each"  #: in place of changes: each input that is shown
+DEALT: tuple[Operation, ...] = ("reversed", "shuffled")
+"""Operations that deal the values shown to other rows: none becomes one that no market has."""
+
+_FORM = (
+    "FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of"
+    " asset_0042=1.5', order=shuffled, or each"
+)
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_PER_CENT = re.compile(rf"({_NUMBER})\s*%")
+_TIMES = re.compile(rf"\*\s*({_NUMBER})")
+_SIGNED = re.compile("return|drawdown|MOM|REV|SKEW|CORR")  # figures that can be below 0
+_ADD = re.compile(rf"\+\s*({_NUMBER})")
+_MOST_NAMED = 30  # fields that an error lists
+_MOST_WORDS = 200  # characters of a text that is set
+_RANKED = ("candidates", "holdings")  # tables of figures of assets
+_LISTED = ("candidates", "universe")
+_DAY = "day"
+_OUTCOMES = "outcomes"  # of a day of a warm-up
+_SCORE = "score"  # of a tool's ranking; the columns that it is by come after it
+_NEVER = (AssetRef, AssetName, DayRef, DocumentRef)
+#: Sections whose figures follow from each other and from what was decided
+ACCOUNT_SECTIONS = frozenset({
+    *(_DAY, "account", "positions", "last_step", "constraints", "duties", _OUTCOMES, "universe"),
+})  # fmt: skip
+_NEWS_INPUTS = ("sentiment", "title", "text")
+
+
+class CannotChangeError(UsageError):
+    """A change has nothing to change here, or would contradict what else is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputChange:
+    """Change of one input. `field`: a column of the candidates, `SECTION.FIELD`, a whole section,
+    or `ORDER` or `LABELS`.
+    """
+
+    text: str  #: as it is named in reports
+    field: str
+    operation: Operation
+    stock: str = ""  #: handle of the one asset that it is of; empty: all
+    number: float = 0.0  #: of `set`, `add` and `times`
+    words: str = ""  #: to set in place of a number
+
+    @property
+    def is_placebo(self) -> bool:
+        """Whether it changes nothing that a decision should depend on."""
+        return self.field in (ORDER, LABELS)
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether it deals the values shown to other rows."""
+        return self.operation in DEALT
+
+
+def parse_change(text: str) -> InputChange:
+    """Read a change as a user writes it. Raises UsageError: it has no such form."""
+    left, is_split, value = text.strip().partition("=")
+    left = left.strip()
+    value = value.strip()
+    if not is_split or not left or not value:
+        raise UsageError(f"--change {text!r:.100}: expected {_FORM}")
+
+    if left == "order of candidates":
+        left = ORDER
+
+    field, _, stock = left.removeprefix("factor ").partition(" of ")
+    field = field.strip()
+    stock = stock.strip()
+    if field in ("label", LABELS):
+        field = LABELS
+
+    operation, number, words = _operation(value, text)
+    name = f"{field} of {stock}" if stock else field
+    change = InputChange(f"{name}={value}", field, operation, stock, number, words)
+    if change.is_placebo and (stock or not change.is_dealt):
+        raise UsageError(f"--change {text!r:.100}: {field} can be reversed or shuffled")
+    if stock and change.is_dealt:
+        raise UsageError(
+            f"--change {text!r:.100}: {value} deals the values of all stocks; give {stock} a value"
+        )
+
+    return change
+
+
+def _operation(value: str, text: str) -> tuple[Operation, float, str]:
+    """Return what a value asks for: the operation, its number, its words."""
+    for dealt in DEALT:
+        if value == dealt:
+            return dealt, 0.0, ""
+
+    if found := _PER_CENT.fullmatch(value):
+        return "times", 1.0 + float(found[1]) / 100.0, ""
+    if found := _TIMES.fullmatch(value):
+        return "times", _finite(found[1], text), ""
+    if found := _ADD.fullmatch(value):
+        return "add", _finite(found[1], text), ""
+    if re.fullmatch(_NUMBER, value):
+        return "set", _finite(value, text), ""
+
+    if len(value) > _MOST_WORDS or not value.isprintable():
+        raise UsageError(
+            f"--change {text!r:.100}: a text is set in up to {_MOST_WORDS} printable characters"
+        )
+    return "set", 0.0, value
+
+
+def _finite(number: str, text: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise UsageError(f"--change {text!r:.100}: {number} is no finite number")
+    return value
+
+
+# ---- what a state shows
+
+
+def is_state(payload: Any) -> bool:
+    """Whether a payload is the state of a day, and no tool's result."""
+    return isinstance(payload, Mapping) and _DAY in payload and "constraints" in payload
+
+
+def changes_of_each(state: State) -> list[InputChange]:
+    """Return one change for each input that a state shows, but for the account, whose figures
+    follow from each other: values dealt in reverse, or figures of the market with the other sign.
+    """
+    texts: list[str] = []
+    for section, payload in state.items():
+        if section in ACCOUNT_SECTIONS or section == "holdings":
+            continue
+
+        columns = _columns(payload)
+        if section == "candidates" and len(payload["rows"]) == 1:
+            texts += _changes_of_one(payload)
+        elif section == "candidates":
+            texts += [f"{column}=reversed" for column in columns if column != ASSET]
+        elif section == "news":
+            shown = [column for column in _NEWS_INPUTS if column in columns]
+            texts += [f"news.{column}=reversed" for column in shown]
+        elif columns:
+            texts.append(f"{section}=reversed")
+        elif isinstance(payload, Mapping):
+            texts.append(f"{section}=*-1")
+
+    return [parse_change(text) for text in texts]
+
+
+def _changes_of_one(table: State) -> list[str]:
+    """Return changes of the figures of a single asset, which there is no other to deal to: those
+    that can be below 0 get the other sign, others are halved.
+    """
+    (row,) = table["rows"]
+    texts = []
+    for column, cell in zip(table["columns"], row, strict=True):
+        if _number(cell) is not None:
+            can_be_negative = _SIGNED.search(column) is not None
+            texts.append(f"{column}=*-1" if can_be_negative else f"{column}=-50 %")
+
+    return texts
+
+
+def shown_fields(state: State) -> list[str]:
+    """Return the names by which the fields of a state can be changed: those of candidates first,
+    those of the account last.
+    """
+    ranked: list[str] = []
+    others: list[str] = []
+    account: list[str] = []
+    for section, payload in state.items():
+        names = [name for name in _names_in(payload) if name != ASSET]
+        if section in _RANKED:
+            ranked += names
+        elif section in ACCOUNT_SECTIONS:
+            account += [f"{section}.{name}" for name in names]
+        else:
+            others += [f"{section}.{name}" for name in names]
+
+    return list(dict.fromkeys((ORDER, LABELS, *ranked, *others, *account)))
+
+
+def _columns(payload: Any) -> list[str]:
+    """Return the columns of a table; none of anything else."""
+    if isinstance(payload, Mapping) and "columns" in payload and "rows" in payload:
+        return list(payload["columns"])
+    return []
+
+
+# ---- the change itself
+
+
+class ChangedPayloads:
+    """Payloads of one step as a change shows them. `asset`: column of the asset that it is of, None
+    for all; `day`: row of the step; `seed`: of a shuffle; `has_tools`: whether the field may be
+    shown by tools alone.
+    """
+
+    def __init__(
+        self, change: InputChange, asset: int | None, day: int, seed: int, has_tools: bool = False
+    ) -> None:
+        self.cells = 0  #: how many cells have changed
+        #: by column of an asset, how much its figure in the state is larger than it was
+        self.differences: dict[int, float] = {}
+        self._change = change
+        self._asset = asset
+        self._day = day
+        self._seed = seed
+        self._has_tools = has_tools
+        self._column = change.field.rpartition(".")[2]
+        self._is_whole_section = False  # words in it stay as they are
+        self._dealt: dict[int, Payload] = {}  # of a field of assets, by column of the asset
+
+    def __call__(self, payload: Any) -> Any:
+        """Return a payload changed; days of a warm-up stay as they are. Raises CannotChangeError."""
+        if isinstance(payload, Mapping) and _OUTCOMES in payload:
+            return payload
+        if not is_state(payload):
+            return payload if self._change.is_placebo else self._result(payload, None)
+        if payload[_DAY] != DayRef(self._day):
+            return payload
+        if self._change.field == ORDER:
+            return self._reordered(payload)
+
+        return self._state(payload)
+
+    # --- the order of a list
+
+    def _reordered(self, state: State) -> Payload:
+        changed = dict(state)
+        for section in _LISTED:
+            payload: Any = state.get(section)
+            if _columns(payload):
+                rows = self._in_order(payload["rows"])
+                changed[section] = {**payload, "rows": rows}
+            elif isinstance(payload, list | tuple):
+                changed[section] = self._in_order(payload)
+
+        return changed
+
+    def _in_order(self, items: Sequence[Payload]) -> list[Payload]:
+        order = self._permutation(len(items))
+        self.cells += sum(place != index for place, index in enumerate(order))
+        return [items[index] for index in order]
+
+    def _permutation(self, count: int) -> list[int]:
+        if self._change.operation == "reversed":
+            return list(range(count))[::-1]
+
+        def drawn(index: int) -> int:
+            return derive_seed(self._seed, self._change.text, index)
+
+        return sorted(range(count), key=drawn)
+
+    # --- the state
+
+    def _state(self, state: State) -> Payload:
+        try:
+            places = _places(state, self._change.field)
+        except CannotChangeError:
+            if self._has_tools and not self._change.is_dealt:
+                return state
+            raise
+
+        self._is_whole_section = not all(column for _, column in places)
+        changed = dict(state)
+        tables = {section: column for section, column in places if _columns(state[section])}
+        for section, column in places:
+            if section not in tables:
+                changed[section] = self._mapping(state[section], column)
+
+        if tables:
+            changed |= self._tables(state, tables)
+        return changed
+
+    def _mapping(self, payload: Any, key: str) -> Payload:
+        if self._change.is_dealt:
+            raise CannotChangeError(
+                f"{self._change.field} has no rows to deal values to; give it a"
+                " value, or a factor such as *-1"
+            )
+        if self._asset is not None:
+            raise CannotChangeError(f"{self._change.field} is of no one stock")
+        if not isinstance(payload, Mapping):
+            return self._cell(payload)
+
+        keys = [key] if key else list(payload)
+        return {name: self._cell(v) if name in keys else v for name, v in payload.items()}
+
+    def _tables(self, state: State, tables: Mapping[str, str]) -> dict[str, Payload]:
+        """Return tables with a column changed, or all their figures where none is named."""
+        copies = {section: [list(row) for row in state[section]["rows"]] for section in tables}
+        cells: list[_Place] = []
+        for section, column in tables.items():
+            columns = _columns(state[section])
+            wanted = [columns.index(column)] if column else _figures(columns, copies[section])
+            label = columns.index(ASSET) if ASSET in columns else None
+            if label is None and "stock_ids" in columns:
+                label = columns.index("stock_ids")
+
+            is_by_day = _DAY in columns and ASSET in columns
+            for row in copies[section]:
+                asset = None if label is None else row[label]
+                cells += [_Place(row, place, asset, is_by_day) for place in wanted]
+
+        if self._change.is_dealt:
+            self._deal(cells)
+        else:
+            for cell in cells:
+                if cell.is_of(self._asset):
+                    self._put(cell, self._cell(cell.value))
+
+        return {section: {**state[section], "rows": rows} for section, rows in copies.items()}
+
+    def _deal(self, cells: Sequence[_Place]) -> None:
+        """Deal the values of cells to each other: those of days within an asset, others by size."""
+        groups: dict[Any, list[_Place]] = {}
+        for cell in cells:
+            if _number(cell.value) is not None or _is_word(cell.value):
+                groups.setdefault(cell.group, []).append(cell)
+
+        for group in groups.values():
+            ranked = group
+            numbers = [_number(cell.value) for cell in group]
+            if not group[0].is_by_day and None not in numbers:
+                ranked = sorted(group, key=lambda cell: _number(cell.value) or 0.0)
+
+            values = [cell.value for cell in ranked]
+            order = self._permutation(len(ranked))
+            for cell, index in zip(ranked, order, strict=True):
+                self._put_dealt(cell, values[index])
+
+    def _put_dealt(self, cell: _Place, other: Payload) -> None:
+        number = _number(other)
+        new = other if number is None else _with_number(cell.value, lambda _: number)
+        self.cells += new != cell.value
+        self._put(cell, new)
+        if isinstance(cell.asset, AssetRef):
+            self._dealt[cell.asset.asset] = new
+
+    def _put(self, cell: _Place, new: Payload) -> None:
+        before = _number(cell.value)
+        after = _number(new)
+        if isinstance(cell.asset, AssetRef) and before is not None and after is not None:
+            self.differences[cell.asset.asset] = after - before
+
+        cell.put(new)
+
+    def _cell(self, value: Payload) -> Payload:
+        """Return one cell changed by a value; one that is null stays so."""
+        change = self._change
+        if value is None:
+            return None
+        if isinstance(value, _NEVER):
+            raise CannotChangeError(
+                f"{change.field} names a stock or a day; change what is said of it"
+            )
+
+        new: Payload
+        if change.words:
+            if not isinstance(value, str | Prose) or isinstance(value, SectorRef):
+                raise CannotChangeError(f"{change.field} is no text; give it a number")
+            new = change.words
+        elif _number(value) is None:
+            if not self._is_whole_section:
+                raise CannotChangeError(f"{change.field} is no number; give it a text, or reversed")
+            return value
+        else:
+            new = _with_number(value, self._figure)
+
+        self.cells += new != value
+        return new
+
+    def _figure(self, number: float) -> float:
+        change = self._change
+        if change.operation == "add":
+            return number + change.number
+        if change.operation == "times":
+            return number * change.number
+        return change.number
+
+    # --- results of tools
+
+    def _result(self, payload: Any, asset: int | None) -> Any:
+        """Return a tool's result with the field changed wherever it stands. Raises
+        CannotChangeError: the result ranks by it.
+        """
+        columns = _columns(payload)
+        if columns:
+            return self._result_table(payload, columns, asset)
+
+        if isinstance(payload, Mapping):
+            named = payload.get(ASSET)
+            if isinstance(named, AssetRef):
+                asset = named.asset
+
+            changed = {}
+            for key, value in payload.items():
+                is_field = key == self._column and not isinstance(value, Mapping | list)
+                changed[key] = (
+                    self._result_cell(value, asset) if is_field else self._result(value, asset)
+                )
+            return changed
+
+        if type(payload) in (list, tuple):
+            return [self._result(item, asset) for item in payload]
+        return payload
+
+    def _result_table(self, payload: State, columns: list[str], asset: int | None) -> Payload:
+        if self._column not in columns:
+            return payload
+        if _SCORE in columns and columns.index(_SCORE) < columns.index(self._column):
+            raise CannotChangeError(
+                f"a tool ranked by {self._column}, and its order would"
+                " contradict the change; take a task with a table of candidates"
+            )
+
+        place = columns.index(self._column)
+        rows = []
+        for row in payload["rows"]:
+            copy = list(row)
+            label = copy[columns.index(ASSET)] if ASSET in columns else None
+            own = label.asset if isinstance(label, AssetRef) else asset
+            copy[place] = self._result_cell(copy[place], own)
+            rows.append(copy)
+
+        return {**payload, "rows": rows}
+
+    def _result_cell(self, value: Payload, asset: int | None) -> Payload:
+        if self._change.is_dealt:
+            return self._dealt.get(asset, value) if asset is not None else value
+        if self._asset is not None and asset != self._asset:
+            return value
+        return self._cell(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A cell of a table that may be changed."""
+
+    row: list[Payload]
+    column: int
+    asset: Payload  #: what the row is of: an asset, several, or nothing
+    is_by_day: bool  #: whether its table has a row for each asset and day
+
+    @property
+    def value(self) -> Payload:
+        return self.row[self.column]
+
+    @property
+    def group(self) -> Any:
+        """Cells of one group exchange their values."""
+        return (self.column, self.asset) if self.is_by_day else ()
+
+    def put(self, value: Payload) -> None:
+        self.row[self.column] = value
+
+    def is_of(self, asset: int | None) -> bool:
+        if asset is None:
+            return True
+        if isinstance(self.asset, AssetRef):
+            return self.asset.asset == asset
+        return isinstance(self.asset, list | tuple) and AssetRef(asset) in self.asset
+
+
+def _places(state: State, field: str) -> list[tuple[str, str]]:
+    """Return section and column (or key; empty: all) of a field. Raises CannotChangeError: it isn't
+    shown, or several are called so.
+    """
+    section, _, column = field.partition(".")
+    if column:
+        if section in state and column in _names_in(state[section]):
+            return [(section, column)]
+        raise _not_shown(state, field)
+
+    ranked = [each for each in _RANKED if field in _columns(state.get(each))]
+    if ranked:
+        return [(each, field) for each in ranked]
+    if field in state and field not in ACCOUNT_SECTIONS:
+        return [(field, "")]
+
+    found = [(each, field) for each, payload in state.items() if field in _names_in(payload)]
+    if len(found) > 1:
+        names = " and ".join(f"{each}.{field}" for each, _ in found)
+        raise CannotChangeError(f"{field}: there are {names}; name one of them")
+    if not found:
+        raise _not_shown(state, field)
+
+    return found
+
+
+def _not_shown(state: State, field: str) -> CannotChangeError:
+    names = shown_fields(state)
+    advice = near_matches(field, names) or f"; there are {', '.join(names[:_MOST_NAMED])}"
+    return CannotChangeError(f"the step shows no {field}{advice}")
+
+
+def _names_in(payload: Any) -> Iterable[str]:
+    columns = _columns(payload)
+    if columns or not isinstance(payload, Mapping):
+        return columns
+    return payload.keys()
+
+
+def _figures(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> list[int]:
+    """Return the places of the columns that hold figures."""
+
+    def has_figures(place: int) -> bool:
+        return any(_number(row[place]) is not None for row in rows)
+
+    return [place for place in range(len(columns)) if has_figures(place)]
+
+
+def _number(value: Payload) -> float | None:
+    """Return the number that a cell shows; None where it shows none."""
+    held = value
+    if isinstance(value, tuple):
+        if isinstance(value, _NEVER):
+            return None
+        held = getattr(value, "value", None)
+
+    if isinstance(held, bool) or not isinstance(held, int | float | np.integer | np.floating):
+        return None
+    return float(held) if math.isfinite(held) else None
+
+
+def _is_word(value: Payload) -> bool:
+    return isinstance(value, str | Prose | SectorRef)
+
+
+def _with_number(cell: Any, change: Callable[[float], float]) -> Any:
+    """Return a cell of the same kind with another number in it."""
+    number = change(_number(cell) or 0.0)
+    if hasattr(cell, "_replace"):
+        return cell._replace(value=number)
+    return number

@@ -1,0 +1,108 @@
+"""Figures of a fork as tables of aligned plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktdeval.runner import FamilyFigures, ForkFile, VariantFigures
+from ktdeval_compare.table_columns import UNDEFINED, Column, Part, both, figure, grid, text
+
+_NULL = "asked again"
+
+
+def fork_parts(file: ForkFile) -> Iterator[Part]:
+    """Parts of the text of a fork."""
+    yield (
+        f"Forked: {len(file.places)} steps of {file.model} ({file.run}), asked again with one input"
+        " changed; never ranked"
+    )
+    yield f"  {_sampling(file)}"
+    yield ""
+    yield "  turnover: half the sum of changed weights in % of the NAV, cash included"
+    yield grid(
+        file.variants,
+        text("change", "variant"),
+        text("input", "family"),
+        text("steps", is_left=False),
+        Column("moved", lambda row: _share(row.moved_share)),
+        Column("turnover", lambda row: _turnover(row.turnover)),
+        Column("flips", lambda row: _plain(row.flips)),
+        Column(
+            "direction", lambda row: UNDEFINED if row.direction is None else f"{row.direction:+.2f}"
+        ),
+        Column("beyond the null [95 %]", _beyond),
+        Column("p", lambda row: _p(row, file)),
+        Column("read", _verdict, is_left=True),
+    )
+    if file.families:
+        yield ""
+        yield f"  {_reading(file)}"
+        yield grid(
+            file.families,
+            text("input", "family"),
+            text("shown", is_left=False),
+            text("read", is_left=False),
+            Column("share", _family_share),
+        )
+
+    reasons = [row.reason for row in file.variants if row.reason]
+    notes = list(dict.fromkeys([*reasons, *file.notes]))
+    if notes:
+        yield ""
+        yield from (f"  {note}" for note in notes)
+
+
+def _sampling(file: ForkFile) -> str:
+    if not file.draws:
+        told = "the model never draws, so that any difference is exact"
+    else:
+        told = f"{file.samples} decisions of each change at each step"
+
+    if file.as_recorded is None:
+        return told
+    return f"{told}; {_share(file.as_recorded)} of those {_NULL} are the recorded one"
+
+
+def _reading(file: ForkFile) -> str:
+    shown = sum(row.shown for row in file.families)
+    read = sum(row.read for row in file.families)
+    return f"Does it read what it is shown? {read} of {shown} inputs move its decisions"
+
+
+def _family_share(row: FamilyFigures) -> str:
+    return f"{100 * row.read / row.shown:.0f} %"
+
+
+def _share(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{100 * value:.0f} %"
+
+
+def _turnover(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{100 * value:.2f}"
+
+
+def _plain(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{value:.2f}"
+
+
+def _beyond(row: VariantFigures) -> str:
+    shown = figure(row.beyond, "fraction")
+    if row.low is None:
+        return shown
+    return f"{shown} [{both(row.low, row.high, 'fraction')}]"
+
+
+def _p(row: VariantFigures, file: ForkFile) -> str:
+    if row.adjusted_p is None:
+        return UNDEFINED
+    if row.adjusted_p == 0.0 and not file.draws:
+        return "exact"
+    return f"{row.adjusted_p:.3f}"
+
+
+def _verdict(row: VariantFigures) -> str:
+    if row.is_read is None:
+        return UNDEFINED
+    if row.is_placebo:
+        return "moves: a bias" if row.is_read else "no, as it should"
+    return "yes" if row.is_read else "no"

@@ -11,6 +11,7 @@ from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapsh
 from ktdeval.runner.episode import DecidedStep as DecidedStep, TradingEpisode as TradingEpisode
 from ktdeval.runner.episode_execution import EpisodeFactory as EpisodeFactory
 from ktdeval.runner.episode_journal import (
+    Journal as Journal,
     JournalEntry as JournalEntry,
     entry_type as entry_type,
     pack_lines as pack_lines,
@@ -22,6 +23,24 @@ from ktdeval.runner.estimate import (
     RunEstimate as RunEstimate,
     TaskEstimate as TaskEstimate,
     estimate_run as estimate_run,
+)
+from ktdeval.runner.fork import (
+    AGAIN as AGAIN,
+    Forked as Forked,
+    Forker as Forker,
+    fork_config as fork_config,
+)
+from ktdeval.runner.fork_document import (
+    DECISIONS as DECISIONS,
+    FORK as FORK,
+    FORK_VERSION as FORK_VERSION,
+    FamilyFigures as FamilyFigures,
+    ForkedDecision as ForkedDecision,
+    ForkFile as ForkFile,
+    ForkPlace as ForkPlace,
+    VariantFigures as VariantFigures,
+    fork_beside as fork_beside,
+    load_fork as load_fork,
 )
 from ktdeval.runner.leaderboard_registration import (
     TRANSPORT as TRANSPORT,
@@ -54,6 +73,15 @@ from ktdeval.runner.plan import (
     refuse_market as refuse_market,
     target_task_of as target_task_of,
 )
+from ktdeval.runner.registered_question import (
+    Answer as Answer,
+    Question as Question,
+    SequentialRule as SequentialRule,
+    answer as answer,
+    last_look as last_look,
+    shared_days as shared_days,
+)
+from ktdeval.runner.rehearsal import FirstStep as FirstStep, rehearse as rehearse
 from ktdeval.runner.remote.gather_parts import Sources as Sources, gather_run as gather_run
 from ktdeval.runner.remote.model_connection import (
     EpisodeAccess as EpisodeAccess,
@@ -84,6 +112,7 @@ from ktdeval.runner.run import (
     evaluate as evaluate,
     open_access as open_access,
 )
+from ktdeval.runner.run_file_names import MANIFEST as MANIFEST
 from ktdeval.runner.run_locator import (
     local_run_path as local_run_path,
     paths_of_runs as paths_of_runs,
@@ -101,6 +130,29 @@ from ktdeval.runner.score import (
     write_cards as write_cards,
 )
 from ktdeval.runner.system_registration import registered_system as registered_system
+from ktdeval.runner.transplant import (
+    WEIGHT_TOLERANCE as WEIGHT_TOLERANCE,
+    FillFigures as FillFigures,
+    TransplantedEpisode as TransplantedEpisode,
+    TransplantedTask as TransplantedTask,
+    Transplanter as Transplanter,
+    trading_tasks as trading_tasks,
+)
+from ktdeval.runner.transplant_document import (
+    TRANSPLANT as TRANSPLANT,
+    TRANSPLANT_VERSION as TRANSPLANT_VERSION,
+    BreakEven as BreakEven,
+    CapitalLine as CapitalLine,
+    CostsLine as CostsLine,
+    MeanLine as MeanLine,
+    OtherStates as OtherStates,
+    TransplantFile as TransplantFile,
+    capital_folder as capital_folder,
+    known_transplant as known_transplant,
+    load_transplant as load_transplant,
+    transplant_beside as transplant_beside,
+    transplanted_at as transplanted_at,
+)
 from ktdeval.runner.trial_count import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import (
     RecordedModel as RecordedModel,

@@ -14,6 +14,7 @@ from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.calls.submitted_batches import BATCHES
 from ktdeval.errors import RunStop, StoreError, UsageError
 from ktdeval.harness.tool_protocols import ProtocolModel
+from ktdeval.harness.traits import agent_traits
 from ktdeval.registry.plugin_boundary import call_foreign, raised_by
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.additional_models import own_model
@@ -47,6 +48,10 @@ def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -
         raise UsageError(
             f"--batch: the runner {config.runner} asks call by call; leave one of the two out"
         )
+
+    agent = plugins.make_agent(config.agent, config.agent_args)
+    if agent_traits(agent).acts_outside:
+        raise _refused(f"the agent {config.agent} asks when it runs")
 
     for name, task in tasks.items():
         if not is_scoring(task):

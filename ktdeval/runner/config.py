@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT
+from ktdeval.registry.task_settings import EXECUTIONS
 from ktdeval.values.class_fields import kind_of
 from ktdeval.values.config_options import build, check_plain, option, split_list
 from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
@@ -26,7 +27,7 @@ class RunConfig:
 
     model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval models`)")
     tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval tasks`)")
-    agent: str = option("react", help="agent scaffold around the model (see `ktdeval agents`)")
+    agent: str = option("react", help="agent scaffold around the model (see `ktdeval list agents`)")
     model_args: Parameters = option(factory=dict, help="parameters of the model")
     agent_args: Parameters = option(factory=dict, help="parameters of the agent")
     data: Address = option(
@@ -78,7 +79,8 @@ class RunConfig:
         factory=dict,
         help=(
             "prompt=compact: fewer tokens (fewer assets and bars, three digits), each task as"
-            " TASK_compact"
+            " TASK_compact; execution=spread or sqrt: fills pay the spread, and impact by size, each"
+            " task as TASK_spread or TASK_sqrt (docs/trading.md)"
         ),
     )
     rules: Literal["strict", "paper"] = option(
@@ -191,27 +193,45 @@ class RunConfig:
         for path, problem in faults_in(kind_of(RunConfig), self):
             raise ConfigError(f"--{path.lstrip('.').replace('_', '-')}: expected {problem}")
 
-        self._choose_prompt()
+        self._choose_settings()
         if self.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", self.mask_key):
             raise ConfigError(
                 "--mask-key: expected 32 hexadecimal digits (0-9, a-f) as a card has them, was"
                 f" {self.mask_key[:40]!r}"
             )
 
-    def _choose_prompt(self) -> None:
+    def _choose_settings(self) -> None:
         """Name the tasks that `set` chooses, which are tasks of their own on every record."""
         for name, value in self.set.items():
-            if name != "prompt" or value not in ("full", "compact"):
-                raise ConfigError(
-                    f"--set {name}={value!s:.40}: tasks take prompt=compact or prompt=full"
+            # The word none reads as null.
+            word = "none" if value is None else value
+            if word not in _SETTINGS.get(name, ()):
+                taken = "; ".join(
+                    f"{known}={' or '.join(values)}" for known, values in _SETTINGS.items()
                 )
+                raise ConfigError(f"--set {name}={word!s:.40}: tasks take {taken}")
 
-        if self.set.get("prompt") == "compact":
-            tasks = [f"{name.removesuffix(COMPACT)}{COMPACT}" for name in self.tasks]
-            object.__setattr__(self, "tasks", tuple(tasks))
+        execution = self.set.get("execution")
+        is_compact = self.set.get("prompt") == "compact"
+        tasks = []
+        for task in self.tasks:
+            plain = task.removesuffix(COMPACT)
+            behind = COMPACT if is_compact or plain != task else ""
+            for suffix, preset in EXECUTIONS.items():
+                if preset == execution:
+                    plain = f"{plain.removesuffix(suffix)}{suffix}"
+
+            tasks.append(f"{plain}{behind}")
+
+        object.__setattr__(self, "tasks", tuple(tasks))
         object.__setattr__(self, "set", {})
 
 
+#: Values of `--set` by name
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "prompt": ("full", "compact"),
+    "execution": ("none", *EXECUTIONS.values()),
+}
 #: Options that records hold as they are given
 _RECORDED = frozenset({"model", "model_args", "agent_args", "data", "data_args"})
 

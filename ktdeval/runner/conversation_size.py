@@ -91,7 +91,7 @@ class MeasuringModel:
         self.requests = 0
         self.sent = PromptBytes()
         self.largest = PromptBytes()
-        self.traits = ModelTraits(recorded_vectors=self._vectors)
+        self.traits = ModelTraits(recorded_vectors=self._vectors, recorded_acts=lambda: None)
 
     def reply(self, request: ModelRequest) -> Reply:
         """Count one request and answer it."""

@@ -15,13 +15,16 @@ from ktdeval.errors import StoreError
 from ktdeval.harness.action import ActionForm, SubmissionForm
 from ktdeval.harness.agent import Agent, Decision, Lesson
 from ktdeval.harness.chat_messages import CallParams, Model
+from ktdeval.harness.external_acts import KeptFiles, goes_on
 from ktdeval.harness.predictor_scores import FactorHistory
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession, TranscriptEntry
 from ktdeval.harness.tool_definition import Tool
+from ktdeval.harness.traits import close_agent
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot, MarketView
 from ktdeval.masking.leak_guard import LeakGuard
+from ktdeval.masking.lens import Lens
 from ktdeval.runner.additional_models import session_models
 from ktdeval.runner.episode_journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
@@ -41,6 +44,7 @@ from ktdeval.trading.ledger import (
     OrderRecord,
     PositionRecord,
     StepRecord,
+    WorkingRecord,
 )
 from ktdeval.trading.market_tape import MarketTape, TradingDay
 from ktdeval.trading.types import (
@@ -54,6 +58,7 @@ from ktdeval.trading.types import (
 )
 from ktdeval.trading.venue_terms import Terms, duties_of
 from ktdeval.values.config_options import build
+from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 T = TypeVar("T")
@@ -79,7 +84,18 @@ class Bookkeeper:
         positions = {
             columns[held.code]: Position(held.shares, held.locked) for held in last.positions
         }
-        self.account = Account(last.cash_minor, positions)
+        working = tuple(
+            Order(
+                columns[rest.code],
+                rest.side,
+                rest.confidence,
+                rest.reason,
+                shares=rest.shares,
+                limit_ticks=rest.limit_ticks,
+            )
+            for rest in last.working
+        )
+        self.account = Account(last.cash_minor, positions, working)
         self.last = last
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
@@ -99,7 +115,9 @@ class Bookkeeper:
             filled_on=str(days[row + 1]),
             provenance=decision.provenance,
             overall_reason=decision.overall_reason,
-            orders=_orders(codes, decision, booked.outcomes, day.rules.terms),
+            orders=_orders(
+                codes, decision.action, decision.stock_ids, booked.outcomes, day.rules.terms
+            ),
             corporate_actions=_records_with_codes(
                 CorporateActionRecord, codes, booked.corporate_actions
             ),
@@ -109,16 +127,41 @@ class Bookkeeper:
             holdings_minor=booked.holdings_minor,
             nav_minor=booked.nav_minor,
             open_nav_minor=booked.open_nav_minor,
+            carried=_orders(codes, booked.carried, (), booked.carried_outcomes, day.rules.terms),
+            working=_working(codes, booked.after.working),
         )
 
         return self.last
 
 
+def _working(codes: Sequence[str], orders: Sequence[Order]) -> tuple[WorkingRecord, ...]:
+    records = []
+    for order in orders:
+        if order.asset is None or order.shares is None:
+            continue  # only orders of assets, in shares, are cut by volume
+
+        record = WorkingRecord(
+            code=codes[order.asset],
+            side=order.side,
+            confidence=order.confidence,
+            reason=order.reason,
+            shares=order.shares,
+            limit_ticks=order.limit_ticks,
+        )
+        records.append(record)
+
+    return tuple(records)
+
+
 def _orders(
-    codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome], terms: Sequence[Terms]
+    codes: Sequence[str],
+    action: Sequence[Order],
+    stock_ids: Sequence[str],
+    outcomes: Sequence[Outcome],
+    terms: Sequence[Terms],
 ) -> tuple[OrderRecord, ...]:
     records = []
-    for number, (order, outcome) in enumerate(zip(decision.action, outcomes, strict=True)):
+    for number, (order, outcome) in enumerate(zip(action, outcomes, strict=True)):
         code = None
         submitted = None
         duties: dict[str, int] = {}
@@ -129,8 +172,8 @@ def _orders(
                 duties = duties_of(
                     outcome.shares, outcome.notional_minor, terms[order.asset], is_sell
                 )
-        elif decision.stock_ids:
-            submitted = decision.stock_ids[number]
+        elif stock_ids:
+            submitted = stock_ids[number]
 
         record = OrderRecord(
             code=code,
@@ -148,6 +191,7 @@ def _orders(
             notional_minor=outcome.notional_minor,
             fee_minor=outcome.fee_minor,
             duties=duties,
+            limit_ticks=order.limit_ticks,
         )
         records.append(record)
 
@@ -220,11 +264,24 @@ def recorded_decision(snapshot: MarketSnapshot, record: StepRecord) -> Decision:
             recorded.reason,
             recorded.target_weight,
             recorded.shares,
+            recorded.limit_ticks,
         )
         action.append(order)
 
     stock_ids = tuple(recorded.stock_id or "" for recorded in record.orders)
     return Decision(tuple(action), record.provenance, record.overall_reason, stock_ids)
+
+
+def episode_ledger(
+    spec: EpisodeSpec,
+    records: Sequence[StepRecord],
+    snapshot: MarketSnapshot,
+    tape: MarketTape,
+    trading: TradingConfig,
+) -> Ledger:
+    """Return the ledger of an episode's records; `tape`: the market under these rules."""
+    initial_cash = open_account(trading, tape.rules.minor_per_unit).cash_minor
+    return Ledger(spec.to_json(), initial_cash, records).in_units_of(snapshot, tape.rules)
 
 
 @dataclass(frozen=True)
@@ -241,6 +298,9 @@ class EpisodeParts:
     agent: Agent
     #: further models by the name that the agent asks them by; None: `model` answers for them
     further: Mapping[str, Model] | None = None
+    #: where agents outside of this code keep files; None where nothing is kept
+    files: KeptFiles | None = None
+    check: Callable[[], None] = goes_on  #: raises where the run is to end
 
     def bookkeeper(self, spec: EpisodeSpec) -> Bookkeeper:
         """Return the books of an episode at its start."""
@@ -249,10 +309,7 @@ class EpisodeParts:
 
     def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
         """Return the ledger of an episode's records."""
-        initial_cash = open_account(self.task.trading, self.tape.rules.minor_per_unit).cash_minor
-        return Ledger(spec.to_json(), initial_cash, records).in_units_of(
-            self.snapshot, self.tape.rules
-        )
+        return episode_ledger(spec, records, self.snapshot, self.tape, self.task.trading)
 
 
 @dataclass(frozen=True)
@@ -295,7 +352,13 @@ class TradingEpisode:
         self.has_warm_up = traits.lessons is not None
         form: SubmissionForm
         if traits.submission_form is None:
-            form = ActionForm(parts.task.harness, lens, rules.scales, rules.shorts)
+            form = ActionForm(
+                parts.task.harness,
+                lens,
+                rules.scales,
+                rules.shorts,
+                parts.task.trading.limit_orders,
+            )
         else:
             form = traits.submission_form(scene)
 
@@ -311,6 +374,8 @@ class TradingEpisode:
             chance_seed=spec.chance_seed,
             name=spec.model,
             further=session_models(spec, parts.model, parts.further),
+            files=parts.files,
+            check=parts.check,
         )
 
     def is_own(self, step: int, entry: JournalEntry[StepRecord]) -> bool:
@@ -376,6 +441,21 @@ class TradingEpisode:
         )
 
     @property
+    def lens(self) -> Lens:
+        """The mask of the episode."""
+        return self._scene.lens
+
+    def draw_anew(self, *words: str | int) -> None:
+        """Ask from now on with other seeds of calls and of chance, which follow from `words`."""
+        parts = self._session_parts
+        chance = parts.chance_seed
+        self._session_parts = replace(
+            parts,
+            seed=derive_seed(parts.seed, *words),
+            chance_seed=None if chance is None else derive_seed(chance, *words),
+        )
+
+    @property
     def has_documents(self) -> bool:
         """Whether the market has documents, of which a day may show many or none."""
         return len(self._parts.snapshot.documents) > 0
@@ -404,6 +484,10 @@ class TradingEpisode:
         inside = view.member[view.day]
         members = [asset for asset in self._scene.lens.order if inside[asset]]
         return FactorHistory(members, factor_history(view, days)[:, members])
+
+    def close(self) -> None:
+        """End what the agent holds."""
+        close_agent(self._parts.agent)
 
     def event(self, record: StepRecord) -> StepFinished:
         """Return the event of a recorded step."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import walk_tb
@@ -27,6 +28,7 @@ from ktdeval.errors import (
     UsageError,
 )
 from ktdeval.harness.chat_messages import Model
+from ktdeval.harness.external_acts import KeptFiles, goes_on
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.hookspecs import COMPACT
 from ktdeval.market.snapshot import MarketSnapshot
@@ -72,20 +74,27 @@ class EpisodeFactory:
             self._trading[name] = (task, plugins.tools(task.tools), tapes[task.trading])
 
     def open(
-        self, spec: EpisodeSpec, model: Model, further: Mapping[str, Model] | None = None
+        self,
+        spec: EpisodeSpec,
+        model: Model,
+        further: Mapping[str, Model] | None = None,
+        files: KeptFiles | None = None,
+        check: Callable[[], None] = goes_on,
     ) -> Episode:
         """Return an episode, ready to be run, resumed or retraced. `further`: models besides the
-        run's own by the name that the agent asks them by; None: `model` answers for them. Raises
-        KtdevalError: task or agent refuse the spec.
+        run's own by the name that the agent asks them by; None: `model` answers for them. `files`:
+        where an agent outside of this code keeps files; None: nothing is kept. `check`: raises where
+        the run is to end. Raises KtdevalError: task or agent refuse the spec.
         """
         if spec.task not in self._scoring:
-            trading = replace(self.trading_parts(spec, model), further=further)
+            trading = self.trading_parts(spec, model)
+            trading = replace(trading, further=further, files=files, check=check)
             return TradingEpisode(spec, trading)
 
         agent = self._plugins.make_agent(spec.agent, spec.agent_args)
         snapshot = None if spec.snapshot is None else self._market
         task, target_task = self._scoring[spec.task]
-        parts = ScoringParts(task, target_task, snapshot, model, agent, further)
+        parts = ScoringParts(task, target_task, snapshot, model, agent, further, files, check)
         return ScoringEpisode(spec, parts)
 
     @property
@@ -210,6 +219,16 @@ def _location(error: BaseException) -> str:
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
     """Run the steps that are not recorded, then write the episode's files."""
     episode = context.open()
+    with closing(episode):
+        _run_steps(spec, context, episode)
+
+    context.fence()
+    counter = context.counter
+    context.folder.complete(spec, episode.entry_type, episode.encode, counter.calls())
+
+
+def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> None:
+    """Run the steps that are not recorded."""
     counter = context.counter
 
     def is_own(index: int, entry: Entry) -> bool:
@@ -240,6 +259,3 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
             context.fence()
             journal.append(structs.replace(entry, wall_s=wall_s, made_by=context.maker))
             context.emit(episode.event(entry.step))
-
-    context.fence()
-    context.folder.complete(spec, episode.entry_type, episode.encode, counter.calls())

@@ -20,6 +20,7 @@ from ktdeval.cards.fields.episode_parts import Maker, RoleUsage, StepMaker
 from ktdeval.cards.fields.roles import add_roles
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.chat_messages import Message, Reply, Usage
+from ktdeval.harness.external_acts import ExternalRecord, Isolation
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
@@ -170,6 +171,8 @@ class Said(Value, omit_defaults=True):
     errors: dict[str, int]  #: calls that failed for good, by kind
     #: calls by role and model; absent where no role of a team asked
     roles: tuple[RoleUsage, ...] = ()
+    #: steps that an agent outside of this code took, by the walls around it; absent of others
+    isolation: dict[Isolation, int] = msgspec.field(default_factory=dict)
 
     def plus(self, other: Said) -> Said:
         """Return these counts and others together."""
@@ -179,6 +182,7 @@ class Said(Value, omit_defaults=True):
             uncounted=self.uncounted + other.uncounted,
             errors=errors,
             roles=tuple(add_roles((*self.roles, *other.roles))),
+            isolation=dict(Counter(self.isolation) + Counter(other.isolation)),
         )
 
 
@@ -216,8 +220,13 @@ class _Heard(msgspec.Struct):
         return RoleUsage(role=self.role, model=self.model, **counts)
 
 
+class _Walled(msgspec.Struct):
+    isolation: Isolation
+
+
 class _Conversation(msgspec.Struct):
     exchanges: tuple[_Heard, ...]
+    external: _Walled | UnsetType = UNSET
 
 
 def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> Said:
@@ -225,11 +234,19 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> S
     replies = uncounted = 0
     errors: Counter[str] = Counter()
     usages: list[RoleUsage] = []
+    isolation: Counter[Isolation] = Counter()
     for entry in transcript:
+        external: ExternalRecord | _Walled | UnsetType
         if isinstance(entry, TranscriptEntry):
             heard = from_plain(list(entry.exchanges), tuple[_Heard, ...], "exchanges")
+            external = entry.external
         else:
-            heard = decode_json(bytes(entry), _Conversation, "transcript").exchanges
+            conversation = decode_json(bytes(entry), _Conversation, "transcript")
+            heard = conversation.exchanges
+            external = conversation.external
+
+        if external is not UNSET:
+            isolation[external.isolation] += 1
 
         if any(exchange.role or exchange.model for exchange in heard):
             usages = add_roles([*usages, *(exchange.usage for exchange in heard)])
@@ -246,6 +263,7 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> S
         uncounted=uncounted,
         errors=dict(sorted(errors.items())),
         roles=tuple(usages),
+        isolation=dict(sorted(isolation.items())),
     )
 
 

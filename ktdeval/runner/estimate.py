@@ -18,6 +18,7 @@ from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.traits import agent_traits
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.additional_models import (
@@ -205,6 +206,7 @@ class _Estimator:
             check_registered(self.plan.specs, drawn)
 
         manifest = run_manifest(config, self.plan, snapshot, remote, self.price, recorded)
+        self.acts_outside = _acts_outside(config, plugins)
         self.difference = ""
         if recorded is not None:
             self.difference = recorded.difference(manifest, growth_of(config))
@@ -221,10 +223,14 @@ class _Estimator:
             self.context = known_context(config, remote)
 
         rehearsal = rehearse(self.plan.specs, lambda: EpisodeFactory(tasks, plugins, snapshot))
-        check_model(config.model, self.model, rehearsal, plugins)
-        check_batch_calls(config, rehearsal)
+        self._check_rehearsed(rehearsal, plugins)
         steps = by_task(rehearsal)
         self.parts = [self._part(task, steps[task.name]) for task in tasks.values()]
+
+    def _check_rehearsed(self, rehearsal: Sequence[FirstStep], plugins: Plugins) -> None:
+        """Raise UsageError where the model can't act on what first steps show it."""
+        check_model(self.config.model, self.model, rehearsal, plugins)
+        check_batch_calls(self.config, rehearsal)
 
     def _protocol(self, remote: RemoteModel | None, requested: str) -> ToolProtocol | None:
         """Return how tools will be offered to a model; None for one of this machine."""
@@ -445,6 +451,12 @@ def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
     return max(ends_s)
 
 
+def _acts_outside(config: RunConfig, plugins: Plugins) -> bool:
+    """Whether the agent of a run is outside of this code."""
+    agent = plugins.make_agent(config.agent, config.agent_args)
+    return agent_traits(agent).acts_outside
+
+
 def _assumptions(run: _Estimator) -> Iterator[str]:
     for part in run.parts:
         if part.is_observed:
@@ -455,6 +467,11 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
 
         yield from warm_up_lines(part.task, part.warm_ups, run.config.agent)
 
+    if run.acts_outside:
+        yield (
+            f"the agent {run.config.agent} is not started for an estimate: calls and tokens are those"
+            " that react would take; its own prompts come on top (a run with --limit 1 shows them)"
+        )
     if run.further:
         names = ", ".join(each.choice.name for each in run.further)
         yield (

@@ -2,12 +2,14 @@
 exact.
 
 Money is in minor units of the currency in the file's metadata, quantities in steps and prices in
-ticks with their scales there. The column of duties is there only where a fill paid one.
+ticks with their scales there. The column of duties is there only where a fill paid one, those of
+carried orders only where one was carried, that of limits only where an order had one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +29,9 @@ from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from
 _SPEC_KEY = b"ktdeval.spec"
 _FACTS_KEY = b"ktdeval.ledger"
 _DUTIES = "duties"
-_FILLS = ("orders", "charges")  #: columns whose items have duties
+_CARRY = ("carried", "working")  #: columns of orders that work for several days
+_LIMIT = "limit_ticks"
+_FILLS = ("orders", "charges", "carried")  #: columns whose items have duties
 _SCALARS = {
     msgspec.inspect.StrType: pa.string(),
     msgspec.inspect.LiteralType: pa.string(),
@@ -48,38 +52,39 @@ class _Facts(Value):
     scales: dict[str, tuple[int, int, FillRule]]
 
 
-def _schema(has_duties: bool) -> pa.Schema:
-    """Columns of a step record, with or without the duties of fills."""
+@cache
+def _schema(absent: frozenset[str]) -> pa.Schema:
+    """Columns of a step record without those that no step of a ledger needs, by their names."""
     fields = msgspec.inspect.type_info(StepRecord).fields  # type: ignore[attr-defined]
-    return pa.schema([_column(field, has_duties) for field in fields])
+    written = [field for field in fields if field.name not in absent]
+    return pa.schema([_column(field, absent) for field in written])
 
 
-def _column(field: msgspec.inspect.Field, has_duties: bool) -> pa.Field:
+def _column(field: msgspec.inspect.Field, absent: frozenset[str]) -> pa.Field:
     kind = field.type
     nullable = isinstance(field.type, msgspec.inspect.UnionType)
     if isinstance(kind, msgspec.inspect.UnionType):
         (kind,) = (
             member for member in kind.types if not isinstance(member, msgspec.inspect.NoneType)
         )
-    return pa.field(field.encode_name, _arrow_type(kind, has_duties), nullable=nullable)
+    return pa.field(field.encode_name, _arrow_type(kind, absent), nullable=nullable)
 
 
-def _arrow_type(kind: msgspec.inspect.Type, has_duties: bool) -> pa.DataType:
+def _arrow_type(kind: msgspec.inspect.Type, absent: frozenset[str]) -> pa.DataType:
     if isinstance(kind, msgspec.inspect.DictType):
         return pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
     if isinstance(kind, msgspec.inspect.VarTupleType):
-        item = _arrow_type(kind.item_type, has_duties)
+        item = _arrow_type(kind.item_type, absent)
         return pa.list_(pa.field("item", item, nullable=False))
     if isinstance(kind, msgspec.inspect.StructType):
-        fields = [field for field in kind.fields if has_duties or field.name != _DUTIES]
-        return pa.struct([_column(field, has_duties) for field in fields])
+        fields = [field for field in kind.fields if field.name not in absent]
+        return pa.struct([_column(field, absent) for field in fields])
 
     return _SCALARS[type(kind)]
 
 
-SCHEMA = _schema(has_duties=True)
+SCHEMA = _schema(frozenset())
 """Columns of a ledger file."""
-_WITHOUT_DUTIES = _schema(has_duties=False)
 
 
 def encode_ledger(ledger: Ledger) -> bytes:
@@ -92,8 +97,15 @@ def encode_ledger(ledger: Ledger) -> bytes:
     }
 
     rows = [_step_row(step) for step in ledger.steps]
-    schema = SCHEMA if any(map(_pays_duties, ledger.steps)) else _WITHOUT_DUTIES
-    table = pa.Table.from_pylist(rows, schema=schema)
+    absent: set[str] = set()
+    if not any(map(_pays_duties, ledger.steps)):
+        absent.add(_DUTIES)
+    if not any(step.carried or step.working for step in ledger.steps):
+        absent.update(_CARRY)
+    if not any(order.limit_ticks is not None for step in ledger.steps for order in step.fills):
+        absent.add(_LIMIT)
+
+    table = pa.Table.from_pylist(rows, schema=_schema(frozenset(absent)))
 
     # to a file of Python's, Arrow would wait for the interpreter at each column
     sink = pa.BufferOutputStream()
@@ -102,20 +114,21 @@ def encode_ledger(ledger: Ledger) -> bytes:
 
 
 def _step_row(step: StepRecord) -> dict[str, Any]:
-    """Return a step as a row; Arrow takes a map as pairs."""
+    """Return a step as a row; Arrow takes a map as pairs, in one order for equal maps."""
     fields = to_plain(step)
     assert isinstance(fields, Mapping), "a struct is an object"
-    row: dict[str, Any] = {**fields, "failures": list(step.failures.items())}
+    row: dict[str, Any] = {**fields, "failures": sorted(step.failures.items())}
+    row.setdefault("working", [])
     for column in _FILLS:
         row[column] = [
-            {**item, _DUTIES: list(item.get(_DUTIES, {}).items())} for item in row[column]
+            {**item, _DUTIES: sorted(item.get(_DUTIES, {}).items())} for item in row.get(column, ())
         ]
 
     return row
 
 
 def _pays_duties(step: StepRecord) -> bool:
-    return any(order.duties for order in step.orders) or any(
+    return any(order.duties for order in step.fills) or any(
         charge.duties for charge in step.charges
     )
 
@@ -124,9 +137,21 @@ def _fields(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a step from a row."""
     fields = {**row, "failures": dict(row["failures"])}
     for column in _FILLS:
-        fields[column] = [{**item, _DUTIES: dict(item.get(_DUTIES, ()))} for item in fields[column]]
+        if column in fields:
+            items = fields[column]
+            fields[column] = [{**item, _DUTIES: dict(item.get(_DUTIES, ()))} for item in items]
 
     return fields
+
+
+def _absent(schema: pa.Schema) -> frozenset[str]:
+    """Return the names of the columns that a file may lack and lacks."""
+    order = schema.field("orders").type.value_type
+    absent = {name for name in (_DUTIES, _LIMIT) if order.get_field_index(name) < 0}
+    if _CARRY[0] not in schema.names:
+        absent.update(_CARRY)
+
+    return frozenset(absent)
 
 
 def _facts_of(ledger: Ledger) -> _Facts:
@@ -157,9 +182,7 @@ def load_ledger(path: Path) -> Ledger:
         table = load_table(path)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         facts = decode_json(metadata[_FACTS_KEY], _Facts, f"{path}: ledger")
-        orders = table.schema.field("orders").type
-        has_duties = orders.value_type.get_field_index(_DUTIES) >= 0
-        table = table.cast(SCHEMA if has_duties else _WITHOUT_DUTIES)
+        table = table.cast(_schema(_absent(table.schema)))
 
         for day in ("decided_on", "filled_on"):
             table[day].cast(pa.date32())  # raises ArrowInvalid on a text that is no day

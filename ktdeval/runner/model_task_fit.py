@@ -12,6 +12,7 @@ from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.config import RunConfig
 from ktdeval.runner.rehearsal import FirstStep, ShownStep, by_task
 from ktdeval.task_api.scoring import is_scoring
 
@@ -38,6 +39,25 @@ def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugin
                 f"{problem}; task {task_name} {_given(first.task, requests)}; models that fit:"
                 f" {fitting}"
             )
+
+
+def check_person(name: str, config: RunConfig, is_shared: bool) -> None:
+    """Raise UsageError where a run would ask a person, the model of this name, for several episodes
+    at once or in another process. `is_shared`: whether several processes share the run.
+    """
+    if config.concurrency > 1:
+        raise UsageError(
+            f"--concurrency {config.concurrency}: {name} is a person, who decides one step at a"
+            " time; leave the option out"
+        )
+    if config.runner != "local":
+        raise UsageError(
+            f"--runner {config.runner}: {name} is a person at this machine; leave the option out"
+        )
+    if is_shared:
+        raise UsageError(
+            f"{name} is a person at this machine, and workers run elsewhere; use `ktdeval run`"
+        )
 
 
 def _says_what_it_needs(model: object) -> bool:

@@ -44,7 +44,7 @@ from ktdeval.runner.context_check import check_context
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.episode_execution import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.leaderboard_registration import DrawnKey, check_registered, load_drawn_key
-from ktdeval.runner.model_task_fit import check_model
+from ktdeval.runner.model_task_fit import check_model, check_person
 from ktdeval.runner.plan import Plan, choose_tasks, in_turn, make_plan
 from ktdeval.runner.plan_growth import Growth, grown_manifest, growth_of
 from ktdeval.runner.rehearsal import rehearse
@@ -221,15 +221,26 @@ class _RunModels:
         """The run's own model where it is behind a network."""
         return as_remote(self.own)
 
+    def people(self, own_name: str) -> list[str]:
+        """Return the names of those that are people."""
+        named = [(own_name, self.own)]
+        named += [(each.choice.name, each.model) for each in self.further]
+        return [name for name, model in named if model_traits(model).is_person]
+
 
 def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = None) -> _RunModels:
-    """Return the models of a run, connected where they are behind a network."""
+    """Return the models of a run, connected where they are behind a network, and checked where they
+    are people.
+    """
     own = own_model(config, plugins)
     further = further_models(config, plugins)
     if shared is not None:
         further = offered(further, shared.further_protocols)
 
     models = _RunModels(own, run_price(config, own), further)
+    for name in models.people(config.model):
+        check_person(name, config, is_shared=shared is not None)
+
     _connect(config.model, plugins, models.remote)
     for each in models.further:
         _connect(each.choice.name, plugins, each.remote)
@@ -497,7 +508,9 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
         access = run.access.for_episode(spec, emit, fence)
 
         def open_episode() -> Episode:
-            return factory.open(spec, access.model, access.further)
+            return factory.open(
+                spec, access.model, access.further, run.folder.files, run.stop.check
+            )
 
         context = EpisodeContext(
             open_episode,

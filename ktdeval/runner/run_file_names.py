@@ -19,3 +19,6 @@ CERTIFICATE = "certificate.json"  #: The certificate that a run was given
 TASK_FILES = "task-files"
 CARDS = "cards"
 EPISODES = "episodes"
+AGENT_FILES = (
+    "files"  #: Folder of what agents keep beside their memory, such as folders of programs
+)

@@ -13,7 +13,9 @@ from ktdeval.cards.schema import field_docs, struct_types
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.episode_journal import JournalEntry
+from ktdeval.runner.fork_document import ForkedDecision, ForkFile
 from ktdeval.runner.run_manifest import ManifestFile
+from ktdeval.runner.transplant_document import TransplantFile
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.files import write_atomic
@@ -34,6 +36,9 @@ _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
         "one line of journal.jsonl of a scoring episode",
     ),
     ("episode-mark", 1, EpisodeMark, "episode.json: the mark of a complete episode"),
+    ("transplant", 1, TransplantFile, "transplant.json: decisions at other capitals"),
+    ("fork", 1, ForkFile, "fork.json: what a fork found"),
+    ("fork-decision", 1, ForkedDecision, "one line of decisions.jsonl of a fork"),
 )
 
 

@@ -180,6 +180,18 @@ def make_card(
     return card
 
 
+def trading_inputs(
+    folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
+) -> CardInputs:
+    """Return what the card of a trading task is made from, all of whose episodes are complete.
+    Raises StoreError: the installed task is not the one that ran, or a record was changed since.
+    """
+    specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
+    description = check_ran(folder, task, plugins, specs[0])
+    inputs = _run_inputs(folder, specs, plugins, {}, description, snapshot)
+    return _trading_inputs(inputs, folder, task, plugins, specs)
+
+
 def _run_inputs(
     folder: RunFolder,
     complete: Sequence[EpisodeSpec],
@@ -202,6 +214,7 @@ def _run_inputs(
         artefacts=folder.artefacts(complete),
         missing_episodes={spec.id: errors.get(spec.id, "not run to its end") for spec in missing},
         provenance=describe_provenance(wall_s, _calls(folder, specs), owners),
+        isolation={spec.id: folder.mark(spec).said.isolation for spec in complete},
         makers={spec.id: folder.mark(spec).made_by for spec in complete},
         price=manifest.price,
         knowledge_cutoff=manifest.knowledge_cutoff,

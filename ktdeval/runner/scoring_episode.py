@@ -5,7 +5,7 @@ does; its answer is scored.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,10 @@ from ktdeval.errors import PluginError
 from ktdeval.harness.action import SubmissionForm, SubmissionReading, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.chat_messages import CallParams, Model, ToolSpec, encodable
+from ktdeval.harness.external_acts import KeptFiles, goes_on
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.traits import close_agent
 from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.runner.additional_models import session_models
@@ -64,6 +66,9 @@ class ScoringParts:
     agent: Agent
     #: further models by the name that the agent asks them by; None: `model` answers for them
     further: Mapping[str, Model] | None = None
+    #: where agents outside of this code keep files; None where nothing is kept
+    files: KeptFiles | None = None
+    check: Callable[[], None] = goes_on  #: raises where the run is to end
 
 
 class ScoringEpisode:
@@ -95,8 +100,8 @@ class ScoringEpisode:
             self._parts.agent, Observation(step, sample.system, sample.user), None
         )
         answer = None
-        if outcome.transcript.submission is not None:
-            completed: JsonObject = _json_object(outcome.transcript.submission)
+        if outcome.taken is not None:
+            completed: JsonObject = _json_object(outcome.taken)
             if sample.environment is not None:
                 completed = sample.environment.completed(completed)
 
@@ -120,6 +125,10 @@ class ScoringEpisode:
     def encode(self, records: Sequence[AnswerRecord]) -> tuple[str, bytes]:
         """Return all answers, as their file."""
         return ANSWERS, pack_lines(records)
+
+    def close(self) -> None:
+        """End what the agent holds."""
+        close_agent(self._parts.agent)
 
     def event(self, record: AnswerRecord) -> SampleFinished:
         """Return the event of a recorded sample."""
@@ -151,6 +160,8 @@ class ScoringEpisode:
             chance_seed=self._spec.chance_seed,
             name=self._spec.model,
             further=session_models(self._spec, self._parts.model, self._parts.further),
+            files=self._parts.files,
+            check=self._parts.check,
         )
 
 

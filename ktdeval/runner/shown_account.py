@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from ktdeval.errors import ConfigError
 from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.venue import FILLS_OF_MINUTES
 from ktdeval.masking.aliases_and_noise import Part
 from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState
@@ -37,11 +39,29 @@ from ktdeval.trading.venue_terms import PPB, Terms, cost, duties_of, in_lots, wo
 
 
 class SeenBooks:
-    """Account of an episode as its mask shows it; it follows the true books from record to record."""
+    """Account of an episode as its mask shows it; it follows the true books from record to record.
+
+    Raises:
+        ConfigError: the mask can't show the prices of fills.
+    """
 
     def __init__(
         self, lens: Lens, snapshot: MarketSnapshot, tape: MarketTape, trading: TradingConfig
     ) -> None:
+        rules = {scale.fill for scale in tape.rules.scales} & FILLS_OF_MINUTES
+        if rules and lens.mask.is_coarse:
+            raise ConfigError(
+                f"orders fill at {' and '.join(sorted(rules))}, and this mask rounds prices or adds"
+                " noise to them, which no mean of a day's prices has; choose another mask or"
+                " another fill"
+            )
+
+        if lens.mask.is_coarse and tape.liquidity is not None:
+            raise ConfigError(
+                "venue: its execution answers for prices and volumes that round_digits and noise_pct"
+                " hide; give trading.execution none, or take a mask without them"
+            )
+
         #: cash as known, shares as they are
         self.account = open_account(trading, tape.rules.minor_per_unit)
         self.last: StepRecord | None = None  #: the last record in money as known

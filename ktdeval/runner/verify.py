@@ -29,6 +29,7 @@ from ktdeval.cards.recomputation_diff import (
 )
 from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError, VerificationError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
+from ktdeval.harness.external_acts import NO_ACTS, RecordedActs
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.snapshot import MarketSnapshot
@@ -68,9 +69,21 @@ class RecordedModel:
         self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: of the step that is run
         self.embedded: deque[Mapping[str, JsonValue]] = deque()  #: likewise
         self.predicted: Mapping[str, float] | None = None  #: likewise
+        self._acts = NO_ACTS
         self.traits = ModelTraits(
-            recorded_vectors=self._vectors, recorded_predictions=self._predictions
+            recorded_vectors=self._vectors,
+            recorded_predictions=self._predictions,
+            recorded_acts=self._recorded_acts,
         )
+
+    def begin_step(self, transcript: TranscriptEntry) -> None:
+        """Give the replies of a step from now on."""
+        self.exchanges = deque(transcript.exchanges)
+        self.embedded = deque(transcript.embedded or ())
+        self.predicted = None if transcript.predicted is UNSET else transcript.predicted
+        self._acts = NO_ACTS
+        if transcript.external is not UNSET:
+            self._acts = RecordedActs(transcript.external, transcript.exchanges)
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
         """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError:
@@ -93,6 +106,10 @@ class RecordedModel:
     def _predictions(self, first: ModelRequest) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
         """Return the step's recorded predictions; None of a model that predicts nothing."""
         return self.predicted
+
+    def _recorded_acts(self) -> RecordedActs:
+        """Return what an agent outside did in the step; no acts of another agent."""
+        return self._acts
 
 
 def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str, JsonValue]:
@@ -119,9 +136,7 @@ def retrace_episode(
     episode = open_episode(model)
     for step in range(min(episode.total_steps, len(transcript))):
         entry = transcript[step]
-        model.exchanges = deque(entry.exchanges)
-        model.embedded = deque(entry.embedded or ())
-        model.predicted = None if entry.predicted is UNSET else entry.predicted
+        model.begin_step(entry)
         yield episode.run_step(step)
 
 

@@ -72,6 +72,9 @@ class ModelAccess:
         self.further = tuple(each.offered_by(protocol) for each in further)
         #: Steps in a row that may end in a failed call; None sets no limit
         self.max_errors = max_errors
+        models = [model, *(each.model for each in further)]
+        #: Whether a person answers for one of the models
+        self.asks_person = any(model_traits(each).is_person for each in models)
 
     batches: BatchClient | None = None  #: Asks in batches; None where calls are asked one by one
     log: CallLog | None = None  #: Record of the run's calls; None if there are none to record

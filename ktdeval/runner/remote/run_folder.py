@@ -5,6 +5,7 @@ RUN/calls.sqlite                             calls over a network: attempts, cos
 RUN/batches.json                             its batches at the provider (`--batch`)
 RUN/certificate.json                         the certificate of the mask that the run was given
 RUN/canary.json                              its answers to the fixed questions at start and end
+RUN/files/…                                  what agents keep, such as folders of programs, by hash
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step
 RUN/episodes/<id>/ledger.parquet             when it is complete
 RUN/episodes/<id>/answers.jsonl.zst          instead of the ledger, where the task scores answers
@@ -18,12 +19,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ktdeval.calls.call_counts import EpisodeCalls
 from ktdeval.errors import StoreError, explained
+from ktdeval.harness.external_acts import KeptFiles
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.registry.plugin_boundary import is_file_name
 from ktdeval.runner.completion_marks import EpisodeMark
@@ -41,6 +43,7 @@ from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.remote.run_claim import RunClaim
 from ktdeval.runner.remote.url_run import RemoteRun, remote_run_at
 from ktdeval.runner.run_file_names import (
+    AGENT_FILES as AGENT_FILES,
     ANSWERS as ANSWERS,
     CANARY as CANARY,
     CERTIFICATE as CERTIFICATE,
@@ -59,7 +62,9 @@ from ktdeval.runner.run_manifest import (
     kept_specs,
     manifest_difference,
 )
+from ktdeval.stores.local import LocalStore
 from ktdeval.stores.mirror import keep_file
+from ktdeval.stores.store import Store
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import Ledger
@@ -228,6 +233,13 @@ class RunFolder:
 
         self._drop_journal(spec, len(journal.records))
 
+    @property
+    def files(self) -> KeptFiles:
+        """Files that agents keep beside their memory."""
+        if self._remote is None:
+            return LocalStore(self.path / AGENT_FILES)
+        return _FilesBelow(self._remote.mirror.store, f"{self._remote.prefix}{AGENT_FILES}/")
+
     def check_claim(self) -> None:
         """Raise FencedError where another process has taken the run over."""
         if self._claim is not None:
@@ -321,6 +333,22 @@ class RunFolder:
             if not is_file_name(name):
                 raise StoreError(f"{name!r} can't be a file name")
         return self.path / "cards" / scored / f"{task}.json"
+
+
+@dataclass(frozen=True)
+class _FilesBelow:
+    """Files of a store below a prefix."""
+
+    store: Store
+    prefix: str
+
+    def read(self, key: str) -> bytes:
+        """Return a file."""
+        return self.store.read(f"{self.prefix}{key}")
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Keep a file."""
+        return self.store.create(f"{self.prefix}{key}", data)
 
 
 def recorded_run(path: Path) -> RunFolder | None:

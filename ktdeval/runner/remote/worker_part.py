@@ -17,6 +17,7 @@ from ktdeval.calls.database import count_calls, read_episode
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
+from ktdeval.cards import compute_metric
 from ktdeval.harness.chat_messages import ToolProtocol
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.config import RunConfig
@@ -25,6 +26,7 @@ from ktdeval.runner.remote.run_folder import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.runner.run import SharedRun, executor, prepare_run
 from ktdeval.runner.score import write_cards
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.task_api.scoring import is_scoring
 from ktdeval.values.files import Closing, read_plain, write_atomic
 
 CANARY_CALLS = "canary"
@@ -166,6 +168,22 @@ class RunPart(Closing):
         return EpisodeUsage(
             mark.steps, mark.wall_s, spent.input_tokens, spent.output_tokens, cost_usd
         )
+
+    def figure(self, spec: EpisodeSpec, holder: Path, metric: str) -> float | None:
+        """Return the figure of a metric of an episode on a market that the part `holder` has
+        finished; None where it is undefined, and of a scoring task, which has answers and no
+        ledger. Raises StoreError; PluginError: it can't be computed.
+        """
+        own = self._run
+        if is_scoring(own.plan.tasks[spec.task]):
+            return None
+
+        assert own.snapshot is not None  # of an episode that trades
+        ledger = RunFolder(holder, own.folder.manifest).load_ledger(spec)
+        owner = own.plugins.owners("metrics", [metric]).get(metric, "")
+        definition = own.plugins.make_metric(metric)
+        rules = own.folder.manifest.rules
+        return compute_metric(definition, ledger, own.snapshot, rules, owner).value
 
     def paid(self) -> dict[str, float | None]:
         """Return the US dollars of the calls of each episode, finished or not, and of `canary` and

@@ -166,8 +166,8 @@ def test_specs_of_episodes(one: Subject, team: Subject) -> None:
 
 
 def practice_card() -> Any:
-    """The card of the practice board's momentum: six episodes, with their attribution."""
-    files = sorted(PRACTICE.glob("cards/**/builtin--momentum/**/*.json"))
+    """The card of the practice board's momentum, without market impact."""
+    files = sorted(PRACTICE.glob("cards/blinded_open_research/builtin--momentum/**/*.json"))
     (file,) = (each for each in files if each.stem.isalnum())
     return json.loads(file.read_text())
 
@@ -204,8 +204,30 @@ def practice_registration() -> tuple[Any, Callable[[Any], str | None]]:
     return honest, refused
 
 
+def with_question(document: Any) -> Any:
+    """A registration that asks about windows that share no days."""
+    there = [window["name"] for window in document["windows"]]
+    windows = [name for name in ("W1", "W3", "W5", "W7", "W8", "W9") if name in there]
+    question = {
+        "metric": "sharpe",
+        "effect": 0.5,
+        "against": "zero",
+        "windows": windows,
+        "looks": [len(windows)],
+        "alpha": 0.2,
+        "spending": "anytime",
+        "test": "sign-flip",
+    }
+    return {**document, "question": question}
+
+
 def test_registrations() -> None:
-    held("registration", sweep(Registration, [practice_registration()]))
+    honest, refused = practice_registration()
+    asking = with_question(honest)
+
+    assert refused(asking) is None
+
+    held("registration", sweep(Registration, [(honest, refused), (asking, refused)]))
 
 
 # ---- plans
@@ -221,7 +243,8 @@ GRID = {
             "price": {"input": 2.0, "output": 8.0},
             "options": {"temperature": 0.5},
             "label": "gpt",
-        }
+        },
+        {"name": "builtin/momentum"},
     ],
     "agents": [{"name": "react", "args": {}, "label": "react"}],
     "tasks": ["blinded_open_research"],
@@ -248,6 +271,15 @@ GRID = {
             ],
         }
     ],
+    "settle": {
+        "metric": "sharpe",
+        "effect": 0.5,
+        "looks": [10],
+        "alpha": 0.2,
+        "spending": "anytime",
+        "test": "sign-flip",
+    },
+    "stop_when": "settled",
     "tables": ["ama-1"],
     "concurrency": 2,
     "max_cost": 5.0,

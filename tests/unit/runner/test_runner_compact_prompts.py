@@ -98,7 +98,7 @@ def test_set_names_the_tasks_once_and_takes_nothing_else() -> None:
     assert again.tasks == config.tasks
     assert PLUGINS.resolve_tasks(("views_*_compact",)) == ["views_blinded_compact"]
 
-    with pytest.raises(ConfigError, match="--set shown=3: tasks take prompt=compact"):
+    with pytest.raises(ConfigError, match="--set shown=3: tasks take prompt=full or compact"):
         RunConfig("builtin/hold", ("ama",), set={"shown": 3})
 
 
@@ -140,3 +140,20 @@ def test_a_probe_is_refused_in_one_line(tmp_path: Path) -> None:
     assert done.code != 0
     assert done.err.strip().count("\n") == 0
     assert "deanon_probe has no compact prompt" in done.err
+
+
+def test_set_names_an_execution_and_a_prompt_in_one_order() -> None:
+    both = RunConfig("builtin/hold", ("ama_compact",), set={"execution": "sqrt"})
+    assert both.tasks == ("ama_sqrt_compact",)
+
+    again = RunConfig("builtin/hold", both.tasks, set={"execution": "sqrt", "prompt": "compact"})
+    assert again.tasks == both.tasks
+
+    plain = RunConfig("builtin/hold", ("ama",), set={"execution": None})
+    assert plain.tasks == ("ama",)
+    assert PLUGINS.resolve_tasks(("bright_*_research_sqrt",)) == ["bright_open_research_sqrt"]
+
+
+def test_a_question_takes_no_execution() -> None:
+    with pytest.raises(UsageError, match="executes no orders"):
+        PLUGINS.make_task("deanon_probe_bright_sqrt")

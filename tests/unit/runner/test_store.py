@@ -336,6 +336,9 @@ class Script:
     def resume(self, last: Entry) -> None:
         """Nothing to take up."""
 
+    def close(self) -> None:
+        """Nothing to end."""
+
     def run_step(self, step: int) -> Entry:
         self.run.append(step)
         end = self.steps[step]

@@ -1,0 +1,190 @@
+"""Orders with a limit from a task file to a verified card: what a model submits, is shown of it, and
+what a ledger keeps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from export_runs import script
+from forging import execute_again
+from ktdeval.errors import ConfigError
+from ktdeval.market.calendar import window_rows
+from ktdeval.market.snapshot import Board, MarketSnapshot, board_of
+from ktdeval.market.storage import load_snapshot
+from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.runner.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.score import rescore
+from ktdeval.trading.ledger import Ledger, OrderRecord
+from ktdeval_board.selftest.sample_board import read_transcript
+from run_support import SAME_MASK, WINDOW, Done, copy_run, error_line, ktdeval
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "limit_orders.yaml"
+TASK = "bright_limit_orders"
+TICKS = 10_000
+
+
+def quiet_names(snapshot: MarketSnapshot, row: int) -> list[int]:
+    """Members of the main board that trade below their open on a day."""
+    names = []
+    for asset, code in enumerate(snapshot.codes):
+        opened = snapshot.open[row, asset]
+        moves = snapshot.low[row, asset] + 0.015 < opened
+        is_near = abs(opened / snapshot.close[row - 1, asset] - 1) < 0.05
+        if moves and is_near and snapshot.member[row, asset] and board_of(code) is Board.MAIN:
+            names.append(asset)
+
+    return names
+
+
+@pytest.fixture(scope="module")
+def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a script that buys three names: at the open, at its limit, and not at all."""
+    folder = tmp_path_factory.mktemp("limits")
+    snapshot = load_snapshot(market)
+    row = window_rows(snapshot.days, *WINDOW.split(":"))[0]
+    orders = []
+    for asset, limit in zip(
+        quiet_names(snapshot, row)[:3],
+        (
+            lambda asset: snapshot.open[row, asset] + 0.01,
+            lambda asset: snapshot.low[row, asset] + 0.01,
+            lambda asset: snapshot.low[row, asset],
+        ),
+        strict=True,
+    ):
+        order = {
+            "stock_id": snapshot.codes[asset],
+            "side": "BUY",
+            "confidence": 0.5,
+            "reason": "cheap at this price",
+            "target_weight": 0.05,
+            "limit": round(float(limit(asset)), 2),
+        }
+        orders.append(order)
+
+    steps = [
+        {"submit": {"orders": orders, "overall_reason": "below the market"}},
+        {"submit": {"orders": [], "overall_reason": "wait"}},
+    ]
+    model = ("builtin/script", "--model-args", f"file={script(folder, 'limits', steps)}")
+    words = ("--tasks", EXAMPLE, "--data", market, "--windows", WINDOW, "--limit", 2, *SAME_MASK)
+    done = ktdeval("run", "--model", *model, *words, "--out", folder / "run", cwd=folder)
+    assert done.code == 0, done
+
+    return folder / "run"
+
+
+def episode(run: Path) -> Path:
+    (folder,) = (path for path in (run / "episodes").iterdir() if load_spec(path)["task"] == TASK)
+    return folder
+
+
+def load_spec(folder: Path) -> Any:
+    return json.loads((folder / "episode.json").read_text())["spec"]
+
+
+def first_orders(ledger: Ledger) -> tuple[OrderRecord, ...]:
+    return ledger.steps[0].orders
+
+
+def test_a_ledger_keeps_limits_and_what_became_of_the_orders(original: Path, market: Path) -> None:
+    snapshot = load_snapshot(market)
+    row = window_rows(snapshot.days, *WINDOW.split(":"))[0]
+    opened, at_limit, missed = first_orders(load_ledger(episode(original) / "ledger.parquet"))
+    column = snapshot.asset_index[str(opened.code)]
+
+    assert (opened.status, opened.price_ticks) == (
+        "filled",
+        round(float(snapshot.open[row, column]) * TICKS),
+    )
+    assert (at_limit.status, at_limit.price_ticks) == ("filled", at_limit.limit_ticks)
+    assert (missed.status, missed.rule) == ("rejected", "limit")
+
+
+def test_a_ledger_has_the_column_of_limits_only_where_an_order_has_one(original: Path) -> None:
+    ledger = load_ledger(episode(original) / "ledger.parquet")
+    assert encode_ledger(ledger) == (episode(original) / "ledger.parquet").read_bytes()
+    assert b"limit_ticks" in encode_ledger(ledger)
+
+    held = Ledger(ledger.spec, ledger.initial_cash_minor, ledger.steps[1:])
+    assert b"limit_ticks" not in encode_ledger(held)
+
+
+def test_a_model_is_shown_its_limits_and_the_rule_that_they_follow(original: Path) -> None:
+    _, second = read_transcript(episode(original))[-2:]
+    text = json.dumps(second)
+    assert "limit_cny" in text
+    assert "Orders with a limit" in json.dumps(read_transcript(episode(original)))
+
+
+def verify(run: Path) -> Done:
+    return ktdeval("card", "verify", run, cwd=run.parent)
+
+
+@pytest.mark.slow
+def test_a_run_with_limits_verifies(original: Path) -> None:
+    assert verify(original).code == 0
+
+
+def _raised(steps: list[dict[str, Any]]) -> None:
+    steps[0]["orders"][2]["limit_ticks"] += 20 * TICKS
+
+
+def _without(steps: list[dict[str, Any]]) -> None:
+    steps[0]["orders"][1]["limit_ticks"] = None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [_raised, _without])
+def test_a_forged_limit_with_a_card_that_agrees_does_not_verify(
+    original: Path, market: Path, tmp_path: Path, change: Callable[[Any], None]
+) -> None:
+    run = copy_run(original, tmp_path / "run")
+    plugins = load_plugins([str(EXAMPLE)])
+    execute_again(run, episode(run), plugins, load_snapshot(market), change)
+    (run / "cards" / f"{TASK}.json").unlink()
+    rescore(run, plugins, {})
+
+    done = verify(run)
+    assert done.code == 1
+    assert "its replies do not give line" in error_line(done)
+
+
+# ---- which tasks take limits
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "problem"),
+    [
+        ("blinded_fixed_candidate", "round_digits: 3", "would tell the prices that round_digits"),
+        ("blinded_memory_only", "seed_note: x", "mode memory_only shows no price"),
+        ("market_blinded", "noise_pct: 1.0", "would tell the prices that round_digits"),
+        ("market_blinded", "answers: stances", "a limit belongs to an order"),
+    ],
+)
+def test_a_task_that_hides_prices_or_asks_for_decisions_takes_no_limits(
+    tmp_path: Path, task: str, more: str, problem: str
+) -> None:
+    added = "" if more.startswith("seed_note") else f", {more}"
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "family: own\nversion: '1'\nvariants:\n"
+        f"  mine: {{extends: {task}, summary: x, trading: {{limit_orders: true}}{added}}}\n"
+    )
+    with pytest.raises(ConfigError, match=problem):
+        load_plugins([str(path)]).make_task("mine")
+
+
+@pytest.mark.parametrize("task", ["blinded_fixed_candidate", "market_blinded"])
+def test_a_task_without_limits_is_described_as_before(plugins: Plugins, task: str) -> None:
+    described = plugins.make_task(task).describe()
+    trading: Any = described["trading"]
+    prompts: Any = described["prompts"]
+    assert "limit_orders" not in trading
+    assert not [name for name in prompts if "limit" in name]

@@ -43,30 +43,6 @@ _SCHEME_FIGURES = {
 NEVER_SHOWN = "never"
 
 
-_HIDDEN = {
-    "blinded": "codes and days",
-    "stock_blind": "codes, but not days,",
-    "date_blind": "days, but not codes,",
-}
-"""Words on what a mask hides."""
-
-
-def memory_claim(card: TradingCard) -> str:
-    """Return the sentence on memory: what was hidden, and how well."""
-    hidden = _HIDDEN.get(card.task.mask)
-    if hidden is None:
-        return (
-            "Memory: codes and days were in sight, so what it remembers and what it decides can't"
-            " be told apart here."
-        )
-
-    certified = "no certificate says how well"
-    if card.certificate.value:
-        certified = "the certificate says how well"
-
-    return f"Memory: {hidden} were hidden from the model; {certified}."
-
-
 def nearest_to_median(values: Sequence[float]) -> int:
     """Index of the value nearest to the median of at least one; of equally near ones the first, so
     that none is preferred for being higher or lower.

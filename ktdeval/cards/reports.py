@@ -13,10 +13,10 @@ from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.units import is_fraction
+from ktdeval.cards.memory_claims import memory_claim
 from ktdeval.cards.metric_tables import (
     PARTS,
     chosen_columns,
-    memory_claim,
     number,
     panel,
     return_claim,

@@ -23,6 +23,7 @@ from ktdeval.cards.fields.fact_types import (
     Provenance,
 )
 from ktdeval.errors import CardError
+from ktdeval.harness.external_acts import Isolation
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.stats.factorial_effects import left_out_windows
 from ktdeval.stats.metric import Metric, RuleSet
@@ -69,6 +70,8 @@ class EvaluationInputs:
     further_models: Sequence[FurtherModelPart] = ()
     #: calls by role and model, by the id of their episode
     roles: Mapping[str, Sequence[RoleUsage]] = field(default_factory=dict)
+    #: steps of agents outside of this code by the walls around them, by the id of their episode
+    isolation: Mapping[str, Mapping[Isolation, int]] = field(default_factory=dict)
     #: what made the steps of each episode, by its id
     makers: Mapping[str, Sequence[StepMaker]] = field(default_factory=dict)
 

@@ -11,6 +11,7 @@ from msgspec import Meta, field
 from ktdeval.cards.fields.base_types import Count, Counts, Day, EpisodeId, Name
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
+from ktdeval.harness.external_acts import Isolation
 from ktdeval.values.typed_json import Value
 
 
@@ -159,6 +160,8 @@ class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
     uncounted: Count = 0
     #: calls by role and model; absent where no role of a team asked
     roles: list[RoleUsage] = field(default_factory=list)
+    #: steps that an agent outside of this code took, by the walls around it; absent of others
+    isolation: dict[Isolation, StepCount] = field(default_factory=dict)
     #: what made its steps; absent in records without it
     made_by: list[StepMaker] = field(default_factory=list)
 

@@ -18,12 +18,18 @@ from ktdeval.cards.fields.episode_parts import (
     TradingEpisode,
 )
 from ktdeval.cards.fields.field import ScoringField, TradingField
+from ktdeval.cards.fields.isolation import (
+    WORDS as ISOLATION_WORDS,
+    isolation_problems,
+    isolation_rows,
+)
 from ktdeval.cards.fields.metrics import gather_metrics
 from ktdeval.cards.fields.orders import gather_orders
 from ktdeval.cards.fields.recorded_facts import AnyFacts, ScoringFacts, TradingFacts
 from ktdeval.cards.fields.software_versions import WORDS as MAKER_WORDS, maker_problems, maker_rows
 from ktdeval.cards.fields.tokens import gather_usage
 from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.table_types import Row
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.config_options import near_matches
 
@@ -52,6 +58,7 @@ def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
             usage=gather_usage(steps),
             uncounted=inputs.uncounted.get(spec.id, 0),
             roles=list(inputs.roles.get(spec.id, ())),
+            isolation=dict(inputs.isolation.get(spec.id, {})),
             made_by=list(inputs.makers.get(spec.id, ())),
             metrics=gather_metrics(
                 inputs.metrics, inputs.plugins, ledger, inputs.snapshot, inputs.rules
@@ -81,6 +88,7 @@ def _scoring_episode(spec: EpisodeSpec, sources: ScoringSources) -> ScoringEpiso
         usage=gather_usage(records),
         uncounted=inputs.uncounted.get(spec.id, 0),
         roles=list(inputs.roles.get(spec.id, ())),
+        isolation=dict(inputs.isolation.get(spec.id, {})),
         made_by=list(inputs.makers.get(spec.id, ())),
     )
 
@@ -258,9 +266,17 @@ def _limit_problems(facts: ScoringFacts) -> Iterator[Problem]:
 def _maker_problems(episodes: Iterable[Finished]) -> Iterator[Problem]:
     for index, episode in enumerate(episodes):
         yield from maker_problems(index, episode.decisions.steps, episode.made_by)
+        yield from isolation_problems(index, episode)
 
 
 # ---- words
+
+
+def agent_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[Row]:
+    """Yield what made the steps: walls around an agent outside, and code."""
+    listed = list(episodes)
+    yield from isolation_rows(listed)
+    yield from maker_rows(listed, facts)
 
 
 def missing_notes(episodes: Iterable[MissingEpisode]) -> Iterator[str]:
@@ -283,6 +299,7 @@ WORDS = {
     "episodes.uncounted": FieldWords(
         "uncounted replies", "replies", "replies whose tokens the provider did not count"
     ),
+    **ISOLATION_WORDS,
     **MAKER_WORDS,
 }
 
@@ -298,7 +315,7 @@ MISSING_WORDS = {
 TRADING_EPISODES = TradingField(
     "episodes",
     gather=gather_trading_episodes,
-    rows=maker_rows,
+    rows=agent_rows,
     problems=trading_problems,
     words=WORDS,
 )
@@ -306,7 +323,7 @@ TRADING_EPISODES = TradingField(
 SCORING_EPISODES = ScoringField(
     "episodes",
     gather=gather_scoring_episodes,
-    rows=maker_rows,
+    rows=agent_rows,
     problems=scoring_problems,
     words=WORDS,
 )

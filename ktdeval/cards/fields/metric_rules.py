@@ -35,6 +35,10 @@ def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
 
         named.append(f"{venue} {words}")
 
+    execution = trading.get("execution") if isinstance(trading, Mapping) else None
+    if isinstance(execution, Mapping):
+        named.append(f"execution {execution.get('name')}")
+
     return "trading costs", clean(", ".join(named))
 
 

@@ -13,6 +13,14 @@ from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row
 
+PEOPLE = "human/"  #: Begins the names of models that are people
+
+
+def is_person(model: str) -> bool:
+    """Whether the model of this full name is a person."""
+    return model.startswith(PEOPLE)
+
+
 # ---- gathered from the plan
 
 

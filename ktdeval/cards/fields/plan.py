@@ -48,10 +48,17 @@ def mask_key_rows(mask_key: str | UnsetType, facts: AnyFacts) -> Iterator[Row]:
 
 
 def registration_rows(registration: str | UnsetType, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row of the registration whose board drew the key, where there is one."""
+    """Yield the row of the registration whose board drew the key. Whether the card answers a
+    question of it is the board's to say: a card vouches for nothing.
+    """
+    words = "none: exploratory, no question was fixed before the run"
     if registration:
-        words = f"{registration[:12]}: its board drew the mask key"
-        yield REGISTRATION.words["registration"].label, words
+        words = (
+            f"{registration[:12]}: its board drew the mask key, and says whether the card is"
+            " confirmatory or exploratory"
+        )
+
+    yield REGISTRATION.words["registration"].label, words
 
 
 KIND = SharedField(

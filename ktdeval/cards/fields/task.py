@@ -19,6 +19,9 @@ from ktdeval.values.typed_json import from_plain
 
 #: Field of a task's config that says why its cards are never ranked
 NEVER_RANKED = "never_ranked"
+#: Field of a task's config that says which task's decisions were executed again at another capital
+#: or cost
+TRANSPLANTED = "transplanted"
 
 
 # ---- gathered from the plan

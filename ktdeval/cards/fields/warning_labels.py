@@ -10,9 +10,12 @@ from ktdeval.cards.fields.cutoff import cutoff_labels
 from ktdeval.cards.fields.decision_provenance import derive_decisions
 from ktdeval.cards.fields.fact_types import SnapshotPart
 from ktdeval.cards.fields.field import SharedField
+from ktdeval.cards.fields.isolation import is_not_isolated
+from ktdeval.cards.fields.models import is_person
 from ktdeval.cards.fields.orders import is_untraded
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
+from ktdeval.cards.fields.task import TRANSPLANTED
 from ktdeval.cards.fields.words import FieldWords
 
 Label = Literal[
@@ -28,7 +31,10 @@ Label = Literal[
     "script without names",
     "another model answered",
     "elected",
+    "not isolated",
+    "human",
     "mixed code",
+    "transplanted",
 ]  # of cards of evaluations
 TradingLabel = Literal["never decided", "never traded", "mask not certified", "certificate claimed"]
 """Further labels of trading cards."""
@@ -70,11 +76,15 @@ def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
     facts = basis.facts
     calls = facts.provenance.calls
     asked = facts.model.name.partition("/")[2]
+    models = [facts.model.name, *(each.name for each in facts.further_models)]
     makers = [(episode.steps, episode.made_by) for episode in facts.episodes]
     return {
         "another model answered": calls is not None and calls.are_of_another_model(asked),
         "elected": derive_decisions(basis).elected > 0,
+        "not isolated": is_not_isolated(facts.episodes),
+        "human": any(map(is_person, models)),
         "mixed code": is_of_mixed_code(makers),
+        "transplanted": bool(facts.task.config.get(TRANSPLANTED)),
     }
 
 
@@ -102,7 +112,13 @@ WORDS = {
 LABELS = SharedField("labels", derive=derive_labels, words=WORDS)
 
 LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
-    "synthetic": FieldWords("synthetic", "", "The market is generated, not real."),
+    "synthetic": FieldWords(
+        "synthetic",
+        "",
+        "The market is generated, not real; `ktdeval data check DATA --facts` compares it with"
+        " real ones.",
+        "synthetic-market.md#how-real-it-is",
+    ),
     "placebo": FieldWords(
         "placebo",
         "",
@@ -172,12 +188,33 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "",
         "A majority of several voters decided, not one model: the card is that of a vote.",
     ),
+    "not isolated": FieldWords(
+        "not isolated",
+        "",
+        "The agent is a program or client outside of ktdeval that no sandbox held in at least one"
+        " step: it could look the market up; never ranked where the task hides something.",
+        "agents.md",
+    ),
+    "human": FieldWords(
+        "human",
+        "",
+        "A person decided (`human/…`), not a model: what a person knows of the market, or looked"
+        " up, is not recorded. A board ranks people only in divisions that say so.",
+        "models.md#people",
+    ),
     "mixed code": FieldWords(
         "mixed code",
         "",
         "The episodes were made by different versions of ktdeval, of its plugins or of Python, such"
         " as before and after an upgrade, or what made a part is not recorded; `made_by` of each"
         " episode has its steps.",
+    ),
+    "transplanted": FieldWords(
+        "transplanted",
+        "",
+        "The decisions of a run were executed again at another capital or cost, without the model,"
+        " which saw the fills of its run and not these; never ranked.",
+        "capacity.md",
     ),
 }
 """Words of the labels, in the order in which a card shows them."""

@@ -106,8 +106,8 @@ def test_a_card_states_its_claims_about_memory_and_return() -> None:
     text = text_of(made).split("\n\n")[1].replace("\n", " ")
 
     assert text.startswith(
-        "Memory: codes and days were hidden from the model; no certificate says how well. Return,"
-        " %: +2.80, of which "
+        "Memory: codes and days were hidden from the model; no certificate bounds what a model"
+        " recovers from its prompts. Return, %: +2.80, of which "
     )
     assert text.endswith("The benchmark made +3.00 %.")
 

@@ -1,0 +1,101 @@
+"""What a card says of memory: what was hidden, what attackers recovered, what its windows show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktdeval.cards.card import TradingCard
+from ktdeval.cards.table_types import count
+from ktdeval.stats.memory_limits import memory_limits
+
+_HIDDEN = {
+    "blinded": "codes and days",
+    "stock_blind": "codes, but not days,",
+    "date_blind": "days, but not codes,",
+}
+"""Words on what a mask hides."""
+_PAIRS = {"blinded": "bright", "bright": "blinded"}
+"""Masks whose difference is the premium of a memory."""
+
+
+def memory_claim(card: TradingCard) -> str:
+    """Return the sentences on memory."""
+    hidden = _HIDDEN.get(card.task.mask)
+    if hidden is None:
+        opening = (
+            "codes and days were in sight, so what it remembers and what it decides can't be told"
+            " apart here"
+        )
+    else:
+        opening = f"{hidden} were hidden from the model; {_bound_words(card)}"
+
+    return f"Memory: {opening}.{_limit_words(card)}"
+
+
+def _bound_words(card: TradingCard) -> str:
+    """Return what the certificate bounds. `card verify` derives its statement from the certificate
+    of the run.
+    """
+    if not card.certificate.value:
+        return "no certificate bounds what a model recovers from its prompts"
+
+    upper = _upper(card, "ticker_top1")
+    if upper is None:
+        return "its certificate bounds no attacker that names the stock"
+
+    return f"attackers of its certificate named the stock in at most {100 * upper:.1f} % of probes"
+
+
+def _upper(card: TradingCard, score: str) -> float | None:
+    """Return the bound of a score; None where no attacker counts for it."""
+    bounds = (card.certificate.value or {}).get("bound")
+    entry = bounds.get(score) if isinstance(bounds, Mapping) else None
+    upper = entry.get("upper") if isinstance(entry, Mapping) else None
+    return float(upper) if isinstance(upper, int | float) else None
+
+
+def _limit_words(card: TradingCard) -> str:
+    """Return the sentence on the smallest memory that windows like these show; empty where it was
+    not measured. It needs the card's pair: one mask alone shows no memory.
+    """
+    pair = _PAIRS.get(card.task.mask)
+    family = card.task.config.get("family")
+    limits = [limit for limit in memory_limits() if limit.family == family]
+    if pair is None or not limits:
+        return ""
+
+    windows = _long_windows(card, limits[0].days)
+    if not windows:
+        return ""
+
+    known = [limit for limit in limits if limit.windows <= windows]
+    if not known:
+        fewest = min(limit.windows for limit in limits)
+        return (
+            f" {count(windows, 'window')} can show no memory, even beside the {pair} card: at least"
+            f" {fewest} are needed."
+        )
+
+    best = max(known, key=lambda limit: limit.windows)
+    beside = f" Beside the {pair} card, {count(windows, 'window')} would"
+    if best.high is None:
+        return f"{beside} not surely show even a full memory (docs/detection.md)."
+
+    return (
+        f"{beside} show a memory of {100 * best.high:.2g} % of the facts or more, as measured with"
+        " builtin/memory (docs/detection.md)."
+    )
+
+
+def _long_windows(card: TradingCard, days: int) -> int:
+    """Return how many windows are as long as the limits ask."""
+    of_window = {part.name: part.days for part in card.windows}
+    long = set()
+    for episode in card.pooled:
+        shown = of_window.get(episode.window, 0)
+        if card.limit is not None:
+            shown = min(shown, card.limit)
+        if shown >= days:
+            long.add(episode.window)
+
+    return len(long)

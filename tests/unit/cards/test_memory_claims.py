@@ -1,0 +1,126 @@
+"""What a card says of memory: figures of its certificate, and what windows like its own show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from card_cases import card, typed
+from ktdeval.cards.memory_claims import memory_claim
+from ktdeval.stats.memory_limits import memory_limits
+
+NAMED = {"upper": 0.0312, "level": 0.95, "attacker": "m", "value": 0.01, "n": 200, "baseline": 0.0}
+
+
+def card_of(windows: int, days: int = 43, mask: str = "blinded", **changes: Any) -> dict[str, Any]:
+    """A card over so many windows of so many days each."""
+    made = card(**changes)
+    (episode,) = made["episodes"]
+    (window,) = made["windows"]
+    made["episodes"] = []
+    made["windows"] = []
+    for number in range(windows):
+        name = f"A{number}"
+        # each in a year of its own: windows that share days are left out
+        first, last = (f"{2010 + number}-01-{day}" for day in ("04", "08"))
+        span = {"first_day": first, "last_day": last}
+        made["episodes"].append({**episode, **span, "window": name})
+        made["windows"].append({**window, "name": name, "first": first, "last": last, "days": days})
+
+    made["task"]["mask"] = made["task"]["config"]["mask"] = mask
+    made["task"]["config"]["family"] = "ktdfin"
+
+    return made
+
+
+def claim(made: dict[str, Any]) -> str:
+    return memory_claim(typed(made))
+
+
+def test_enough_windows_name_the_memory_that_they_would_show() -> None:
+    """The upper end of the limit's interval, on the condition of the card's pair."""
+    (limit,) = [limit for limit in memory_limits() if limit.windows == 10]
+    assert limit.high is not None
+    assert claim(card_of(10)).endswith(
+        f" Beside the bright card, 10 windows would show a memory of {100 * limit.high:.2g} % of the"
+        " facts or more, as measured with builtin/memory (docs/detection.md)."
+    )
+
+
+def test_a_bright_card_needs_its_blinded_pair() -> None:
+    text = claim(card_of(10, mask="bright"))
+    assert "can't be told apart here. Beside the blinded card, 10 windows would show" in text
+
+
+def test_few_windows_show_none() -> None:
+    assert claim(card_of(1)).endswith(
+        " 1 window can show no memory, even beside the bright card: at least 6 are needed."
+    )
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(card_of(10, mask="stock_blind"), id="a mask without a pair"),
+        pytest.param(card_of(10, days=5), id="windows shorter than those measured"),
+        pytest.param(card_of(10, limit=5), id="episodes stopped early"),
+    ],
+)
+def test_where_nothing_was_measured_nothing_is_said(made: dict[str, Any]) -> None:
+    assert "memory of" not in claim(made)
+    assert "windows" not in claim(made)
+
+
+def test_another_family_has_no_limit() -> None:
+    made = card_of(10)
+    made["task"]["config"]["family"] = "another"
+    assert "Beside" not in claim(made)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "no certificate bounds what a model recovers from its prompts"),
+        (
+            {"labels": [], "bound": {"ticker_top1": NAMED}},
+            "attackers of its certificate named the stock in at most 3.1 % of probes",
+        ),
+        (
+            {"labels": ["control incomplete"], "bound": {"date_within_5": NAMED}},
+            "its certificate bounds no attacker that names the stock",
+        ),
+    ],
+)
+def test_the_certificate_gives_a_number(value: dict[str, Any] | None, words: str) -> None:
+    made = card_of(1)
+    made["certificate"] = {"value": value}
+    if value is None:
+        made["certificate"]["reason"] = "no certificate was given"
+
+    assert f"codes and days were hidden from the model; {words}." in claim(made)
+
+
+def test_limits_fall_with_the_number_of_windows() -> None:
+    """The table covers every number from the fewest that can be significant on."""
+    limits = memory_limits()
+    assert [limit.windows for limit in limits] == list(range(6, 31))
+
+    for part in ("limit", "low", "high"):
+        shares = [getattr(limit, part) for limit in limits]
+        known = [1.0 if share is None else share for share in shares]
+        assert known == sorted(known, reverse=True)
+
+    for limit in limits:
+        if limit.limit is not None and limit.low is not None:
+            assert limit.low <= limit.limit <= (limit.high or 1.0)
+
+
+def test_the_fewest_windows_do_not_surely_show_a_full_memory() -> None:
+    """Where the interval of the limit reaches beyond a full memory, no share is named."""
+    (limit,) = [limit for limit in memory_limits() if limit.windows == 6]
+    assert limit.high is None
+    assert claim(card_of(6)).endswith(
+        " Beside the bright card, 6 windows would not surely show even a full memory"
+        " (docs/detection.md)."
+    )

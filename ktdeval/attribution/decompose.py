@@ -424,7 +424,7 @@ class _Fill:
 
 def _fills(step: StepRecord) -> Iterator[_Fill]:
     """Yield the fills of a step."""
-    for order in step.orders:
+    for order in step.fills:
         if order.code is not None and order.filled_shares:
             is_buy = order.side == "BUY"
             yield _Fill(order.code, order.filled_shares, order.notional_minor, is_buy)

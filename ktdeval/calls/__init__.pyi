@@ -42,6 +42,7 @@ from ktdeval.calls.prices import (
     Price as Price,
     PriceTable as PriceTable,
     find_price as find_price,
+    fitting_pattern as fitting_pattern,
     read_price_table as read_price_table,
 )
 from ktdeval.calls.provider_errors import (

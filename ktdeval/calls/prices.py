@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -188,11 +188,17 @@ def find_price(prices: Mapping[str, Price], full_name: str) -> Price | None:
 
     A name without wildcards is the most specific, then the pattern with most literal characters.
     """
-    fitting = [pattern for pattern in prices if fnmatch.fnmatchcase(full_name, pattern)]
-    if not fitting:
+    pattern = fitting_pattern(prices, full_name)
+    if pattern is None:
         return None
 
-    return prices[max(fitting, key=_specificity)]
+    return prices[pattern]
+
+
+def fitting_pattern(patterns: Iterable[str], full_name: str) -> str | None:
+    """Return the most specific pattern that fits a model's full name; None if none does."""
+    fitting = [pattern for pattern in patterns if fnmatch.fnmatchcase(full_name, pattern)]
+    return max(fitting, key=_specificity, default=None)
 
 
 def _specificity(pattern: str) -> tuple[bool, int, str]:

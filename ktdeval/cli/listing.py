@@ -31,7 +31,7 @@ from ktdeval.cli.terminal_tables import (
     terminal_width,
 )
 from ktdeval.errors import UsageError
-from ktdeval.hookspecs import COMPACT, Spec
+from ktdeval.hookspecs import Spec
 from ktdeval.registry.discovery import find_entry_points
 from ktdeval.registry.plugin_registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
 from ktdeval.values.config_options import near_matches, to_mapping
@@ -107,7 +107,7 @@ def list_(kind: str | None, names: tuple[str, ...], options: TaskListingOptions)
     """List what there is of a kind, or explain what NAME is.
 
     KIND: tasks, models, agents, metrics, venues, data, runners, tools, cards, plugins, commands, or
-    one that a plugin adds; without it the kinds are listed. `ktdeval tasks`, `models` and `agents`
+    one that a plugin adds; without it the kinds are listed. `ktdeval tasks` and `ktdeval models`
     are short forms.
     """
     plugins = _loaded_plugins(kind, options)
@@ -176,21 +176,6 @@ def models(names: tuple[str, ...], options: ListingOptions) -> None:
     left out.
     """
     _list_kind("models", _loaded_plugins("models", options), names, options)
-
-
-@example("ktdeval agents", "ktdeval agents show react")
-@click.command("agents")
-@click.argument(
-    "names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("agents")
-)
-@options_of(ListingOptions)
-def agents(names: tuple[str, ...], options: ListingOptions) -> None:
-    """List agent scaffolds: what `--agent` takes.
-
-    With NAME, its parameters with type, default and meaning. The word `show` before NAME may be
-    left out.
-    """
-    _list_kind("agents", _loaded_plugins("agents", options), names, options)
 
 
 # ---- one in full
@@ -424,7 +409,7 @@ def _is_one(kind: str, plugins: Plugins, name: str) -> bool:
     if kind != "tasks" or name in plugins.specs(kind):
         return True
 
-    return name.endswith(COMPACT) and name.removesuffix(COMPACT) in plugins.specs(kind)
+    return plugins.is_derived(name)
 
 
 def _print_specs(kind: str, plugins: Plugins, specs: Sequence[Spec], as_json: bool) -> None:

@@ -99,6 +99,10 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
         with console.status("preparing (embedded data are generated at first use) …"):
             prepared = prepare_run(config, plugins, stop)
 
+        if prepared.access.asks_person:
+            # Bars would stand among what the person reads, and name the days that the mask hides.
+            console = Console(file=console.file, quiet=True, force_terminal=False)
+
         for note in prepared.plan.notes:
             console.print(f"note: {clean(note)}", markup=False, highlight=False)
 

@@ -65,6 +65,7 @@ MOST_NOISE_PCT = 50.0
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Shown = TypeVar("Shown")
+PayloadChange = Callable[[Payload], Payload]
 _SHORT = 64  # longest text, in characters, that may be a handle: answers about these are cached
 
 
@@ -149,6 +150,7 @@ class Lens:
             for code, levels in snapshot.indices.items()
         }
         self._digits = mask.round_digits
+        self._change: PayloadChange | None = None
         self._noise: Noise | None = Noise(seed, mask.noise_pct) if mask.noise_pct else None
 
         self._scale: list[float] | None = None
@@ -169,7 +171,20 @@ class Lens:
         """Are prices, volumes and other figures shown as in the data, so that masks share their
         text (`prepared`)?
         """
-        return self._scale is None and not self.mask.is_coarse
+        return self._scale is None and not self.mask.is_coarse and self._change is None
+
+    def show_changed(self, change: PayloadChange) -> None:
+        """From now on, show payloads as `change` returns them."""
+        self._change = change
+
+    def relabel(self, seed: int) -> None:
+        """From now on, show assets and industries under handles of another draw, in their order."""
+        shown = list(self._assets.values())
+        self._alias = AliasMap(seed, len(self._columns), self._snapshot.industries)
+        self._handles.clear()
+        self._assets.clear()
+        for asset in shown:
+            self.asset_handle(asset)
 
     def _make_renderers(self) -> Mapping[type, Callable[[Any], JsonValue]]:
         # Chosen once, for tables hold figures by the thousand.
@@ -238,6 +253,8 @@ class Lens:
 
     def _shown(self, payload: Any, render: Callable[[Any], Shown]) -> Shown:
         """Render a payload; say where in it a value is refused."""
+        if self._change is not None:
+            payload = self._change(payload)
         try:
             return render(payload)
         except RefusedTypeError as refused:
@@ -369,6 +386,12 @@ class Lens:
         if self._scale is None:
             return shown
         return shown * self._known_scale[asset]
+
+    def price_in(self, asset: int, shown: float) -> float:
+        """Return a true price from one as shown; they differ only under `rebase_prices`."""
+        if self._scale is None:
+            return shown
+        return shown / self._known_scale[asset]
 
     def known_price(self, asset: int, value: float, day: int | None, part: Part = "close") -> float:
         """Return a price as far as the mask reveals it: the shown price, in units of currency.

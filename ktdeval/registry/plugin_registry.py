@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pluggy
 
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
-from ktdeval.hookspecs import COMPACT, Spec
+from ktdeval.hookspecs import Spec
 from ktdeval.registry import plugin_boundary
 from ktdeval.registry.discovery import EntryPoint, find_entry_points
 from ktdeval.registry.plugin_boundary import (
@@ -30,6 +30,12 @@ from ktdeval.registry.plugin_boundary import (
     hooks_of,
     import_reference,
     one_line,
+)
+from ktdeval.registry.task_settings import (
+    is_task_file,
+    last_setting,
+    matching_tasks,
+    without_settings,
 )
 from ktdeval.values.config_options import build_params, near_matches
 
@@ -170,11 +176,6 @@ def _has_models_of(provider: str, specs: Iterable[str]) -> bool:
     return any(name.startswith(f"{provider}/") for name in specs)
 
 
-def is_task_file(text: str) -> bool:
-    """Whether a name on the command line is that of a YAML file."""
-    return text.endswith((".yaml", ".yml"))
-
-
 def _is_remote(model: Model) -> bool:
     """Whether a model is one behind a network."""
     from ktdeval.harness.chat_messages import as_remote  # noqa: PLC0415 - listings make no model
@@ -195,7 +196,7 @@ class Plugins:
         self._manager = plugin_boundary.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
         self._remote: dict[str, bool | None] = {}  # by spec of a model, as found out
-        self._compacts: dict[str, Spec] = {}
+        self._derivations: dict[str, Spec] = {}
         own = [
             *(("commands", name) for name in hints()["built_in"]),
             *(("commands", name) for name in hints()["shared_groups"]),
@@ -244,7 +245,7 @@ class Plugins:
         self.task_files[path] = tasks.names
         self.add(tasks, path)
         self._specs.pop("tasks", None)
-        self._compacts.clear()
+        self._derivations.clear()
 
         return tasks.names
 
@@ -344,72 +345,72 @@ class Plugins:
         skipped plugins.
         """
         specs = self.specs(kind)
-        if name not in specs and kind == "tasks" and (made := self._compact(name)):
+        if name not in specs and kind == "tasks" and (made := self._derived(name)):
             return made
         if name not in specs:
-            listing = kind if kind in ("tasks", "models", "agents") else f"list {kind}"
+            listing = kind if kind in ("tasks", "models") else f"list {kind}"
             near = near_matches(name, specs) or f"; see `ktdeval {listing}`"
             raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._skipped()}")
 
         return specs[name]
 
-    def _compact(self, name: str) -> Spec | None:
-        """Return the task with a compact prompt that a name stands for, `TASK_compact`; None where
-        it stands for none.
-        """
-        if name not in self._compacts:
-            from ktdeval.registry.task_files import (  # noqa: PLC0415 - `ktdeval --help` lists no tasks
-                compact_spec,
-            )
+    def _derived(self, name: str) -> Spec | None:
+        """Return the task with settings that a name stands for; None where it stands for none."""
+        if name not in self._derivations:
+            from ktdeval.registry.task_files import derived_spec  # noqa: PLC0415 - help lists no tasks
 
-            base = self.specs("tasks").get(name.removesuffix(COMPACT))
-            if not name.endswith(COMPACT) or base is None:
+            base_name, suffix = last_setting(name)
+            base = self.specs("tasks").get(base_name)
+            if base is None and suffix:
+                base = self._derived(base_name)
+            if base is None or not suffix:
                 return None
 
-            self._compacts[name] = compact_spec(base, name)
+            self._derivations[name] = derived_spec(base, name, suffix)
             self._owners["tasks", name] = self._owners["tasks", base.name]
 
-        return self._compacts[name]
+        return self._derivations[name]
+
+    def is_derived(self, name: str) -> bool:
+        """Whether a name is that of a task with settings behind it, such as `TASK_compact`."""
+        base = without_settings(name)
+        return base != name and base in self.specs("tasks")
 
     def _skipped(self) -> str:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
         """Return the task names that patterns stand for: a task, a group, a glob such as
-        `blinded_*`, or a task file, each also with `_compact` behind it; in order, each once.
-        Raises UsageError: no pattern, or one that matches nothing, with near names; a task has no
-        compact prompt.
+        `blinded_*`, or a task file, each also with `_spread`, `_sqrt` and `_compact` behind it; in
+        order, each once. Raises UsageError: no pattern, or one that matches nothing, with near
+        names; a task has no compact prompt, or executes no orders.
         """
         if not patterns:
             raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
 
-        plain = [pattern.removesuffix(COMPACT) for pattern in patterns]
+        plain = [without_settings(pattern) for pattern in patterns]
         for pattern in filter(is_task_file, plain):
             if pattern not in self.task_files:
                 self.add_task_file(pattern)
 
         specs = self.specs("tasks")
-        groups = {group for spec in specs.values() for group in spec.groups}
         chosen: dict[str, None] = {}
 
         for given, without in zip(patterns, plain, strict=True):
-            is_compact = given != without and given not in specs
-            pattern = without if is_compact else given
-            if pattern in specs:
-                names = [pattern]
-            elif pattern in self.task_files:
+            is_derived = given != without and given not in specs
+            pattern = without if is_derived else given
+            names = matching_tasks(pattern, specs)
+            if pattern in self.task_files and pattern not in specs:
                 names = list(self.task_files[pattern])
-            elif pattern in groups:
-                names = [name for name, spec in specs.items() if pattern in spec.groups]
-            else:
-                names = [name for name in specs if fnmatch.fnmatchcase(name, pattern)]
 
             if not names:
+                groups = {group for spec in specs.values() for group in spec.groups}
                 near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
                 raise UsageError(f"no task, group or glob {pattern!r}{near}{self._skipped()}")
 
-            if is_compact:
-                names = [self.spec("tasks", f"{name}{COMPACT}").name for name in names]
+            if is_derived:
+                settings = given.removeprefix(without)
+                names = [self.spec("tasks", f"{name}{settings}").name for name in names]
 
             chosen.update(dict.fromkeys(names))
 

@@ -40,6 +40,8 @@ from typing import TYPE_CHECKING, Any
 from ktdeval import market
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT, Spec, hookimpl
+from ktdeval.market.execution import LEFT_OUT, presets
+from ktdeval.registry.task_settings import EXECUTIONS
 from ktdeval.values.config_options import check_plain, convert, near_matches, to_mapping
 from ktdeval.values.files import csv_rows
 from ktdeval.values.lazy import later, maker
@@ -356,6 +358,18 @@ def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
     return merged
 
 
+# ---- settings behind a name
+
+
+def derived_spec(spec: Spec, name: str, suffix: str) -> Spec:
+    """Return the task `name`: `spec` with the setting that its name ends in. Raises UsageError: it
+    takes no such setting.
+    """
+    if suffix == COMPACT:
+        return compact_spec(spec, name)
+    return execution_spec(spec, name)
+
+
 # ---- compact prompts
 
 
@@ -383,6 +397,53 @@ def compact_spec(spec: Spec, name: str) -> Spec:
     return replace(
         spec, name=name, make=partial(make, name, config, where), summary=summary, extra=extra
     )
+
+
+# ---- execution
+
+
+def execution_spec(spec: Spec, name: str) -> Spec:
+    """Return the task `name`, which is `spec` with the execution that its name ends in. Raises
+    UsageError: it executes no orders.
+    """
+    suffix = name[len(spec.name) :]
+    execution = EXECUTIONS[suffix]
+    config = spec.extra.get("config", {})
+    if "trading" not in config:
+        raise UsageError(
+            f"task {spec.name} executes no orders, so that {execution} changes nothing; leave"
+            f" {suffix} out, and name a trading task (see `ktdeval tasks`)"
+        )
+
+    card = dict(config.get("data_card", {}))
+    card["not_modelled"] = _not_modelled(str(card.get("not_modelled", "")), execution)
+    changed = {
+        **config,
+        "version": f"{config['version']}{suffix.replace('_', '-')}",
+        "data_card": card,
+        "trading": {**config["trading"], "execution": execution},
+    }
+    make, where = spec.extra["make"], spec.extra["where"]
+    return replace(
+        spec,
+        name=name,
+        make=partial(make, name, changed, where),
+        summary=f"{spec.summary}; execution {execution}",
+        extra=MappingProxyType({**spec.extra, "config": changed}),
+    )
+
+
+def _not_modelled(words: str, execution: str) -> str:
+    """Return what a task does not model, without what its execution does."""
+    chosen = presets()[execution]
+    modelled = set()
+    if chosen.impact:
+        modelled.add("market impact")
+    if chosen.max_participation is not None:
+        modelled.add("partial fills by volume")
+
+    kept = [item for item in words.split(", ") if item and item not in modelled]
+    return ", ".join([*kept, LEFT_OUT[execution]])
 
 
 def _at_most(config: PlainConfig, most: PlainConfig) -> tuple[dict[str, Any], list[str]]:

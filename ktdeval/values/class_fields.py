@@ -49,6 +49,7 @@ class Field:
     is_required: bool
     default: Any = None  #: None where there is none, or it is made anew for each record
     help: str = ""
+    is_silent: bool = False  #: its default is left out of mappings
 
     @property
     def schema(self) -> Schema:
@@ -138,6 +139,7 @@ def _field_of_dataclass(field: dataclasses.Field[Any], hint: Any) -> Field:
         is_required=not has_default and not is_made,
         default=field.default if has_default else None,
         help=metadata.get("help", ""),
+        is_silent=metadata.get("is_silent", False),
     )
 
 

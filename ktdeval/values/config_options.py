@@ -8,7 +8,7 @@ them, `key=value` text that is brought to the types of the fields.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from ktdeval.errors import ConfigError
@@ -20,6 +20,7 @@ from ktdeval.values.kinds import (
     Choice,
     Items,
     Kind,
+    Nothing,
     Number,
     Text,
 )
@@ -47,15 +48,17 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     factory: Any = dataclasses.MISSING,
+    is_silent: bool = False,
 ) -> Any:
     """Return a dataclass field with its documentation and its bounds (both ends included).
+    `is_silent`: its default is left out of mappings, so that hashes of configs without it stay.
 
     Example:
         @dataclass(frozen=True)
         class Params:
             positions: int = option(10, help="most names held", minimum=1)
     """
-    metadata = {"help": help, "minimum": minimum, "maximum": maximum}
+    metadata = {"help": help, "minimum": minimum, "maximum": maximum, "is_silent": is_silent}
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)
 
@@ -110,7 +113,9 @@ def _unwrapped_fields(config: Any) -> dict[str, Any]:
     mapping = {}
     cls: type = type(config)
     for name, field in fields_of(cls).items():
-        mapping[name] = _unwrapped(getattr(config, field.name))
+        value = getattr(config, field.name)
+        if not field.is_silent or value != field.default:
+            mapping[name] = _unwrapped(value)
 
     return mapping
 
@@ -132,7 +137,9 @@ def _fitted(kind: Kind, value: Any) -> Any:
     `build` to refuse by name.
     """
     members = kind.kinds if isinstance(kind, Alternatives) else (kind,)
-    if value is None or any(_is_exact(member, value) for member in members):
+    if value is None:
+        return _fitted_none(members)
+    if any(_is_exact(member, value) for member in members):
         return value
 
     for member in members:
@@ -144,6 +151,16 @@ def _fitted(kind: Kind, value: Any) -> Any:
             return parse_scalar(value)
 
     return value
+
+
+def _fitted_none(members: Sequence[Kind]) -> str | None:
+    """Convert the word `none`, which reads as null, where a field takes the word and no null."""
+    takes_null = any(isinstance(member, Nothing) for member in members)
+    for member in members:
+        if isinstance(member, Choice) and "none" in member.choices and not takes_null:
+            return "none"
+
+    return None
 
 
 def _fitted_items(kind: Items, value: Any) -> list[Any]:

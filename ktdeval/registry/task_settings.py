@@ -1,0 +1,48 @@
+"""Names of tasks: patterns that stand for several, and settings behind a name, `_spread` or `_sqrt`
+(its execution), then `_compact` (its prompt).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+
+from ktdeval.hookspecs import COMPACT, Spec
+
+EXECUTIONS = {"_spread": "spread", "_sqrt": "sqrt"}
+"""End of the name of a task whose fills cost by their size -> preset of its execution."""
+
+
+def is_task_file(text: str) -> bool:
+    """Whether a name on the command line is that of a YAML file."""
+    return text.endswith((".yaml", ".yml"))
+
+
+def matching_tasks(pattern: str, specs: Mapping[str, Spec]) -> list[str]:
+    """Return the tasks that a name, a group or a glob stands for; none where it stands for none."""
+    if pattern in specs:
+        return [pattern]
+
+    in_group = [name for name, spec in specs.items() if pattern in spec.groups]
+    if in_group:
+        return in_group
+    return [name for name in specs if fnmatch.fnmatchcase(name, pattern)]
+
+
+def last_setting(name: str) -> tuple[str, str]:
+    """Return a task's name without its last setting, and that: `_compact`, or an execution; empty
+    where it ends in none.
+    """
+    for suffix in (COMPACT, *EXECUTIONS):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix), suffix
+
+    return name, ""
+
+
+def without_settings(pattern: str) -> str:
+    """Return a name or a pattern of tasks without the settings behind it."""
+    without, suffix = last_setting(pattern.removesuffix(COMPACT))
+    if suffix == COMPACT:
+        return pattern.removesuffix(COMPACT)
+    return without

@@ -67,7 +67,9 @@ OWN_ORDER_COLUMNS = (
     "rule",
     "filled_shares",
 )
+WORKING_COLUMNS = ("stock_id", "side", "shares")
 ORDER_COLUMNS = (*OWN_ORDER_COLUMNS, "fill_price_cny", "cost_cny")
+LIMIT_COLUMN = "limit_cny"  # where orders may have one
 OWN_EVENT_COLUMNS = ("stock_id", "shares_before", "shares_after")
 _PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
 LIMITS = (
@@ -217,9 +219,35 @@ def last_step(step: ResearchStep, record: StepRecord) -> Payload:
     asset shows as null.
     """
     stage = step.stage
-    orders = [_order_row(stage, order, step.view.day) for order in record.orders]
+    orders = _order_table(stage, record.orders, step.view.day)
     events = [_event_row(stage, event) for event in record.corporate_actions]
-    return _outcomes(record, filled_table(ORDER_COLUMNS, orders), table(EVENT_COLUMNS, events))
+    payload = _outcomes(record, orders, table(EVENT_COLUMNS, events))
+    if record.carried:
+        payload["carried"] = _order_table(stage, record.carried, step.view.day)
+
+    return payload | _working(stage, record)
+
+
+def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -> Payload:
+    rows = [_order_row(stage, order, day) for order in orders]
+    if not stage.trading.limit_orders:
+        return filled_table(ORDER_COLUMNS, rows)
+
+    limits = [_limit(stage, order) for order in orders]
+    limited = [(*row, limit) for row, limit in zip(rows, limits, strict=True)]
+    return filled_table((*ORDER_COLUMNS, LIMIT_COLUMN), limited)
+
+
+def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
+    """Rests of orders that work on the next day; nothing where there are none."""
+    rows = []
+    for rest in record.working:
+        asset = stage.code_column[rest.code]
+        rows.append((AssetRef(asset), rest.side, Shares(asset, rest.shares)))
+
+    if not rows:
+        return {}
+    return {"working": table(WORKING_COLUMNS, rows)}
 
 
 def own_last_step(step: ResearchStep, record: StepRecord) -> Payload:
@@ -229,12 +257,17 @@ def own_last_step(step: ResearchStep, record: StepRecord) -> Payload:
     stage = step.stage
     orders = [_own_order_row(stage, order) for order in record.orders]
     events = [_own_event_row(stage, event) for event in record.corporate_actions]
-    return _outcomes(
+    payload = _outcomes(
         record, filled_table(OWN_ORDER_COLUMNS, orders), table(OWN_EVENT_COLUMNS, events)
     )
+    if record.carried:
+        carried = [_own_order_row(stage, order) for order in record.carried]
+        payload["carried"] = filled_table(OWN_ORDER_COLUMNS, carried)
+
+    return payload | _working(stage, record)
 
 
-def _outcomes(record: StepRecord, orders: Payload, events: Payload) -> Payload:
+def _outcomes(record: StepRecord, orders: Payload, events: Payload) -> dict[str, Payload]:
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
         "failures": dict(record.failures),
@@ -257,6 +290,13 @@ def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Pa
         fill_price = Price(asset, order.price_ticks / TICKS_PER_CNY, day, "open")
 
     return (*own, fill_price, cny(order.fee_minor))
+
+
+def _limit(stage: EpisodeStage, order: OrderRecord) -> Payload:
+    asset = stage.code_column.get(order.code or "")
+    if asset is None or order.limit_ticks is None:
+        return None
+    return Price(asset, order.limit_ticks / TICKS_PER_CNY)
 
 
 def _own_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload]:

@@ -16,7 +16,13 @@ import numpy as np
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import Observation, joined
-from ktdeval.market import Board, MarketSnapshot, MarketView
+from ktdeval.market import (
+    Board,
+    MarketSnapshot,
+    MarketView,
+    active_execution,
+    execution_words,
+)
 from ktdeval.masking import AssetRef, DayRef, Lens, Payload
 from ktdeval.observation import observe
 from ktdeval.task_api import EpisodeSpec, MaskedConfig, TaskTraits, Window, windows_of
@@ -39,6 +45,7 @@ _KNOWN_RULES_WITHOUT_PRICES = (
     " a label of no stock, a sell of what is not held, a buy to a target weight or to a number of"
     " stocks beyond rule 8, or one for which the buys before it leave no cash."
 )
+_LIMIT_COSTS = "limit_costs"
 Mode = Literal["memory_only", "fixed_candidate", "open_research"]
 
 
@@ -64,6 +71,9 @@ class KtdfinConfig(MaskedConfig):
                 " noise_pct"
             )
 
+        if self.trading.limit_orders:
+            self._check_limit_orders(f"{where}: trading")
+
         has_tools = self.mode == "open_research"
         if self.tools and not has_tools:
             raise ConfigError(f"{where}: tools: mode {self.mode} has none")
@@ -74,6 +84,13 @@ class KtdfinConfig(MaskedConfig):
             raise ConfigError(
                 f"{where}: trading: board_rules: prompts and tools of KTD-Fin state the limits and"
                 " lots of the paper; leave it out, or take a market task, such as market_bright"
+            )
+
+    def _check_limit_orders(self, where: str) -> None:
+        if self.mode == "memory_only":
+            raise ConfigError(
+                f"{where}: limit_orders: mode memory_only shows no price, and fills within a limit"
+                " would tell it; leave limit_orders out"
             )
 
 
@@ -93,15 +110,21 @@ def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
         files.append("coarse")
     if config.is_compact:
         files.append("compact")
+    if active_execution(config.trading.execution) is not None:
+        files.append("execution")
 
     return tuple(files)
 
 
 def _submission_files(config: KtdfinConfig) -> tuple[str, ...]:
     """Names of the prompt files that say how research and submission go."""
+    files = ["submission"]
     if config.mode == "open_research":
-        return ("research", "submission")
-    return ("submission",)
+        files.insert(0, "research")
+    if config.trading.limit_orders:
+        files.append("limit")
+
+    return tuple(files)
 
 
 def _filled(config: KtdfinConfig, files: Sequence[str]) -> str:
@@ -116,7 +139,13 @@ def _filled(config: KtdfinConfig, files: Sequence[str]) -> str:
         is_without_prices = config.mode == "memory_only"
         known_rules = _KNOWN_RULES_WITHOUT_PRICES if is_without_prices else _KNOWN_RULES
 
+    execution = active_execution(config.trading.execution)
+    fills = ""
+    if execution is not None:
+        fills = execution_words(execution)
+
     return Template(text).substitute(
+        execution=fills,
         initial_cash=f"{trading.initial_cash:,}",
         lot_shares=trading.lot_shares,
         star_min_shares=max(trading.star_min_shares, trading.lot_shares),
@@ -160,6 +189,9 @@ class KtdfinScene:
         self._stage = stage
         self._rules = _filled(config, _rules_files(config))
         self._submission = _filled(config, _submission_files(config))
+        has_execution = any(terms.execution for terms in stage.rules.terms)
+        if config.trading.limit_orders and has_execution:
+            self._submission += _filled(config, [_LIMIT_COSTS])
         self._user = Template(_prompt_text("user"))
         self._order = np.array(lens.order)
         self._listed = [AssetRef(asset) for asset in lens.order]
@@ -260,6 +292,9 @@ class KtdfinTask:
         """Return the whole config, and the hashes of the prompts."""
         config = self._config
         files = (*_rules_files(config), *_submission_files(config), "user", "request")
+        if config.trading.limit_orders:
+            files = (*files, _LIMIT_COSTS)
+
         prompts = {f"{name}.md": sha256_hex(_prompt_text(name)) for name in files}
         return {"name": self.name, **to_mapping(self._config), "prompts": prompts}
 

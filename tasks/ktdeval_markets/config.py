@@ -7,7 +7,7 @@ from typing import Literal
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import HoldRule
-from ktdeval.market import parse_day
+from ktdeval.market import FILLS_OF_MINUTES, parse_day
 from ktdeval.task_api import MaskedConfig
 from ktdeval.trading import AccountConfig
 from ktdeval.values.config_options import near_matches, option
@@ -124,10 +124,26 @@ class MarketConfig(MaskedConfig):
         self.trading.rules(f"{where}: trading")
         self.stances.check(where)
         self._check_warm_up(where)
+        self._check_limit_orders(where)
+        if self.trading.fill in FILLS_OF_MINUTES and self.mask_config.is_coarse:
+            raise ConfigError(
+                f"{where}: trading.fill {self.trading.fill} and round_digits or noise_pct cannot be"
+                " combined: a mean of a day's prices has no price that they could be applied to"
+            )
         if self.intraday and self.noise_pct:
             raise ConfigError(
                 f"{where}: noise_pct and intraday cannot be combined: daily noise leaves the"
                 " intraday shape visible"
+            )
+
+    def _check_limit_orders(self, where: str) -> None:
+        if not self.trading.limit_orders:
+            return
+
+        if self.answers != "orders":
+            raise ConfigError(
+                f"{where}: trading: limit_orders: a limit belongs to an order, and the task asks for"
+                " decisions; set answers: orders, or leave limit_orders out"
             )
 
     def _check_warm_up(self, where: str) -> None:

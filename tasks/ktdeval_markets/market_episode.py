@@ -35,7 +35,7 @@ class MarketScene:
         self._is_compact = config.is_compact
         self._weights = config.weights
         self._rules = prompt_texts.rules_prompt(config, stage.trading, stage.rules, venues)
-        self._submission = prompt_texts.submission_prompt(config)
+        self._submission = prompt_texts.submission_prompt(config, stage.rules)
         self._request = prompt_texts.request_prompt(config)
         self._limits = _limits(config, stage)
         self._dated: list[Venue] = []

@@ -4,13 +4,21 @@ boards and decisions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from ktdeval.market import Venue, duty_rows
+from ktdeval.harness import joined
+from ktdeval.market import (
+    FILLS_OF_MINUTES,
+    Execution,
+    Venue,
+    active_execution,
+    duty_rows,
+    execution_words,
+)
 from ktdeval.trading import BoardRuleSet, MarketRules, TradingConfig, has_dated_duties
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_markets.config import MarketConfig
@@ -19,12 +27,16 @@ _FOLDER = Path(__file__).parent
 _WORDS = "wording.yaml"
 _WEIGHTS = "weights.yaml"
 _DUTIES = "duties.yaml"
+_WITHIN_DAY = "fills_within_day.yaml"
 _USER = "prompts/user.md"
 _LESSON = "prompts/lesson.md"
 _COARSE = "prompts/coarse.md"
 _COMPACT = "prompts/compact.md"
 _CLOSE = "prompts/sell_close.md"
 _EXIT = "prompts/exit.md"
+_EXECUTION = "prompts/execution.md"
+_LIMIT = "prompts/limit.md"
+_LIMIT_COSTS = "prompts/limit_costs.md"
 # tables that an option adds, and their descriptions
 _TABLES = {"intraday": "prompts/intraday.md", "history": "prompts/history.md"}
 
@@ -51,25 +63,32 @@ def files_of(config: MarketConfig) -> tuple[str, ...]:
     if config.weights:
         files.append(_WEIGHTS)
     files += [_submission_file(config), _USER, _WORDS]
-    if may_pay_duties(config):
-        files.append(_DUTIES)
 
-    for option, name in _TABLES.items():
-        if getattr(config, option):
-            files.append(name)
+    further = {
+        _DUTIES: may_pay_duties(config),
+        _WITHIN_DAY: config.trading.fill in FILLS_OF_MINUTES,
+        **{name: getattr(config, option) for option, name in _TABLES.items()},
+        _COARSE: config.mask_config.is_coarse,
+        _COMPACT: config.is_compact,
+        _LESSON: config.warm_up,
+        _CLOSE: config.sell,
+        _EXIT: config.exit,
+        _LIMIT: config.trading.limit_orders,
+        _LIMIT_COSTS: config.trading.limit_orders,
+        _EXECUTION: bool(_executions(config.trading.rules("trading"), ())),
+    }
+    return (*files, *(name for name, is_used in further.items() if is_used))
 
-    if config.mask_config.is_coarse:
-        files.append(_COARSE)
-    if config.is_compact:
-        files.append(_COMPACT)
-    if config.warm_up:
-        files.append(_LESSON)
-    if config.sell:
-        files.append(_CLOSE)
-    if config.exit:
-        files.append(_EXIT)
 
-    return tuple(files)
+def _executions(trading: TradingConfig, venues: Iterable[Venue]) -> dict[Execution, None]:
+    """Return the executions in force on these venues, each once: that of the task, or else theirs."""
+    chosen = [trading.execution]
+    if trading.execution is None:
+        known = [trading.venue] if trading.venue is not None else venues
+        chosen = [venue.execution for venue in known]
+
+    active = filter(None, map(active_execution, chosen))
+    return dict.fromkeys(active)
 
 
 def may_pay_duties(config: MarketConfig) -> bool:
@@ -107,12 +126,19 @@ def request_prompt(config: MarketConfig) -> str:
     return str(_read_words()["request"][config.answers])
 
 
-def submission_prompt(config: MarketConfig) -> str:
+def submission_prompt(config: MarketConfig, rules: MarketRules) -> str:
     """Return how decisions or orders are submitted."""
-    return Template(text(_submission_file(config))).substitute(
+    submission = Template(text(_submission_file(config))).substitute(
         schema_retries=config.harness.schema_retries,
         min_reason_chars=config.harness.min_reason_chars,
     )
+    if not config.trading.limit_orders:
+        return submission
+
+    limits = text(_LIMIT)
+    if any(terms.execution for terms in rules.terms):
+        limits += text(_LIMIT_COSTS)
+    return joined(submission, limits)
 
 
 def rules_prompt(
@@ -130,10 +156,10 @@ def rules_prompt(
     if config.weights:
         weights = load_yaml(_FOLDER / _WEIGHTS)[config.weights]
 
-    return Template(text(_rules_file(config))).substitute(
+    rules_text = Template(text(_rules_file(config))).substitute(
         currency=rules.currency,
         initial_cash=f"{trading.initial_cash:,}",
-        fill=words["fill"][_fill(venues.values())],
+        fill=_fill(venues.values(), trading),
         shorts=words["shorts" if rules.shorts else "long_only"],
         or_short=" or sold short" if rules.shorts else "",
         cover="; what was sold short is bought back before" if rules.shorts else "",
@@ -145,14 +171,26 @@ def rules_prompt(
         max_positions=trading.max_positions,
         max_weight_pct=f"{trading.max_weight * 100:g}",
     )
+    executions = _executions(trading, venues.values())
+    if not executions:
+        return rules_text
+
+    fills = "\n".join(map(execution_words, executions))
+    return f"{rules_text.rstrip()}\n\n{Template(text(_EXECUTION)).substitute(execution=fills)}"
 
 
-def _fill(venues: Iterable[Venue]) -> str:
-    """Return when orders fill, as `wording.yaml` names it."""
+def _fill(venues: Collection[Venue], trading: TradingConfig) -> str:
+    """Return when orders fill, in words."""
     fills = {venue.fill for venue in venues}
-    if len(fills) != 1:
-        return "mixed"
-    return fills.pop()
+    key = "mixed" if len(fills) > 1 else next(iter(fills))
+    if not fills & FILLS_OF_MINUTES:
+        return str(_read_words()["fill"][key])
+
+    words = load_yaml(_FOLDER / _WITHIN_DAY)
+    caps = [each.max_participation for each in _executions(trading, venues)]
+    if any(caps):
+        return f"{words[key]} {words['cap']}"
+    return str(words[key])
 
 
 def _state_words(config: MarketConfig) -> str:

@@ -38,6 +38,8 @@ ORDER_COLUMNS = (
     "fill_price",
     "cost",
 )
+WORKING_COLUMNS = ("stock_id", "side", "shares")
+LIMIT_COLUMN = "limit"  # where orders may have one
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
 DUTY_COLUMNS = ("venue", "board", "kind", "side", "bps", "per_share", "most")
 
@@ -133,7 +135,7 @@ def _closed_share(last: StepRecord, position: PositionRecord) -> float:
     value = abs(position.value_minor)
     closing_side = "SELL" if position.shares > 0 else "BUY"
     sold = 0
-    for order in last.orders:
+    for order in last.fills:
         if order.code == position.code and order.side == closing_side:
             sold += order.notional_minor
 
@@ -149,16 +151,29 @@ def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
     """Return the outcomes of the previous step's orders, filled by the close of row `day`, and what
     the venue charged. A stock_id that was no asset shows as null.
     """
-    orders = [_order_row(stage, order, day) for order in record.orders]
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
         "failures": dict(record.failures),
-        "orders": filled_table(ORDER_COLUMNS, orders),
+        "orders": _order_table(stage, record.orders, day),
     }
     if record.charges:
         payload["charges"] = _charges(stage, record)
+    if record.carried:
+        payload["carried"] = _order_table(stage, record.carried, day)
+    if record.working:
+        payload["working"] = _working(stage, record)
 
     return payload
+
+
+def _working(stage: EpisodeStage, record: StepRecord) -> Payload:
+    """Rests of orders that work on the next day."""
+    rows = []
+    for rest in record.working:
+        asset, scale = stage.scale(rest.code)
+        rows.append((AssetRef(asset), rest.side, Shares(asset, rest.shares / scale.steps_per_unit)))
+
+    return table(WORKING_COLUMNS, rows)
 
 
 def _charges(stage: EpisodeStage, record: StepRecord) -> Payload:
@@ -169,6 +184,16 @@ def _charges(stage: EpisodeStage, record: StepRecord) -> Payload:
         rows.append((AssetRef(asset), charge.kind, shares, stage.money(charge.cash_minor)))
 
     return table(CHARGE_COLUMNS, rows)
+
+
+def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -> Payload:
+    rows = [_order_row(stage, order, day) for order in orders]
+    if not stage.trading.limit_orders:
+        return filled_table(ORDER_COLUMNS, rows)
+
+    limits = [_limit(stage, order) for order in orders]
+    limited = [(*row, limit) for row, limit in zip(rows, limits, strict=True)]
+    return filled_table((*ORDER_COLUMNS, LIMIT_COLUMN), limited)
 
 
 def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
@@ -201,6 +226,14 @@ def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Pa
         price,
         stage.money(order.fee_minor),
     )
+
+
+def _limit(stage: EpisodeStage, order: OrderRecord) -> Payload:
+    if order.code is None or order.limit_ticks is None:
+        return None
+
+    asset, scale = stage.scale(order.code)
+    return Price(asset, order.limit_ticks / scale.ticks_per_unit)
 
 
 # ---- duties of the day

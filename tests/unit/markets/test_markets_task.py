@@ -36,6 +36,7 @@ from ktdeval.market.documents import Entity
 from ktdeval.masking import identities_of
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.runner.shown_account import SeenBooks
 from ktdeval.task_api import Window
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
@@ -330,6 +331,72 @@ def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_m
 
     with pytest.raises(ConfigError, match="noise_pct and intraday cannot be combined"):
         history_of(market(), intraday=3, noise_pct=1.0)
+
+
+def filled_within_day(fill: Any, name: str = "market_blinded", **options: Any) -> MarketTask:
+    """A task whose orders trade under the rules of stocks, at a mean of the day's bars."""
+    account = dataclasses.replace(task(name)._config.trading, venue="us_equity", fill=fill)
+    return MarketTask(name, dataclasses.replace(task(name)._config, trading=account, **options))
+
+
+@pytest.mark.parametrize(
+    ("fill", "words"),
+    [
+        ("vwap_30m", "the average price of the first 30 minutes of the next day, weighted by"),
+        ("twap_day", "the average price of the whole next day, which may differ"),
+    ],
+)
+def test_fills_within_the_day_are_in_the_rules_and_need_a_market_with_minutes(
+    fill: str, words: str
+) -> None:
+    made = filled_within_day(fill)
+    window = Window("w", "2025-03-05", "2025-03-10")
+    snapshot = with_minutes(market())
+    scene = market_scene(made, snapshot, window, 0)
+    system = scene.observe(0, snapshot.as_of(62), None, None).system
+
+    assert f"Your orders execute at {words}" in system
+    assert "fills_within_day.yaml" in made.describe()["prompts"]
+    assert market_problem(made, snapshot) is None
+    assert market_problem(made, market()) == (
+        f"market_blinded: orders fill at {fill}, a price of bars within days, and tiny has none:"
+        " import some (--minutes), or choose another fill"
+    )
+
+
+def test_a_cap_by_volume_is_told_to_be_of_the_minutes() -> None:
+    account = dataclasses.replace(
+        task()._config.trading, venue="us_equity", fill="vwap_30m", execution="sqrt"
+    )
+    made = MarketTask("capped", dataclasses.replace(task()._config, trading=account))
+    snapshot = with_minutes(market())
+    scene = market_scene(made, snapshot, Window("w", "2025-03-05", "2025-03-10"), 0)
+    system = scene.observe(0, snapshot.as_of(62), None, None).system
+    assert "limited to a part of the day's volume, the volume of these minutes counts." in system
+
+
+def test_assets_that_fill_at_opens_and_within_the_day_are_told_both() -> None:
+    snapshot = with_minutes(market())
+    stocks = dataclasses.replace(snapshot.rules["us_equity"], fill="vwap_30m")
+    snapshot = dataclasses.replace(snapshot, rules={**snapshot.rules, "us_equity": stocks})
+    system = scene_of(snapshot).observe(0, snapshot.as_of(62), None, None).system
+    assert "at an open, a close or an average price of the next day of what they trade" in system
+
+
+@pytest.mark.parametrize("options", [{"round_digits": 3}, {"noise_pct": 1.0}])
+def test_fills_within_the_day_are_refused_under_masks_that_change_prices(
+    options: dict[str, Any],
+) -> None:
+    made = filled_within_day("twap_day", **options)
+    with pytest.raises(ConfigError, match=r"trading\.fill twap_day and round_digits or noise"):
+        made._config.check("task x")
+
+    # and where the venue of the market's own assets has the rule
+    snapshot = with_minutes(market())
+    scene = market_scene(made, snapshot, Window("w", "2025-03-05", "2025-03-10"), 0)
+    tape = MarketTape.from_snapshot(snapshot, made.trading)
+    with pytest.raises(ConfigError, match="orders fill at twap_day, and this mask rounds prices"):
+        SeenBooks(scene.lens, snapshot, tape, made.trading)
 
 
 def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None:

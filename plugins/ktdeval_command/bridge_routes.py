@@ -1,0 +1,162 @@
+"""Which wire format an address of the bridge speaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from ktdeval.harness import Reply
+from ktdeval.values.strict_json import JsonObject
+from ktdeval_command.wire import (
+    anthropic_messages,
+    chat_completions,
+    gemini,
+    model_listings,
+    openai_forms,
+    responses,
+)
+from ktdeval_command.wire.bridge_request import BridgeRequest
+from ktdeval_command.wire.refusals import Refusal, WireError
+
+FORMS = (
+    "POST /v1/chat/completions",
+    "POST /v1/responses",
+    "POST /v1/messages",
+    "POST /v1/messages/count_tokens",
+    "POST /v1beta/models/MODEL:generateContent (or /v1, /v1alpha)",
+    "POST /v1beta/models/MODEL:streamGenerateContent?alt=sse",
+    "POST /v1beta/models/MODEL:countTokens",
+    "GET /v1/models",
+    "GET /v1beta/models",
+)
+"""What the bridge answers, as messages name it."""
+
+MOST_ADDRESS_CHARS = 2000
+
+Dialect = Literal["openai", "anthropic", "gemini"]
+"""Whose form errors and listings have."""
+
+_WRITE_ERROR: Mapping[Dialect, Callable[[Refusal], tuple[int, JsonObject]]] = {
+    "openai": openai_forms.write_error,
+    "anthropic": anthropic_messages.write_error,
+    "gemini": gemini.write_error,
+}
+
+_MODEL = r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}"
+# Gemini's API has these versions; `google-genai` 3.6 asks for v1 by itself.
+_LISTED = re.compile(rf"/v1(?:alpha|beta)?/models(?:/({_MODEL}))?")
+_GEMINI = re.compile(
+    r"/v1(?:alpha|beta)?/(?:models|tunedModels)/"
+    rf"({_MODEL}):(generateContent|streamGenerateContent|countTokens)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a request for a reply is read and answered."""
+
+    read: Callable[[bytes], BridgeRequest]
+    write: Callable[[Reply, BridgeRequest, int], JsonObject]
+    stream: Callable[[Reply, BridgeRequest, int], list[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How a request for a count of tokens is read and answered."""
+
+    read: Callable[[bytes], BridgeRequest]
+    write: Callable[[int], JsonObject]
+
+
+_POSTED: Mapping[str, Format | Count] = {
+    "/v1/chat/completions": Format(
+        chat_completions.read, chat_completions.write, chat_completions.stream
+    ),
+    "/v1/responses": Format(responses.read, responses.write, responses.stream),
+    "/v1/messages": Format(
+        anthropic_messages.read, anthropic_messages.write, anthropic_messages.stream
+    ),
+    "/v1/messages/count_tokens": Count(
+        anthropic_messages.read_count, anthropic_messages.write_count
+    ),
+}
+
+
+def dialect_of(target: str, headers: Container[str]) -> Dialect:
+    """Return whose form the answer to a request has, by its address; where several have that, such as
+    `/v1/models`, by the headers that each request of an API has. `headers`: names in small letters.
+    """
+    if target.startswith(("/v1/chat/", "/v1/responses")):
+        return "openai"
+    if target.startswith("/v1/messages") or "anthropic-version" in headers:
+        return "anthropic"
+    is_google = "x-goog-api-key" in headers or "x-goog-api-client" in headers
+    if is_google or target.startswith(("/v1beta/", "/v1alpha/")) or _GEMINI.match(target):
+        return "gemini"
+    return "openai"
+
+
+def write_error(refusal: Refusal, dialect: Dialect) -> tuple[int, JsonObject]:
+    """Return the HTTP status and the body of a refusal."""
+    return _WRITE_ERROR[dialect](refusal)
+
+
+def posted(target: str) -> Format | Count:
+    """Return what a POST to an address asks for. Raises WireError: the bridge does not speak it."""
+    path, query = _parts(target)
+    known = _POSTED.get(path) or _POSTED.get(f"/v1{path}")  # clients that put no version before it
+    if known is not None:
+        return known
+
+    match = _GEMINI.fullmatch(path)
+    if match is None:
+        raise _unknown("POST", path)
+
+    model, method = match.groups()
+    if method == "countTokens":
+        return Count(partial(gemini.read_count, model=model), gemini.write_count)
+
+    streams = method == "streamGenerateContent"
+    if streams and query.get("alt") != ["sse"]:
+        raise WireError("unsupported", f"{method} is supported with ?alt=sse only", "alt")
+    read = partial(gemini.read, model=model, streams=streams)
+    return Format(read, gemini.write, gemini.stream)
+
+
+def listed(target: str, model: str, dialect: Dialect) -> JsonObject:
+    """Return the answer to a GET. Any name of a model is known, since each stands for the run's.
+    Raises WireError: the bridge has no such listing.
+    """
+    path, _ = _parts(target)
+    match = _LISTED.fullmatch(path)
+    if match is None:
+        raise _unknown("GET", path)
+
+    one, several = model_listings.LISTINGS[dialect]
+    name = match[1]
+    return one(name) if name else several(model)
+
+
+def _parts(target: str) -> tuple[str, dict[str, list[str]]]:
+    """Return path and query of an address. Raises WireError: it names a host, as requests to a proxy
+    do, or is too long.
+    """
+    if len(target) > MOST_ADDRESS_CHARS or not target.startswith("/") or target.startswith("//"):
+        raise _unknown("request", target)
+
+    try:
+        parts = urlsplit(target)
+        return unquote(parts.path), parse_qs(parts.query, max_num_fields=20)
+    except ValueError:
+        raise _unknown("request", target) from None
+
+
+def _unknown(method: str, path: str) -> WireError:
+    return WireError(
+        "not_found",
+        f"{method} {path[:80]}: the bridge does not speak it; it speaks {', '.join(FORMS)}",
+    )

@@ -1,0 +1,149 @@
+"""The model bridge: a server on this machine that programs take for their provider."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+
+from ktdeval.harness import Reply, with_distinct_ids
+from ktdeval_command.bridge_routes import Count, Dialect, dialect_of, listed, posted, write_error
+from ktdeval_command.call_memory import CallMemory
+from ktdeval_command.loopback_server import (
+    LOOPBACK,
+    HttpAnswer,
+    LoopbackHandler,
+    LoopbackServer,
+    ServerLimits,
+    json_answer,
+)
+from ktdeval_command.wire.bridge_request import BridgeRequest, estimated_tokens
+from ktdeval_command.wire.refusals import Refusal
+
+KEYS = ("x-api-key", "x-goog-api-key")  #: headers that providers take a key from
+
+Answer = Callable[[BridgeRequest], Reply]
+"""Answers one request, on the thread of its connection: several at once. A KtdevalError that it
+raises is told to the program in its provider's form; where a step has to end with it, as with a
+spent budget, whoever gives the answers keeps it.
+"""
+TokenCounter = Callable[[BridgeRequest], int]
+
+
+BridgeLimits = ServerLimits
+
+
+class BridgeAnswers:
+    """Answers of one bridge, as requests over HTTP get them."""
+
+    def __init__(
+        self, answer: Answer, model: str, count_tokens: TokenCounter = estimated_tokens
+    ) -> None:
+        """`model`: name that listings show."""
+        self._answer = answer
+        self._model = model
+        self._count_tokens = count_tokens
+        self._memory = CallMemory()
+        self._numbers = itertools.count(1)
+
+    def post(self, path: str, body: Callable[[], bytes]) -> HttpAnswer:
+        """Answer a request for a reply, or for a count of tokens. `body`: reads it. Raises
+        KtdevalError: it is refused, or the call failed.
+        """
+        route = posted(path)
+        request = route.read(body())
+        request = replace(request, messages=self._memory.restored(request.messages))
+        if isinstance(route, Count):
+            return json_answer(route.write(self._count_tokens(request)))
+
+        earlier = []
+        for message in request.messages:
+            earlier += [call.id for call in message.tool_calls]
+        reply = with_distinct_ids(self._answer(request), earlier)
+        self._memory.keep(reply.tool_calls)
+
+        number = next(self._numbers)
+        if request.streams:
+            events = route.stream(reply, request, number)
+            return HttpAnswer(HTTPStatus.OK, "text/event-stream; charset=utf-8", events)
+        return json_answer(route.write(reply, request, number))
+
+    def listing(self, path: str, dialect: Dialect) -> HttpAnswer:
+        """Return a listing of models. Raises WireError: the address is none of a listing."""
+        return json_answer(listed(path, self._model, dialect))
+
+
+def refusal_in(dialect: Dialect, refusal: Refusal) -> HttpAnswer:
+    """Return a refusal in the form of a provider."""
+    status, body = write_error(refusal, dialect)
+    # The SDKs of OpenAI and Anthropic obey it: the run has tried again where that can help.
+    return json_answer(body, status, {"x-should-retry": "false"})
+
+
+class BridgeServer(LoopbackServer):
+    """Takes requests as providers do, and answers with the replies of the run's model. A stream is
+    a whole reply in events.
+
+    `address` is without a path, as `ANTHROPIC_BASE_URL` and `GOOGLE_GEMINI_BASE_URL` take it;
+    `OPENAI_BASE_URL` takes it with `/v1`.
+    """
+
+    noun = "bridge"
+
+    def __init__(
+        self,
+        answer: Answer,
+        token: str,
+        model: str,
+        count_tokens: TokenCounter = estimated_tokens,
+        limits: BridgeLimits | None = None,
+        unix_socket: Path | None = None,
+    ) -> None:
+        """Listen. `token`: given to one program alone; `model`: name that listings show;
+        `unix_socket`: file of a Unix socket to listen on, for programs in a network namespace of
+        their own; a free port where there is none. Raises StoreError: listening is not possible.
+        """
+        self._answer = answer
+        self.answers = BridgeAnswers(self.ask, model, count_tokens)
+        super().__init__(_Handler, token, limits, unix_socket or (LOOPBACK, 0))
+
+    def ask(self, request: BridgeRequest) -> Reply:
+        """Answer a request. Raises WireError: the server was closed."""
+        with self.answering():
+            return self._answer(request)
+
+
+class _Handler(LoopbackHandler):
+    """Answers requests in a provider's form."""
+
+    server: BridgeServer
+    once = KEYS
+
+    def do_POST(self) -> None:
+        """Answer a request for a reply, or for a count of tokens."""
+        self.respond(self._post)
+
+    def do_GET(self) -> None:
+        """Answer with a listing of models."""
+        self.respond(self._get)
+
+    def _post(self) -> HttpAnswer:
+        return self.server.answers.post(self.path, self.body)
+
+    def _get(self) -> HttpAnswer:
+        return self.server.answers.listing(self.path, self._dialect())
+
+    def check_request(self) -> None:
+        """Raise WireError unless the request has the token where one of the providers wants it."""
+        self.check_bearer_or(*KEYS)
+
+    def refusal_answer(self, refusal: Refusal) -> HttpAnswer:
+        """Return a refusal in the form of the provider."""
+        return refusal_in(self._dialect(), refusal)
+
+    def _dialect(self) -> Dialect:
+        # A first line that is not HTTP leaves neither address nor headers.
+        names = {name.lower() for name in getattr(self, "headers", ())}
+        return dialect_of(getattr(self, "path", ""), names)

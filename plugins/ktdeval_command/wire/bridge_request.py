@@ -1,0 +1,211 @@
+"""What a program asks the bridge for, in one typed value, whatever its wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ktdeval.harness import NO_TOOL, Message, Reply, ToolCall, ToolSpec
+from ktdeval.values.strict_json import JsonObject, dumps_compact, loads_untrusted
+from ktdeval_command.wire.refusals import WireError
+from ktdeval_command.wire.request_fields import MOST_LEVELS, Fields
+
+INVALID_JSON = "INVALID_JSON"
+"""Field in which the bridge writes arguments that are not a JSON object, where a format takes objects
+only.
+"""
+NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
+ANY_OBJECT: JsonObject = {"type": "object"}
+MOST_MESSAGES = 10_000
+MOST_TOOLS = 1_000
+
+_BYTES_PER_TOKEN = 3  #: fewer than English text has, so that the estimate is rather too high
+
+
+@dataclass(frozen=True, slots=True)
+class WireTool:
+    """What a program calls a tool whose name or arguments the bridge rewrites."""
+
+    name: str
+    namespace: str = ""  #: of the Responses API, such as that of a tool server; empty without one
+    is_free_text: bool = False  #: takes one text, not arguments in JSON
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeRequest:
+    """One request of a program.
+
+    Results follow the calls that they answer, in the program's order. Leading system texts are one
+    message.
+    """
+
+    asked_model: str  #: name that the program asks for, whichever model it gets
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    #: as of `ModelRequest`: None lets the model choose, a name forces that tool, `NO_TOOL` none
+    tool_choice: str | None = None
+    response_schema: JsonObject | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()  #: texts before which the reply is cut
+    streams: bool = False
+    streams_usage: bool = False  #: Chat Completions: the stream ends with a count of tokens
+    #: paths of fields that were accepted and change nothing, without indices, in the body's order
+    ignored: tuple[str, ...] = ()
+    #: by the name in `tools`, where the program's name or arguments are others
+    wire_tools: Mapping[str, WireTool] = field(default_factory=dict)
+
+    def wire_tool(self, name: str) -> WireTool:
+        """Return what the program calls a tool."""
+        return self.wire_tools.get(name, WireTool(name))
+
+
+def checked(request: BridgeRequest, fields: Fields) -> BridgeRequest:
+    """Return a request with its leading system texts joined; fields that were not taken are named
+    as ignored. Raises WireError: it has no message, a result without its call, a call without its
+    result, a tool twice, or too many of them.
+    """
+    fields.ignore_rest()
+    messages = _joined_system(request.messages)
+    if all(message.role == "system" for message in messages):
+        raise WireError("bad_request", "the request has no message of a user")
+    if len(messages) > MOST_MESSAGES:
+        raise WireError("bad_request", f"expected at most {MOST_MESSAGES:,} messages")
+    if len(request.tools) > MOST_TOOLS:
+        raise WireError("bad_request", f"expected at most {MOST_TOOLS:,} tools")
+
+    _check_results(messages)
+    _check_tools(request)
+
+    return replace(request, messages=messages, ignored=tuple(fields.ignored))
+
+
+def _joined_system(messages: Sequence[Message]) -> tuple[Message, ...]:
+    count = 0
+    while count < len(messages) and messages[count].role == "system":
+        count += 1
+    if count < 2:
+        return tuple(messages)
+
+    text = "\n\n".join(message.content for message in messages[:count])
+    return (Message("system", text), *messages[count:])
+
+
+def _check_results(messages: Sequence[Message]) -> None:
+    """Each API refuses a conversation in which calls and results do not match."""
+    open_ids: dict[str, None] = {}
+    for message in messages:
+        if message.role == "tool":
+            if message.tool_call_id not in open_ids:
+                raise WireError(
+                    "bad_request",
+                    f"a tool result answers {str(message.tool_call_id)[:80]!r}, which is no open"
+                    " tool call of the turn before it",
+                )
+            del open_ids[message.tool_call_id]
+            continue
+
+        _check_answered(open_ids)
+        for call in message.tool_calls:
+            if call.id in open_ids:
+                raise WireError("bad_request", f"two tool calls have the id {call.id[:80]!r}")
+            open_ids[call.id] = None
+
+    _check_answered(open_ids)
+
+
+def _check_answered(open_ids: Iterable[str]) -> None:
+    for call_id in open_ids:
+        raise WireError("bad_request", f"the tool call {call_id[:80]!r} has no tool result")
+
+
+def _check_tools(request: BridgeRequest) -> None:
+    names: set[str] = set()
+    for tool in request.tools:
+        if tool.name in names:
+            raise WireError("bad_request", f"two tools are named {tool.name[:80]!r}")
+        names.add(tool.name)
+
+    if request.tool_choice not in (None, NO_TOOL, *names):
+        raise WireError(
+            "bad_request", f"tool_choice: {request.tool_choice!r:.80} is no tool of the request"
+        )
+
+
+def required_choice(fields: Fields, name: str, word: str, tools: Sequence[ToolSpec]) -> str | None:
+    """Return the choice of a request that wants some tool called, which the API calls `word`. The
+    run's models are forced to one tool by name or to none, so that among several the choice is left
+    to the model, and is named among what is ignored.
+    """
+    if len(tools) == 1:
+        return tools[0].name
+    if tools:
+        fields.ignore(name, f"={word}")
+    return None
+
+
+def allowed_only(
+    fields: Fields, name: str, tools: Sequence[ToolSpec], allowed: Sequence[str]
+) -> tuple[ToolSpec, ...]:
+    """Return those tools that a request allows. Raises WireError: it allows one that it has not."""
+    known = {tool.name for tool in tools}
+    for each in allowed:
+        if each not in known:
+            fields.wrong(name, f"names of the request's tools, was {each[:80]!r}")
+    return tuple(tool for tool in tools if tool.name in allowed)
+
+
+def arguments_object(call: ToolCall) -> JsonObject:
+    """Return the arguments of a call for a format that takes objects only."""
+    try:
+        value = loads_untrusted(call.arguments or "{}", MOST_LEVELS)
+    except ValueError:
+        return {INVALID_JSON: call.arguments}
+    if not isinstance(value, dict):
+        return {INVALID_JSON: call.arguments}
+    return value
+
+
+def arguments_text(value: JsonObject) -> str:
+    """Return the text of arguments that came as an object; the model's own where `arguments_object`
+    had to wrap it.
+    """
+    if list(value) == [INVALID_JSON]:
+        text = value[INVALID_JSON]
+        if isinstance(text, str):
+            return text
+    return dumps_compact(value)
+
+
+def cut_at_stop(reply: Reply, stop: Sequence[str]) -> tuple[Reply, str | None]:
+    """Return a reply cut before the first of the program's stop texts, and that text; None where
+    there is none. The run's models take no stop texts; calls come after the text, so that none are
+    left of a reply that is cut.
+    """
+    first = len(reply.content)
+    found = None
+    for text in stop:
+        place = reply.content.find(text)
+        if text and 0 <= place < first:
+            first = place
+            found = text
+
+    if found is None:
+        return reply, None
+    return replace(reply, content=reply.content[:first], tool_calls=(), finish_reason="stop"), found
+
+
+def estimated_tokens(request: BridgeRequest) -> int:
+    """Return an estimate of a request's tokens from its bytes, rather too high: the tokenizer of the
+    run's model is not known.
+    """
+    texts: list[str] = []
+    for message in request.messages:
+        texts.append(message.content)
+        for call in message.tool_calls:
+            texts += (call.name, call.arguments)
+    for tool in request.tools:
+        texts += (tool.name, tool.description, dumps_compact(tool.parameters))
+
+    size = sum(len(text.encode("utf-8")) for text in texts)
+    return -(-size // _BYTES_PER_TOKEN) + 4 * (len(request.messages) + len(request.tools))

@@ -1,0 +1,234 @@
+"""Chat Completions: `POST /v1/chat/completions`.
+
+Sources: `openai.types.chat` of the `openai` package (`completion_create_params`,
+`chat_completion`, `chat_completion_chunk`) and
+platform.openai.com/docs/api-reference/chat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ktdeval.harness import Message, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.values.strict_json import JsonObject
+from ktdeval_command.wire.bridge_request import (
+    BridgeRequest,
+    allowed_only,
+    checked,
+    cut_at_stop,
+)
+from ktdeval_command.wire.events import event
+from ktdeval_command.wire.openai_forms import (
+    plain_choice,
+    read_format,
+    read_function,
+    write_error,
+)
+from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
+
+__all__ = ["read", "stream", "write", "write_error"]
+
+DONE = b"data: [DONE]\n\n"
+
+_UNCARRIED = {
+    "audio": "replies of text and tool calls",
+    "functions": "tools",
+    "function_call": "tool_choice",
+    "prediction": "requests without a predicted reply",
+    "web_search_options": "tools of type function; the bridge searches nothing",
+    "logprobs": "requests without log probabilities",
+    "top_logprobs": "requests without log probabilities",
+    "logit_bias": "requests without a bias of tokens",
+}
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+_FINISHES = {"refusal": "stop"}  # `finish_reason` of a refusal, which has a field of its own
+
+
+def read(body: bytes) -> BridgeRequest:
+    """Return the request in a body. Raises WireError."""
+    fields = request_fields(body)
+    for name, supported in _UNCARRIED.items():
+        fields.refuse([name], supported)
+    if fields.count("n") not in (None, 1):
+        fields.unsupported("n", "one reply a request")
+    if fields.texts("modalities") not in ((), ("text",)):
+        fields.unsupported("modalities", "text")
+
+    model = fields.needed_name("model")
+    messages = []
+    for turn in fields.objects("messages"):
+        messages.append(_message(turn))
+    tools = tuple(_tool(tool) for tool in fields.objects("tools"))
+    tools, choice = _choice(fields, tools)
+    schema = read_format(fields.child("response_format"), "json_schema")
+    # `max_tokens` is the older name of `max_completion_tokens`.
+    newer = fields.count("max_completion_tokens")
+    older = fields.count("max_tokens")
+    options = fields.child("stream_options")
+
+    request = BridgeRequest(
+        asked_model=model,
+        messages=tuple(messages),
+        tools=tools,
+        tool_choice=choice,
+        response_schema=schema,
+        max_output_tokens=newer or older,
+        temperature=fields.temperature("temperature"),
+        stop=fields.texts("stop"),
+        streams=fields.flag("stream"),
+        streams_usage=options is not None and options.flag("include_usage"),
+    )
+    return checked(request, fields)
+
+
+def _message(turn: Fields) -> Message:
+    role = turn.word("role", _ROLES)
+    if role is None:
+        turn.wrong("role", f"one of {', '.join(_ROLES)}, is missing")
+
+    if role == "assistant":
+        return _assistant(turn)
+
+    content = turn.needed_content("content", ("text",))
+    if role == "tool":
+        call_id = turn.needed_name("tool_call_id")
+        turn.ignore_rest()
+        return Message("tool", content, tool_call_id=call_id)
+
+    turn.ignore_rest()  # such as the `name` of a participant
+    if role == "user":
+        return Message("user", content)
+    # Type of the developer's message: with newer models it replaces that of the system.
+    return Message("system", content)
+
+
+def _assistant(turn: Fields) -> Message:
+    content = turn.content("content", ("text", "refusal"), between="")
+    refusal = turn.text("refusal") or ""
+    turn.refuse(["audio"], "text")
+    turn.refuse(["function_call"], "tool_calls")
+
+    calls = []
+    for call in turn.objects("tool_calls"):
+        call_id = call.needed_name("id")
+        call.kind(("function",), "function")
+        function = call.needed_child("function")
+        calls.append(
+            ToolCall(call_id, function.needed_name("name"), function.text("arguments") or "")
+        )
+    turn.ignore_rest()
+
+    return Message("assistant", content or refusal, tuple(calls))
+
+
+def _tool(fields: Fields) -> ToolSpec:
+    fields.kind(("function",), advice=SWITCH_OFF)
+    return read_function(fields.needed_child("function"))
+
+
+def _choice(fields: Fields, tools: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec, ...], str | None]:
+    """Return the tools on offer, and which of them must be called."""
+    value = fields.take("tool_choice")
+    if not isinstance(value, Mapping):
+        return tools, plain_choice(fields, value, tools)
+
+    choice = Fields(value, "tool_choice", fields.ignored)
+    if choice.kind(("function", "allowed_tools")) == "function":
+        return tools, choice.needed_child("function").needed_name("name")
+
+    allowed = choice.needed_child("allowed_tools")
+    names = []
+    for tool in allowed.objects("tools"):
+        names.append(tool.needed_child("function").needed_name("name"))
+    tools = allowed_only(allowed, "tools", tools, names)
+    return tools, plain_choice(fields, allowed.word("mode", ("auto", "required")), tools)
+
+
+def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
+    """Return the body of an answer. `number`: of the answer, which makes its id."""
+    reply, _ = cut_at_stop(reply, request.stop)
+    is_refusal = reply.finish_reason == "refusal"
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": None if is_refusal else reply.content or None,
+        "refusal": reply.content if is_refusal else None,
+    }
+    if reply.tool_calls:
+        message["tool_calls"] = [_call(call) for call in reply.tool_calls]
+    elif message["content"] is None and not is_refusal:
+        message["content"] = ""
+
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _finish(reply),
+    }
+    return {
+        **_head("chat.completion", request, number),
+        "choices": [choice],
+        "usage": _usage(reply.usage),
+    }
+
+
+def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
+    """Return the events of a streamed answer: role, text, calls, how it ended, tokens where they
+    were asked for (`stream_options.include_usage`: a last chunk without choices), `[DONE]`.
+    """
+    reply, _ = cut_at_stop(reply, request.stop)
+    text_field = "refusal" if reply.finish_reason == "refusal" else "content"
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    if reply.content:
+        deltas.append({text_field: reply.content})
+    for index, call in enumerate(reply.tool_calls):
+        deltas.append({"tool_calls": [{"index": index, **_call(call)}]})
+
+    head = _head("chat.completion.chunk", request, number)
+    if request.streams_usage:
+        head["usage"] = None
+    events = []
+    for delta in deltas:
+        choice: JsonObject = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
+        events.append(event({**head, "choices": [choice]}))
+
+    last: JsonObject = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": _finish(reply)}
+    events.append(event({**head, "choices": [last]}))
+    if request.streams_usage:
+        events.append(event({**head, "choices": [], "usage": _usage(reply.usage)}))
+    events.append(DONE)
+    return events
+
+
+def _head(kind: str, request: BridgeRequest, number: int) -> dict[str, Any]:
+    # The time is not told, so that equal replies are equal bytes.
+    return {
+        "id": f"chatcmpl-{number}",
+        "object": kind,
+        "created": 0,
+        "model": request.asked_model,
+    }
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _finish(reply: Reply) -> str:
+    if reply.finish_reason == "stop" and reply.tool_calls:
+        return "tool_calls"
+    return _FINISHES.get(reply.finish_reason, reply.finish_reason)
+
+
+def _usage(usage: Usage) -> JsonObject:
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }

@@ -1,0 +1,11 @@
+"""Server-sent events, as the HTML standard defines them."""
+
+from __future__ import annotations
+
+from ktdeval.values.strict_json import JsonValue, dumps_compact
+
+
+def event(data: JsonValue, name: str = "") -> bytes:
+    """Return one event; JSON has no line break of its own, so that one line of data holds it."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {dumps_compact(data)}\n\n".encode()

@@ -1,0 +1,88 @@
+"""Why the bridge does not answer a request, independent of the provider's form of errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ktdeval.errors import (
+    BudgetError,
+    KtdevalError,
+    LeakError,
+    ModelError,
+    ProviderError,
+)
+
+RefusalKind = Literal[
+    "bad_request",
+    "unsupported",
+    "unauthorized",
+    "not_found",
+    "too_large",
+    "context_exceeded",
+    "leak_stopped",
+    "budget_spent",
+    "rate_limited",
+    "overloaded",
+    "timeout",
+    "forbidden",
+    "failed",
+]
+"""Kinds of refusals. `forbidden`: the run's provider refuses every call; `failed`: the call to it
+failed for any other reason.
+"""
+
+MOST_SHOWN = 400  #: characters of a message
+
+_OF_MODEL_ERROR: dict[str, RefusalKind] = {
+    "timeout": "timeout",
+    "rate_limited": "rate_limited",
+    "overloaded": "overloaded",
+    "bad_request": "bad_request",
+    "context_exceeded": "context_exceeded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One refusal: what kind it is, one line that says why, and the field that is to blame, such as
+    `messages[0].content`; empty where it is no field's fault.
+    """
+
+    kind: RefusalKind
+    message: str
+    field: str = ""
+
+
+class WireError(KtdevalError):
+    """A program's request can't be carried by the bridge."""
+
+    def __init__(self, kind: RefusalKind, message: str, field: str = "") -> None:
+        message = one_line(message)
+        super().__init__(message)
+        self.refusal = Refusal(kind, message, one_line(field))
+
+
+def one_line(text: str) -> str:
+    """Return a text of a program, or of a message about one, as one line that can be shown."""
+    words = " ".join(text[: 4 * MOST_SHOWN].split())
+    return "".join(sign if sign.isprintable() else "?" for sign in words)[:MOST_SHOWN]
+
+
+def refusal_of(error: KtdevalError) -> Refusal:
+    """Return the refusal that an error of the bridge or of the run's model call is."""
+    if isinstance(error, WireError):
+        return error.refusal
+
+    message = one_line(str(error))
+    kind: RefusalKind = "failed"
+    if isinstance(error, BudgetError):
+        kind = "budget_spent"
+    elif isinstance(error, LeakError):
+        kind = "leak_stopped"
+    elif isinstance(error, ProviderError):
+        kind = "forbidden"
+    elif isinstance(error, ModelError):
+        kind = _OF_MODEL_ERROR.get(error.kind, "failed")
+
+    return Refusal(kind, message)

@@ -1,0 +1,285 @@
+"""Fields of a request, read strictly: a wrong type is refused with the field's path, and what is
+ignored is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NoReturn
+
+from ktdeval.values.strict_json import JsonObject, JsonValue, loads_untrusted
+from ktdeval_command.wire.refusals import WireError, one_line
+
+MOST_LEVELS = 150  #: of a request's JSON: those of a tool's schema, and of what is around it
+MOST_NAME_CHARS = 200  #: of a model, a tool, an id
+MOST_IGNORED = 200  #: paths of ignored fields that are named
+
+SWITCH_OFF = "; switch other tools off in the program's settings"
+
+_GIVEN_MARKS = ("annotations", "logprobs")  # of a text, empty, from the bridge itself
+_INDEX = re.compile(r"\[\d+\]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+class Fields:
+    """Fields of one object of a request. A field that is null counts as absent, as in the
+    providers' own APIs.
+    """
+
+    def __init__(self, value: JsonValue, where: str, ignored: dict[str, None]) -> None:
+        """Read an object. `where`: its path; empty for the request. `ignored`: collects the paths of
+        ignored fields, without indices. Raises WireError: it is not an object.
+        """
+        self.where = where
+        self.ignored = ignored
+        if not isinstance(value, Mapping):
+            raise WireError(
+                "bad_request",
+                f"{where or 'the body'}: expected an object, was {_kind(value)}",
+                where,
+            )
+
+        self._left: dict[str, Any] = {}
+        for name, member in value.items():
+            if member is not None:
+                self._left[name] = member
+
+    def path(self, name: str) -> str:
+        """Return the path of a field."""
+        return f"{self.where}.{name}" if self.where else name
+
+    def wrong(self, name: str, expected: str) -> NoReturn:
+        """Raise WireError for a field that is not as expected."""
+        path = self.path(name)
+        raise WireError("bad_request", f"{path}: expected {expected}", path)
+
+    def unsupported(self, name: str, supported: str) -> NoReturn:
+        """Raise WireError for a field that the bridge can't carry."""
+        path = self.path(name)
+        raise WireError(
+            "unsupported", f"{path} is not supported by this bridge; supported: {supported}", path
+        )
+
+    def kind(self, supported: Collection[str], default: str | None = None, advice: str = "") -> str:
+        """Take the field `type`. Raises WireError, with advice: it is absent, or not one of those
+        supported.
+        """
+        kind = self.text("type")
+        if kind is None:
+            kind = default
+        if kind is None:
+            self.wrong("type", f"one of {', '.join(supported)}, is missing")
+        if kind not in supported:
+            raise WireError(
+                "unsupported",
+                f"{self.where} of type {kind[:80]!r} is not supported by this bridge; supported:"
+                f" {', '.join(supported)}{advice}",
+                self.where,
+            )
+        return kind
+
+    def content(self, name: str, kinds: Collection[str], between: str = "\n\n") -> str:
+        """Take a text, or a list of parts with texts, which are joined; empty where it is absent. A
+        part of type `refusal` has its text in the field of that name. Raises WireError: a part is of
+        another type than `kinds`, such as an image.
+        """
+        if isinstance(self._left.get(name), str):
+            return self.needed_text(name)
+
+        texts = []
+        for part in self.objects(name):
+            kind = part.kind(kinds)
+            texts.append(part.needed_text("refusal" if kind == "refusal" else "text"))
+            for mark in _GIVEN_MARKS:
+                part.take(mark)
+            part.ignore_rest()
+        return between.join(texts)
+
+    def needed_content(self, name: str, kinds: Collection[str]) -> str:
+        """Take a text, or a list of parts with texts, that has to be there."""
+        if not self.has(name):
+            self.wrong(name, "a text or a list of parts, is missing")
+        return self.content(name, kinds)
+
+    def has(self, name: str) -> bool:
+        """Whether a field is there that was not taken yet."""
+        return name in self._left
+
+    def names(self) -> list[str]:
+        """Return the names of fields that were not taken yet."""
+        return list(self._left)
+
+    def take(self, name: str) -> Any:
+        """Take a field as it is; None where it is absent."""
+        return self._left.pop(name, None)
+
+    def text(self, name: str) -> str | None:
+        """Take a text; None where it is absent."""
+        value = self.take(name)
+        if value is not None and not isinstance(value, str):
+            self.wrong(name, f"a text, was {_kind(value)}")
+        return value
+
+    def needed_text(self, name: str) -> str:
+        """Take a text that has to be there."""
+        value = self.text(name)
+        if value is None:
+            self.wrong(name, "a text, is missing")
+        return value
+
+    def needed_name(self, name: str) -> str:
+        """Take a name or an id: a short text that is not empty."""
+        value = self.needed_text(name)
+        if not 0 < len(value) <= MOST_NAME_CHARS:
+            self.wrong(name, f"1 to {MOST_NAME_CHARS} characters, has {len(value)}")
+        return value
+
+    def word(self, name: str, words: Collection[str]) -> str | None:
+        """Take one of several words; None where it is absent."""
+        value = self.text(name)
+        if value is not None and value not in words:
+            self.wrong(name, f"one of {', '.join(words)}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Take a boolean; false where it is absent."""
+        value = self.take(name)
+        if value is not None and not isinstance(value, bool):
+            self.wrong(name, f"true or false, was {_kind(value)}")
+        return bool(value)
+
+    def count(self, name: str) -> int | None:
+        """Take a whole number of at least 1; None where it is absent."""
+        value = self.take(name)
+        if value is None:
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            self.wrong(name, "a whole number of at least 1")
+        return value
+
+    def temperature(self, name: str) -> float | None:
+        """Take a sampling temperature from 0 to 2; None where it is absent."""
+        value = self.take(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2:
+            self.wrong(name, "a number from 0 to 2")
+        return float(value)
+
+    def items(self, name: str) -> list[Any]:
+        """Take a list; empty where it is absent."""
+        value = self.take(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.wrong(name, f"a list, was {_kind(value)}")
+        return value
+
+    def objects(self, name: str) -> list[Fields]:
+        """Take a list of objects; empty where it is absent."""
+        found = []
+        for index, item in enumerate(self.items(name)):
+            found.append(Fields(item, f"{self.path(name)}[{index}]", self.ignored))
+        return found
+
+    def child(self, name: str) -> Fields | None:
+        """Take an object to read; None where it is absent."""
+        value = self.take(name)
+        if value is None:
+            return None
+        return Fields(value, self.path(name), self.ignored)
+
+    def needed_child(self, name: str) -> Fields:
+        """Take an object that has to be there."""
+        if not self.has(name):
+            self.wrong(name, "an object, is missing")
+        return Fields(self.take(name), self.path(name), self.ignored)
+
+    def mapping(self, name: str) -> JsonObject | None:
+        """Take an object as it is, such as a JSON Schema; None where it is absent."""
+        value = self.take(name)
+        if value is not None and not isinstance(value, dict):
+            self.wrong(name, f"an object, was {_kind(value)}")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Take a text or a list of texts; empty where it is absent."""
+        value = self.take(name)
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            return (value,)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            self.wrong(name, "a text or a list of texts")
+        return tuple(value)
+
+    def ignore(self, name: str, as_what: str = "") -> None:
+        """Name what is accepted and changes nothing: a field that is there, or how one is used."""
+        if as_what or self.has(name):
+            self.take(name)
+            if len(self.ignored) < MOST_IGNORED:
+                self.ignored[one_line(_INDEX.sub("", self.path(name)) + as_what)] = None
+
+    def ignore_rest(self) -> None:
+        """Ignore all fields that were not taken, and name them."""
+        for name in self.names():
+            self.ignore(name)
+
+    def refuse(self, names: Iterable[str], supported: str) -> None:
+        """Raise WireError if a field is there that the bridge can't carry. Empty values, false and 0
+        ask for nothing.
+        """
+        for name in names:
+            if self.take(name):
+                self.unsupported(name, supported)
+
+
+def request_fields(body: bytes) -> Fields:
+    """Return the fields of a request's body. Raises WireError: it is not one object of strict JSON
+    in UTF-8.
+    """
+    return Fields(read_json(body), "", {})
+
+
+def read_json(body: bytes) -> JsonValue:
+    """Return the value of a body. Raises WireError: it is not strict JSON in UTF-8."""
+    try:
+        text = body.decode("utf-8")
+        value = loads_untrusted(text, MOST_LEVELS)
+    except UnicodeDecodeError:
+        raise WireError("bad_request", "the body is not UTF-8") from None
+    except ValueError as error:
+        raise WireError("bad_request", f"the body is not strict JSON: {error}") from None
+
+    # JSON may spell half of a character, as programs do that cut their texts.
+    if _SURROGATE.search(body):
+        value = _encodable(value)
+    return value
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LONE.sub("?", value)
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    if isinstance(value, dict):
+        return {_LONE.sub("?", name): _encodable(item) for name, item in value.items()}
+    return value
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, list):
+        return "a list"
+    return "an object"

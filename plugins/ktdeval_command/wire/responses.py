@@ -1,0 +1,425 @@
+"""Responses: `POST /v1/responses`.
+
+Sources: `openai.types.responses` of the `openai` package (`response_create_params`,
+`response_input_item_param`, `response`, `response_stream_event`) and
+platform.openai.com/docs/api-reference/responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ktdeval.harness import Message, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.values.strict_json import JsonObject, dumps_compact, loads_untrusted
+from ktdeval_command.wire.bridge_request import (
+    BridgeRequest,
+    WireTool,
+    allowed_only,
+    checked,
+    cut_at_stop,
+)
+from ktdeval_command.wire.events import event
+from ktdeval_command.wire.openai_forms import (
+    plain_choice,
+    read_format,
+    read_function,
+    write_error,
+)
+from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
+
+__all__ = ["read", "stream", "write", "write_error"]
+
+_UNCARRIED = {
+    "previous_response_id": "the whole conversation in `input`; the bridge stores no responses",
+    "conversation": "the whole conversation in `input`; the bridge stores none",
+    "prompt": "`input` and `instructions`; the bridge stores no prompts",
+    "background": "requests that wait for their answer",
+    "top_logprobs": "requests without log probabilities",
+}
+_ITEMS = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "reasoning",
+    "additional_tools",
+)
+_ROLES = ("user", "assistant", "system", "developer")
+_TOOLS = ("function", "custom", "namespace")
+_TEXTS = ("input_text", "output_text", "text", "refusal")
+_INPUT = "input"  # the one parameter of a tool that takes a free text
+
+
+@dataclass(frozen=True)
+class _Tools:
+    """Tools of a request so far."""
+
+    specs: list[ToolSpec] = field(default_factory=list)
+    wire_tools: dict[str, WireTool] = field(default_factory=dict)
+
+    def add(self, spec: ToolSpec, wire: WireTool) -> None:
+        """Add a tool under a name that a model can call."""
+        name = _flat_name(wire.name, wire.namespace)
+        self.specs.append(replace(spec, name=name))
+        if wire != WireTool(name):
+            self.wire_tools[name] = wire
+
+
+def read(body: bytes) -> BridgeRequest:
+    """Return the request in a body. Raises WireError."""
+    fields = request_fields(body)
+    for name, supported in _UNCARRIED.items():
+        fields.refuse([name], supported)
+
+    model = fields.needed_name("model")
+    tools = _Tools()
+    for tool in fields.objects("tools"):
+        _read_tool(tool, tools)
+
+    messages = []
+    instructions = fields.text("instructions")
+    if instructions:
+        messages.append(Message("system", instructions))
+    messages += _read_input(fields, tools)
+
+    offered, choice = _choice(fields, tuple(tools.specs))
+    schema = None
+    text = fields.child("text")
+    if text is not None:
+        schema = read_format(text.child("format"), "")
+        text.ignore_rest()  # such as `verbosity`
+
+    request = BridgeRequest(
+        asked_model=model,
+        messages=tuple(messages),
+        tools=offered,
+        tool_choice=choice,
+        response_schema=schema,
+        max_output_tokens=fields.count("max_output_tokens"),
+        temperature=fields.temperature("temperature"),
+        streams=fields.flag("stream"),
+        wire_tools=tools.wire_tools,
+    )
+    return checked(request, fields)
+
+
+def _read_tool(tool: Fields, tools: _Tools, namespace: str = "") -> None:
+    kind = tool.kind(_TOOLS if not namespace else _TOOLS[:2], advice=SWITCH_OFF)
+    if kind == "namespace":
+        name = tool.needed_name("name")
+        for inner in tool.objects("tools"):
+            _read_tool(inner, tools, name)
+        tool.ignore_rest()
+    elif kind == "function":
+        spec = read_function(tool)
+        tools.add(spec, WireTool(spec.name, namespace))
+    else:
+        name = tool.needed_name("name")
+        tools.add(_free_text_tool(tool, name), WireTool(name, namespace, is_free_text=True))
+
+
+def _free_text_tool(tool: Fields, name: str) -> ToolSpec:
+    """Return a tool that takes one text, as a tool with one parameter. Its grammar, where it has one,
+    is told to the model, which the API would hold to it.
+    """
+    description = tool.text("description") or ""
+    form = tool.child("format")
+    if form is not None and form.kind(("text", "grammar")) == "grammar":
+        syntax = form.needed_text("syntax")
+        definition = form.needed_text("definition")
+        description = f"{description}\n\nGrammar of the text ({syntax}):\n{definition}".strip()
+    tool.ignore_rest()
+
+    parameters: JsonObject = {
+        "type": "object",
+        "properties": {_INPUT: {"type": "string"}},
+        "required": [_INPUT],
+        "additionalProperties": False,
+    }
+    return ToolSpec(name, description, parameters)
+
+
+def _flat_name(name: str, namespace: str) -> str:
+    """Return the name by which a model calls a tool: those of a namespace are told apart by it."""
+    if not namespace:
+        return name
+    return f"{namespace.rstrip('_')}__{name}"
+
+
+def _read_input(fields: Fields, tools: _Tools) -> list[Message]:
+    value = fields.take("input")
+    if isinstance(value, str):
+        return [Message("user", value)]
+
+    messages: list[Message] = []
+    for item in Fields({"input": value}, "", fields.ignored).objects("input"):
+        # `EasyInputMessageParam`: a message may come without its type.
+        kind = item.kind(_ITEMS, "message" if item.has("role") else None)
+        for name in ("id", "status"):  # which the bridge gave itself
+            item.take(name)
+        if kind == "additional_tools":
+            for tool in item.objects("tools"):
+                _read_tool(tool, tools)
+            item.take("role")
+        elif kind == "reasoning":
+            item.ignore("type", "=reasoning")
+            continue
+        elif kind == "message":
+            _add(messages, _message(item))
+        elif kind.endswith("_output"):
+            call_id = item.needed_name("call_id")
+            output = item.needed_content("output", _TEXTS)
+            messages.append(Message("tool", output, tool_call_id=call_id))
+        else:
+            _add(messages, Message("assistant", "", (_read_call(item, kind),)))
+        item.ignore_rest()
+
+    return messages
+
+
+def _add(messages: list[Message], message: Message) -> None:
+    """Add a turn; items of the model that follow each other are one turn."""
+    if message.role == "assistant" and messages and messages[-1].role == "assistant":
+        last = messages.pop()
+        message = Message(
+            "assistant",
+            last.content + message.content,
+            last.tool_calls + message.tool_calls,
+        )
+    messages.append(message)
+
+
+def _message(item: Fields) -> Message:
+    role = item.word("role", _ROLES)
+    if role is None:
+        item.wrong("role", f"one of {', '.join(_ROLES)}, is missing")
+    if role == "assistant":
+        return Message("assistant", item.content("content", _TEXTS, between=""))
+
+    content = item.needed_content("content", _TEXTS)
+    if role == "user":
+        return Message("user", content)
+    return Message("system", content)
+
+
+def _read_call(item: Fields, kind: str) -> ToolCall:
+    call_id = item.needed_name("call_id")
+    name = _flat_name(item.needed_name("name"), item.text("namespace") or "")
+    if kind == "function_call":
+        return ToolCall(call_id, name, item.text("arguments") or "")
+    return ToolCall(call_id, name, dumps_compact({_INPUT: item.needed_text("input")}))
+
+
+def _choice(fields: Fields, tools: Sequence[ToolSpec]) -> tuple[tuple[ToolSpec, ...], str | None]:
+    """Return the tools on offer, and which of them must be called."""
+    value = fields.take("tool_choice")
+    if not isinstance(value, Mapping):
+        return tuple(tools), plain_choice(fields, value, tools)
+
+    choice = Fields(value, "tool_choice", fields.ignored)
+    if choice.kind(("function", "custom", "allowed_tools")) != "allowed_tools":
+        return tuple(tools), _chosen_name(choice)
+
+    names = [_chosen_name(tool) for tool in choice.objects("tools")]
+    tools = allowed_only(choice, "tools", tools, names)
+    return tools, plain_choice(fields, choice.word("mode", ("auto", "required")), tools)
+
+
+def _chosen_name(choice: Fields) -> str:
+    return _flat_name(choice.needed_name("name"), choice.text("namespace") or "")
+
+
+def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
+    """Return the body of an answer. `number`: of the answer, which makes the ids of its items."""
+    reply, _ = cut_at_stop(reply, request.stop)
+    return _response(reply, request, number, _items(reply, request, number), _status(reply))
+
+
+def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
+    """Return the events of a streamed answer, numbered from 0: those of the whole answer around
+    those of each item, each of which begins empty.
+    """
+    events: list[dict[str, Any]] = []
+    begun = _response(reply, request, number, [], "in_progress")
+    begun["usage"] = None
+    begun["incomplete_details"] = None
+    events.append({"type": "response.created", "response": begun})
+    events.append({"type": "response.in_progress", "response": begun})
+
+    items = _items(reply, request, number)
+    for index, item in enumerate(items):
+        for each in _item_events(item):
+            events.append({**each, "output_index": index})
+
+    status = _status(reply)
+    whole = _response(reply, request, number, items, status)
+    events.append({"type": f"response.{status}", "response": whole})
+    return [
+        event({**each, "sequence_number": place}, each["type"]) for place, each in enumerate(events)
+    ]
+
+
+def _item_events(item: dict[str, Any]) -> list[dict[str, Any]]:
+    if item["type"] == "message":
+        return _message_events(item)
+
+    field_name, kind = "arguments", "function_call_arguments"
+    if item["type"] == "custom_tool_call":
+        field_name, kind = _INPUT, "custom_tool_call_input"
+    text = item[field_name]
+    begun = {**item, field_name: ""}
+    if "status" in item:
+        begun["status"] = "in_progress"
+    done = {"type": f"response.{kind}.done", "item_id": item["id"], field_name: text}
+    if kind == "function_call_arguments":
+        done["name"] = item["name"]
+    return [
+        {"type": "response.output_item.added", "item": begun},
+        {"type": f"response.{kind}.delta", "item_id": item["id"], "delta": text},
+        done,
+        {"type": "response.output_item.done", "item": item},
+    ]
+
+
+def _message_events(item: dict[str, Any]) -> list[dict[str, Any]]:
+    part = item["content"][0]
+    name, kind = "text", "output_text"
+    extra: dict[str, Any] = {"logprobs": []}
+    if part["type"] == "refusal":
+        name, kind, extra = "refusal", "refusal", {}
+
+    where = {"item_id": item["id"], "content_index": 0}
+    text = part[name]
+    return [
+        {
+            "type": "response.output_item.added",
+            "item": {**item, "content": [], "status": "in_progress"},
+        },
+        {"type": "response.content_part.added", **where, "part": {**part, name: ""}},
+        {"type": f"response.{kind}.delta", **where, "delta": text, **extra},
+        {"type": f"response.{kind}.done", **where, name: text, **extra},
+        {"type": "response.content_part.done", **where, "part": part},
+        {"type": "response.output_item.done", "item": item},
+    ]
+
+
+def _items(reply: Reply, request: BridgeRequest, number: int) -> list[dict[str, Any]]:
+    items = []
+    if reply.content or not reply.tool_calls:
+        items.append(_message_item(reply, number))
+    for index, call in enumerate(reply.tool_calls):
+        items.append(_call_item(call, request.wire_tool(call.name), f"{number}_{index}"))
+    return items
+
+
+def _message_item(reply: Reply, number: int) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "type": "output_text",
+        "text": reply.content,
+        "annotations": [],
+        "logprobs": [],
+    }
+    if reply.finish_reason == "refusal":
+        part = {"type": "refusal", "refusal": reply.content}
+
+    return {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "status": _status(reply),
+        "content": [part],
+    }
+
+
+def _call_item(call: ToolCall, wire: WireTool, number: str) -> dict[str, Any]:
+    named = {"call_id": call.id, "name": wire.name}
+    if wire.namespace:
+        named["namespace"] = wire.namespace
+    if wire.is_free_text:
+        return {
+            "id": f"ctc_{number}",
+            "type": "custom_tool_call",
+            **named,
+            _INPUT: _free_text(call.arguments),
+        }
+
+    return {
+        "id": f"fc_{number}",
+        "type": "function_call",
+        **named,
+        "arguments": call.arguments,
+        "status": "completed",
+    }
+
+
+def _free_text(arguments: str) -> str:
+    """Return the text in a call of a tool that takes one; all that the model wrote where it is
+    not in the one parameter.
+    """
+    try:
+        value = loads_untrusted(arguments)
+    except ValueError:
+        return arguments
+    text = value.get(_INPUT) if isinstance(value, Mapping) else None
+    return text if isinstance(text, str) else arguments
+
+
+def _status(reply: Reply) -> str:
+    if reply.finish_reason in ("length", "content_filter"):
+        return "incomplete"
+    return "completed"
+
+
+def _response(
+    reply: Reply,
+    request: BridgeRequest,
+    number: int,
+    items: Sequence[JsonObject],
+    status: str,
+) -> dict[str, Any]:
+    details = None
+    if reply.finish_reason == "length":
+        details = {"reason": "max_output_tokens"}
+    elif reply.finish_reason == "content_filter":
+        details = {"reason": "content_filter"}
+
+    return {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 0,  # the time is not told, so that equal replies are equal bytes
+        "status": status,
+        "error": None,
+        "incomplete_details": details,
+        "instructions": None,
+        "max_output_tokens": request.max_output_tokens,
+        "metadata": {},
+        "model": request.asked_model,
+        "output": items,
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "store": False,
+        "temperature": request.temperature,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "disabled",
+        "usage": _usage(reply.usage),
+    }
+
+
+def _usage(usage: Usage) -> JsonObject:
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }

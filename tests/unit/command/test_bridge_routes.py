@@ -1,0 +1,16 @@
+"""Addresses of the model bridge."""
+
+import pytest
+
+from ktdeval_command.bridge_routes import posted
+from ktdeval_command.wire.refusals import WireError
+
+
+@pytest.mark.parametrize("name", ["chat/completions", "responses", "messages"])
+def test_clients_that_put_no_version_before_a_form_are_answered_too(name):
+    assert posted(f"/{name}") is posted(f"/v1/{name}")
+
+
+def test_an_unknown_address_is_refused_with_the_forms():
+    with pytest.raises(WireError, match="it speaks POST /v1/chat/completions, "):
+        posted("/v2/messages")

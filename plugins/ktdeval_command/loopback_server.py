@@ -1,0 +1,426 @@
+"""A small HTTP server for programs on this machine: a token, limits, connections that are kept."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import socketserver
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ktdeval.errors import KtdevalError, explained
+from ktdeval.values.request_smuggling import ambiguity
+from ktdeval.values.strict_json import JsonValue, dumps_compact
+from ktdeval_command.wire.refusals import Refusal, RefusalKind, WireError, refusal_of
+
+LOOPBACK = "127.0.0.1"
+_PIECE = 1 << 16
+
+Server = TypeVar("Server", bound="LoopbackServer")
+_DENIALS: tuple[RefusalKind, ...] = ("unauthorized", "not_found")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What one program may take up."""
+
+    body_bytes: int = 16 << 20  #: of one request
+    body_s: float = 30.0  #: seconds for sending one request's body
+    silence_s: float = 30.0  #: seconds for which a connection may send or read nothing
+    connections: int = 64  #: at once; further ones are closed
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """One answer: status, type and pieces of its body, further headers."""
+
+    status: int
+    kind: str
+    pieces: list[bytes]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def json_answer(
+    value: JsonValue, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+) -> HttpAnswer:
+    """Return an answer with a value as JSON."""
+    return HttpAnswer(
+        status, "application/json", [dumps_compact(value).encode(errors="replace")], headers or {}
+    )
+
+
+class LoopbackServer(ThreadingHTTPServer):
+    """Listens on a port or a Unix socket, and answers whoever has the token, on a thread for each
+    connection.
+
+    An answer is whole before its first byte is sent, so that a failure always comes with its HTTP
+    status. A connection is kept for further requests while at most half of those allowed are open;
+    an idle one can't keep others out for long.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+    noun = "server"  #: how messages name it
+
+    def __init__(
+        self,
+        handler: type[LoopbackHandler],
+        token: str,
+        limits: ServerLimits | None = None,
+        where: tuple[str, int] | Path = (LOOPBACK, 0),
+    ) -> None:
+        """Listen. `token`: given to one program alone; `where`: host and port (0: a free one), or
+        the file of a Unix socket. Raises StoreError: listening is not possible.
+        """
+        self.limits = limits or ServerLimits()
+        self._token = token.encode()
+        self._unix_socket = where if isinstance(where, Path) else None
+        self._is_bound = False
+        self._answering = 0
+        self._open = 0
+        self._idle: set[socket.socket] = set()
+        self._is_closed = False
+        self._denied = 0
+        self._state = threading.Condition()  # of the five
+
+        address: Any = where
+        shown = LOOPBACK
+        if isinstance(where, Path):
+            self.address_family = socket.AF_UNIX
+            address = shown = str(where)
+        elif where != (LOOPBACK, 0):
+            shown = f"{where[0]} port {where[1]}"
+            if ":" in where[0]:
+                self.address_family = socket.AF_INET6
+        with explained(f"the {self.noun} can't listen on {shown}"):
+            super().__init__(address, handler)
+
+    @property
+    def address(self) -> str:
+        """Address without a path, such as `http://127.0.0.1:8000`. Of a Unix socket `unix:` and its
+        file.
+        """
+        if self._unix_socket is not None:
+            return f"unix:{self._unix_socket}"
+
+        host, port = self.server_address[:2]
+        if self.address_family == socket.AF_INET6:
+            host = f"[{host!s}]"
+        return f"http://{host!s}:{port}"
+
+    @property
+    def denied(self) -> int:
+        """Requests so far for an address that is not served, such as another host's, or without the
+        token.
+        """
+        with self._state:
+            return self._denied
+
+    def count_refusal(self, kind: RefusalKind) -> None:
+        """Count a request that was refused."""
+        if kind in _DENIALS:
+            with self._state:
+                self._denied += 1
+
+    def server_bind(self) -> None:
+        """Listen, without a look-up of this machine's name."""
+        socketserver.TCPServer.server_bind(self)
+        self._is_bound = True
+
+    def server_close(self) -> None:
+        """Listen no longer, begin no answer, end idle connections, and wait for answers that were
+        begun: after that, nothing is asked.
+        """
+        super().server_close()
+        with self._state:
+            self._is_closed = True
+            for connection in self._idle:
+                with suppress(OSError):  # it was closed on the other side
+                    connection.shutdown(socket.SHUT_RD)
+            self._state.wait_for(lambda: self._answering == 0)
+        if self._unix_socket is not None and self._is_bound:
+            self._unix_socket.unlink(missing_ok=True)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Count an answer, which closing waits for. Raises WireError: the server was closed."""
+        with self._state:
+            if self._is_closed:
+                raise WireError(
+                    "failed", f"the step is over, and the {self.noun} answers no longer"
+                )
+            self._answering += 1
+
+        try:
+            yield
+        finally:
+            with self._state:
+                self._answering -= 1
+                self._state.notify_all()
+
+    def is_token(self, text: str) -> bool:
+        """Whether a text is the token; takes as long for each text of a length."""
+        return hmac.compare_digest(text.encode("latin-1", "replace"), self._token)
+
+    # --- connections
+
+    def may_keep(self) -> bool:
+        """Whether a connection may stay open after its answer."""
+        with self._state:
+            return not self._is_closed and 2 * self._open <= self.limits.connections
+
+    def waits(self, connection: socket.socket, wait: Callable[[], bool]) -> bool:
+        """Wait for a connection's next request; closing the server ends it. Returns whether one
+        comes.
+        """
+        with self._state:
+            if self._is_closed:
+                return False
+            self._idle.add(connection)
+
+        try:
+            return wait()
+        finally:
+            with self._state:
+                self._idle.discard(connection)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer on a thread of its own; close a connection beyond the limit."""
+        with self._state:
+            is_room = self._open < self.limits.connections
+            if is_room:
+                self._open += 1
+        if not is_room:
+            self.shutdown_request(request)
+            return
+
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no further thread can be started
+            self._leave()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, then make room for another connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._state:
+            self._open -= 1
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a program that left before its answer, or ended."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[Server]:
+    """Serve until the end of the block; then no request is being answered."""
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class LoopbackHandler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection, one after the other."""
+
+    server: LoopbackServer
+    server_version = "ktdeval"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body leave together, not one after the other's receipt
+
+    once: tuple[str, ...] = ()  #: further headers that a request has at most once
+
+    def check_request(self) -> None:
+        """Check a request before its body is read. Raises WireError: it lacks the token, say."""
+        raise NotImplementedError
+
+    def refusal_answer(self, refusal: Refusal) -> HttpAnswer:
+        """Return the answer to a request that is refused."""
+        raise NotImplementedError
+
+    def setup(self) -> None:
+        """Set how long the connection may be silent, and send answers at once."""
+        super().setup()
+        self.connection.settimeout(self.server.limits.silence_s)
+        if self.connection.family != socket.AF_UNIX:
+            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._unread = 0
+
+    def handle(self) -> None:
+        """Answer requests until the connection is not kept, or no further one comes."""
+        self.close_connection = False
+        while not self.close_connection and self.server.waits(self.connection, self._comes):
+            self.handle_one_request()
+
+    def _comes(self) -> bool:
+        with suppress(TimeoutError, ConnectionError):
+            return bool(self.rfile.peek(1))  # type: ignore[attr-defined]  # it is buffered
+        return False
+
+    def handle_expect_100(self) -> bool:
+        """Tell a program that waits for it to send its body."""
+        goes_on = super().handle_expect_100()
+        self.wfile.flush()
+        return goes_on
+
+    def respond(self, make: Callable[[], HttpAnswer]) -> None:
+        """Send what `make` returns, or why there is nothing to return."""
+        self._unread = -1  # bytes of the body; -1: how many is not known
+        try:
+            self._unread = self._body_length()
+            self.check_request()
+            answer = make()
+        except KtdevalError as error:
+            refusal = refusal_of(error)
+            self.server.count_refusal(refusal.kind)
+            self._send(self.refusal_answer(refusal))
+        except ConnectionError:
+            raise  # nobody is there to be told
+        except BaseException:
+            refusal = Refusal("failed", f"the {self.server.noun} failed on this request")
+            self.close_connection = True
+            self._send(self.refusal_answer(refusal))
+            raise
+        else:
+            self._send(answer)
+
+    # --- what a request has to have
+
+    def check_bearer_or(self, *headers: str) -> None:
+        """Raise WireError unless the request has the token as `Authorization: Bearer`, or in one of
+        these headers.
+        """
+        given = [self.headers.get(name, "") for name in headers]
+        scheme, _, credentials = self.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            given.append(credentials.strip())
+
+        known = [self.server.is_token(text) for text in given]
+        if not any(known):
+            self.close_connection = True
+            places = "Authorization: Bearer"
+            if headers:
+                places = " or ".join((", ".join((places, *headers[:-1])), headers[-1]))
+            raise WireError(
+                "unauthorized",
+                f"the request lacks this {self.server.noun}'s token; send it as {places}",
+            )
+
+    def _body_length(self) -> int:
+        """Return how many bytes follow. Raises WireError: that can't be told, or they are too many
+        or packed.
+        """
+        # A line that is no header ends them for the parser: what follows could hide a length.
+        if self.headers.defects or self.headers.get_payload():
+            raise WireError("bad_request", "the request has a line that is not a header")
+        problem = ambiguity(self.headers.items(), self.once)
+        if problem is not None:
+            raise WireError("bad_request", problem)
+        if "Transfer-Encoding" in self.headers:
+            raise WireError("unsupported", "a body is supported with Content-Length only")
+        if self.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise WireError("unsupported", "a body is supported unpacked, without Content-Encoding")
+
+        text = self.headers.get("Content-Length", "0").strip()
+        if not text.isascii() or not text.isdecimal() or len(text) > 15:
+            raise WireError("bad_request", "Content-Length: expected a whole number")
+        return int(text)
+
+    def body(self) -> bytes:
+        """Return the body. Raises WireError: it is too large, or does not come in time."""
+        most = self.server.limits.body_bytes
+        if self._unread > most:
+            raise WireError("too_large", f"the body has over {most:,} bytes")
+        return b"".join(self._pieces())
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield what is left of the body. Raises WireError: it ends early, or does not come in
+        time.
+        """
+        deadline = time.monotonic() + self.server.limits.body_s
+        while self._unread > 0:
+            try:
+                piece = self.rfile.read1(min(self._unread, _PIECE))
+            except TimeoutError:
+                raise self._late() from None
+            if not piece:
+                self._unread = -1
+                raise WireError("bad_request", "the body is shorter than Content-Length")
+            self._unread -= len(piece)
+            yield piece
+            if self._unread and time.monotonic() > deadline:
+                raise self._late()
+
+    def _late(self) -> WireError:
+        self._unread = -1  # nor is it waited for before the answer
+        return WireError("bad_request", "the body did not come in time")
+
+    # --- answers
+
+    def _discard(self) -> None:
+        """Read what is left of a body that is not used, within limits: a program that is still
+        sending could not read its answer.
+        """
+        if not 0 < self._unread <= 4 * self.server.limits.body_bytes:
+            return
+        with suppress(WireError):
+            for _ in self._pieces():
+                pass
+
+    def _send(self, answer: HttpAnswer) -> None:
+        """Send an answer. The connection is kept only where the whole request was read: what is left
+        of one would be taken for the next.
+        """
+        self._discard()
+        is_old = self.request_version != "HTTP/1.1"
+        if self._unread != 0 or is_old or not self.server.may_keep():
+            self.close_connection = True
+
+        length = sum(map(len, answer.pieces))
+        self.send_response(answer.status)
+        if answer.kind:
+            self.send_header("Content-Type", answer.kind)
+        if answer.status != HTTPStatus.NO_CONTENT:  # which has none, nor a length (RFC 9110, 8.6)
+            self.send_header("Content-Length", str(length))
+        self.send_header("Cache-Control", "no-store")
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            for piece in answer.pieces:
+                self.wfile.write(piece)
+        self.wfile.flush()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is not HTTP, or a method that is not known."""
+        del explain
+        self._unread = -1
+        text = message or HTTPStatus(code).phrase
+        answer = self.refusal_answer(Refusal("bad_request", text[:200]))
+        self._send(HttpAnswer(code, answer.kind, answer.pieces, answer.headers))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: the run records each call."""

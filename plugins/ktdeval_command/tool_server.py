@@ -1,0 +1,284 @@
+"""The tool server: tools of a step for a program, over the Model Context Protocol or plain HTTP."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from email.message import Message
+from http import HTTPStatus
+from urllib.parse import unquote, urlsplit
+
+from ktdeval.harness import ToolCall, ToolResult, ToolSpec
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_command.loopback_server import (
+    LOOPBACK,
+    HttpAnswer,
+    LoopbackHandler,
+    LoopbackServer,
+    ServerLimits,
+    json_answer,
+)
+from ktdeval_command.mcp_messages import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    McpMessages,
+    refusal_message,
+)
+from ktdeval_command.wire.refusals import Refusal, RefusalKind, WireError
+from ktdeval_command.wire.request_fields import MOST_NAME_CHARS
+
+FORMS = ("POST /mcp", "GET /tools", "POST /tools/NAME")
+"""What the tool server answers, as messages name it."""
+
+_MCP = "/mcp"
+_TOOLS = "/tools"
+SESSION = "Mcp-Session-Id"  #: header with the session of the protocol
+_MOST_SESSIONS = 1000
+_NOTHING: list[bytes] = []
+
+_STATUS: Mapping[RefusalKind, HTTPStatus] = {
+    "bad_request": HTTPStatus.BAD_REQUEST,
+    "unsupported": HTTPStatus.BAD_REQUEST,
+    "unauthorized": HTTPStatus.UNAUTHORIZED,
+    "forbidden": HTTPStatus.FORBIDDEN,
+    "leak_stopped": HTTPStatus.FORBIDDEN,
+    "budget_spent": HTTPStatus.FORBIDDEN,
+    "not_found": HTTPStatus.NOT_FOUND,
+    "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+}
+
+
+class ToolServer(LoopbackServer):
+    """Lists tools and calls them, as `/mcp` (Streamable HTTP, answers in JSON) and as `/tools`.
+
+    A session of the protocol holds nothing: requests without one are answered, too. The list of
+    tools is asked for each time; no notification tells that it has changed.
+    """
+
+    noun = "tool server"
+
+    def __init__(
+        self,
+        tools: Callable[[], Sequence[ToolSpec]],
+        call: Callable[[ToolCall], ToolResult],
+        token: str,
+        instructions: str = "",
+        limits: ServerLimits | None = None,
+        where: tuple[str, int] = (LOOPBACK, 0),
+    ) -> None:
+        """Listen. `tools`: those of the moment; `call`: calls one, on the thread of its connection,
+        several at once, and gets each name and each text that a program sends; `token`: given to one
+        program alone; `instructions`: for the program's model; `where`: host and port to listen on
+        (0: a free one). Raises StoreError: listening is not possible.
+        """
+        self._tools = tools
+        self._call = call
+        self.messages = McpMessages(self.tools, self._guarded_call, instructions)
+        self._sessions: dict[str, None] = {}
+        self._sessions_lock = threading.Lock()
+        self.origin_hosts = frozenset({"localhost", LOOPBACK, "::1", where[0].lower()})
+        super().__init__(self.handler(), token, limits, where)
+
+    def handler(self) -> type[ToolHandler]:
+        """Return what answers a connection."""
+        return ToolHandler
+
+    def messages_of(self, headers: Message) -> McpMessages:  # noqa: ARG002 - for servers of several
+        """Return what answers a request with these headers."""
+        return self.messages
+
+    @property
+    def mcp_url(self) -> str:
+        """Address that clients of the protocol take."""
+        return self.address + _MCP
+
+    @property
+    def tools_url(self) -> str:
+        """Address of the plain form."""
+        return self.address + _TOOLS
+
+    def tools(self) -> Sequence[ToolSpec]:
+        """Return the tools of the moment. Raises WireError: the server was closed."""
+        with self.answering():
+            return self._tools()
+
+    def _guarded_call(self, call: ToolCall) -> ToolResult:
+        with self.answering():
+            return self._call(call)
+
+    # --- sessions of the protocol
+
+    def begin_session(self) -> str:
+        """Return the id of a new session; beyond a thousand, the oldest one ends."""
+        made = secrets.token_hex(16)
+        with self._sessions_lock:
+            self._sessions[made] = None
+            if len(self._sessions) > _MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+        return made
+
+    def has_session(self, session: str) -> bool:
+        """Whether a session was begun and not ended."""
+        with self._sessions_lock:
+            return session in self._sessions
+
+    def end_session(self, session: str) -> None:
+        """End a session."""
+        with self._sessions_lock:
+            self._sessions.pop(session, None)
+
+
+class ToolHandler(LoopbackHandler):
+    """Answers requests for tools."""
+
+    server: ToolServer
+    once: tuple[str, ...] = (SESSION.lower(), "mcp-protocol-version")
+
+    def do_POST(self) -> None:
+        """Answer messages of the protocol, or call a tool."""
+        self.respond(self._post)
+
+    def do_GET(self) -> None:
+        """List tools."""
+        self.respond(self._get)
+
+    def do_DELETE(self) -> None:
+        """End a session of the protocol."""
+        self.respond(self._delete)
+
+    def _post(self) -> HttpAnswer:
+        path = self._path()
+        if path == _MCP:
+            return self._messages()
+        if path == _TOOLS:
+            return self._other_method("GET")
+        return self._call(self._tool_name(path))
+
+    def _get(self) -> HttpAnswer:
+        path = self._path()
+        if path == _MCP:  # where a client could wait for what a server says unasked
+            return self._other_method("POST, DELETE")
+        if path != _TOOLS:
+            self._tool_name(path)
+            return self._other_method("POST")
+
+        listed: list[JsonValue] = []
+        for tool in self.server.messages_of(self.headers).tools():
+            listed.append(
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                }
+            )
+        return json_answer({"tools": listed})
+
+    def _delete(self) -> HttpAnswer:
+        path = self._path()
+        if path == _TOOLS:
+            return self._other_method("GET")
+        if path != _MCP:
+            self._tool_name(path)
+            return self._other_method("POST")
+
+        session = self.headers.get(SESSION)
+        if session is None:
+            raise WireError("bad_request", f"{SESSION}: which session ends is missing")
+        self._check_session()
+        self.server.end_session(session)
+        return HttpAnswer(HTTPStatus.NO_CONTENT, "", _NOTHING)
+
+    def _messages(self) -> HttpAnswer:
+        self._check_session()
+        version = self.headers.get("MCP-Protocol-Version")
+        answer = self.server.messages_of(self.headers).answer(self.body(), version)
+        if answer.value is None:
+            return HttpAnswer(answer.status, "", _NOTHING)
+
+        headers = {}
+        if answer.begins_session:
+            headers[SESSION] = self.server.begin_session()
+        return json_answer(answer.value, answer.status, headers)
+
+    def _call(self, name: str) -> HttpAnswer:
+        try:
+            arguments = self.body().decode("utf-8")
+        except UnicodeDecodeError:
+            raise WireError("bad_request", "the body is not UTF-8") from None
+
+        # What is no JSON is passed on: the task answers it as it answers a model.
+        result = self.server.messages_of(self.headers).call(name, arguments or "{}")
+        return json_answer({"text": result.text, "failure": result.failure})
+
+    # --- what a request has to have
+
+    def check_request(self) -> None:
+        """Raise WireError: a page of another site asks, or the token is missing."""
+        self.check_origin()
+        self.check_bearer_or()
+
+    def check_origin(self) -> None:
+        """Raise WireError: a page of another site asks."""
+        origin = self.headers.get("Origin")
+        if origin is not None and not self._is_own(origin):
+            raise WireError("forbidden", "Origin: pages of other sites can't use this tool server")
+
+    def _is_own(self, origin: str) -> bool:
+        try:
+            host = urlsplit(origin).hostname
+        except ValueError:
+            return False
+        return host in self.server.origin_hosts
+
+    def _check_session(self) -> None:
+        """Raise WireError: the request names a session that is not open."""
+        session = self.headers.get(SESSION)
+        if session is not None and not self.server.has_session(session):
+            raise WireError("not_found", f"{SESSION}: the session has ended; initialize again")
+
+    def _path(self) -> str:
+        """Return the address without its query. Raises WireError: it names a host."""
+        if not self.path.startswith("/") or self.path.startswith("//"):
+            raise self._unknown()
+        return self.path.partition("?")[0]
+
+    def _tool_name(self, path: str) -> str:
+        """Return the tool that an address names. Raises WireError: it names none."""
+        folder, _, quoted = path.rpartition("/")
+        name = unquote(quoted)
+        if folder != _TOOLS or not 0 < len(name) <= MOST_NAME_CHARS:
+            raise self._unknown()
+        return name
+
+    def _unknown(self) -> WireError:
+        forms = ", ".join(FORMS)
+        return WireError(
+            "not_found", f"{self.command} {self.path[:80]}: the tool server answers {forms}"
+        )
+
+    # --- answers
+
+    def _other_method(self, allowed: str) -> HttpAnswer:
+        text = f"{self.command} is not answered here, {allowed} is"
+        answer = self.refusal_answer(Refusal("unsupported", text))
+        return HttpAnswer(
+            HTTPStatus.METHOD_NOT_ALLOWED, answer.kind, answer.pieces, {"Allow": allowed}
+        )
+
+    def refusal_answer(self, refusal: Refusal) -> HttpAnswer:
+        """Return a refusal, as a message of the protocol or in the plain form."""
+        status = _STATUS.get(refusal.kind, HTTPStatus.INTERNAL_SERVER_ERROR)
+        headers = {}
+        if refusal.kind == "unauthorized":
+            headers["WWW-Authenticate"] = "Bearer"
+
+        # A first line that is not HTTP leaves no address.
+        if getattr(self, "path", "").partition("?")[0] != _MCP:
+            plain = {"text": refusal.message, "failure": refusal.kind}
+            return json_answer(plain, status, headers)
+
+        code = INVALID_REQUEST
+        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            code = INTERNAL_ERROR
+        return json_answer(refusal_message(code, refusal.message), status, headers)

@@ -1,0 +1,213 @@
+"""Desk of one agent outside: answers of the model bridge and the tool server, for the step that is
+decided now.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from ktdeval.errors import KtdevalError
+from ktdeval.harness import (
+    ExternalSession,
+    ModelRequest,
+    RefusedAct,
+    Reply,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval_command.wire.bridge_request import BridgeRequest
+from ktdeval_command.wire.refusals import RefusalKind, WireError
+
+BRIDGE = "bridge"  #: role under which calls through the bridge are recorded
+ACCEPTED = "Accepted: this is the decision of the step, and it stands. The step is over."
+EPISODE_OVER = "The episode is over. End now."
+NOT_YET = "This day is not decided: call {tool} first."
+DAY_OVER = "This day is over: call next_day."
+NOT_THERE = "The next day is not there yet: call next_day again."
+NEXT_DAY = ToolSpec(
+    "next_day",
+    "Go on to the next day, after this one's submission was accepted. Returns the new day.",
+    {"type": "object", "properties": {}, "additionalProperties": False},
+)
+
+_REFUSALS: dict[str, RefusalKind] = {
+    "call_budget": "budget_spent",
+    "identity_in_tool_name": "leak_stopped",
+}
+
+
+class AgentDesk:
+    """Answers an agent's requests in the step that is open; between two steps they wait.
+
+    Thread-safe. `models`: further models of the run by the names that the agent asks them by.
+    `has_next_day`: whether the agent lives through the episode and asks for its next day itself: what
+    it does before it has a day is refused, since it would be done blindly. `longest_wait_s`: of one
+    answer, for the next day; None sets no limit. `episode_over`: what it is told at the end.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, str],
+        has_next_day: bool = False,
+        longest_wait_s: float | None = None,
+        episode_over: str = EPISODE_OVER,
+    ) -> None:
+        self._models = models
+        self._has_next_day = has_next_day
+        self._longest_wait_s = longest_wait_s
+        self._episode_over = episode_over
+        self._changed = threading.Condition()
+        self._acting: ExternalSession | None = None
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._day = ""
+        self._is_told = True  # whether the agent has the open step's day
+        self._is_closed = False
+
+    def begin(self, acting: ExternalSession, day: str, is_told: bool) -> None:
+        """Open a step. `day`: its text; `is_told`: whether the agent has it already."""
+        tools = (*acting.tools, acting.submit_tool)
+        with self._changed:
+            self._acting = acting
+            self._tools = (*tools, NEXT_DAY) if self._has_next_day else tools
+            self._day = day
+            self._is_told = is_told
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """End the step."""
+        with self._changed:
+            self._acting = None
+            self._is_told = not self._has_next_day
+
+    def close(self) -> None:
+        """End the episode: whoever waits is told."""
+        with self._changed:
+            self._is_closed = True
+            self._acting = None
+            self._changed.notify_all()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the agent has the day of the latest step."""
+        with self._changed:
+            return self._is_told
+
+    def tools(self) -> Sequence[ToolSpec]:
+        """Return the tools of the step."""
+        with self._changed:
+            return self._tools
+
+    def take_day(self) -> str | None:
+        """Return the open step's day, after waiting for one; the agent has it then. None: there is
+        none in time, or the episode is over.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._is_closed or self._acting is not None, self._longest_wait_s
+            )
+            if self._acting is None:
+                return None
+            self._is_told = True
+            return self._day
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the episode is over."""
+        return self._is_closed
+
+    # --- answers
+
+    def answer(self, request: BridgeRequest) -> Reply:
+        """Answer a request at the bridge. Raises KtdevalError: the call failed, or is refused."""
+        acting = self._open_step()
+        if acting is None:
+            raise WireError("failed", "the episode is over, and no model is asked any more")
+
+        sent = ModelRequest(
+            request.messages,
+            tools=request.tools,
+            tool_choice=request.tool_choice,
+            response_schema=request.response_schema,
+            role=BRIDGE,
+            model=self._models.get(request.asked_model),
+        )
+        try:
+            return acting.ask(sent)
+        except RefusedAct as refused:
+            kind = _REFUSALS.get(refused.kind, "failed")
+            raise WireError(kind, str(refused)) from refused
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Answer a call at the tool server; what ends the episode is told as a failure."""
+        if self._has_next_day and call.name == NEXT_DAY.name:
+            return self._next_day()
+
+        if self._is_between_days():
+            return ToolResult(DAY_OVER, "day_over")
+        acting = self._open_step()
+        if acting is None:
+            return ToolResult(self._episode_over, "episode_over")
+        try:
+            if call.name == acting.submit_tool.name:
+                return self._submitted(acting, call.arguments)
+            return acting.call_tool(call)
+        except RefusedAct as refused:
+            return _failed(refused.kind, str(refused))
+        except KtdevalError:
+            # What the agent is told must not depend on, or quote, what ended the episode.
+            return _failed("episode_over", "the episode ends with an error of the evaluation")
+
+    def _submitted(self, acting: ExternalSession, arguments: str) -> ToolResult:
+        submission = acting.submit(arguments)
+        if submission.action is None:
+            return ToolResult(submission.feedback, submission.failure)
+        if not self._has_next_day:
+            return ToolResult(ACCEPTED)
+
+        # What comes next is known as soon as the step is on record: nobody has to ask in vain.
+        with self._changed:
+            self._wait_for_next_day()
+            after = self._episode_over if self._is_closed else "Call next_day."
+        return ToolResult(f"{ACCEPTED} {after}")
+
+    def _next_day(self) -> ToolResult:
+        with self._changed:
+            acting = self._acting
+            if acting is not None and self._is_told and not acting.is_over:
+                tool = acting.submit_tool.name
+                return ToolResult(NOT_YET.format(tool=tool), "not_submitted")
+
+            self._wait_for_next_day()
+            if self._is_closed:
+                return ToolResult(self._episode_over, "episode_over")
+            if not self._has_untold_day():
+                return ToolResult(NOT_THERE, "not_there")
+            self._is_told = True
+            return ToolResult(self._day)
+
+    def _wait_for_next_day(self) -> None:
+        """Wait until there is a day that the agent does not have, or none comes any more."""
+        self._changed.wait_for(
+            lambda: self._is_closed or self._has_untold_day(), self._longest_wait_s
+        )
+
+    def _has_untold_day(self) -> bool:
+        return self._acting is not None and not self._is_told
+
+    def _is_between_days(self) -> bool:
+        """Whether the agent's day is over, and it does not have the next one."""
+        with self._changed:
+            return self._has_next_day and not self._is_told and not self._is_closed
+
+    def _open_step(self) -> ExternalSession | None:
+        """Return the open step, after waiting for one; None at the episode's end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._acting is not None)
+            return self._acting
+
+
+def _failed(kind: str, problem: str) -> ToolResult:
+    return ToolResult(dumps_canonical({"error": {"kind": kind, "problem": problem}}), kind)

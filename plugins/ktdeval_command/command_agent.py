@@ -1,0 +1,475 @@
+"""Agent `command`: a program decides, started for each step or for a whole episode.
+
+The program finds the step as text on its standard input, or as `task.md` and `state.json` in its
+folder; it asks the model bridge as it would ask its provider, and the tool server for the task's
+masked research tools and for `submit_action`. What it writes into its folder is its memory: the
+folder is kept by hash after each step, and the next step begins with it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ktdeval.errors import ConfigError, ModelError, ProviderError
+from ktdeval.harness import (
+    MOST_REFUSED,
+    AgentTraits,
+    Decision,
+    ExternalSession,
+    KeptFiles,
+    Observation,
+    StepSession,
+    act_outside,
+    joined,
+)
+from ktdeval.runner import cache_folder
+from ktdeval.stores import LocalStore
+from ktdeval.values.config_options import user_path
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.typed_json import Value, from_plain, to_plain
+from ktdeval_command.agent_desk import AgentDesk
+from ktdeval_command.command_params import CommandParams
+from ktdeval_command.desk_servers import DeskServers, serve_desk
+from ktdeval_command.own_files import own_files
+from ktdeval_command.placeholders import StepValues
+from ktdeval_command.planned_step import planned
+from ktdeval_command.profiles import Profile, prepared, profile_of, run_words
+from ktdeval_command.program import (
+    Captured,
+    Finished,
+    Outcome,
+    ProgramLimits,
+    RunningProgram,
+    Start,
+    started,
+)
+from ktdeval_command.sandbox import Sandbox, open_sandbox
+from ktdeval_command.stdio_relay import stdio_command
+from ktdeval_command.workspace import WorkspaceLimits, Workspaces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDERS = "programs"  #: of the run's files, where folders of programs are kept
+_SHOWN_CHARS = 2000  # of a program's output, from its end
+_LONGEST_S = 86_400.0  # of a program that lives through an episode
+
+HOW_TO_ACT = """\
+You act through the tools of the server `ktdeval`: the research tools, and {submit}, by which you \
+submit this step's decision. Call {submit} once; what you only write is read by nobody. Files that \
+you write into your folder are there again at the next step."""
+THROUGH_THE_EPISODE = """\
+After your submission was accepted, call next_day: it returns the next day, until the episode is \
+over."""
+
+
+class ProgramReport(Value):
+    """What was seen of a program in a step."""
+
+    outcome: Outcome | None  #: how it ended; None while it lives on through the episode
+    folder: str | None = None  #: hash of its folder's listing after the step; None: it is as before
+    refused: tuple[str, ...] = ()  #: what of its folder was not kept, `PATH: why`
+    problem: str = ""  #: why the folder was not kept; empty where it was
+    output: str = ""  #: last of what it wrote to standard output and error, identities withheld
+    #: requests to its two servers for another address, such as another host's, or without the token
+    denied: int = 0
+
+
+@dataclass
+class _Running:
+    """A program that runs, with what it talks to."""
+
+    program: RunningProgram
+    desk: AgentDesk
+    workspaces: Workspaces
+    secrets: tuple[str, ...]
+    servers: DeskServers
+    denied: int = 0  #: requests that were denied in the steps before
+
+    def newly_denied(self) -> int:
+        """Return how many requests were denied since this was asked last."""
+        before = self.denied
+        self.denied = self.servers.denied
+        return self.denied - before
+
+
+class CommandAgent:
+    """Decides by a program."""
+
+    def __init__(self, params: CommandParams) -> None:
+        self._params = params
+        self._own = own_files(run_words(params.run))
+        self._has_acted = False
+        recorded: dict[str, JsonValue] = {"sandbox": params.sandbox}
+        if params.content is None and self._own.content is not None:
+            recorded["content"] = self._own.content
+        self.traits = AgentTraits(
+            further_models=params.models,
+            recorded_args=recorded,
+            acts_outside=True,
+            close=self._close_episode,
+        )
+        self._walls: Sandbox | None = None  # tried on this machine once
+        self._held = ExitStack()  # what lives through the episode
+        self._living: _Lifetime | None = None
+
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
+        """Decide one step by the program; a hold where it submits nothing. Raises ModelError: it
+        failed, or its last call of the model did.
+        """
+        folder = memory.get("folder") if isinstance(memory, dict) else None
+        before = folder if isinstance(folder, str) else None
+        # A memory is of an earlier step of this episode, perhaps before it was resumed.
+        self._has_acted = self._has_acted or memory is not None
+
+        def run(acting: ExternalSession) -> JsonValue:
+            if self._params.session == "episode":
+                report = self._live_on(acting, observation, session, before)
+            else:
+                report = self._run_once(acting, observation, session, before)
+            plain: JsonValue = to_plain(report)
+            return plain
+
+        step = act_outside(session, run, self._params.sandbox, self._params.calls)
+        if step is None:
+            return planned(observation, session, memory)
+
+        report = from_plain(step.report, ProgramReport, "report of a program")
+        kept = report.folder or before
+        failure = _failure(report.outcome)
+        for _ in range(min(report.denied, MOST_REFUSED)):
+            session.count_failure("denied")
+        if failure:
+            session.count_failure(failure)
+            if step.submission is None:
+                raise ModelError(failure, f"the program {report.outcome} without a submission")
+        if step.submissions == 0:
+            session.count_failure("no_submission")
+
+        return step.decision({} if kept is None else {"folder": kept})
+
+    # --- a program for each step
+
+    def _run_once(
+        self,
+        acting: ExternalSession,
+        observation: Observation,
+        session: StepSession,
+        before: str | None,
+    ) -> ProgramReport:
+        """Run the program from its start to its end."""
+        with ExitStack() as held:
+            running = held.enter_context(self._started(acting, observation, session, before))
+            running.desk.begin(acting, observation.user, is_told=True)
+            timer = threading.Timer(self._params.grace_s, running.program.stop)
+            timer.daemon = True
+            held.callback(timer.cancel)
+            acting.when_over = timer.start
+            finished = running.program.wait(running.workspaces)
+            running.desk.close()
+
+        return self._report(finished, acting, running)
+
+    @contextmanager
+    def _started(
+        self,
+        acting: ExternalSession,
+        observation: Observation,
+        session: StepSession,
+        before: str | None,
+        has_next_day: bool = False,
+    ) -> Iterator[_Running]:
+        """Start the program, with the servers that it talks to, and end all of it with the block."""
+        params = self._params
+        self._check_content()
+        desk = AgentDesk({name: name for name in params.models}, has_next_day)
+        bridge_token = secrets.token_urlsafe(32)
+        tools_token = secrets.token_urlsafe(32)
+        prompt = _prompt(observation, acting, has_next_day)
+        profile = self._profile
+        files = session.outside.files
+        if self._walls is None:
+            self._walls = self._sandbox(profile, files)
+        sandbox = self._walls
+
+        with ExitStack() as held:
+            servers = held.enter_context(
+                serve_desk(
+                    desk,
+                    params.model_name,
+                    bridge_token,
+                    tools_token,
+                    lambda call: desk.call(profile.without_own(call)),
+                )
+            )
+            bridge = servers.bridge
+            tools = servers.tools
+
+            values = StepValues(
+                bridge=bridge.address,
+                bridge_token=bridge_token,
+                tools_url=tools.mcp_url,
+                tools_token=tools_token,
+                tools_stdio=tuple(stdio_command(sandbox.python)),
+                prompt=prompt,
+                model=params.model_name,
+            )
+            ready = prepared(profile, self._own.words, values)
+            workspaces = self._workspaces(files, held)
+            listing = workspaces.from_files(
+                {**self._own.files, **ready.files, **_task_files(observation, prompt)}, before
+            )
+            start = Start(
+                ready.argv,
+                ready.environment,
+                ready.stdin,
+                ports=(bridge.server_address[1], tools.server_address[1]),
+                limits=_limits(params),
+            )
+            program = held.enter_context(started(start, sandbox, workspaces, listing))
+            hidden = (bridge_token, tools_token)
+            yield _Running(program, desk, workspaces, hidden, servers)
+
+    @cached_property
+    def _profile(self) -> Profile:
+        """How the program is started; read when it is started first, since a record needs none."""
+        return profile_of(self._params.run, self._params.profile)
+
+    def _check_content(self) -> None:
+        """Raise ConfigError unless the files are those that the run was begun with."""
+        recorded = self._params.content
+        own = self._own.content
+        if recorded not in (None, own):
+            raise ConfigError(
+                f"run: the files that it names have changed since the run began: their hash is"
+                f" {own or 'none'!s:.12}, not {recorded:.12}; restore them, or begin a new run"
+            )
+
+    def _sandbox(self, profile: Profile, files: KeptFiles | None) -> Sandbox:
+        """Return the walls. What the run and ktdeval keep is hidden, even below a folder that the
+        program may read.
+        """
+        readable = [Path(folder) for folder in profile.readable]
+        readable += [user_path(folder) for folder in self._params.readable]
+        hidden = [cache_folder()]
+        place = getattr(files, "root", None)  # of a store on this machine
+        if isinstance(place, Path):
+            hidden.append(place.parent)
+
+        return open_sandbox(self._params.sandbox, tuple(dict.fromkeys(readable)), tuple(hidden))
+
+    def _workspaces(self, files: KeptFiles | None, held: ExitStack) -> Workspaces:
+        if files is None:
+            files = held.enter_context(_unkept_files())
+        limits = WorkspaceLimits(
+            disk_bytes=self._params.disk_mib << 20, disk_files=self._params.files
+        )
+        return Workspaces(files, FOLDERS, limits)
+
+    def _report(
+        self, finished: Finished, acting: ExternalSession, running: _Running
+    ) -> ProgramReport:
+        """Return what was seen of a program that ended. Raises ProviderError: it can't be started,
+        which no further step could change.
+        """
+        outcome = finished.outcome
+        program = self._own.words[0]
+        if outcome.kind in ("not_found", "not_executable"):
+            raise ProviderError(
+                f"agent command: {program}: {outcome.kind.replace('_', ' ')}; install it, or correct"
+                " run= and take a new --out"
+            )
+
+        output = _shown(finished, acting, running.secrets)
+        self._has_acted = self._has_acted or bool(acting.acts)
+        if _failure(outcome) and not self._has_acted:
+            said = output.strip().splitlines() or ["it wrote nothing"]
+            raise ProviderError(
+                f"agent command: {program} {outcome} before it did anything: {said[-1][:300]};"
+                " correct the program, or run= and take a new --out"
+            )
+
+        refused = []
+        folder = None
+        if finished.folder is not None:
+            folder = finished.folder.listing
+            refused = [f"{each.path}: {each.why}" for each in finished.folder.refused]
+
+        return ProgramReport(
+            outcome=outcome,
+            folder=folder,
+            refused=tuple(acting.withhold(text) for text in refused[:100]),
+            problem=finished.folder_problem,
+            output=output,
+            denied=running.newly_denied(),
+        )
+
+    # --- a program for the whole episode
+
+    def _live_on(
+        self,
+        acting: ExternalSession,
+        observation: Observation,
+        session: StepSession,
+        before: str | None,
+    ) -> ProgramReport:
+        """Let the program decide a step. It is started at the first one, and where it ended before it
+        asked for this day.
+        """
+        living = self._living
+        if living is not None:
+            living.begin(acting, observation, is_told=False)
+            living.wait_for_step(self._params.seconds)
+
+        if living is None or living.ended_untold:
+            living = self._new_life(acting, observation, session, before)
+            living.wait_for_step(self._params.seconds)
+
+        if living.finished is not None:
+            return self._report(living.finished, acting, living.running)
+
+        self._has_acted = True
+        outcome = None
+        if not acting.is_over:
+            outcome = Outcome(kind="timed_out")
+            living.end(0.0)  # the next step begins with another process
+        return ProgramReport(outcome=outcome, denied=living.running.newly_denied())
+
+    def _new_life(
+        self,
+        acting: ExternalSession,
+        observation: Observation,
+        session: StepSession,
+        before: str | None,
+    ) -> _Lifetime:
+        """Start the program for this step and those after it, with the folder of the one before."""
+        if self._living is not None:
+            before = self._living.folder or before
+
+        self._held.close()
+        running = self._held.enter_context(
+            self._started(acting, observation, session, before, has_next_day=True)
+        )
+        living = _Lifetime(running)
+        self._held.callback(living.end, self._params.grace_s)
+        self._living = living
+        living.begin(acting, observation, is_told=True)
+        return living
+
+    def _close_episode(self) -> None:
+        self._held.close()
+        self._living = None
+
+
+class _Lifetime:
+    """A program that lives through several steps; a thread waits for its end."""
+
+    def __init__(self, running: _Running) -> None:
+        self.running = running
+        self.finished: Finished | None = None
+        self._was_told = True  # whether it had the day of the latest step
+        self._changed = threading.Event()
+        self._thread = threading.Thread(target=self._wait, name="ktdeval-program", daemon=True)
+        self._thread.start()
+
+    def begin(self, acting: ExternalSession, observation: Observation, is_told: bool) -> None:
+        """Open a step for it."""
+        self._changed.clear()
+        acting.when_over = self._changed.set
+        self.running.desk.begin(acting, joined(observation.day, observation.request), is_told)
+
+    def wait_for_step(self, seconds: float) -> None:
+        """Wait until the step is over, the program ended, or the time is up."""
+        if self.finished is None:
+            self._changed.wait(seconds)
+        self._was_told = self.running.desk.is_told
+        self.running.desk.end()
+
+    @property
+    def ended_untold(self) -> bool:
+        """Whether it ended without the day of the latest step."""
+        return self.finished is not None and not self._was_told
+
+    @property
+    def folder(self) -> str | None:
+        """Hash of the listing of its folder, once it has ended; None: it was not kept."""
+        if self.finished is None or self.finished.folder is None:
+            return None
+        return self.finished.folder.listing
+
+    def end(self, seconds: float) -> None:
+        """Tell it that the episode is over; stop it where it goes on."""
+        self.running.desk.close()
+        self._thread.join(seconds)
+        self.running.program.stop()
+        self._thread.join()
+
+    def _wait(self) -> None:
+        self.finished = self.running.program.wait(self.running.workspaces)
+        self._changed.set()
+
+
+@contextmanager
+def _unkept_files() -> Iterator[KeptFiles]:
+    """Give a folder for a run that keeps no files."""
+    with temporary_folder("ktdeval-files-") as folder:
+        yield LocalStore(Path(folder))
+
+
+def _limits(params: CommandParams) -> ProgramLimits:
+    lifetime = params.seconds
+    if params.session == "episode":
+        lifetime = _LONGEST_S
+    return ProgramLimits(
+        wall_s=lifetime, memory_bytes=params.memory_mib << 20, processes=params.processes
+    )
+
+
+def _prompt(observation: Observation, acting: ExternalSession, has_next_day: bool) -> str:
+    """Return the step in words: what built-in agents are shown, and how a program acts."""
+    how = HOW_TO_ACT.format(submit=acting.submit_tool.name)
+    if has_next_day:
+        how = f"{how} {THROUGH_THE_EPISODE}"
+    return joined(observation.system, observation.user, how)
+
+
+def _task_files(observation: Observation, prompt: str) -> dict[str, bytes]:
+    state = "{}"
+    if observation.state is not None:
+        state = observation.state.text
+    return {"task.md": prompt.encode(), "state.json": state.encode()}
+
+
+def _failure(outcome: Outcome | None) -> str:
+    """Return under which name an end counts as a failure; empty where it is none."""
+    if outcome is None or outcome.kind == "stopped":
+        return ""
+    if outcome.kind == "exited" and outcome.code == 0:
+        return ""
+    return f"program_{outcome.kind}"
+
+
+def _shown(finished: Finished, acting: ExternalSession, hidden: Sequence[str]) -> str:
+    """Return the end of a program's output, without tokens and identities."""
+    parts = [_tail(finished.stdout), _tail(finished.stderr)]
+    text = "\n".join(filter(None, parts))
+    for token in hidden:
+        text = text.replace(token, "[token]")
+    return acting.withhold(_unprintable(text))
+
+
+def _tail(captured: Captured) -> str:
+    return captured.text()[-_SHOWN_CHARS:]
+
+
+def _unprintable(text: str) -> str:
+    return re.sub(r"[^\n\t -~\u00a0-\ud7ff\ue000-\uffff]", "?", text)

@@ -1,0 +1,45 @@
+"""Model bridge and tool server of one desk, on ports of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from ktdeval.harness import ToolCall, ToolResult
+from ktdeval_command.agent_desk import AgentDesk
+from ktdeval_command.bridge_server import BridgeServer
+from ktdeval_command.loopback_server import serving
+from ktdeval_command.tool_server import ToolServer
+
+
+@dataclass(frozen=True, slots=True)
+class DeskServers:
+    """The two servers that an agent talks to."""
+
+    bridge: BridgeServer
+    tools: ToolServer
+
+    @property
+    def denied(self) -> int:
+        """Requests so far that either of them denied."""
+        return self.bridge.denied + self.tools.denied
+
+
+@contextmanager
+def serve_desk(
+    desk: AgentDesk,
+    model: str,
+    bridge_token: str,
+    tools_token: str,
+    call: Callable[[ToolCall], ToolResult],
+) -> Iterator[DeskServers]:
+    """Serve a desk until the end of the block. `model`: name of the run's model in listings; `call`:
+    calls a tool of the desk. Raises StoreError: listening is not possible.
+    """
+    with ExitStack() as held:
+        bridge = held.enter_context(serving(BridgeServer(desk.answer, bridge_token, model)))
+        tools = held.enter_context(serving(ToolServer(desk.tools, call, tools_token)))
+        # The desk goes first: the servers wait for answers that were begun.
+        held.callback(desk.close)
+        yield DeskServers(bridge, tools)

@@ -1,0 +1,115 @@
+"""Where a program is installed: folders that it has to read, beyond the system's, and its PATH.
+
+Programs of npm lie in `node_modules` and need `node`; scripts of Python lie in a virtual environment
+and need its interpreter. Both are found by the links and the first line of the program's file.
+Nothing is shown that is not such a folder: a program in a home folder is not a reason to show it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.values.config_options import user_path
+
+_SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")))
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_FIRST_LINE_BYTES = 512
+_MOST_STEPS = 8  # from a script to its interpreter to that one's
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Folders of a program. `path`: its variable PATH; empty where the usual one finds all."""
+
+    readable: tuple[Path, ...] = ()
+    path: str = ""
+
+
+def start_path(program: str) -> str:
+    """Return a program as it is found from any folder: a path becomes absolute, a name stays."""
+    if "/" not in program:
+        return program
+    return str(_with_real_folder(user_path(program)))
+
+
+def installation_of(program: str) -> Installation:
+    """Return where a program and its interpreters lie; an empty one where there is no such program."""
+    readable: dict[Path, None] = {}
+    bins: dict[Path, None] = {}
+    name: str | None = program
+    for _ in range(_MOST_STEPS):
+        found = shutil.which(name) if name else None
+        if found is None:
+            break
+
+        link = _with_real_folder(Path(found))
+        bins[link.parent] = None
+        for candidate in (link, link.resolve()):
+            readable |= dict.fromkeys(_folders_of(candidate))
+        name = _interpreter(link)
+
+    own = [str(folder) for folder in bins if not _is_system(folder)]
+    path = ":".join([*own, _SYSTEM_PATH]) if own else ""
+    return Installation(_without_nested(list(readable)), path)
+
+
+def _with_real_folder(path: Path) -> Path:
+    """Return a path whose folder is reached without a link, while the file may be one: a program may
+    act by the name under which it is called.
+    """
+    return path.absolute().parent.resolve() / path.name
+
+
+def _is_system(path: Path) -> bool:
+    return any(path.is_relative_to(root) for root in _SYSTEM)
+
+
+def _folders_of(path: Path) -> list[Path]:
+    """Return the folders to show for a file: none where it is the system's."""
+    if _is_system(path):
+        return []
+
+    for above in reversed(path.parents):
+        if above.name == "node_modules":
+            return [above]
+    for above in path.parents:
+        if (above / "pyvenv.cfg").is_file():
+            return [above]
+    if path.parent.name != "bin":
+        return []
+
+    library = path.parent.parent / "lib"
+    if path.name.startswith("python") and any(library.glob("python3*/os.py")):
+        return [path.parent, library]  # a Python, with its standard library
+    return [path.parent]
+
+
+def _interpreter(path: Path) -> str | None:
+    """Return the interpreter that a script's first line names; None: it is no script."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_FIRST_LINE_BYTES)
+    except OSError:
+        return None
+    if not line.startswith(b"#!"):
+        return None
+
+    try:
+        words = shlex.split(line[2:].decode())
+    except ValueError:
+        return None
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return words[0] if words else None
+
+
+def _without_nested(folders: list[Path]) -> tuple[Path, ...]:
+    outer = []
+    for folder in folders:
+        others = [other for other in folders if other != folder]
+        if not any(folder.is_relative_to(other) for other in others):
+            outer.append(folder)
+    return tuple(outer)

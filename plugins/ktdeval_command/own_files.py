@@ -1,0 +1,65 @@
+"""Files of the user that a command line names: they go into the program's folder.
+
+In a sandbox a program sees its own folder and the system's. `run='python3 agent.py'` works all the
+same, since `agent.py` is put there before each step, under its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.errors import ConfigError
+from ktdeval.values.config_options import user_path
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import content_hash, sha256_hex
+
+_MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """A command line with the files that it names."""
+
+    words: tuple[str, ...]  #: with the names that the files have in the program's folder
+    files: Mapping[str, bytes]  #: by these names
+
+    @property
+    def content(self) -> str | None:
+        """Hash of all of them; None where there are none."""
+        if not self.files:
+            return None
+        return content_hash({name: sha256_hex(data) for name, data in self.files.items()})
+
+
+def own_files(words: Sequence[str]) -> OwnFiles:
+    """Read the files that arguments name: relative paths, below the folder that ktdeval was started
+    in. An absolute path stays as it is, and has to be readable for the program.
+
+    Raises ConfigError: a file is too large, or two have one name.
+    """
+    kept = list(words[:1])
+    files: dict[str, bytes] = {}
+    sources: dict[str, Path] = {}
+    for word in words[1:]:
+        path = user_path(word)
+        is_own = not word.startswith(("-", "/", "~")) and path.is_file()
+        if not is_own:
+            kept.append(word)
+            continue
+
+        name = path.name
+        if sources.setdefault(name, path) != path:
+            raise ConfigError(
+                f"run: two files are named {name}: {sources[name]} and {path}; rename"
+            )
+        if path.stat().st_size > _MOST_BYTES:
+            raise ConfigError(
+                f"run: {path} is over {_MOST_BYTES >> 20} MiB; name it by its absolute path, and its"
+                " folder in readable="
+            )
+        files[name] = read_plain(path)
+        kept.append(name)
+
+    return OwnFiles(tuple(kept), files)

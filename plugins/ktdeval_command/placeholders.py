@@ -1,0 +1,112 @@
+"""Placeholders such as `{bridge}` in the texts of a profile, and what stands for them in a step.
+
+A text is filled in one pass: what a value contains is never read again, by no shell and by no
+template language.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from ktdeval.errors import ConfigError
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.strict_json import JsonValue
+
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+LIST = "{tools_stdio}"
+SECRETS = frozenset({"bridge_token", "tools_token"})
+
+
+@dataclass(frozen=True)
+class StepValues:
+    """What stands for the placeholders, by their names."""
+
+    bridge: str  #: address of the model bridge, without a path
+    bridge_token: str  #: API key of the bridge, for this step
+    tools_url: str  #: address of the tool server, MCP over Streamable HTTP
+    tools_token: str  #: bearer token of the tool server, for this step
+    tools_stdio: tuple[
+        str, ...
+    ]  #: argv of the tool server over stdio; an item of a list stands for it
+    prompt: str  #: the step in words, as built-in agents get it
+    model: str  #: name of the run's model
+    task_file: str = "task.md"  #: file with the prompt, from the program's folder
+    folder: str = "."  #: the program's folder, which also is its working and its home folder
+    temporary: str = "../tmp"  #: a folder that is empty in each step, from the program's folder
+
+
+NAMES = tuple(field.name for field in fields(StepValues))
+
+
+def check_text(text: str, where: str) -> None:
+    """Raise ConfigError, which `where` starts: a text has an unknown placeholder, or the one of a list
+    without being an item of a list.
+    """
+    for name in _PLACEHOLDER.findall(text):
+        if name not in NAMES:
+            raise ConfigError(
+                f"{where}: unknown placeholder {{{name[:80]}}}{near_matches(name, NAMES)};"
+                f" known are {', '.join(NAMES)}"
+            )
+        if f"{{{name}}}" == LIST:
+            raise ConfigError(f"{where}: {LIST} is several words; make it an item of a list, alone")
+
+
+def check_words(words: Sequence[str], where: str) -> None:
+    """Raise ConfigError as `check_text` does; here the placeholder of a list may be a word."""
+    for index, word in enumerate(words):
+        if word != LIST:
+            check_text(word, f"{where}[{index}]")
+
+
+def check_json(value: JsonValue, where: str) -> None:
+    """Raise ConfigError as `check_text` does, for the texts of JSON, and for a number that JSON lacks."""
+    if isinstance(value, str):
+        check_text(value, where)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where}: JSON has no number {value}; quote it, or use another one")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            check_json(item, f"{where}.{key}")
+    elif isinstance(value, Sequence):
+        for index, item in enumerate(value):
+            if item != LIST:
+                check_json(item, f"{where}[{index}]")
+
+
+def names_in(text: str) -> set[str]:
+    """Return the names of a text's placeholders."""
+    return set(_PLACEHOLDER.findall(text))
+
+
+def filled(text: str, values: StepValues) -> str:
+    """Return a checked text with its values."""
+    return _PLACEHOLDER.sub(lambda match: str(getattr(values, match[1])), text)
+
+
+def filled_words(words: Sequence[str], values: StepValues) -> tuple[str, ...]:
+    """Return checked words with their values."""
+    result: list[str] = []
+    for word in words:
+        if word == LIST:
+            result += values.tools_stdio
+        else:
+            result.append(filled(word, values))
+    return tuple(result)
+
+
+def filled_json(value: JsonValue, values: StepValues) -> JsonValue:
+    """Return checked JSON with the values in its texts; names of fields stay as they are."""
+    if isinstance(value, str):
+        return filled(value, values)
+    if isinstance(value, Mapping):
+        return {key: filled_json(item, values) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        items: list[JsonValue] = []
+        for item in value:
+            items += values.tools_stdio if item == LIST else [filled_json(item, values)]
+        return items
+    return value

@@ -1,0 +1,282 @@
+"""Profiles: how one kind of program is started for a step.
+
+A profile is a YAML file. Its texts have placeholders, which `StepValues` lists; `prepared` fills them
+and is pure. Profiles of known programs ship with the suite and are chosen by the program's name;
+`profile=FILE` names a user's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness import ToolCall
+from ktdeval.values.config_options import build, near_matches, option, user_path
+from ktdeval.values.strict_json import JsonValue, dumps_compact, dumps_pretty, loads_untrusted
+from ktdeval.values.yamlio import load_yaml_as
+from ktdeval_command.installed_program import installation_of, start_path
+from ktdeval_command.placeholders import (
+    SECRETS,
+    StepValues,
+    check_json,
+    check_text,
+    check_words,
+    filled,
+    filled_json,
+    filled_words,
+    names_in,
+)
+
+DEFAULT = "default"
+TASK_FILES = ("task.md", "state.json")  #: files that each program gets
+
+_FOLDER = Path(__file__).parent / "profiles"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SET_BY_SANDBOX = ("HOME", "PWD", "TMPDIR")
+_MOST_ARGUMENT_BYTES = (128 << 10) - 1  # MAX_ARG_STRLEN of Linux, with its end
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How a program is started for a step; texts have placeholders."""
+
+    programs: tuple[str, ...] = option((), help="names of programs that it is for")
+    subcommand: str = option(
+        "", help="first argument, such as exec; added where the command line lacks it"
+    )
+    arguments: tuple[str, ...] = option((), help="further arguments, after those of the user")
+    stdin: str = option("{prompt}", help="text on standard input")
+    environment: Mapping[str, str] = option(help="variables", factory=dict)
+    files: Mapping[str, str | Mapping[str, JsonValue]] = option(
+        help="files in the program's folder, written before each step over what the program made of"
+        " them: a text, or an object that is written as JSON",
+        factory=dict,
+    )
+    readable: tuple[str, ...] = option((), help="further folders that the program may read")
+    own_arguments: tuple[str, ...] = option(
+        (), help="arguments that the program adds to each tool, for itself; tools don't get them"
+    )
+
+    def without_own(self, call: ToolCall) -> ToolCall:
+        """Return a call of a tool as the model meant it, without arguments for the program."""
+        if not any(name in call.arguments for name in self.own_arguments):
+            return call
+        try:
+            arguments = loads_untrusted(call.arguments)
+            if not isinstance(arguments, Mapping):
+                return call
+            meant = {name: arguments[name] for name in arguments if name not in self.own_arguments}
+            text = dumps_compact(meant)
+            text.encode()
+        except ValueError:
+            return call  # for the tool to refuse: no JSON, or half a surrogate pair
+        return replace(call, arguments=text)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A program that is ready to start, in a step."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    files: Mapping[str, bytes]  #: by their paths in the program's folder
+    stdin: bytes
+    readable: tuple[Path, ...]
+
+
+# ---- which profile
+
+
+def run_words(run: str) -> tuple[str, ...]:
+    """Return the words of a command line, split as a shell does, without its expansions; braces in it
+    are the program's, not placeholders. A program given by its path gets an absolute one, since it
+    is started in another folder.
+
+    Raises ConfigError: there is none, or a quotation mark is not closed.
+    """
+    try:
+        words = tuple(shlex.split(run))
+    except ValueError as error:
+        raise ConfigError(f"run: {error} in {run[:80]!r}; close it") from error
+    if not words or not words[0]:
+        raise ConfigError("run: names no program; give a command line, such as run='codex exec'")
+
+    for index, word in enumerate(words):
+        _check_no_end(word, f"run[{index}]")
+    return (start_path(words[0]), *words[1:])
+
+
+def profile_of(run: str, profile: str = "") -> Profile:
+    """Return the profile of a command line, with the folders of its program on this machine.
+
+    `profile`: a file, or the name of a shipped one; empty: the one for the program's name, and
+    `default` where there is none. Raises ConfigError: the file is no profile; `run_words` says more.
+    """
+    program = run_words(run)[0]
+    found = _chosen(Path(program).name, profile)
+    place = installation_of(program)
+
+    readable = [*found.readable, *(str(folder) for folder in place.readable)]
+    environment = dict(found.environment)
+    if place.path:
+        environment.setdefault("PATH", place.path)
+    return replace(found, readable=tuple(dict.fromkeys(readable)), environment=environment)
+
+
+def _chosen(program: str, profile: str) -> Profile:
+    shipped = shipped_profiles()
+    if not profile:
+        for path in shipped.values():
+            known = load_profile(path)
+            if program in known.programs:
+                return known
+        return load_profile(shipped[DEFAULT])
+
+    path = user_path(profile)
+    if path.is_file():
+        return load_profile(path)
+    if profile in shipped:
+        return load_profile(shipped[profile])
+    raise ConfigError(
+        f"profile={profile[:80]}: no such file, and no profile of this name"
+        f"{near_matches(profile, shipped)}; profiles that ship with the suite are"
+        f" {', '.join(shipped)}"
+    )
+
+
+def shipped_profiles() -> dict[str, Path]:
+    """Return the files of all profiles that ship with the suite, by name."""
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"))}
+
+
+def load_profile(path: Path) -> Profile:
+    """Read a profile. Raises ConfigError with file and field."""
+    return load_yaml_as(path, _read)
+
+
+def _read(content: Mapping[str, Any], where: str) -> Profile:
+    profile = build(Profile, content, where)
+    _check(profile, where)
+    return profile
+
+
+# ---- what a profile must keep to
+
+
+def _check(profile: Profile, where: str) -> None:
+    """Raise ConfigError for a text that can't be filled, or can't be where it is."""
+    if names_in(profile.subcommand):
+        raise ConfigError(f"{where}: subcommand: expected a word without a placeholder")
+
+    _check_arguments(profile.arguments, f"{where}: arguments")
+    check_text(profile.stdin, f"{where}: stdin")
+    for name, text in profile.environment.items():
+        _check_variable(name, text, f"{where}: environment.{name[:80]}")
+
+    for problem in _file_problems(profile.files):
+        raise ConfigError(f"{where}: files: {problem}")
+    for name, content in profile.files.items():
+        check_json(content, f"{where}: files.{name}")
+
+    for index, folder in enumerate(profile.readable):
+        if not Path(folder).is_absolute() or names_in(folder):
+            raise ConfigError(
+                f"{where}: readable[{index}]: expected the absolute path of a folder, was"
+                f" {folder[:80]!r}"
+            )
+
+
+def _check_arguments(words: tuple[str, ...], where: str) -> None:
+    """Raise ConfigError: a word can't be filled, or shows a token to each user of the machine."""
+    check_words(words, where)
+    for index, word in enumerate(words):
+        _check_no_end(word, f"{where}[{index}]")
+        for name in sorted(names_in(word) & SECRETS):
+            raise ConfigError(
+                f"{where}[{index}]: {{{name}}} would show in the list of processes; give it in"
+                " environment or files"
+            )
+
+
+def _check_variable(name: str, text: str, where: str) -> None:
+    if not _VARIABLE.fullmatch(name):
+        raise ConfigError(f"{where}: not a name of an environment variable; correct it")
+    if name in _SET_BY_SANDBOX:
+        raise ConfigError(f"{where}: is the program's folder, always; remove it")
+    check_text(text, where)
+    _check_no_end(text, where)
+
+
+def _check_no_end(text: str, where: str) -> None:
+    if "\0" in text:
+        raise ConfigError(f"{where}: has the character U+0000, which ends it; remove that")
+
+
+def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
+    """Yield what is wrong with paths of files in the program's folder."""
+    for path in paths:
+        parts = path.split("/")
+        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            yield f"{path[:80]!r} does not lie in the program's folder; use a path like a/b.json"
+        if path in TASK_FILES:
+            yield f"{path} holds the task, always; choose another name"
+
+        above = ["/".join(parts[:count]) for count in range(1, len(parts))]
+        for folder in set(above) & {*paths, *TASK_FILES}:
+            yield f"{folder[:80]!r} is a file, and cannot be a folder for {path[:80]!r}"
+
+
+# ---- a step
+
+
+def prepared(profile: Profile, run_argv: tuple[str, ...], values: StepValues) -> Prepared:
+    """Return what to start for a step.
+
+    Raises ConfigError: a value makes an argument or a variable that the system can't pass on.
+    """
+    program, *rest = run_argv
+    if profile.subcommand and profile.subcommand not in rest:
+        rest = [profile.subcommand, *rest]
+    argv = (program, *rest, *filled_words(profile.arguments, values))
+    environment = {name: filled(text, values) for name, text in profile.environment.items()}
+    for where, text in (*enumerate(argv), *environment.items()):
+        _check_passable(text, str(where))
+
+    files = {}
+    for path, content in profile.files.items():
+        if isinstance(content, str):
+            text = filled(content, values)
+        else:
+            text = dumps_pretty(filled_json(content, values))
+        files[path] = text.encode()
+
+    return Prepared(
+        argv=argv,
+        environment=environment,
+        files=files,
+        stdin=filled(profile.stdin, values).encode(),
+        readable=tuple(map(Path, profile.readable)),
+    )
+
+
+def _check_passable(text: str, where: str) -> None:
+    """Raise ConfigError unless a text can be one argument, or the value of one variable."""
+    _check_no_end(text, f"profile: {where}")
+    try:
+        size = len(os.fsencode(text))
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"profile: {where}: has half a surrogate pair, which is no text"
+        ) from error
+    if size > _MOST_ARGUMENT_BYTES:
+        raise ConfigError(
+            f"profile: {where}: {size:,} bytes are more than the system passes on in one argument"
+            f" or variable ({_MOST_ARGUMENT_BYTES:,}); give {{prompt}} by stdin, or let the program"
+            " read {task_file}"
+        )

@@ -1,0 +1,374 @@
+"""Run of a program within walls: its input, limits, captured output, outcome and folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import BinaryIO, Literal
+
+from ktdeval.values.config_options import option
+from ktdeval.values.typed_json import Value, decode_json
+from ktdeval_command.relay import Relay
+from ktdeval_command.sandbox import Sandbox, SandboxError, Walls
+from ktdeval_command.workspace import Archived, WorkspaceError, Workspaces
+
+_KEPT_BYTES = 128 << 10
+_START_S = 60.0
+_GRACE_S = 30.0
+_LAST_OUTPUT_S = 3.0
+_MOST_LINE_BYTES = 4096
+
+Kind = Literal[
+    "exited",
+    "killed",
+    "timed_out",
+    "stopped",
+    "not_found",
+    "not_executable",
+    "too_much_disk",
+    "too_much_memory",
+    "lost",
+]
+
+
+class Outcome(Value):
+    """How a program ended."""
+
+    kind: Kind
+    code: int | None = None  #: exit status of `exited`, signal of `killed`
+    detail: str = ""
+
+    def __str__(self) -> str:
+        """Words for people, such as `exited 3`."""
+        if self.kind == "exited":
+            return f"exited {self.code}"
+        if self.kind == "killed":
+            return f"killed by signal {_signal_name(self.code)}"
+
+        words = self.kind.replace("_", " ")
+        return f"{words}: {self.detail}" if self.detail else words
+
+
+def _signal_name(number: int | None) -> str:
+    try:
+        return signal.Signals(number or 0).name
+    except ValueError:
+        return str(number)
+
+
+@dataclass(frozen=True)
+class ProgramLimits:
+    """Limits of a program. Memory is that of all its processes together; those of CPU time, open
+    files and file size hold for each process.
+    """
+
+    wall_s: float = option(600.0, help="seconds for a step", minimum=0.1, maximum=86_400)
+    cpu_s: int = option(600, help="seconds of CPU time a process", minimum=1, maximum=86_400)
+    memory_bytes: int = option(
+        4 << 30, help="bytes of memory of all processes", minimum=1 << 24, maximum=1 << 40
+    )
+    processes: int = option(
+        256,
+        help="processes and threads; held in a sandbox alone, since without one they are the user's",
+        minimum=1,
+        maximum=100_000,
+    )
+    open_files: int = option(1024, help="open files a process", minimum=16, maximum=1_000_000)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What to start. `environment`: its named variables; no other one of ours reaches it.
+
+    `ports`: loopback ports of this machine that it may connect to, on 127.0.0.1 under the same
+    numbers.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stdin: bytes = b""
+    ports: tuple[int, ...] = ()
+    limits: ProgramLimits = field(default_factory=ProgramLimits)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """Output of a program: its first and last bytes, and how many between them were dropped."""
+
+    head: bytes
+    tail: bytes
+    dropped: int
+
+    def text(self) -> str:
+        """Return what was kept, with a line where something was dropped."""
+        between = f"\n… {self.dropped} bytes dropped …\n".encode() if self.dropped else b""
+        return (self.head + between + self.tail).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A program that ended. `folder`: its archived folder; None with a reason in `folder_problem`:
+    the folder stays as it was before.
+    """
+
+    outcome: Outcome
+    stdout: Captured
+    stderr: Captured
+    folder: Archived | None
+    folder_problem: str
+    wall_s: float
+
+
+class _Capture:
+    """Reads a pipe to its end in a thread, in bounded memory."""
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self._pipe = pipe
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self._dropped = 0
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._read, name="ktdeval-capture", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._pipe:
+            while data := os.read(self._pipe.fileno(), 1 << 18):
+                with self._lock:
+                    self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        room = _KEPT_BYTES - len(self._head)
+        self._head += data[:room]
+        rest = data[room:] if room > 0 else data
+        if not rest:
+            return
+
+        self._tail.append(rest)
+        self._tail_bytes += len(rest)
+        while self._tail_bytes - len(self._tail[0]) >= _KEPT_BYTES:
+            gone = len(self._tail.popleft())
+            self._tail_bytes -= gone
+            self._dropped += gone
+
+    def captured(self) -> Captured:
+        """Return what was captured, at the pipe's end, or soon where a process outside all walls
+        holds it open.
+        """
+        self._thread.join(_LAST_OUTPUT_S)
+        with self._lock:
+            tail = b"".join(self._tail)
+            more = max(0, len(tail) - _KEPT_BYTES)
+            return Captured(bytes(self._head), tail[more:], self._dropped + more)
+
+
+class RunningProgram:
+    """A program that was started, or could not be; `wait` for it."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], channel: socket.socket, start: Start
+    ) -> None:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        self._process = process
+        self._channel = channel
+        self._start = start
+        self._stdout = _Capture(process.stdout)  # type: ignore[arg-type]
+        self._stderr = _Capture(process.stderr)  # type: ignore[arg-type]
+        self._stream = channel.makefile("rb")
+        self._began = time.monotonic()
+        self._feeder = threading.Thread(
+            target=_feed, args=(process.stdin, start.stdin), name="ktdeval-stdin", daemon=True
+        )
+        self._feeder.start()
+
+    def give_order(
+        self, order: Mapping[str, object], workspaces: Workspaces, listing: str | None
+    ) -> None:
+        """Send what to do, with the folder's content. Raises SandboxError: the sandbox ended."""
+        self._channel.settimeout(_START_S)
+        try:
+            with self._channel.makefile("wb") as stream:
+                stream.write(json.dumps(order).encode() + b"\n")
+                workspaces.send(stream, listing)
+        except OSError as error:
+            raise self._broken() from error
+
+    def listeners(self) -> dict[int, socket.socket]:
+        """Receive the listening sockets of the ports. Raises SandboxError: the sandbox ended."""
+        ports = self._start.ports
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._channel, 1, len(ports))
+        except OSError as error:
+            raise self._broken() from error
+
+        sockets = [socket.socket(fileno=number) for number in descriptors]
+        if data != b"L":
+            raise self._broken()
+        return dict(zip(ports, sockets))
+
+    @property
+    def process_group(self) -> int:
+        """Number of the process group of the sandbox."""
+        return self._process.pid
+
+    def stop(self) -> None:
+        """End the program, from any thread; its folder is archived all the same."""
+        with suppress(OSError):
+            self._channel.send(b"S")
+
+    def wait(self, workspaces: Workspaces) -> Finished:
+        """Wait until the program ended, with all that it left running."""
+        self._channel.settimeout(self._start.limits.wall_s + _GRACE_S)
+        try:
+            outcome = self._read_outcome()
+            folder, problem = self._read_folder(outcome, workspaces)
+        except (TimeoutError, WorkspaceError, ConnectionError) as error:
+            outcome = Outcome(kind="lost", detail=f"the sandbox ended without an outcome ({error})")
+            folder, problem = None, str(outcome)
+
+        self.end()
+        return Finished(
+            outcome=outcome,
+            stdout=self._stdout.captured(),
+            stderr=self._stderr.captured(),
+            folder=folder,
+            folder_problem=problem,
+            wall_s=time.monotonic() - self._began,
+        )
+
+    def _read_outcome(self) -> Outcome:
+        line = self._read_line()
+        if line == b'{"started": true}\n':
+            line = self._read_line()
+        return read_outcome(line)
+
+    def _read_line(self) -> bytes:
+        return self._stream.readline(_MOST_LINE_BYTES)
+
+    def _read_folder(self, outcome: Outcome, workspaces: Workspaces) -> tuple[Archived | None, str]:
+        if outcome.kind in ("too_much_disk", "not_found", "not_executable"):
+            return None, str(outcome)
+        try:
+            return workspaces.receive(self._stream), ""
+        except WorkspaceError as error:
+            return None, str(error)
+
+    def end(self) -> None:
+        """End all of the program's processes, whatever state they are in."""
+        with suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)  # the supervisor ends them, and itself
+        try:
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+        self._stream.close()
+        self._channel.close()
+
+    def _broken(self) -> SandboxError:
+        self.end()
+        lines = self._stderr.captured().text().strip().splitlines() or ["no reason given"]
+        return SandboxError(
+            f"sandbox: ended before the program began: {lines[-1][:300]}; run the step again"
+        )
+
+
+def read_outcome(line: bytes) -> Outcome:
+    """Return an outcome from the supervisor's line. Raises WorkspaceError: it is none."""
+    return decode_json(line, Outcome, "sandbox", WorkspaceError)
+
+
+def _feed(pipe: BinaryIO, data: bytes) -> None:
+    with suppress(BrokenPipeError), pipe:
+        pipe.write(data)
+
+
+@contextmanager
+def started(
+    start: Start, sandbox: Sandbox, workspaces: Workspaces, listing: str | None
+) -> Iterator[RunningProgram]:
+    """Start a program in a folder with the content of a listing (None: empty), and end it with all
+    its descendants when the block ends.
+
+    The calling thread has to live as long as the program: the kernel ends a sandbox with the thread
+    that made it. Raises SandboxError: the walls can't be made.
+    """
+    limits = start.limits
+    argv = [sandbox.program_path(start.argv[0]), *start.argv[1:]]
+    with ExitStack() as stack:
+        walls = stack.enter_context(sandbox.walls(workspaces.limits.disk_bytes))
+        process, channel = _spawn(walls)
+        program = RunningProgram(process, channel, start)
+        stack.callback(program.end)
+        order = {
+            "argv": argv,
+            "environment": walls.environment(start.environment),
+            "home": walls.home,
+            "temporary": walls.temporary,
+            "mount": walls.mount,
+            "everyone": walls.own_processes,
+            "ports": start.ports if walls.own_network else (),
+            "limits": {
+                "wall_s": limits.wall_s,
+                "cpu_s": limits.cpu_s,
+                "memory_bytes": limits.memory_bytes,
+                "processes": limits.processes if walls.own_processes else 0,
+                "open_files": limits.open_files,
+                "disk_bytes": workspaces.limits.disk_bytes,
+                "disk_files": workspaces.limits.disk_files,
+            },
+        }
+        program.give_order(order, workspaces, listing)
+        listeners = program.listeners()
+        if listeners:
+            stack.enter_context(Relay(listeners))
+        yield program
+
+
+def run_program(
+    start: Start, sandbox: Sandbox, workspaces: Workspaces, listing: str | None = None
+) -> Finished:
+    """Run a program to its end. Arguments and errors as of `started`."""
+    with started(start, sandbox, workspaces, listing) as program:
+        return program.wait(workspaces)
+
+
+def _spawn(walls: Walls) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    ours, theirs = socket.socketpair()
+    user: dict[str, int | list[int]] = {}
+    if walls.user is not None:
+        user = {"user": walls.user, "group": walls.user, "extra_groups": []}
+
+    with theirs:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - an argv of ours
+                [*walls.command, str(theirs.fileno())],
+                env={},
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(theirs.fileno(), *walls.descriptors),
+                start_new_session=True,
+                bufsize=0,
+                **user,  # type: ignore[call-overload]
+            )
+        except OSError as error:
+            ours.close()
+            raise SandboxError(f"sandbox: can't start {walls.command[0]}: {error}") from error
+
+    return process, ours

@@ -1,0 +1,60 @@
+"""Parsers of what comes out of a program's sandbox."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+from fuzz_kit import Parser, of_file, scratch
+
+
+def program_parsers() -> dict[str, Parser]:
+    """Return the parsers of a sandbox's outcome, of its folder, as frames, and of profiles."""
+    from ktdeval.harness import ToolCall
+    from ktdeval.stores import LocalStore
+    from ktdeval_command.placeholders import StepValues
+    from ktdeval_command.profiles import Profile, load_profile, prepared
+    from ktdeval_command.program import read_outcome
+    from ktdeval_command.workspace import WorkspaceLimits, Workspaces
+
+    workspaces = Workspaces(LocalStore(scratch() / "workspaces"), "w", WorkspaceLimits())
+    profile = Profile(own_arguments=("wait",))
+    values = StepValues(
+        bridge="http://127.0.0.1:1",
+        bridge_token="b",
+        tools_url="http://127.0.0.1:2/mcp",
+        tools_token="t",
+        tools_stdio=("python3", "-c", "x"),
+        prompt="Decide.",
+        model="a/b",
+    )
+    file = b'{"path":"a/b","kind":"file","size":2,"executable":true}\nhi'
+
+    return {
+        "program outcome": Parser(
+            read_outcome,
+            (b'{"kind":"exited","code":3,"detail":""}\n',),
+            ("ktdeval_command/program.py",),
+        ),
+        "program folder": Parser(
+            lambda data: workspaces.receive(BytesIO(data)),
+            (
+                b'{"path":"a","kind":"folder"}\n' + file + b'{"end":true}\n',
+                b'{"path":"l","kind":"refused","why":"link"}\n{"end":false,"why":"full"}\n',
+            ),
+            ("ktdeval_command/workspace.py",),
+        ),
+        "program profile": Parser(
+            of_file(lambda path: prepared(load_profile(path), ("agent",), values), "own.yaml"),
+            (
+                b"subcommand: run\narguments: ['{prompt}', '{tools_stdio}']\nstdin: x\n",
+                b"environment: {A: '{bridge}'}\nfiles: {a/b.json: {c: ['{tools_stdio}', 1]}}\n",
+                b"programs: [x]\nreadable: [/opt]\nfiles: {a.txt: '{task_file} {folder}'}\n",
+            ),
+            ("ktdeval_command/profiles.py",),
+        ),
+        "arguments for a program": Parser(
+            lambda data: profile.without_own(ToolCall("c", "t", data.decode("utf-8", "replace"))),
+            (b'{"wait": true, "stock_id": "S1", "n": [1, 2.5, null]}',),
+            (),
+        ),
+    }

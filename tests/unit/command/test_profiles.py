@@ -1,0 +1,590 @@
+"""Profiles: what is started for a step, worked by hand for each known program, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness import ToolCall
+from ktdeval_command.placeholders import StepValues
+from ktdeval_command.profiles import (
+    Prepared,
+    Profile,
+    load_profile,
+    prepared,
+    profile_of,
+    run_words,
+    shipped_profiles,
+)
+from ktdeval_command.program import Start, run_program
+from ktdeval_command.sandbox import Sandbox
+from ktdeval_command.workspace import Workspaces
+
+VALUES = StepValues(
+    bridge="http://127.0.0.1:1001",
+    bridge_token="B-TOKEN",
+    tools_url="http://127.0.0.1:1002/mcp",
+    tools_token="T-TOKEN",
+    tools_stdio=("/usr/bin/python3", "-c", "RELAY"),
+    prompt="Decide for {day} 7.",
+    model="openai/some-model",
+)
+TOOLS = {
+    "KTDEVAL_TOOLS_URL": "http://127.0.0.1:1002/mcp",
+    "KTDEVAL_TOOLS_TOKEN": "T-TOKEN",
+}
+
+
+def ready(name: str, *words: str) -> Prepared:
+    return prepared(load_profile(shipped_profiles()[name]), words, VALUES)
+
+
+def own(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "own.yaml"
+    path.write_text(text)
+    return path
+
+
+# ---- known programs
+
+
+def test_default_gives_each_name_of_an_address_and_a_key() -> None:
+    assert ready("default", "agent", "--fast") == Prepared(
+        argv=("agent", "--fast"),
+        environment={
+            "OPENAI_BASE_URL": "http://127.0.0.1:1001/v1",
+            "OPENAI_API_BASE": "http://127.0.0.1:1001/v1",
+            "OPENAI_API_KEY": "B-TOKEN",
+            "ANTHROPIC_BASE_URL": "http://127.0.0.1:1001",
+            "ANTHROPIC_API_KEY": "B-TOKEN",
+            "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:1001",
+            "GEMINI_API_KEY": "B-TOKEN",
+            "GOOGLE_API_KEY": "B-TOKEN",
+            "KTDEVAL_MODEL": "openai/some-model",
+            "KTDEVAL_TASK_FILE": "task.md",
+            **TOOLS,
+        },
+        files={},
+        stdin=b"Decide for {day} 7.",
+        readable=(),
+    )
+
+
+def test_claude() -> None:
+    step = ready("claude", "claude", "--continue")
+
+    assert step.argv == (
+        "claude",
+        "--continue",
+        "--print",
+        "--mcp-config",
+        ".mcp.json",
+        "--strict-mcp-config",
+        "--permission-mode",
+        "bypassPermissions",
+        "--disallowedTools",
+        "WebSearch,WebFetch",
+    )
+    assert step.environment == {
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:1001",
+        "ANTHROPIC_API_KEY": "B-TOKEN",
+        "ANTHROPIC_MODEL": "openai/some-model",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "IS_SANDBOX": "1",
+        "ENABLE_TOOL_SEARCH": "false",
+        **TOOLS,
+    }
+    assert step.stdin == b"Decide for {day} 7."
+    assert list(step.files) == [".mcp.json"]
+    assert json.loads(step.files[".mcp.json"]) == {
+        "mcpServers": {
+            "ktdeval": {
+                "type": "http",
+                "url": "${KTDEVAL_TOOLS_URL}",
+                "headers": {"Authorization": "Bearer ${KTDEVAL_TOOLS_TOKEN}"},
+            }
+        }
+    }
+
+
+def test_codex() -> None:
+    assert ready("codex", "codex", "--search") == Prepared(
+        argv=(
+            "codex",
+            "exec",
+            "--search",
+            "--strict-config",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "--model",
+            "openai/some-model",
+            "-c",
+            "model_provider=ktdeval",
+            "-c",
+            'model_providers.ktdeval={name="ktdeval",base_url="http://127.0.0.1:1001/v1",'
+            'env_key="OPENAI_API_KEY",wire_api="responses"}',
+            "-c",
+            'mcp_servers.ktdeval={url="http://127.0.0.1:1002/mcp",'
+            'bearer_token_env_var="KTDEVAL_TOOLS_TOKEN",required=true}',
+            "-c",
+            'web_search="disabled"',
+            "-c",
+            "check_for_update_on_startup=false",
+            "-c",
+            "analytics.enabled=false",
+            "-",
+        ),
+        environment={
+            "CODEX_HOME": "../tmp",
+            "OPENAI_API_KEY": "B-TOKEN",
+            "KTDEVAL_TOOLS_TOKEN": "T-TOKEN",
+        },
+        files={},
+        stdin=b"Decide for {day} 7.",
+        readable=(),
+    )
+
+
+def test_gemini() -> None:
+    step = ready("gemini", "gemini")
+
+    assert step.argv == (
+        "gemini",
+        "--approval-mode",
+        "yolo",
+        "--skip-trust",
+        "--model",
+        "openai/some-model",
+    )
+    assert step.environment == {
+        "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:1001",
+        "GEMINI_API_KEY": "B-TOKEN",
+        **TOOLS,
+    }
+    assert list(step.files) == [".gemini/settings.json", ".gemini/policies/ktdeval.toml"]
+    assert json.loads(step.files[".gemini/settings.json"]) == {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "mcpServers": {
+            "ktdeval": {
+                "httpUrl": "${KTDEVAL_TOOLS_URL}",
+                "headers": {"Authorization": "Bearer ${KTDEVAL_TOOLS_TOKEN}"},
+                "trust": True,
+            }
+        },
+    }
+    assert step.files[".gemini/policies/ktdeval.toml"] == (
+        b'[[rule]]\ntoolName = ["google_web_search", "web_fetch"]\ndecision = "deny"\n'
+        b"priority = 999\n"
+    )
+
+
+def test_opencode() -> None:
+    step = ready("opencode", "opencode")
+
+    assert step.argv == ("opencode", "run", "--pure", "--title", "step", "--auto")
+    assert step.environment == {
+        "OPENAI_BASE_URL": "http://127.0.0.1:1001/v1",
+        "OPENAI_API_KEY": "B-TOKEN",
+        "XDG_CACHE_HOME": "../tmp",
+        "XDG_DATA_HOME": "../tmp",
+        "XDG_STATE_HOME": "../tmp",
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "npm_config_offline": "true",
+        **TOOLS,
+    }
+    settings = json.loads(step.files["opencode.json"])
+    assert settings["model"] == "ktdeval/run"
+    assert settings["provider"]["ktdeval"] == {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "ktdeval",
+        "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
+        "models": {"run": {"name": "openai/some-model"}},
+    }
+    assert settings["mcp"]["ktdeval"] == {
+        "type": "remote",
+        "url": "{env:KTDEVAL_TOOLS_URL}",
+        "headers": {"Authorization": "Bearer {env:KTDEVAL_TOOLS_TOKEN}"},
+        "oauth": False,
+    }
+    assert settings["permission"] == {"webfetch": "deny", "websearch": "deny"}
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_no_token_and_no_address_of_a_step_is_written_into_the_folder(name: str) -> None:
+    """Folders are archived, and equal steps have equal folders."""
+    step = ready(name, name)
+    elsewhere = replace(VALUES, bridge="http://127.0.0.1:9", tools_url="http://127.0.0.1:8/mcp")
+
+    assert not any(b"TOKEN}" not in data and b"-TOKEN" in data for data in step.files.values())
+    assert prepared(load_profile(shipped_profiles()[name]), (name,), elsewhere).files == step.files
+
+
+def test_a_subcommand_of_the_user_is_not_repeated() -> None:
+    assert ready("codex", "codex", "exec", "-c", "x=1").argv[:5] == (
+        "codex",
+        "exec",
+        "-c",
+        "x=1",
+        "--strict-config",
+    )
+
+
+# ---- which profile
+
+
+@pytest.mark.parametrize(
+    ("run", "profile", "expected"),
+    [
+        ("codex exec", "", "codex"),
+        ("/opt/tools/claude --print", "", "claude"),
+        ("gemini", "", "gemini"),
+        ("opencode run", "", "opencode"),
+        ("python3 agent.py", "", "default"),
+        ("codex-wrapper", "", "default"),
+        ("codex-wrapper", "codex", "codex"),
+        ("codex", "default", "default"),
+    ],
+)
+def test_the_name_of_the_program_chooses(run: str, profile: str, expected: str) -> None:
+    known = load_profile(shipped_profiles()[expected])
+    assert profile_of(run, profile).arguments == known.arguments
+    assert profile_of(run, profile).files == known.files
+
+
+def test_a_file_of_the_user_is_a_profile(tmp_path: Path) -> None:
+    path = own(tmp_path, "arguments: [--task, '{task_file}']\nstdin: ''\n")
+    step = prepared(profile_of("agent", str(path)), ("agent",), VALUES)
+
+    assert step.argv == ("agent", "--task", "task.md")
+    assert step.stdin == b""
+    assert step.environment == {}
+
+
+def test_an_unknown_profile_names_the_near_ones() -> None:
+    with pytest.raises(ConfigError) as error:
+        profile_of("codex", "codexx")
+    assert str(error.value) == (
+        "profile=codexx: no such file, and no profile of this name; did you mean 'codex' or 'opencode' or 'claude'?;"
+        " profiles that ship with the suite are claude, codex, default, gemini, opencode"
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ("codex exec", ("codex", "exec")),
+        ("agent 'two words' $HOME *.py; ls", ("agent", "two words", "$HOME", "*.py;", "ls")),
+        ("awk '{print} {prompt}'", ("awk", "{print} {prompt}")),
+    ],
+)
+def test_a_command_line_is_split_and_not_expanded(run: str, words: tuple[str, ...]) -> None:
+    assert run_words(run) == words
+
+
+def test_braces_of_a_command_line_are_the_programs_own() -> None:
+    words = run_words("sh -c 'x=${prompt}; echo {tools_token}' {tools_stdio}")
+
+    assert prepared(Profile(), words, VALUES).argv == (
+        "sh",
+        "-c",
+        "x=${prompt}; echo {tools_token}",
+        "{tools_stdio}",
+    )
+
+
+def test_a_path_of_a_program_holds_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "link").symlink_to("bin")
+    monkeypatch.chdir(tmp_path)
+
+    assert run_words("./link/agent -x") == (f"{tmp_path.resolve()}/bin/agent", "-x")
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("", "run: names no program; give a command line, such as run='codex exec'"),
+        ("''", "run: names no program; give a command line, such as run='codex exec'"),
+        ("agent 'x", 'run: No closing quotation in "agent \'x"; close it'),
+        ("agent a\0b", "run[1]: has the character U+0000, which ends it; remove that"),
+    ],
+)
+def test_bad_command_lines(run: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        run_words(run)
+    assert str(error.value) == message
+
+
+# ---- filling
+
+
+def test_values_are_filled_once() -> None:
+    values = replace(VALUES, prompt="{bridge_token} {prompt}")
+    profile = Profile(arguments=("{prompt}", "{model}/{folder}", "{A}", "$x"), stdin="<{prompt}>")
+
+    with_braces = prepared(profile, ("agent",), values)
+    assert with_braces.argv == (
+        "agent",
+        "{bridge_token} {prompt}",
+        "openai/some-model/.",
+        "{A}",
+        "$x",
+    )
+    assert with_braces.stdin == b"<{bridge_token} {prompt}>"
+
+
+def test_the_tool_server_over_stdio_is_several_words() -> None:
+    profile = Profile(
+        arguments=("--tools", "{tools_stdio}", "--end"),
+        files={"mcp.json": {"command": "/usr/bin/env", "args": ["-S", "{tools_stdio}"]}},
+    )
+    step = prepared(profile, ("agent",), VALUES)
+
+    assert step.argv == ("agent", "--tools", "/usr/bin/python3", "-c", "RELAY", "--end")
+    assert json.loads(step.files["mcp.json"]) == {
+        "command": "/usr/bin/env",
+        "args": ["-S", "/usr/bin/python3", "-c", "RELAY"],
+    }
+
+
+def test_json_is_written_whatever_a_value_contains() -> None:
+    values = replace(VALUES, prompt='"},\n\\', model="ü")
+    profile = Profile(files={"a/b.json": {"{prompt}": ["{prompt}", 1, None, {"m": "{model}"}]}})
+
+    written = prepared(profile, ("agent",), values).files["a/b.json"]
+    assert json.loads(written) == {"{prompt}": ['"},\n\\', 1, None, {"m": "ü"}]}
+
+
+@pytest.mark.parametrize(
+    ("profile", "prompt", "message"),
+    [
+        (
+            Profile(arguments=("{prompt}",)),
+            "x" * 131_072,
+            "profile: 1: 131,072 bytes are more than the system passes on in one argument or"
+            " variable (131,071); give {prompt} by stdin, or let the program read {task_file}",
+        ),
+        (
+            Profile(environment={"TASK": "{prompt}"}),
+            "\ud800",
+            "profile: TASK: has half a surrogate pair, which is no text",
+        ),
+        (
+            Profile(environment={"TASK": "{prompt}"}),
+            "a\0b",
+            "profile: TASK: has the character U+0000, which ends it; remove that",
+        ),
+    ],
+)
+def test_values_that_the_system_can_not_pass_on(
+    profile: Profile, prompt: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        prepared(profile, ("agent",), replace(VALUES, prompt=prompt))
+    assert str(error.value) == message
+
+
+# ---- calls of tools
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('{"wait_for_previous": true, "stock_id": "S1"}', '{"stock_id":"S1"}'),
+        ('{"wait_for_previous": true}', "{}"),
+        ('{"stock_id":  "S1"}', '{"stock_id":  "S1"}'),
+        ('{"a": {"wait_for_previous": 1}}', '{"a":{"wait_for_previous":1}}'),
+        ('["wait_for_previous"]', '["wait_for_previous"]'),
+        ('{"wait_for_previous": 1, "a": "\\ud800"}', '{"wait_for_previous": 1, "a": "\\ud800"}'),
+        ('{"wait_for_previous": ', '{"wait_for_previous": '),
+        (
+            '{"wait_for_previous": 1, "wait_for_previous": 2}',
+            '{"wait_for_previous": 1, "wait_for_previous": 2}',
+        ),
+    ],
+)
+def test_arguments_that_gemini_adds_for_itself_do_not_reach_tools(
+    arguments: str, expected: str
+) -> None:
+    call = ToolCall("c", "get_stock_snapshot", arguments)
+
+    assert load_profile(shipped_profiles()["gemini"]).without_own(call).arguments == expected
+    assert load_profile(shipped_profiles()["codex"]).without_own(call) is call
+
+
+# ---- files that are no profile
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a mapping of fields, was nothing"),
+        ("argument: [x]\n", "unknown field 'argument'; did you mean 'arguments' or"),
+        ("arguments: x\n", "arguments: expected a list"),
+        ("arguments: [1]\n", "arguments[0]: expected a string, was 1"),
+        ("environment: {A: 1}\n", "environment.A: expected a string, was 1"),
+        ("environment: {A: x, A: y}\n", "line 1: key 'A' was already given on line 1"),
+        ("arguments: ['{tool_url}']\n", "arguments[0]: unknown placeholder {tool_url}"),
+        ("stdin: '{prompts}'\n", "stdin: unknown placeholder {prompts}; did you mean 'prompt'?"),
+        (
+            "stdin: '{tools_stdio}'\n",
+            "stdin: {tools_stdio} is several words; make it an item of a list, alone",
+        ),
+        (
+            "files: {a.json: {command: '{tools_stdio}'}}\n",
+            "files.a.json.command: {tools_stdio} is several words; make it an item of a list, alone",
+        ),
+        ("files: {a.json: {x: ['{nope}']}}\n", "files.a.json.x[0]: unknown placeholder {nope}"),
+        ("files: {a.json: {x: [.nan]}}\n", "files.a.json.x[0]: JSON has no number nan"),
+        ("files: {a.txt: '{nope}'}\n", "files.a.txt: unknown placeholder {nope}"),
+        ("files: {a.txt: [x]}\n", "files.a.txt: expected a string, was a list"),
+        ("files: {../a: x}\n", "files: '../a' does not lie in the program's folder"),
+        ("files: {/a: x}\n", "files: '/a' does not lie in the program's folder"),
+        ("files: {a//b: x}\n", "files: 'a//b' does not lie in the program's folder"),
+        ("files: {task.md: x}\n", "files: task.md holds the task, always; choose another name"),
+        (
+            "files: {a: x, a/b: y}\n",
+            "files: 'a' is a file, and cannot be a folder for 'a/b'",
+        ),
+        (
+            "files: {state.json/b: y}\n",
+            "files: 'state.json' is a file, and cannot be a folder for 'state.json/b'",
+        ),
+        (
+            "arguments: ['--token={tools_token}']\n",
+            "arguments[0]: {tools_token} would show in the list of processes",
+        ),
+        ("environment: {A-B: x}\n", "environment.A-B: not a name of an environment variable"),
+        ("environment: {HOME: /root}\n", "environment.HOME: is the program's folder, always"),
+        ("environment: {A: '{nope}'}\n", "environment.A: unknown placeholder {nope}"),
+        ("subcommand: '{prompt}'\n", "subcommand: expected a word without a placeholder"),
+        ("readable: [lib]\n", "readable[0]: expected the absolute path of a folder, was 'lib'"),
+        ("readable: ['/a/{folder}']\n", "readable[0]: expected the absolute path of a folder"),
+    ],
+)
+def test_bad_profiles(text: str, message: str, tmp_path: Path) -> None:
+    path = own(tmp_path, text)
+    with pytest.raises(ConfigError) as error:
+        load_profile(path)
+
+    line = str(error.value)
+    assert line.startswith(f"{path}: {message}")
+    assert "\n" not in line
+
+
+# ---- where programs lie
+
+
+def program(path: Path, first_line: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{first_line}\n")
+    path.chmod(0o755)
+    return path
+
+
+def place_of(program: Path | str) -> tuple[list[str], str]:
+    """Folders and PATH of a program, as its profile has them."""
+    profile = profile_of(str(program), "default")
+    return list(profile.readable), profile.environment.get("PATH", "")
+
+
+def test_a_program_of_npm_shows_its_packages_and_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = program(tmp_path / "node-20" / "bin" / "node")
+    modules = tmp_path / "app" / "node_modules"
+    target = program(modules / "@o" / "p" / "node_modules" / "q" / "x.js", "#!/usr/bin/env node")
+    (modules / ".bin").mkdir()
+    (modules / ".bin" / "agent").symlink_to(target)
+    monkeypatch.setenv("PATH", f"{node.parent}:/usr/bin:/bin")
+
+    assert place_of(modules / ".bin" / "agent") == (
+        [str(modules), str(node.parent)],
+        f"{modules}/.bin:{node.parent}:/usr/local/bin:/usr/bin:/bin",
+    )
+
+
+def test_a_script_of_a_virtual_environment_shows_it_and_its_python(tmp_path: Path) -> None:
+    base = program(tmp_path / "python" / "bin" / "python3.12")
+    program(tmp_path / "python" / "lib" / "python3.12" / "os.py")
+    venv = tmp_path / "venv"
+    script = program(venv / "bin" / "agent", f"#!{venv}/bin/python")
+    (venv / "pyvenv.cfg").write_text("")
+    (venv / "bin" / "python").symlink_to(base)
+
+    folders, path = place_of(script)
+    assert folders == [str(venv), str(base.parent), str(tmp_path / "python" / "lib")]
+    assert path.startswith(f"{venv}/bin:")
+
+
+def test_an_interpreter_outside_the_system_shows_its_library_too(tmp_path: Path) -> None:
+    python = program(tmp_path / "3.11.7" / "bin" / "python3.11")
+    library = tmp_path / "3.11.7" / "lib" / "python3.11"
+    library.mkdir(parents=True)
+    (library / "os.py").write_text("")
+    script = program(tmp_path / "home" / "agent.py", f"#!{python}")
+
+    assert place_of(script)[0] == [str(python.parent), str(library.parent)]
+
+
+@pytest.mark.parametrize("name", ["sh", "no-such-program-here", "/no/such/folder/agent"])
+def test_a_program_of_the_system_or_none_shows_nothing(name: str) -> None:
+    assert place_of(name) == ([], "")
+
+
+def test_a_script_in_a_home_folder_does_not_show_that_folder(tmp_path: Path) -> None:
+    script = program(tmp_path / "home" / "agent.sh", "#!/bin/sh")
+    assert place_of(script)[0] == []
+
+
+def test_a_path_of_the_profile_comes_first(tmp_path: Path) -> None:
+    script = program(tmp_path / "bin" / "agent", "#!/bin/sh")
+    path = own(tmp_path, "environment: {PATH: /opt/bin}\nreadable: [/opt]\n")
+
+    profile = profile_of(str(script), str(path))
+    assert profile.environment == {"PATH": "/opt/bin"}
+    assert profile.readable == ("/opt", str(script.parent))
+
+
+@pytest.mark.parametrize(
+    "line", ["#!", "#! 'x", "#!/usr/bin/env", "#!/usr/bin/env -S A=1 -i", "#!\0"]
+)
+def test_odd_first_lines_name_no_interpreter(line: str, tmp_path: Path) -> None:
+    script = program(tmp_path / "bin" / "agent", line)
+    assert place_of(script)[0] == [str(script.parent)]
+
+
+def test_interpreters_that_go_in_a_circle_end(tmp_path: Path) -> None:
+    script = program(tmp_path / "bin" / "agent", f"#!{tmp_path}/bin/agent")
+    assert place_of(script)[0] == [str(script.parent)]
+
+
+# ---- folders of a step
+
+
+def test_folder_and_temporary_folder_are_where_a_program_finds_them(
+    sandbox: Sandbox, workspaces: Workspaces
+) -> None:
+    profile = Profile(
+        arguments=("-c", "cd {folder} && pwd -P && cd {temporary} && pwd -P && ls -A")
+    )
+    step = prepared(profile, ("sh",), VALUES)
+    script = 'echo "$(cd "$HOME" && pwd -P)"; echo "$(cd "$TMPDIR" && pwd -P)"'
+
+    by_placeholder = run_program(Start(step.argv), sandbox, workspaces)
+    by_variable = run_program(Start(("sh", "-c", script)), sandbox, workspaces)
+
+    names = [[Path(line).name for line in each.stdout.text().splitlines()]
+             for each in (by_placeholder, by_variable)]  # fmt: skip
+    assert names == [["home", "tmp"], ["home", "tmp"]]

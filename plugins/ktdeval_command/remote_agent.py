@@ -1,0 +1,97 @@
+"""Agent `remote`: clients that nobody here can start decide the episodes of a run.
+
+The run waits for them at a port. A client begins an episode, gets its rules and its first day, and
+goes on from day to day, by the Model Context Protocol or plain HTTP. All episodes of a process share
+the port, and each is its client's alone.
+"""
+
+from __future__ import annotations
+
+from ktdeval.errors import ModelError
+from ktdeval.harness import (
+    AgentTraits,
+    Decision,
+    ExternalSession,
+    ModelRequest,
+    ModelTraits,
+    Observation,
+    Reply,
+    StepSession,
+    act_outside,
+    joined,
+)
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value, from_plain, to_plain
+from ktdeval_command.agent_desk import BRIDGE
+from ktdeval_command.planned_step import planned
+from ktdeval_command.remote_host import HOSTS, OpenEpisode
+from ktdeval_command.remote_params import RemoteParams
+
+TIMED_OUT = "remote_timed_out"  #: under which a day without a submission in time is counted
+NOT_ASKED = (
+    "remote/… answers nothing: it stands for clients and programs that decide; use --agent remote, or"
+    " --agent command"
+)
+HOW_TO_ACT = """\
+You act through tools: the research tools, and {submit}, by which you submit the day's decision. Call \
+{submit} once; what you only write is read by nobody. After your submission was accepted, call \
+next_day: it returns the next day, until the episode is over."""
+
+
+class RemoteReport(Value):
+    """What was seen of clients in a step."""
+
+    is_late: bool  #: whether the time was up before a submission
+    clients: int  #: how many had the day, one after the other
+
+
+class RemoteAgent:
+    """Decides by clients, one at a time."""
+
+    def __init__(self, params: RemoteParams) -> None:
+        self._params = params
+        self._opened: OpenEpisode | None = None
+        self.traits = AgentTraits(acts_outside=True, close=self._close)
+
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
+        """Decide one step by a client; a hold where it submits nothing in time. Raises ModelError:
+        it submitted nothing, and its last call of the model failed.
+        """
+        check = session.outside.check
+
+        def run(acting: ExternalSession) -> JsonValue:
+            if self._opened is None:
+                self._opened = HOSTS.open(self._params)
+            how = HOW_TO_ACT.format(submit=acting.submit_tool.name)
+            opening = joined(observation.system, how)
+            is_late, clients = self._opened.episode.decide(acting, opening, observation.user, check)
+            plain: JsonValue = to_plain(RemoteReport(is_late=is_late, clients=clients))
+            return plain
+
+        step = act_outside(session, run, "remote", self._params.calls)
+        if step is None:
+            return planned(observation, session, memory)
+
+        if from_plain(step.report, RemoteReport, "report of a client").is_late:
+            session.count_failure(TIMED_OUT)
+        return step.decision(memory)
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            HOSTS.close(self._opened)
+            self._opened = None
+
+
+class RemoteClients:
+    """The model of a run whose clients or programs bring their own: nobody can ask it."""
+
+    def __init__(self, _name: str, _params: None = None) -> None:
+        self.traits = ModelTraits(is_free=True, request_problem=_problem)
+
+    def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - the contract's name
+        """Raise ModelError."""
+        raise ModelError("no_model", "this run has no model: clients and programs bring their own")
+
+
+def _problem(request: ModelRequest) -> str | None:
+    return None if request.role == BRIDGE else NOT_ASKED

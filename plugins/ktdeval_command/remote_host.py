@@ -1,0 +1,403 @@
+"""Host of clients: one listener at which they begin episodes of a run, and decide them day by day.
+
+A client that begins an episode holds it, under an id that nobody else is told. It holds it until the
+episode is over, its time for a day is up, or it leaves; then the next client gets the episode, at
+the day that it has come to.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.errors import ConfigError, ProviderError, StoreError
+from ktdeval.harness import ExternalSession, ToolCall, ToolResult, ToolSpec, joined
+from ktdeval.values.config_options import user_path
+from ktdeval.values.files import read_plain
+from ktdeval_command.agent_desk import NEXT_DAY, AgentDesk
+from ktdeval_command.bridge_server import BridgeAnswers
+from ktdeval_command.loopback_server import serving
+from ktdeval_command.remote_params import RemoteParams
+from ktdeval_command.remote_server import BEGIN, TOOLS_PATH, Begun, Caller, RemoteServer
+
+LONGEST_ANSWER_S = 20.0  #: of a client that waits for an episode or a day; then it asks again
+LINGER_S = 30.0  #: seconds for which a listener without an episode goes on
+MODEL_NAME = "ktdeval"  #: of the run's model, as clients see it
+SLICE_S = 0.5  #: between two looks at whether the run is to end
+_MOST_HOLDERS = 100_000  # whose ids are known
+_SHORTEST_TOKEN = 16
+
+EPISODE_OVER = "The episode is over. Call begin_episode for another one, or end."
+NO_EPISODE = "No episode waits now. Call begin_episode again later; if the run is over, end."
+NOT_BEGUN = "You have no episode: call begin_episode first."
+NOT_THERE = "The episode's next day is not there yet: call begin_episode again."
+UNKNOWN = "There is no such episode: call begin_episode."
+LOST = (
+    "You hold this episode no longer: your time for a day was up, or you left it. Call"
+    " begin_episode; you may get it again, at the day that it has come to."
+)
+
+
+class Clients:
+    """What the episodes of a listener share: the lock of their state, and since when no client is
+    there.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.holding = 0  #: clients that hold an episode
+        self._seen_s = time.monotonic()
+
+    def seen(self) -> None:
+        """Note that a client is there."""
+        self._seen_s = time.monotonic()
+
+    @property
+    def absent_s(self) -> float:
+        """Seconds without a client; 0 while one holds an episode."""
+        return 0.0 if self.holding else time.monotonic() - self._seen_s
+
+
+class RemoteEpisode:
+    """An episode that clients decide, one of them at a time. The run decides its steps by `decide`,
+    one after the other.
+    """
+
+    def __init__(self, clients: Clients, seconds: float, wait_s: float) -> None:
+        """`clients`: those of the listener; `seconds`: for a day; `wait_s`: without any client."""
+        self._all = clients
+        self._changed = clients.changed
+        self.seconds = seconds  #: for a day
+        self._wait_s = wait_s
+        self._opening = ""
+        self._clients = 0  # that had the day
+        self._is_open = False
+        self._deadline = 0.0
+        self.desk = AgentDesk({}, True, LONGEST_ANSWER_S, EPISODE_OVER)
+        self.bridge = BridgeAnswers(self.desk.answer, MODEL_NAME)
+        self.holder = ""  #: id of the client that holds it; empty where nobody does
+
+    # --- for the run
+
+    def decide(
+        self, acting: ExternalSession, opening: str, day: str, check: Callable[[], None]
+    ) -> tuple[bool, int]:
+        """Let clients decide a step. Returns whether the time was up, and how many clients had the
+        day. `opening`: what a client is told once; `check`: raises where the run is to end. Raises
+        ProviderError: no client came.
+        """
+        with self._changed:
+            self._opening = opening
+            self._clients = 1 if self.holder else 0
+            self._is_open = True
+            self._deadline = time.monotonic() + self.seconds
+        acting.when_over = self._notify
+        self.desk.begin(acting, day, is_told=False)
+        self._notify()
+        try:
+            is_late = self._wait(acting, check)
+        finally:
+            with self._changed:
+                self._is_open = False
+            self.desk.end()
+        return is_late, self._clients
+
+    def close(self) -> None:
+        """End the episode."""
+        self.desk.close()
+        with self._changed:
+            self._drop()
+
+    def _wait(self, acting: ExternalSession, check: Callable[[], None]) -> bool:
+        """Wait until the step is over; return whether the time was up before."""
+        with self._changed:
+            while not acting.is_over:
+                check()
+                if self.holder and time.monotonic() >= self._deadline:
+                    self._drop()
+                    return True
+                if self._all.absent_s >= self._wait_s:
+                    raise ProviderError(
+                        f"agent remote: no client was there for {self._wait_s:g} s; run the same"
+                        " command again when one can come, or raise wait_s="
+                    )
+                self._changed.wait(SLICE_S)
+        return False
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    # --- for clients; the first three with the state guarded
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a client."""
+        return self._is_open and not self.holder and not self.desk.is_closed
+
+    def take(self, holder: str) -> None:
+        """Have a client hold it."""
+        self.holder = holder
+        self._clients += 1
+        self._deadline = time.monotonic() + self.seconds
+        self._all.holding += 1
+
+    def _drop(self) -> None:
+        if self.holder:
+            self.holder = ""
+            self._all.holding -= 1
+            self._all.seen()
+
+    def leave(self, holder: str) -> None:
+        """Have a client hold it no longer."""
+        with self._changed:
+            if self.holder == holder:
+                self._drop()
+
+    def told(self) -> str | None:
+        """Return rules and day, for a client that begins; None: the episode is over, or its next day
+        is not there yet.
+        """
+        day = self.desk.take_day()
+        return None if day is None else joined(self._opening, day)
+
+
+class RemoteHost:
+    """A listener, and the episodes that are open at it."""
+
+    def __init__(self, host: str, port: int, token_file: str) -> None:
+        """Listen. Raises ProviderError: listening is not possible; ConfigError: the file has no
+        token.
+        """
+        token = secrets.token_urlsafe(32)
+        if token_file:
+            token = kept_token(user_path(token_file), token)
+        self.token_file = token_file
+        self._clients = Clients()
+        self._changed = self._clients.changed
+        self._episodes: list[RemoteEpisode] = []
+        self._held: dict[str, RemoteEpisode] = {}
+        self._of_session: dict[str, str] = {}
+        try:
+            self.server = RemoteServer(self, token, (host, port))
+        except StoreError as error:
+            raise ProviderError(f"agent remote: {error}; choose another port=") from error
+
+        self._running = serving(self.server)
+        self._running.__enter__()
+        words = f"the token in {token_file}" if token_file else f"the token {token}"
+        sys.stderr.write(
+            f"agents connect to {self.server.mcp_url} (MCP), or to {self.server.address}{TOOLS_PATH}"
+            f" (HTTP), with {words}\n"
+        )
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._running.__exit__(None, None, None)
+
+    # --- for the run
+
+    def open(self, seconds: float, wait_s: float) -> RemoteEpisode:
+        """Return a new episode."""
+        episode = RemoteEpisode(self._clients, seconds, wait_s)
+        with self._changed:
+            self._clients.seen()
+            self._episodes.append(episode)
+        return episode
+
+    def end(self, episode: RemoteEpisode) -> None:
+        """End an episode."""
+        episode.close()
+        with self._changed:
+            self._episodes.remove(episode)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no episode is open."""
+        return not self._episodes
+
+    # --- for clients
+
+    def begin(self, caller: Caller) -> Begun:
+        """Have a client hold an episode: its own again, or the first that waits."""
+        holder = self._holder(caller)
+        episode = self._held.get(holder)
+        self._clients.seen()
+        if episode is None or episode.holder != holder or episode.desk.is_closed:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting() is not None, LONGEST_ANSWER_S)
+                episode = self._waiting()
+                if episode is None:
+                    return Begun(ToolResult(NO_EPISODE, "no_episode"))
+                holder = self._give(episode, caller)
+
+        told = episode.told()
+        if told is None and not episode.desk.is_closed:
+            return Begun(ToolResult(NOT_THERE, "not_there"), holder)
+        if told is None:
+            return Begun(ToolResult(EPISODE_OVER, "episode_over"))
+        return Begun(ToolResult(joined(f"Episode {holder} has begun.", told)), holder)
+
+    def call(self, caller: Caller, call: ToolCall) -> ToolResult:
+        """Answer a call of a tool."""
+        if call.name == BEGIN.name:
+            return self.begin(caller).result
+
+        holder = self._holder(caller)
+        if not holder:
+            return ToolResult(NOT_BEGUN, "no_episode")
+        episode = self._held.get(holder)
+        if episode is None:
+            return ToolResult(UNKNOWN, "unknown_episode")
+        if episode.holder != holder and not episode.desk.is_closed:
+            return ToolResult(LOST, "episode_lost")
+        return episode.desk.call(call)
+
+    def tools(self, caller: Caller) -> Sequence[ToolSpec]:
+        """Return the tools of a client's episode; those of all that are open where it has none."""
+        episode = self._held.get(self._holder(caller))
+        with self._changed:
+            if episode is None:
+                self._changed.wait_for(lambda: any(self._tools()), LONGEST_ANSWER_S)
+                specs = self._tools()
+            else:
+                specs = list(episode.desk.tools())
+
+        named = {spec.name: spec for spec in (BEGIN, *specs, NEXT_DAY)}
+        return list(named.values())
+
+    def bridge(self, holder: str) -> BridgeAnswers | None:
+        """Return the model bridge of a client's episode; None where it holds none."""
+        episode = self._held.get(holder)
+        if episode is None or episode.holder != holder:
+            return None
+        return episode.bridge
+
+    def leave(self, session: str) -> None:
+        """End a session of the protocol: its episode waits for another client."""
+        with self._changed:
+            holder = self._of_session.pop(session, "")
+        episode = self._held.get(holder)
+        if episode is not None:
+            episode.leave(holder)
+            with self._changed:
+                self._changed.notify_all()
+
+    def _holder(self, caller: Caller) -> str:
+        """Return the id that a client acts under; empty where it has none."""
+        if caller.episode is not None:
+            return caller.episode
+        return self._of_session.get(caller.session or "", "")
+
+    def _waiting(self) -> RemoteEpisode | None:
+        return next((episode for episode in self._episodes if episode.waits), None)
+
+    def _give(self, episode: RemoteEpisode, caller: Caller) -> str:
+        holder = secrets.token_hex(16)
+        episode.take(holder)
+        self._held[holder] = episode
+        if len(self._held) > _MOST_HOLDERS:
+            del self._held[next(iter(self._held))]
+        if caller.session is not None:
+            self._of_session[caller.session] = holder
+            if len(self._of_session) > _MOST_HOLDERS:
+                del self._of_session[next(iter(self._of_session))]
+        self._changed.notify_all()
+        return holder
+
+    def _tools(self) -> list[ToolSpec]:
+        specs: dict[str, ToolSpec] = {}
+        for episode in self._episodes:
+            for spec in episode.desk.tools():
+                specs.setdefault(spec.name, spec)
+        return list(specs.values())
+
+
+@dataclass(frozen=True)
+class OpenEpisode:
+    """An episode with its listener."""
+
+    host: RemoteHost
+    episode: RemoteEpisode
+
+
+class Hosts:
+    """Listeners of this process, which all its episodes share; one without an episode is closed
+    after some time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hosts: dict[tuple[str, int], RemoteHost] = {}
+
+    def open(self, params: RemoteParams) -> OpenEpisode:
+        """Return a new episode, at the listener of its place. Errors as of `RemoteHost`."""
+        place = (params.host, params.port)
+        with self._lock:
+            host = self._hosts.get(place)
+            if host is not None and host.token_file != params.token:
+                if not host.is_idle:
+                    raise ProviderError(
+                        f"agent remote: port {params.port}: another run of this process listens there"
+                        " with another token; choose another port="
+                    )
+                host.close()
+                host = None
+            if host is None:
+                host = RemoteHost(params.host, params.port, params.token)
+                self._hosts[place] = host
+            return OpenEpisode(host, host.open(params.seconds, params.wait_s))
+
+    def close(self, opened: OpenEpisode) -> None:
+        """End an episode. A listener without one is closed after some time."""
+        opened.host.end(opened.episode)
+        timer = threading.Timer(LINGER_S, self.close_idle)
+        timer.daemon = True
+        timer.start()
+
+    def close_idle(self) -> None:
+        """Close listeners without an episode."""
+        with self._lock:
+            for place, host in list(self._hosts.items()):
+                if host.is_idle:
+                    del self._hosts[place]
+                    host.close()
+
+
+HOSTS = Hosts()  #: those of this process
+
+
+def kept_token(path: Path, made: str) -> str:
+    """Return the token of a file; where there is none, the made one, which is written there and can
+    be read by its user alone. Raises ConfigError: the file has no token, or can't be read or written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _read_token(path)
+    except OSError as error:
+        raise ConfigError(f"token: {path}: {error.strerror}; name a file in a folder") from error
+
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{made}\n")
+    return made
+
+
+def _read_token(path: Path) -> str:
+    try:
+        token = read_plain(path, 4096).decode("ascii").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"token: {path}: not a file of one line of text") from error
+    if len(token) < _SHORTEST_TOKEN or not token.isprintable() or " " in token:
+        raise ConfigError(
+            f"token: {path}: expected a token of at least {_SHORTEST_TOKEN} characters in one line;"
+            " delete the file to have one made"
+        )
+    return token

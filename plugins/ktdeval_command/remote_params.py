@@ -1,0 +1,47 @@
+"""Arguments of the agent `remote`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.values.config_options import option
+from ktdeval.values.secret_free_addresses import Address
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteParams:
+    """Where clients connect, and how long they are waited for."""
+
+    host: Address = option(
+        "127.0.0.1",
+        help=(
+            "address to listen on; connections are not encrypted, so that another one than this"
+            " machine's own needs a tunnel or a proxy with TLS"
+        ),
+    )
+    port: int = option(8765, help="port to listen on; 0: a free one", minimum=0, maximum=65_535)
+    token: str = option(
+        "",
+        help=(
+            "file of the token that clients send, made where there is none; default: a new token,"
+            " written to standard error"
+        ),
+    )
+    seconds: float = option(
+        600.0,
+        help=(
+            "longest time for a day, in seconds; then it is held, and the episode waits for another"
+            " client"
+        ),
+        minimum=0.1,
+        maximum=31_536_000,
+    )
+    wait_s: float = option(
+        3600.0,
+        help="seconds without any client after which the run stops, resumably",
+        minimum=0.1,
+        maximum=31_536_000,
+    )
+    calls: int = option(
+        200, help="most calls of the model bridge in a step", minimum=1, maximum=100_000
+    )

@@ -1,0 +1,183 @@
+"""Server of the agent `remote`: tools of many episodes, and their model bridges, at one port.
+
+A client says which episode it means by the header `Ktdeval-Episode`; one that speaks the Model
+Context Protocol need not, since its session remembers the episode that it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import Message
+from typing import Protocol
+
+from ktdeval.harness import ToolCall, ToolResult, ToolSpec
+from ktdeval_command.bridge_routes import Dialect, dialect_of
+from ktdeval_command.bridge_server import KEYS, BridgeAnswers, refusal_in
+from ktdeval_command.loopback_server import HttpAnswer, ServerLimits, json_answer
+from ktdeval_command.mcp_messages import McpMessages
+from ktdeval_command.tool_server import SESSION, ToolHandler, ToolServer
+from ktdeval_command.wire.refusals import Refusal, WireError
+
+EPISODE = "Ktdeval-Episode"  #: header with the id of an episode
+TOOLS_PATH = "/tools"
+BEGIN = ToolSpec(
+    "begin_episode",
+    "Begin an episode, or have the day of yours again. Returns its id, the rules and the day.",
+    {"type": "object", "properties": {}, "additionalProperties": False},
+)
+INSTRUCTIONS = """\
+Call begin_episode. It returns the rules and the first day. Each day, use the research tools, submit \
+once, then call next_day, until you are told that the episode is over. Then call begin_episode for \
+another one; where none waits, end."""
+
+_BRIDGE = "/bridge/"
+_MOST_CONNECTIONS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: its open session of the protocol, and the episode that it names; None: it has
+    none.
+    """
+
+    session: str | None = None
+    episode: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Answer to a client that begins an episode."""
+
+    result: ToolResult
+    episode: str = ""  #: the id that it acts under; empty where there is no episode
+
+
+class Desk(Protocol):
+    """What answers clients."""
+
+    def begin(self, caller: Caller) -> Begun:
+        """Have a client hold an episode."""
+
+    def tools(self, caller: Caller) -> Sequence[ToolSpec]:
+        """Return the tools that a client may call."""
+
+    def call(self, caller: Caller, call: ToolCall) -> ToolResult:
+        """Answer a call."""
+
+    def bridge(self, holder: str) -> BridgeAnswers | None:
+        """Return the model bridge of an episode; None where the client does not hold it."""
+
+    def leave(self, session: str) -> None:
+        """End a session of the protocol."""
+
+
+class RemoteServer(ToolServer):
+    """Answers clients of many episodes. The bridge of an episode is at `/bridge/ID`, which stands
+    before the paths that a provider has, and takes the server's token as its key.
+    """
+
+    noun = "tool server"
+
+    def __init__(self, desk: Desk, token: str, where: tuple[str, int]) -> None:
+        """Listen. Raises StoreError: that is not possible."""
+        self.desk = desk
+        super().__init__(
+            lambda: desk.tools(Caller()),
+            lambda call: desk.call(Caller(), call),
+            token,
+            INSTRUCTIONS,
+            ServerLimits(connections=_MOST_CONNECTIONS),
+            where,
+        )
+
+    def handler(self) -> type[ToolHandler]:
+        """Return what answers a connection."""
+        return _Handler
+
+    def caller(self, headers: Message) -> Caller:
+        """Return who asks, by the headers of a request."""
+        session = headers.get(SESSION)
+        if session is not None and not self.has_session(session):
+            session = None
+        return Caller(session, headers.get(EPISODE))
+
+    def messages_of(self, headers: Message) -> McpMessages:
+        """Return what answers the client of these headers."""
+        caller = self.caller(headers)
+
+        def tools() -> Sequence[ToolSpec]:
+            with self.answering():
+                return self.desk.tools(caller)
+
+        def call(call: ToolCall) -> ToolResult:
+            with self.answering():
+                return self.desk.call(caller, call)
+
+        return McpMessages(tools, call, INSTRUCTIONS)
+
+    def begin(self, headers: Message) -> Begun:
+        """Have the client of these headers hold an episode."""
+        with self.answering():
+            return self.desk.begin(self.caller(headers))
+
+    def end_session(self, session: str) -> None:
+        """End a session, and what it holds."""
+        super().end_session(session)
+        self.desk.leave(session)
+
+
+class _Handler(ToolHandler):
+    server: RemoteServer
+    once = (*ToolHandler.once, *KEYS, EPISODE.lower())
+
+    def _post(self) -> HttpAnswer:
+        if self._is_bridge():
+            with self.server.answering():
+                answers, path = self._bridge()
+                return answers.post(path, self.body)
+        return super()._post()
+
+    def _get(self) -> HttpAnswer:
+        if self._is_bridge():
+            answers, path = self._bridge()
+            return answers.listing(path, self._dialect())
+        return super()._get()
+
+    def _call(self, name: str) -> HttpAnswer:
+        if name != BEGIN.name:
+            return super()._call(name)
+
+        self.body()
+        begun = self.server.begin(self.headers)
+        answer = {"text": begun.result.text, "failure": begun.result.failure}
+        return json_answer({**answer, "episode": begun.episode or None})
+
+    def check_request(self) -> None:
+        """Raise WireError: a page of another site asks, or the token is missing."""
+        self.check_origin()
+        self.check_bearer_or(*(KEYS if self._is_bridge() else ()))
+
+    def _is_bridge(self) -> bool:
+        # A first line that is not HTTP leaves no address.
+        return getattr(self, "path", "").startswith(_BRIDGE)
+
+    def _bridge(self) -> tuple[BridgeAnswers, str]:
+        """Return the bridge that an address names, and the provider's path after it. Raises
+        WireError: the client holds no such episode.
+        """
+        holder, slash, path = self.path.removeprefix(_BRIDGE).partition("/")
+        answers = self.server.desk.bridge(holder)
+        if answers is None:
+            raise WireError("not_found", "you hold no such episode; call begin_episode")
+        return answers, slash + path
+
+    def _dialect(self) -> Dialect:
+        path = self.path.removeprefix(_BRIDGE).partition("/")[2]
+        return dialect_of(f"/{path}", {name.lower() for name in getattr(self, "headers", ())})
+
+    def refusal_answer(self, refusal: Refusal) -> HttpAnswer:
+        """Return a refusal in the form of what was asked."""
+        if self._is_bridge():
+            return refusal_in(self._dialect(), refusal)
+        return super().refusal_answer(refusal)

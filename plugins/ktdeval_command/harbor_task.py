@@ -1,0 +1,166 @@
+"""Files of a task of Harbor: an episode of ktdeval that any agent of Harbor plays.
+
+The agent's container and the market's are two. They share a folder with the token of the market's
+tool server, and nothing else; the agent's has neither ktdeval nor any file of the market. What the
+market has recorded is verified in a third container, which is built anew after the agent has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
+
+_TEMPLATE = Path(__file__).with_name("harbor_template")
+_IMAGE = "python:3.12-slim"
+_PORT = 8765
+_URL = f"http://market:{_PORT}"
+_TOKEN_FILE = "/ktdeval/token"  # noqa: S105 - where it is
+_RUN = "/episode/run"
+_DATA = {"market": "/opt/ktdeval/data", "verifier": "/tests/data"}
+_SECONDS_A_DAY = 600
+_SHORTEST_S = 1800
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarborEpisode:
+    """Episode that a task of Harbor holds."""
+
+    task: str
+    window: str
+    rules: str  #: what an agent is told once
+    submit_tool: str
+    days: int
+    run_options: Mapping[str, str]  #: of `ktdeval run`, without those that this module gives
+    card: Mapping[str, JsonValue]  #: what its card must say, by path
+    reward: str | None  #: metric that is the reward; None: 1 of a verified card, else 0
+
+    @property
+    def name(self) -> str:
+        """Name of its folder, and of its package; it tells no date of a window that is named by
+        its days.
+        """
+        window = content_hash(self.window)[:8] if ":" in self.window else self.window
+        return re.sub(r"[^A-Za-z0-9_.]+", "-", f"{self.task}-{window}").strip("-.").lower()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarborContent:
+    """What containers are built with."""
+
+    requirement: str  #: what pip installs: `ktdeval==VERSION`, or the name of the wheel
+    wheel: bytes | None = None
+    market_files: Mapping[str, bytes] = field(default_factory=dict)  #: of a snapshot; empty: none
+
+
+def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, bytes]:
+    """Return the files of a task by path; the same for the same arguments."""
+    files = {
+        "task.toml": _task_toml(episode),
+        "instruction.md": _filled(episode, "instruction.md"),
+        "environment/Dockerfile": _filled(episode, "agent.Dockerfile"),
+        "environment/docker-compose.yaml": _filled(episode, "docker-compose.yaml"),
+        "environment/ktdeval-tools": _filled(episode, "ktdeval-tools.sh"),
+        "environment/stdio_relay.py": _module("stdio_relay.py"),
+        "environment/market/Dockerfile": _image(content, "market.Dockerfile", "market"),
+        "environment/market/play.sh": _play(episode, content),
+        "environment/market/finish.sh": _filled(episode, "finish.sh"),
+        "solution/solve.sh": _filled(episode, "solve.sh"),
+        "solution/solve.py": _module("harbor_solve.py"),
+        "solution/episode.json": _json(
+            {"submit_tool": episode.submit_tool, "token_file": _TOKEN_FILE, "url": _URL}
+        ),
+        "tests/Dockerfile": _image(content, "verifier.Dockerfile", "verifier"),
+        "tests/test.sh": _filled(episode, "test.sh"),
+        "tests/verify.py": _module("harbor_verify.py"),
+        "tests/expected.json": _json(_expected(episode, content)),
+    }
+    whole = {path: text.encode() for path, text in files.items()}
+    for folder in ("environment/market", "tests"):
+        if content.wheel is not None:
+            whole[f"{folder}/{content.requirement}"] = content.wheel
+        for name, data in content.market_files.items():
+            whole[f"{folder}/data/{name}"] = data
+    return whole
+
+
+def _task_toml(episode: HarborEpisode) -> str:
+    text = _filled(episode, "task.toml")
+    seconds = max(_SHORTEST_S, _SECONDS_A_DAY * episode.days)
+    return text.replace("@AGENT_SECONDS@", f"{seconds}.0")
+
+
+def _play(episode: HarborEpisode, content: HarborContent) -> str:
+    """Return the script of the market's container."""
+    options = dict(episode.run_options)
+    if content.market_files:
+        options["--data"] = _DATA["market"]
+
+    words = []
+    for name, value in options.items():
+        words.append(f"    {name} {shlex.quote(value)} \\")
+    return _filled(episode, "play.sh").replace("    @OPTIONS@", "\n".join(words))
+
+
+def _expected(episode: HarborEpisode, content: HarborContent) -> JsonValue:
+    options: list[JsonValue] = []
+    if content.market_files:
+        options = ["--data", _DATA["verifier"]]
+    return {
+        "card": dict(episode.card),
+        "reward": episode.reward,
+        "run": _RUN,
+        "verify_options": options,
+    }
+
+
+def _image(content: HarborContent, template: str, place: str) -> str:
+    """Return a Dockerfile that installs ktdeval."""
+    install = f"RUN pip install --no-cache-dir {content.requirement}"
+    if content.wheel is not None:
+        install = (
+            f"COPY {content.requirement} /opt/wheel/\n"
+            f"RUN pip install --no-cache-dir /opt/wheel/{content.requirement}"
+        )
+
+    lines = _read(template).replace("@INSTALL@", install).replace("@IMAGE@", _IMAGE).splitlines()
+    if not content.market_files:
+        lines = [line for line in lines if "@DATA@" not in line]
+    return "\n".join(line.replace("@DATA@", _DATA[place]) for line in lines) + "\n"
+
+
+def _filled(episode: HarborEpisode, template: str) -> str:
+    """Return a file of the template with the episode's own words."""
+    words = {
+        "@IMAGE@": _IMAGE,
+        "@NAME@": episode.name,
+        "@PORT@": str(_PORT),
+        "@RULES@": episode.rules,
+        "@RUN@": _RUN,
+        "@SUBMIT@": episode.submit_tool,
+        "@DAYS@": str(episode.days),
+        "@TASK@": episode.task,
+        "@TOKEN_FILE@": _TOKEN_FILE,
+        "@URL@": _URL,
+        "@WINDOW@": episode.window,
+    }
+    pattern = re.compile("|".join(map(re.escape, words)))
+    return pattern.sub(lambda found: words[found.group()], _read(template))
+
+
+def _read(template: str) -> str:
+    return (_TEMPLATE / f"{template}.txt").read_text(encoding="utf-8")
+
+
+def _module(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"

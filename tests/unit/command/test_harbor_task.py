@@ -1,0 +1,213 @@
+"""Tasks of Harbor: which files an episode becomes, how its solution decides, what its verifier says."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ktdeval_command import harbor_solve, harbor_verify
+from ktdeval_command.harbor_task import HarborContent, HarborEpisode, task_files
+from terminal import Terminal
+
+EPISODE = HarborEpisode(
+    task="market_blinded",
+    window="W1",
+    rules="Trade @RUN@ well.",
+    submit_tool="submit_action",
+    days=40,
+    run_options={"--tasks": "market_blinded", "--data-args": "words=it's two"},
+    card={"task.name": "market_blinded", "seeds": [0]},
+    reward=None,
+)
+CONTENT = HarborContent(requirement="ktdeval==9.9.9")
+
+
+def files(**changes: Any) -> dict[str, str]:
+    """Texts of a task's files by path."""
+    return {
+        path: data.decode()
+        for path, data in task_files(replace(EPISODE, **changes), CONTENT).items()
+    }
+
+
+def test_a_task_has_the_files_that_harbor_reads() -> None:
+    assert sorted(files()) == [
+        "environment/Dockerfile",
+        "environment/docker-compose.yaml",
+        "environment/ktdeval-tools",
+        "environment/market/Dockerfile",
+        "environment/market/finish.sh",
+        "environment/market/play.sh",
+        "environment/stdio_relay.py",
+        "instruction.md",
+        "solution/episode.json",
+        "solution/solve.py",
+        "solution/solve.sh",
+        "task.toml",
+        "tests/Dockerfile",
+        "tests/expected.json",
+        "tests/test.sh",
+        "tests/verify.py",
+    ]
+
+
+def test_no_word_of_the_template_is_left_and_rules_are_taken_as_they_are() -> None:
+    made = files()
+    assert "Trade @RUN@ well." in made.pop("instruction.md")
+    for path, text in made.items():
+        assert not re.search(r"@[A-Z_]+@", text), path
+
+
+def test_the_config_names_the_relay_the_records_and_a_verifier_of_its_own() -> None:
+    config = tomllib.loads(files()["task.toml"])
+    assert config["task"]["name"] == "ktdeval/market_blinded-w1"
+    assert config["agent"]["timeout_sec"] == 40 * 600.0
+    assert config["environment"]["mcp_servers"] == [
+        {"name": "ktdeval", "transport": "stdio", "command": "/opt/ktdeval/ktdeval-tools"}
+    ]
+    assert config["artifacts"] == [{"source": "/episode", "service": "market"}]
+    assert config["verifier"]["environment_mode"] == "separate"
+    assert [hook["service"] for hook in config["verifier"]["collect"]] == ["market"]
+
+
+def test_the_agents_container_shares_the_tokens_folder_alone_to_read() -> None:
+    made = files()
+    compose = yaml.safe_load(made["environment/docker-compose.yaml"])
+    main, market = compose["services"]["main"], compose["services"]["market"]
+    assert main["volumes"] == ["ktdeval:/ktdeval:ro"]
+    assert market["volumes"] == ["ktdeval:/ktdeval"]
+    assert "pip" not in made["environment/Dockerfile"]
+    assert "COPY ktdeval-tools stdio_relay.py " in made["environment/Dockerfile"]
+
+
+def test_the_market_is_asked_for_with_quoted_options() -> None:
+    script = files()["environment/market/play.sh"]
+    assert "    --tasks market_blinded \\\n" in script
+    assert """    --data-args 'words=it'"'"'s two' \\\n""" in script
+    done = subprocess.run(["sh", "-n"], input=script, text=True, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("path", ["environment/market/Dockerfile", "tests/Dockerfile"])
+def test_containers_install_a_pinned_version_or_a_wheel_and_have_a_given_snapshot(
+    path: str,
+) -> None:
+    plain = task_files(EPISODE, CONTENT)[path].decode()
+    assert "RUN pip install --no-cache-dir ktdeval==9.9.9\n" in plain
+    assert "data" not in plain
+
+    content = HarborContent(requirement="k.whl", wheel=b"PK", market_files={"manifest.json": b"{}"})
+    made = task_files(EPISODE, content)
+    folder = path.rpartition("/")[0]
+    assert (made[f"{folder}/k.whl"], made[f"{folder}/data/manifest.json"]) == (b"PK", b"{}")
+    assert "RUN pip install --no-cache-dir /opt/wheel/k.whl\n" in made[path].decode()
+    assert "COPY data /" in made[path].decode()
+    assert b"--data /opt/ktdeval/data" in made["environment/market/play.sh"]
+    assert json.loads(made["tests/expected.json"])["verify_options"] == ["--data", "/tests/data"]
+
+
+def test_the_same_episode_gives_the_same_bytes() -> None:
+    assert task_files(EPISODE, CONTENT) == task_files(replace(EPISODE), CONTENT)
+
+
+def test_a_window_that_is_named_by_its_days_is_not_named_in_the_task() -> None:
+    made = replace(EPISODE, window="2024-04-01:2024-06-05")
+    assert re.fullmatch(r"market_blinded-[0-9a-f]{8}", made.name)
+
+
+# --- the solution
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "string", "enum": ["BUY", "HOLD"]}, "HOLD"),
+        ({"type": "string", "enum": ["low", "high"]}, "low"),
+        ({"const": 3}, 3),
+        ({"type": "integer", "minimum": 2}, 2),
+        ({"type": ["number", "null"]}, 0),
+        ({"type": "boolean"}, False),
+        ({"type": "array", "items": {"type": "boolean"}}, []),
+        ({"type": "array", "items": {"type": "boolean"}, "minItems": 2}, [False, False]),
+        (
+            {
+                "type": "object",
+                "properties": {"orders": {"type": "array"}, "reason": {"type": "string"}},
+                "required": ["orders", "reason"],
+            },
+            {"orders": [], "reason": harbor_solve.REASON},
+        ),
+    ],
+)
+def test_the_solution_submits_the_smallest_value_of_a_schema(schema: Any, value: Any) -> None:
+    assert harbor_solve.smallest(schema) == value
+
+
+# --- the verifier
+
+CARD = {
+    "task": {"name": "market_blinded"},
+    "seeds": [0],
+    "missing_episodes": [],
+    "decisions": {"model": 2, "model_after_retry": 1, "fallback": 0, "error": 0},
+    "coverage": {"steps_planned": 3},
+    "metrics": {"total_return": {"value": 0.25, "undefined": {}}},
+}
+EXPECTED = {"card": dict(EPISODE.card), "reward": None, "verify_options": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, ""),
+        ({"task": {"name": "bright"}}, "the card's task.name is bright, not market_blinded"),
+        ({"seeds": [1]}, "the card's seeds is [1], not [0]"),
+        ({"missing_episodes": ["x"]}, "the episode is not finished"),
+        (
+            {"decisions": {"model": 2, "model_after_retry": 0, "fallback": 1, "error": 0}},
+            "2 of 3 days were decided by the agent",
+        ),
+    ],
+)
+def test_a_card_counts_that_is_of_the_task_and_decided_on_each_day(
+    change: Any, problem: str
+) -> None:
+    assert harbor_verify.problem_of({**CARD, **change}, EXPECTED) == problem
+
+
+def test_an_episode_without_a_card_is_no_reward(tmp_path: Path) -> None:
+    card, reason = harbor_verify.verified(tmp_path, EXPECTED)
+    assert card is None
+    assert reason == "there is no card: the episode was not played to its end"
+
+
+# --- the command
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--tasks", "qfinzero_planning"], "--tasks qfinzero_planning: asks questions"),
+        (["--tasks", "market_blinded", "--reward", "luck"], "luck"),
+    ],
+)
+def test_what_can_be_no_task_of_harbor_is_refused(
+    tmp_path: Path, terminal: Terminal, words: list[str], problem: str
+) -> None:
+    assert problem in terminal.refusal("train", "harbor", *words, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, terminal: Terminal) -> None:
+    (tmp_path / "mine.txt").write_text("kept")
+    refusal = terminal.refusal("train", "harbor", "--tasks", "market_blinded", "--out", tmp_path)
+    assert "holds something else" in refusal
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

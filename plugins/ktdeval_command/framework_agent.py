@@ -1,0 +1,278 @@
+"""Agents that decide by a framework in this process: OpenAI Agents SDK, PydanticAI, LangGraph, ….
+
+An author writes one function, `act(desk)`, and offers it as an agent:
+
+    from ktdeval_command.framework_agent import FrameworkAgent
+
+    @hookimpl
+    def ktdeval_agents():
+        return [Spec("mine", lambda: FrameworkAgent(act), "Decides by a framework")]
+
+The framework asks the model bridge, behind which stands the run's own model, and calls the step's
+tools over the Model Context Protocol or by functions. What it does is on record; a step is executed
+again from there, without `act` and without the framework.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
+from ktdeval.harness import (
+    AgentTraits,
+    Decision,
+    ExternalSession,
+    Observation,
+    StepSession,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    act_outside,
+    joined,
+)
+from ktdeval.registry.plugin_boundary import described, raised_by
+from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value, from_plain, to_plain
+from ktdeval_command.agent_desk import AgentDesk
+from ktdeval_command.desk_servers import serve_desk
+from ktdeval_command.planned_step import planned
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+MODEL_NAME = "ktdeval"
+RAISED = "agent_raised"  #: kind of failure of a step in which `act` raised
+HOW_TO_SUBMIT = """\
+You act through tools, in one conversation: call the research tools as you see fit, then {submit}, \
+which submits this step's decision at once. What you only write is read by nobody."""
+_SHOWN_CHARS = 1000  # of what was raised
+
+
+class FrameworkReport(Value):
+    """What was seen of a framework in a step."""
+
+    memory: JsonValue = None  #: what `act` returned, identities withheld
+    raised: str = ""  #: what it raised, identities withheld; empty where it returned
+
+
+class FrameworkDesk:
+    """One step for a framework: where it asks the model and the tools. It is open until `act`
+    returns; all of it may be used from several threads.
+    """
+
+    model = MODEL_NAME  #: name to ask the run's model by; any other gives the same one
+
+    def __init__(
+        self,
+        observation: Observation,
+        memory: JsonValue,
+        acting: ExternalSession,
+        desk: AgentDesk,
+        held: ExitStack,
+    ) -> None:
+        """Start bridge and tool server; they end with `held`."""
+        self.observation = observation  #: prompt of the step in its parts
+        self.memory = memory  #: what `act` returned at the step before; None at the first
+        #: research tools of the step, then the one to submit with
+        self.tools: tuple[ToolSpec, ...] = (*acting.tools, acting.submit_tool)
+        self.submit_tool = acting.submit_tool
+        self.api_key = secrets.token_urlsafe(32)  #: of the bridge and of the tool server
+        self._acting = acting
+        self._desk = desk
+        self._held = held
+
+        servers = held.enter_context(
+            serve_desk(desk, MODEL_NAME, self.api_key, self.api_key, desk.call)
+        )
+
+        #: address of OpenAI's forms, as `OPENAI_BASE_URL` takes it
+        self.base_url = f"{servers.bridge.address}/v1"
+        #: address of Anthropic's form, as `ANTHROPIC_BASE_URL` takes it
+        self.anthropic_base_url = servers.bridge.address
+        self.mcp_url = servers.tools.mcp_url  #: of the tools, by the Model Context Protocol (HTTP)
+        self.mcp_headers = {"Authorization": f"Bearer {self.api_key}"}  #: that `mcp_url` wants
+
+    @property
+    def prompt(self) -> str:
+        """Return the whole step in words, with how to submit."""
+        how = HOW_TO_SUBMIT.format(submit=self.submit_tool.name)
+        return joined(self.observation.system, self.observation.user, how)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the step is decided, or can't go on: time to return."""
+        return self._acting.is_over
+
+    @property
+    def openai_tools(self) -> list[JsonObject]:
+        """Return the tools as Chat Completions takes them."""
+        offered: list[JsonObject] = []
+        for tool in self.tools:
+            function: JsonObject = {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            }
+            offered.append({"type": "function", "function": function})
+        return offered
+
+    def openai_client(self) -> OpenAI:
+        """Return a client of the package openai for this step. Raises ConfigError: the package is
+        not there.
+        """
+        try:
+            from openai import OpenAI  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            raise _no_openai(error) from error
+
+        client = OpenAI(base_url=self.base_url, api_key=self.api_key, max_retries=0)
+        self._held.callback(client.close)
+        return client
+
+    def async_openai_client(self) -> AsyncOpenAI:
+        """Return the same for a loop of asyncio, which closes it."""
+        try:
+            from openai import AsyncOpenAI  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            raise _no_openai(error) from error
+
+        return AsyncOpenAI(base_url=self.base_url, api_key=self.api_key, max_retries=0)
+
+    def call_tool(self, name: str, arguments: JsonObject | str) -> ToolResult:
+        """Call a tool of the step, that to submit with included; `arguments` as an object, or as the
+        model wrote them. A call that fails gives feedback for the model.
+        """
+        written = arguments
+        if not isinstance(written, str):
+            written = dumps_canonical(written)
+        return self._desk.call(ToolCall("", name, written))
+
+    def submit(self, arguments: JsonObject | str) -> ToolResult:
+        """Submit the step's decision: the first that is accepted stands."""
+        return self.call_tool(self.submit_tool.name, arguments)
+
+
+Act = Callable[[FrameworkDesk], JsonValue | Awaitable[JsonValue]]
+"""Decides one step, and returns what it wants to know at the next one, as JSON, or nothing. It may
+be a coroutine function.
+"""
+
+
+class FrameworkAgent:
+    """Decides by a framework in this process."""
+
+    def __init__(self, act: Act, models: Mapping[str, str] | None = None, calls: int = 200) -> None:
+        """`models`: further models of the run, `PROVIDER/NAME`, by the names that the framework asks
+        them by; `calls`: most calls of the model in a step.
+        """
+        self._act = act
+        self._models = dict(models or {})
+        self._most_calls = calls
+        self._has_acted = False
+        further = tuple(dict.fromkeys(self._models.values()))
+        self.traits = AgentTraits(further_models=further, acts_outside=True)
+
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
+        """Decide one step by `act`; a hold where it submits nothing. Raises ModelError: it raised,
+        or its last call of the model failed, and nothing was submitted; ProviderError: it raised
+        before it did anything.
+        """
+
+        def run(acting: ExternalSession) -> JsonValue:
+            plain: JsonValue = to_plain(self._run(acting, observation, memory))
+            return plain
+
+        step = act_outside(session, run, "none", self._most_calls)
+        if step is None:
+            return planned(observation, session, memory)
+
+        report = from_plain(step.report, FrameworkReport, "report of a framework")
+        if not report.raised:
+            return step.decision(report.memory)
+
+        session.count_failure(RAISED)
+        if step.submission is None:
+            raise ModelError(RAISED, f"the agent raised {report.raised}")
+        return step.decision(memory)
+
+    def _run(
+        self, acting: ExternalSession, observation: Observation, memory: JsonValue
+    ) -> FrameworkReport:
+        """Let `act` decide, and say how it ended."""
+        returned: list[JsonValue] = []
+        with self._desk(acting, observation, memory) as desk:
+            error = raised_by(lambda: returned.append(_completed(self._act, desk)))
+            while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+                error = error.exceptions[
+                    0
+                ]  # clients of tools wrap what is raised while they are open
+
+        self._has_acted = self._has_acted or bool(acting.acts)
+        if error is None:
+            return FrameworkReport(memory=_withheld(_as_json(returned[0]), acting.withhold))
+        if isinstance(error, ConfigError):
+            raise error
+
+        said = described(error).replace(desk.api_key, "[token]")
+        if not self._has_acted and acting.error is None:
+            raise ProviderError(
+                f"the agent raised {said} before it did anything; correct or install what it names,"
+                " then run the same command again"
+            )
+        return FrameworkReport(raised=acting.withhold(said[:_SHOWN_CHARS]))
+
+    @contextmanager
+    def _desk(
+        self, acting: ExternalSession, observation: Observation, memory: JsonValue
+    ) -> Iterator[FrameworkDesk]:
+        """Open a desk for the step, and close it with the block."""
+        with ExitStack() as held:
+            desk = AgentDesk(self._models)
+            desk.begin(acting, observation.user, is_told=True)
+            yield FrameworkDesk(observation, memory, acting, desk, held)
+
+
+def _completed(act: Act, desk: FrameworkDesk) -> JsonValue:
+    """Call `act`, and wait for its end where it is a coroutine function."""
+    returned = act(desk)
+    if not inspect.isawaitable(returned):
+        return returned
+
+    async def ended() -> JsonValue:
+        return await returned
+
+    return asyncio.run(ended())
+
+
+def _as_json(memory: JsonValue) -> JsonValue:
+    try:
+        dumps_canonical(memory).encode()
+    except (TypeError, ValueError) as error:
+        raise PluginError(
+            f"act() of an agent must return plain JSON or nothing, was {type(memory).__name__}:"
+            f" {error}"
+        ) from error
+    return memory
+
+
+def _withheld(value: JsonValue, withhold: Callable[[str], str]) -> JsonValue:
+    """Return a value with identities withheld in its texts."""
+    if isinstance(value, str):
+        return withhold(value)
+    if isinstance(value, Mapping):
+        return {withhold(name): _withheld(each, withhold) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_withheld(each, withhold) for each in value]
+    return value
+
+
+def _no_openai(error: ModuleNotFoundError) -> ConfigError:
+    return ConfigError(
+        f"openai_client() needs a package that is not installed ({error.name}): pip install"
+        " 'ktdeval[openai]'"
+    )

@@ -1,0 +1,59 @@
+"""People as models: `--model human/terminal` and `--model human/page`.
+
+A person answers the requests that a model would be sent, in a terminal or on a page of this
+machine, and sees what they hold and nothing else. So the masks, tools, rules, records and cards of
+a person are those of every model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.values.config_options import option
+from ktdeval.values.lazy import maker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class TerminalParams:
+    """Parameters of a person at a terminal."""
+
+    who: str = option(
+        "",
+        help=(
+            "who plays, as the card names them: up to 40 letters, digits, - and _; people with"
+            " different names have runs of their own"
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class PageParams(TerminalParams):
+    """Parameters of a person at a page."""
+
+    port: int = option(0, help="port of the page; 0: a free one", minimum=0, maximum=65_535)
+
+
+@hookimpl
+def ktdeval_models() -> Sequence[Spec]:
+    """Return both forms of a person."""
+    return [
+        Spec(
+            "human/terminal",
+            maker("ktdeval_human.terminal:at_terminal"),
+            "A person who decides in this terminal",
+            TerminalParams,
+            remote=False,
+        ),
+        Spec(
+            "human/page",
+            maker("ktdeval_human.page:at_page"),
+            "A person who decides on a page of this machine",
+            PageParams,
+            remote=False,
+        ),
+    ]

@@ -1,0 +1,198 @@
+"""What a person's page shows and sends: shared by the run, which waits for a decision, and by the
+threads of the server that answers the browser.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import Any
+
+from ktdeval.harness import ToolSpec
+from ktdeval.values.strict_json import JsonObject, JsonValue, loads_strict
+from ktdeval_human.forms import Field, FormError, Rows, arguments_text, form_of, text_problem
+from ktdeval_human.person import Act, Called, Said
+from ktdeval_human.shown import Shown
+
+_SLICE_S = 0.5  #: Between looks at whether the run was interrupted
+
+
+class Refused(Exception):
+    """What the page sent is not taken. `is_stale`: the moment that it was sent for is over."""
+
+    def __init__(self, problem: str, is_stale: bool = False) -> None:
+        super().__init__(problem)
+        self.is_stale = is_stale
+
+
+class Moments:
+    """What the page shows now, and what it has sent: shared by the run, which waits, and by the
+    threads of the server.
+    """
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()  # guards all of the following
+        self._version = 0
+        self._moment: Shown | None = None  # None while the run works
+        self._act: Act | None = None
+        self._has_left = False
+
+    def ask(self, moment: Shown) -> Act:
+        """Show a moment, and wait for what the person does. Raises KeyboardInterrupt: they left."""
+        with self._state:
+            self._version += 1
+            self._moment = moment
+            self._act = None
+            self._state.notify_all()
+            while self._act is None and not self._has_left:
+                self._state.wait(_SLICE_S)
+
+            self._moment = None
+            self._version += 1
+            self._state.notify_all()
+            if self._act is None:
+                raise KeyboardInterrupt
+            return self._act
+
+    def current(self, seen: int, wait_s: float) -> JsonObject:
+        """Return what is to be shown, once it is newer than version `seen`, or after `wait_s`."""
+        with self._state:
+            self._state.wait_for(lambda: self._version != seen, wait_s)
+            shown_now: JsonValue = None
+            if self._moment is not None:
+                shown_now = moment_json(self._moment)
+            return {"version": self._version, "moment": shown_now, "left": self._has_left}
+
+    def take(self, sent: JsonObject) -> None:
+        """Take what the page sent. Raises Refused."""
+        with self._state:
+            if (
+                self._moment is None
+                or self._act is not None
+                or sent.get("version") != self._version
+            ):
+                raise Refused("this step has moved on; the page shows where it is now", True)
+            if sent.get("leave") is True:
+                self._has_left = True
+            else:
+                self._act = act_of(sent, self._moment)
+
+            self._state.notify_all()
+
+
+def read_message(data: bytes) -> JsonObject:
+    """Return what a page has sent. Raises Refused: it is no JSON object."""
+    try:
+        value = loads_strict(data)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise Refused("the message is no JSON object")
+    return value
+
+
+def act_of(sent: JsonObject, moment: Shown) -> Act:
+    """Return what a page's message does at a moment. Raises Refused: it is none of what is on
+    offer, or its form is not filled.
+    """
+    words = sent.get("text")
+    if isinstance(words, str):
+        return _said(words, moment)
+
+    name = sent.get("tool")
+    on_offer = {tool.name: tool for tool in moment.tools}
+    if moment.submit is not None:
+        on_offer[moment.submit.name] = moment.submit
+    if not isinstance(name, str) or name not in on_offer:
+        raise Refused("there is no such tool now")
+
+    fields, rows = sent.get("fields", {}), sent.get("rows", {})
+    if not _are_texts(fields) or not _are_rows(rows):
+        raise Refused("the form was not sent as texts")
+
+    try:
+        value = form_of(on_offer[name].parameters).value(fields, rows)  # type: ignore[arg-type]
+    except FormError as error:
+        raise Refused(str(error)) from None
+    return Called(name, arguments_text(value))
+
+
+def _said(words: str, moment: Shown) -> Said:
+    if not words.strip():
+        raise Refused("the answer is empty")
+    if moment.response_schema is not None:
+        problem = text_problem(words, moment.response_schema)
+        if problem is not None:
+            raise Refused(problem)
+
+    return Said(words)
+
+
+def _are_texts(value: JsonValue) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _are_rows(value: JsonValue) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(rows, list) and all(map(_are_texts, rows)) for rows in value.values()
+    )
+
+
+# ---- what the page is given
+
+
+def moment_json(moment: Shown) -> JsonObject:
+    """Return a moment as the page draws it: texts, tables, lines and forms."""
+    tools = [_tool_json(tool) for tool in moment.tools]
+    return {
+        "title": moment.title,
+        "step": moment.step,
+        "role": moment.role,
+        "rules": moment.rules,
+        "task": moment.task,
+        "sections": _plain([asdict(section) for section in moment.sections]),
+        "results": _plain([asdict(result) for result in moment.results]),
+        "notes": list(moment.notes),
+        "tools": tools,
+        "submit": None if moment.submit is None else _tool_json(moment.submit),
+        "is_final": moment.is_final,
+        "wants_text": moment.wants_text,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with lists for tuples."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _tool_json(tool: ToolSpec) -> JsonObject:
+    form = form_of(tool.parameters)
+    return {
+        "name": tool.name,
+        "about": tool.description,
+        "fields": [_field_json(field) for field in form.fields],
+        "rows": [_rows_json(rows) for rows in form.rows],
+    }
+
+
+def _rows_json(rows: Rows) -> JsonObject:
+    return {
+        "name": rows.name,
+        "about": rows.about,
+        "choices": list(rows.choices),
+        "fields": [_field_json(field) for field in rows.fields],
+    }
+
+
+def _field_json(field: Field) -> JsonObject:
+    return {
+        "name": field.name,
+        "hint": field.hint,
+        "required": field.is_required,
+        "choices": list(field.choices),
+        "is_long": field.schema.get("type") == "string" and not field.choices,
+    }

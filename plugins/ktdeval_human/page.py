@@ -1,0 +1,64 @@
+"""A person at a page of this machine: the desk behind a server that answers one browser."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+from collections.abc import Callable
+
+from ktdeval.errors import ProviderError
+from ktdeval_human import PageParams
+from ktdeval_human.moments import Moments
+from ktdeval_human.page_server import PageServer
+from ktdeval_human.person import Act, Person, check_name
+from ktdeval_human.shown import Shown
+
+
+class Page:
+    """Desk of a person at a page. The address is written once; its token opens one browser."""
+
+    def __init__(self, port: int, tell: Callable[[str], None]) -> None:
+        """Serve the page, and `tell` its address. Raises ProviderError: the port can't be had."""
+        self.moments = Moments()
+        token = secrets.token_urlsafe(24)
+        try:
+            self._server = PageServer(port, token, self.moments)
+        except OSError as error:
+            raise ProviderError(
+                f"human/page: can't listen on 127.0.0.1 port {port}: {error.strerror or error};"
+                " choose another --model-args port=N"
+            ) from error
+
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
+        )
+        self._thread.start()
+        self.address = f"{self._server.address}/open/{token}"
+        tell(f"human/page: open {self.address} in a browser of this machine (once)")
+
+    def ask(self, moment: Shown) -> Act:
+        """Show a moment, and wait for what the person does; see `Desk`."""
+        return self.moments.ask(moment)
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def at_page(_name: str, params: PageParams) -> Person:
+    """Return a person at a page of this machine. Raises ConfigError: their name is none."""
+    check_name(params.who)
+    return Person(lambda: open_page(params.port))
+
+
+def open_page(port: int) -> Page:
+    """Return the desk at a page, whose address is written to stderr."""
+    return Page(port, _tell)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

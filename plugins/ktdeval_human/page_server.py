@@ -1,0 +1,256 @@
+"""The server of a person's page: on this machine's own address, for the one browser that had the
+token, and for no page of another origin.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socketserver
+import sys
+import threading
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+
+from ktdeval.values.request_smuggling import ambiguity
+from ktdeval.values.strict_json import JsonObject, dumps_compact
+from ktdeval_human.moments import Moments, Refused, read_message
+from ktdeval_pages.assets import shared_script, stylesheet
+from ktdeval_pages.page_templates import make_environment
+
+LOOPBACK = "127.0.0.1"
+COOKIE = "ktdeval_person"
+_POLL_S = 20.0  #: Longest wait of a page for something new
+_MOST_BYTES = 1 << 20  #: Of a message of the page
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+_HEADERS = {
+    "Content-Security-Policy": f"{_POLICY}; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_TYPES = {".js": "text/javascript", ".css": "text/css"}
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves the page, its state, and takes what the person does.
+
+    `/open/TOKEN` works once: it gives the browser a cookie, without which nothing is answered. So
+    the address may stay in a terminal or a history.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, port: int, token: str, moments: Moments) -> None:
+        """Listen on a port of this machine; 0 for a free one. Raises OSError: it can't be had."""
+        self.moments = moments
+        self._token: str | None = token
+        self._session = secrets.token_urlsafe(24)
+        self._lock = threading.Lock()  # guards the token
+        super().__init__((LOOPBACK, port), _Handler)
+        self.assets = _assets()
+
+    def server_bind(self) -> None:
+        """Listen, without a look-up of this machine's name."""
+        socketserver.TCPServer.server_bind(self)
+
+    @property
+    def address(self) -> str:
+        """Address of the page, without a token."""
+        return f"http://{LOOPBACK}:{self.server_address[1]}"
+
+    def exchange(self, token: str) -> str | None:
+        """Return the cookie's value for the token, the first time; None for another, or later."""
+        with self._lock:
+            if self._token is None or not _is_same(token, self._token):
+                return None
+            self._token = None
+            return self._session
+
+    def is_session(self, value: str) -> bool:
+        """Whether a value is the cookie's."""
+        return _is_same(value, self._session)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a browser that left before its answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+def _is_same(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
+
+
+def _assets() -> dict[str, bytes]:
+    """Return the files of the page by name."""
+    own = files("ktdeval_human").joinpath("assets")
+    page = make_environment("ktdeval_human").get_template("page.html").render(policy=_POLICY)
+    return {
+        "/": page.encode(),
+        "/kit.js": shared_script().encode(),
+        "/kit.css": stylesheet().encode(),
+        "/page.js": own.joinpath("page.js").read_bytes(),
+        "/page.css": own.joinpath("page.css").read_bytes(),
+    }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: PageServer
+    server_version = "ktdeval"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+    timeout = 60  #: Seconds for which a connection may be silent
+    wbufsize = -1
+
+    def do_GET(self) -> None:
+        """Answer with the page, a file of it, or what is to be shown."""
+        path, _, query = self.path.partition("?")
+        if not self._is_addressed():
+            return
+        if path.startswith("/open/"):
+            self._open(path.removeprefix("/open/"))
+            return
+        if not self._is_known():
+            return
+
+        if path == "/state":
+            seen = query.removeprefix("seen=")
+            number = int(seen) if seen.isascii() and seen.isdecimal() and len(seen) < 16 else -1
+            self._json(HTTPStatus.OK, self.server.moments.current(number, _POLL_S))
+        elif path in self.server.assets:
+            kind = _TYPES.get(path[path.rfind(".") :] if "." in path else "", "text/html")
+            self._send(HTTPStatus.OK, f"{kind}; charset=utf-8", self.server.assets[path])
+        else:
+            self._problem(HTTPStatus.NOT_FOUND, "there is no such page")
+
+    def do_POST(self) -> None:
+        """Take what the person does."""
+        self.close_connection = True  # a body that is refused unread is no further request
+        if not self._is_addressed() or not self._is_known():
+            return
+        # A form of another site can't send this type without being asked about first.
+        if self.headers.get("Content-Type") != "application/json":
+            self._problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+            return
+        if self.headers.get("Origin") != self.server.address or self.path != "/act":
+            self._problem(HTTPStatus.FORBIDDEN, "only the page itself may send something")
+            return
+
+        body = self._body()
+        if body is None:
+            return
+        try:
+            self.server.moments.take(read_message(body))
+        except Refused as refused:
+            status = HTTPStatus.CONFLICT if refused.is_stale else HTTPStatus.UNPROCESSABLE_ENTITY
+            self._problem(status, str(refused))
+        else:
+            self._json(HTTPStatus.OK, {})
+
+    # --- what a request has to have
+
+    def _is_addressed(self) -> bool:
+        """Whether a request names this server by its number, and can be read in one way: a name
+        that leads here (DNS rebinding) is none of ours. Answers the others.
+        """
+        problem = ambiguity(self.headers.items(), ("cookie",))
+        if problem is not None:
+            self.close_connection = True
+            self._problem(HTTPStatus.BAD_REQUEST, problem)
+            return False
+        if f"http://{self.headers.get('Host')}" != self.server.address:
+            self.close_connection = True
+            self._problem(
+                HTTPStatus.MISDIRECTED_REQUEST, f"this server answers to {self.server.address} only"
+            )
+            return False
+
+        return True
+
+    def _is_known(self) -> bool:
+        """Whether a request comes from the browser that had the token. Answers the others."""
+        try:
+            cookies = SimpleCookie(self.headers.get("Cookie", ""))
+        except CookieError:
+            cookies = SimpleCookie()
+
+        held = cookies.get(COOKIE)
+        if held is not None and self.server.is_session(held.value):
+            return True
+
+        self.close_connection = True
+        self._problem(
+            HTTPStatus.FORBIDDEN,
+            "this page belongs to the browser that opened it first; stop the run (Ctrl-C) and start"
+            " it again for a new address",
+        )
+        return False
+
+    def _open(self, token: str) -> None:
+        """Exchange the token for a cookie, and lead to the page."""
+        session = self.server.exchange(token)
+        if session is None:
+            if self._is_known():  # the same browser, once more
+                self._redirect(None)
+            return
+
+        # lax: a strict one is not sent along a redirect of an address that was clicked elsewhere
+        self._redirect(f"{COOKIE}={session}; HttpOnly; SameSite=Lax; Path=/")
+
+    def _body(self) -> bytes | None:
+        """Return the body; None where it is too long, which is answered."""
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdecimal() or int(length[:12]) > _MOST_BYTES:
+            self._problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the message is too long")
+            return None
+        return self.rfile.read(int(length))
+
+    # --- answers
+
+    def _redirect(self, cookie: str | None) -> None:
+        extra = {"Location": "/"}
+        if cookie is not None:
+            extra["Set-Cookie"] = cookie
+        self._send(HTTPStatus.SEE_OTHER, "text/plain; charset=utf-8", b"", extra)
+
+    def _json(self, status: HTTPStatus, value: JsonObject) -> None:
+        self._send(status, "application/json", dumps_compact(value).encode())
+
+    def _problem(self, status: HTTPStatus, problem: str) -> None:
+        if self.path.startswith(("/state", "/act")):
+            self._json(status, {"problem": problem})
+        else:
+            self._send(status, "text/plain; charset=utf-8", problem.encode())
+
+    def _send(
+        self, status: HTTPStatus, kind: str, body: bytes, extra: dict[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in (_HEADERS | (extra or {})).items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: addresses hold the token."""

@@ -1,0 +1,119 @@
+"""A person as a model: each request is shown, and what the person does becomes the reply."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ktdeval.errors import ConfigError, ProviderError
+from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
+from ktdeval_human.shown import Shown, shown
+
+_WHO = re.compile(r"[A-Za-z0-9_-]{0,40}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool that a person calls, with checked arguments as JSON; one may be that which submits."""
+
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Words of a person, where no tool is on offer, or to end the research."""
+
+    text: str
+
+
+Act = Called | Said
+
+
+class Desk(Protocol):
+    """Where a person sits: a terminal, or a page."""
+
+    def ask(self, moment: Shown) -> Act:
+        """Show a moment, and wait for what the person does. Raises KeyboardInterrupt: the person
+        leaves; ProviderError: nobody can be asked here.
+        """
+
+
+class Person:
+    """Model of which a person gives the replies, one at a time.
+
+    A submission in the research phase of an agent ends it, and is then asked for: it is not asked
+    for twice, what was submitted is sent again. The seconds that a reply took stand in its
+    `reasoning`, which is recorded and sent to nobody. Leaving is a KeyboardInterrupt: no call failed,
+    the step is not recorded, and the same command asks it again.
+    """
+
+    traits = ModelTraits(is_free=True, is_person=True)
+
+    def __init__(
+        self, open_desk: Callable[[], Desk], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Seat a person, who is asked at the desk that is opened for the first request. `clock`:
+        seconds, monotonic.
+        """
+        self._open_desk = open_desk
+        self._clock = clock
+        self._desk: Desk | None = None
+        self._is_asked = threading.Lock()
+        self._submitted: tuple[int | None, str | None, Called] | None = None
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request. Raises ProviderError: nobody can be asked, or the person is being
+        asked already.
+        """
+        if not self._is_asked.acquire(blocking=False):
+            raise ProviderError(
+                "a person is asked for two steps at once; leave --concurrency out, and run it again"
+            )
+
+        try:
+            began = self._clock()
+            act = self._act(request)
+            seconds = self._clock() - began
+        finally:
+            self._is_asked.release()
+
+        return _reply_of(act, request, seconds)
+
+    def _act(self, request: ModelRequest) -> Act:
+        moment = shown(request)
+        earlier = self._submitted
+        self._submitted = None
+        is_asked_for = moment.is_final and moment.submit is not None
+        if earlier is not None and is_asked_for and earlier[:2] == (request.step, request.role):
+            return earlier[2]
+
+        if self._desk is None:
+            self._desk = self._open_desk()
+
+        act = self._desk.ask(moment)
+        is_early = isinstance(act, Called) and act.tool == request.submit_tool
+        if is_early and not is_asked_for:
+            assert isinstance(act, Called)
+            self._submitted = (request.step, request.role, act)
+        return act
+
+
+def _reply_of(act: Act, request: ModelRequest, seconds: float) -> Reply:
+    made = Reply(reasoning=f"answered in {seconds:.1f} s")
+    if isinstance(act, Said):
+        return replace(made, content=act.text)
+
+    number = 1 + sum(len(message.tool_calls) for message in request.messages)
+    call = ToolCall(f"call_{number}", act.tool, act.arguments)
+    return replace(made, tool_calls=(call,), finish_reason="tool_calls")
+
+
+def check_name(who: str) -> None:
+    """Raise ConfigError where a person's name could not stand in the name of a folder."""
+    if not _WHO.match(who):
+        raise ConfigError(f"who: {who[:60]!r} is no name of at most 40 letters, digits, - and _")

@@ -1,0 +1,289 @@
+"""What a request shows a person: the same texts and figures that a model would be sent, as facts,
+tables and lines.
+
+Everything here is read from the request, which has passed the leak guard. Nothing is looked up, so
+that a person sees no more than a model does: no name, no date, no later day.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec
+from ktdeval.values.strict_json import JsonValue, loads_strict
+
+_MOST_LINES = 12  #: Lines of one table that are drawn
+_LEAST_POINTS = 3  #: Fewer are no line
+_JSON_BLOCK = "```json\n{}\n```"  #: How a prompt holds the state
+_BLANK_LINES = re.compile(r"\n{3,}")
+_LABELS = ("stock_id", "asset_id", "symbol", "index", "sector")  #: Columns that say whose row it is
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Figures in the order of days, to be drawn without dates."""
+
+    title: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Table as shown. Cells are texts."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    lines: tuple[Line, ...] = ()  #: of prices, where the rows are days
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Part of a state, or of a tool's result."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Answer to a research call of this step."""
+
+    tool: str
+    arguments: str
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One request, for a person."""
+
+    step: int | None
+    day: str  #: label of the day; empty where a task shows none
+    role: str  #: who of a team is asked; empty of an agent that is one
+    rules: str  #: what holds on every day
+    task: str  #: what is asked, without the figures in `sections`
+    sections: tuple[Section, ...]  #: state of the day
+    results: tuple[Result, ...]  #: of the research in this step
+    notes: tuple[str, ...]  #: what was said after the question, such as why a submission is refused
+    tools: tuple[ToolSpec, ...]  #: that may be called now, without the one that submits
+    submit: ToolSpec | None  #: that submits; None where it is not on offer
+    is_final: bool  #: whether only the submission, or the forced tool, is accepted
+    #: whether words are asked for: no tool is on offer
+    wants_text: bool
+    response_schema: Mapping[str, JsonValue] | None = field(default=None)  #: that words must follow
+
+    @property
+    def title(self) -> str:
+        """One line that names the moment."""
+        parts = []
+        if self.step is not None:
+            parts.append(f"Step {self.step + 1}")
+        if self.day:
+            parts.append(self.day)
+        if self.role:
+            parts.append(f"as {self.role}")
+
+        return " · ".join(parts) or "Question"
+
+
+def shown(request: ModelRequest) -> Shown:
+    """Return what a request shows."""
+    rules = [message.content for message in request.messages if message.role == "system"]
+    rest = [message for message in request.messages if message.role != "system"]
+    question = _question_index(request, rest)
+    before, after = rest[: question + 1], rest[question + 1 :]
+    state = request.state
+    texts = [message.content for message in before if message.role == "user"]
+    if state is not None:
+        texts = [_without_state(text, state.text) for text in texts]
+
+    offered = () if request.tool_choice == NO_TOOL else request.tools
+    forced = request.tool_choice or ""
+    if forced:
+        offered = tuple(tool for tool in offered if tool.name == forced)
+
+    submits = [tool for tool in offered if tool.name == request.submit_tool]
+    tools = tuple(tool for tool in offered if tool.name != request.submit_tool)
+    sections: tuple[Section, ...] = ()
+    if state is not None:
+        sections = tuple(_sections("", state.values))
+
+    return Shown(
+        step=request.step,
+        day="" if state is None else state.day,
+        role=request.role or "",
+        rules="\n\n".join(rules),
+        task="\n\n".join(text.strip() for text in texts if text.strip()),
+        sections=sections,
+        results=tuple(_results(after, request.submit_tool)),
+        notes=tuple(_notes(after, request.submit_tool)),
+        tools=tools,
+        submit=submits[0] if submits else None,
+        is_final=bool(forced) or (bool(submits) and not tools),
+        wants_text=not offered,
+        response_schema=request.response_schema,
+    )
+
+
+def _question_index(request: ModelRequest, messages: Sequence[Message]) -> int:
+    """Return the place of the message that shows the day; of the first one where none does."""
+    state = request.state
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if state is not None and message.role == "user" and state.text in message.content:
+            return place
+
+    return 0
+
+
+def _without_state(text: str, state: str) -> str:
+    without = text.replace(_JSON_BLOCK.format(state), "").replace(state, "")
+    return _BLANK_LINES.sub("\n\n", without)
+
+
+def _results(messages: Sequence[Message], submit_tool: str) -> Iterator[Result]:
+    """Yield the answers to research calls, in their order."""
+    calls = {}
+    for message in messages:
+        calls.update({call.id: call for call in message.tool_calls})
+        call = calls.get(message.tool_call_id or "")
+        if message.role == "tool" and call is not None and call.name != submit_tool:
+            yield Result(call.name, call.arguments, tuple(sections_of_text(message.content)))
+
+
+def _notes(messages: Sequence[Message], submit_tool: str) -> Iterator[str]:
+    """Yield what was said to the person besides results of tools, in its order."""
+    names = {}
+    for message in messages:
+        names.update({call.id: call.name for call in message.tool_calls})
+        is_on_submission = names.get(message.tool_call_id or "") == submit_tool
+        if message.role == "user" or (message.role == "tool" and is_on_submission):
+            yield in_lines(message.content)
+
+
+def in_lines(text: str) -> str:
+    """Return a text as it is, and JSON, such as the answer to a refused submission, as lines."""
+    lines = []
+    for section in sections_of_text(text.strip()):
+        lines += [f"{name}: {value}" if name else value for name, value in section.facts]
+        for table in section.tables:
+            lines += [": ".join(filter(None, row)) for row in table.rows]
+
+    return "\n".join(lines)
+
+
+# ---- JSON as facts and tables
+
+
+def sections_of_text(text: str) -> Iterator[Section]:
+    """Yield the parts of a tool's result: JSON as facts and tables, any other text as it is."""
+    try:
+        value = loads_strict(text)
+    except (ValueError, RecursionError):
+        yield Section("", facts=(("", text),))
+        return
+
+    yield from _sections("", value)
+
+
+def _sections(title: str, value: JsonValue) -> Iterator[Section]:
+    """Yield a value as sections: its plain fields first, then one for each nested one."""
+    if is_table(value):
+        yield Section(title, tables=(table_of(title, value),))
+        return
+    if not isinstance(value, dict):
+        yield Section(title, facts=(("", cell(value)),))
+        return
+
+    facts = []
+    nested: list[tuple[str, JsonValue]] = []
+    for name, part in value.items():
+        if isinstance(part, dict) or _is_rows(part):
+            nested.append((name, part))
+        else:
+            facts.append((name, cell(part)))
+
+    if facts:
+        yield Section(title, facts=tuple(facts))
+    for name, part in nested:
+        yield from _sections(f"{title} · {name}" if title else name, part)
+
+
+def _is_rows(value: JsonValue) -> bool:
+    """Whether a list is one of objects, which is shown as a table."""
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a table: `columns` and `rows`, or a list of objects."""
+    if _is_rows(value):
+        return True
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("columns"), list)
+        and isinstance(value.get("rows"), list)
+        and all(isinstance(row, list) for row in value["rows"])
+    )
+
+
+def table_of(title: str, value: Any) -> Table:
+    """Return a value for which `is_table` holds."""
+    if isinstance(value, list):
+        names = dict.fromkeys(name for row in value for name in row)
+        columns = tuple(map(str, names))
+        rows = [[row.get(name) for name in names] for row in value]
+    else:
+        columns = tuple(map(str, value["columns"]))
+        rows = value["rows"]
+
+    cells = []
+    for row in rows:
+        texts = [cell(part) for part in row[: len(columns)]]
+        # a result of a plugin may have short rows
+        texts += [""] * (len(columns) - len(texts))
+        cells.append(tuple(texts))
+
+    return Table(title, columns, tuple(cells), tuple(_lines(columns, rows)))
+
+
+def _lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[Line]:
+    """Yield the closes of a table whose rows are days, one line for each name."""
+    prices = [place for place, name in enumerate(columns) if name.startswith("close")]
+    if "day" not in columns or not prices:
+        return
+
+    owners = [place for place, name in enumerate(columns) if name in _LABELS]
+    series: dict[str, list[float]] = {}
+    for row in rows:
+        value = row[prices[0]] if len(row) == len(columns) else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            owner = str(row[owners[0]]) if owners else ""
+            series.setdefault(owner, []).append(float(value))
+
+    for owner, values in list(series.items())[:_MOST_LINES]:
+        if len(values) >= _LEAST_POINTS:
+            name = columns[prices[0]]
+            yield Line(f"{owner} {name}".strip(), tuple(values))
+
+
+def cell(value: JsonValue) -> str:
+    """Return a value as a person reads it."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and abs(value) >= 10_000:
+        return f"{value:,}"
+    if isinstance(value, float) and 10_000 <= abs(value) < 1e12:
+        return f"{value:,.2f}".removesuffix(".00")
+    if isinstance(value, list) and not any(isinstance(part, dict | list) for part in value):
+        return ", ".join(map(cell, value)) or "none"
+    return json.dumps(value, ensure_ascii=False)

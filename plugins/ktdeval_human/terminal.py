@@ -1,0 +1,397 @@
+"""A person at a terminal: the day as tables, commands for each tool, an order ticket, and a review
+before anything is submitted.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO
+
+from ktdeval.cards import clean, folded_texts
+from ktdeval.cli import grid_lines
+from ktdeval.errors import ProviderError
+from ktdeval.harness import ToolSpec
+from ktdeval_human import TerminalParams
+from ktdeval_human.forms import (
+    Field,
+    Form,
+    FormError,
+    Rows,
+    Texts,
+    arguments_text,
+    form_of,
+    text_problem,
+)
+from ktdeval_human.person import Act, Called, Person, Said, check_name
+from ktdeval_human.shown import Line, Result, Section, Shown, Table
+
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST_POINTS = 60  #: Of a line; the latest ones
+_PROMPT = "> "
+_COMMANDS = (
+    ("show", "the day again"),
+    ("rules", "what holds on every day"),
+    ("results", "what was looked up in this step"),
+    ("tools", "the research tools; type the number or name of one to call it"),
+    ("order", "add a row to the ticket"),
+    ("drop N", "take row N off the ticket"),
+    ("ticket", "the ticket so far"),
+    ("submit", "review the ticket and submit it"),
+    ("hold", "submit without any row"),
+    ("text", "answer in words"),
+    ("q", "leave; the same command goes on at this step"),
+)
+
+
+class _Back(Exception):
+    """The person gave up what was being entered."""
+
+
+def at_terminal(_name: str, params: TerminalParams) -> Person:
+    """Return a person at this process's terminal. Raises ConfigError: their name is none."""
+    check_name(params.who)
+    return Person(open_terminal)
+
+
+def open_terminal() -> Terminal:
+    """Return the desk at this process's terminal. Raises ProviderError: there is none."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ProviderError(
+            "human/terminal: there is no terminal here to ask a person at; run it in one, or take"
+            " --model human/page"
+        )
+
+    return Terminal(sys.stdin, sys.stderr)
+
+
+class Terminal:
+    """Desk of a person who types. A ticket is kept until its step is over."""
+
+    def __init__(self, source: TextIO, out: TextIO, width: int | None = None) -> None:
+        """Read lines from `source`, and write to `out`, whose lines have `width` columns (None: as
+        wide as the terminal is).
+        """
+        self._source = source
+        self._out = out
+        self._width = width
+        self._step: int | None = None
+        self._rules = ""
+        self._rows: dict[str, list[Texts]] = {}
+        self._results = 0  # of this step, shown so far
+
+    def ask(self, moment: Shown) -> Act:
+        """Show a moment, and take commands until there is a reply; see `Desk`."""
+        self._begin(moment)
+        if moment.wants_text:
+            return self._text(moment)
+
+        while True:
+            try:
+                act = self._command(moment, self._line(_PROMPT))
+            except FormError as error:
+                self._say(f"! {error}")
+                continue
+            except _Back:
+                self._say("given up")
+                continue
+            if act is not None:
+                return act
+
+    # --- what is shown
+
+    def _begin(self, moment: Shown) -> None:
+        """Show what is new: of a new step all, else the latest results and notes."""
+        is_new = moment.step != self._step or moment.step is None
+        if is_new:
+            self._step = moment.step
+            self._rows = {}
+            self._results = 0
+            self._say("", "=" * min(self._columns, 72))
+            self._show(moment)
+            if moment.rules != self._rules:
+                self._rules = moment.rules
+                self._say("", "Type `rules` to read the rules, `help` for all commands.")
+        elif moment.wants_text or moment.is_final:
+            self._say("", moment.title)
+
+        for result in moment.results[self._results :]:
+            self._show_result(result)
+
+        self._results = len(moment.results)
+        for note in moment.notes[-1:]:
+            self._say("", *(f"! {line}" for line in note.splitlines()))
+
+    def _show(self, moment: Shown) -> None:
+        self._say(moment.title, "")
+        self._write(folded_texts(moment.task.splitlines(), self._columns))
+        self._show_sections(moment.sections)
+
+    def _show_result(self, result: Result) -> None:
+        self._say("", f"[{result.tool} {result.arguments}]")
+        self._show_sections(result.sections)
+
+    def _show_sections(self, sections: Sequence[Section]) -> None:
+        for section in sections:
+            if section.title:
+                self._say("", section.title)
+            facts = [f"{name}: {value}" if name else value for name, value in section.facts]
+            if facts:
+                self._write(folded_texts([f"  {' · '.join(facts)}"], self._columns))
+            for table in section.tables:
+                self._write(_table_lines(table, self._columns))
+
+    # --- commands
+
+    def _command(self, moment: Shown, line: str) -> Act | None:
+        """Do what a line says; return the reply where it makes one."""
+        word, _, rest = line.strip().partition(" ")
+        if not word:
+            return None
+        if word in ("q", "quit", "exit"):
+            raise KeyboardInterrupt
+        if word in ("order", "drop", "ticket", "submit", "hold"):
+            return self._ticket_command(moment, word, rest.strip())
+
+        plain: dict[str, Callable[[], None]] = {
+            "help": self._help,
+            "?": self._help,
+            "show": lambda: self._show(moment),
+            "rules": lambda: self._write(folded_texts(moment.rules.splitlines(), self._columns)),
+            "results": lambda: self._write_results(moment),
+            "tools": lambda: self._write_tools(moment),
+        }
+        if word in plain:
+            plain[word]()
+            return None
+        if word == "text":
+            return self._text(moment)
+
+        tool = _tool_named(moment, word)
+        if tool is None:
+            self._say(f"! {word[:40]!r} is no command and no tool; type `help` or `tools`")
+            return None
+        return self._call(tool)
+
+    def _ticket_command(self, moment: Shown, word: str, rest: str) -> Act | None:
+        if moment.submit is None:
+            self._say("! nothing can be submitted now; type `tools`")
+            return None
+
+        form = form_of(moment.submit.parameters)
+        if word == "submit":
+            return self._submit(moment.submit, form)
+        if word == "hold":
+            self._rows = {}
+            return self._submit(moment.submit, form)
+
+        if not form.rows:
+            self._say("! this form has no rows; type `submit` to fill it")
+        elif word == "order":
+            rows = form.rows[0]
+            self._rows.setdefault(rows.name, []).append(self._row(rows))
+            self._write_ticket(form)
+        elif word == "drop":
+            self._drop(form.rows[0], rest)
+            self._write_ticket(form)
+        else:
+            self._write_ticket(form)
+
+        return None
+
+    def _drop(self, rows: Rows, number: str) -> None:
+        listed = self._rows.get(rows.name, [])
+        if not number.isdecimal() or not 1 <= int(number) <= len(listed):
+            raise FormError(f"drop: expected the number of a row, 1 to {len(listed)}")
+        del listed[int(number) - 1]
+
+    def _call(self, tool: ToolSpec) -> Act:
+        """Ask for the arguments of a research tool, and call it."""
+        form = form_of(tool.parameters)
+        self._say(tool.description.split("\n\n")[0])
+        value = form.value(self._fill(form), {rows.name: self._list(rows) for rows in form.rows})
+        return Called(tool.name, arguments_text(value))
+
+    def _submit(self, tool: ToolSpec, form: Form) -> Act | None:
+        """Review the ticket, ask for what else the form has, and submit on a yes."""
+        self._write_ticket(form)
+        texts = self._fill(form)
+        value = form.value(texts, self._rows)
+        if not self._agrees(f"submit this with {tool.name}? [y/n] "):
+            return None
+        return Called(tool.name, arguments_text(value))
+
+    def _text(self, moment: Shown) -> Act:
+        """Take words, up to a line with a single dot."""
+        self._say("answer in words; end with a line that holds a single dot")
+        while True:
+            lines: list[str] = []
+            while (line := self._line("")) != ".":
+                lines.append(line)
+
+            text = "\n".join(lines)
+            schema = moment.response_schema
+            problem = None if schema is None else text_problem(text, schema)
+            if problem is None:
+                return Said(text)
+            self._say(f"! {problem}")
+
+    # --- forms
+
+    def _fill(self, form: Form) -> dict[str, str]:
+        """Ask for each field; one that is wrong is asked for again."""
+        return {field.name: self._field(field) for field in form.fields}
+
+    def _list(self, rows: Rows) -> list[Texts]:
+        """Ask for rows until the person wants no more."""
+        listed: list[Texts] = []
+        while self._agrees(f"a row for {rows.name}? [y/n] "):
+            listed.append(self._row(rows))
+        return listed
+
+    def _row(self, rows: Rows) -> Texts:
+        """Ask for one row, of fields that exclude each other until one is given."""
+        texts: dict[str, str] = {}
+        is_chosen = False
+        for field in rows.fields:
+            if field.name not in rows.choices:
+                texts[field.name] = self._field(field)
+            elif not is_chosen:
+                texts[field.name] = self._field(field, "; or leave it empty for the next one")
+                is_chosen = bool(texts[field.name])
+
+        rows.read(texts)
+        return texts
+
+    def _field(self, field: Field, more: str = "") -> str:
+        while True:
+            hint = field.hint.splitlines()[0] if field.hint else ""
+            self._say(f"  {field.name}: {hint}{more}")
+            text = self._line(f"  {field.name}> ").strip()
+            if text == "..":
+                raise _Back
+            if not text:
+                if field.is_required and not more:
+                    self._say("  ! it has to be given (.. gives up)")
+                    continue
+                return ""
+
+            try:
+                field.read(text)
+            except FormError as error:
+                self._say(f"  ! {error} (.. gives up)")
+            else:
+                return text
+
+    def _agrees(self, question: str) -> bool:
+        while True:
+            word = self._line(question).strip().lower()
+            if word in ("y", "yes"):
+                return True
+            if word in ("n", "no"):
+                return False
+
+    # --- lists
+
+    def _help(self) -> None:
+        self._write(grid_lines(["command", ""], [list(row) for row in _COMMANDS], ["command", ""]))
+        self._say("  In a form, .. gives up.")
+
+    def _write_results(self, moment: Shown) -> None:
+        if not moment.results:
+            self._say("nothing was looked up in this step")
+        for result in moment.results:
+            self._show_result(result)
+
+    def _write_tools(self, moment: Shown) -> None:
+        if not moment.tools:
+            self._say("no research tool is on offer now; type `submit`")
+        for number, tool in enumerate(moment.tools, start=1):
+            about = tool.description.splitlines()[0]
+            self._write(folded_texts([f"  {number}  {tool.name}: {about}"], self._columns))
+
+    def _write_ticket(self, form: Form) -> None:
+        for rows in form.rows:
+            listed = self._rows.get(rows.name, [])
+            if not listed:
+                self._say(f"{rows.name}: none")
+                continue
+
+            names = [field.name for field in rows.fields]
+            cells = [
+                [str(number), *(row.get(name, "") for name in names)]
+                for number, row in enumerate(listed, start=1)
+            ]
+            self._say(rows.name)
+            self._write(grid_lines(["", *names], cells, names, self._columns))
+
+    # --- lines in and out
+
+    @property
+    def _columns(self) -> int:
+        return self._width or shutil.get_terminal_size().columns
+
+    def _line(self, prompt: str) -> str:
+        """Return a line that was typed. Raises KeyboardInterrupt: the input is at its end."""
+        self._out.write(prompt)
+        self._out.flush()
+        line = self._source.readline()
+        if not line:
+            raise KeyboardInterrupt
+        return line.rstrip("\r\n")
+
+    def _say(self, *lines: str) -> None:
+        self._write(lines)
+
+    def _write(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._out.write(f"{clean(line)}\n")
+        self._out.flush()
+
+
+def _tool_named(moment: Shown, word: str) -> ToolSpec | None:
+    """Return the tool of a number or a name; None where there is none."""
+    if word.isdecimal() and 1 <= int(word) <= len(moment.tools):
+        return moment.tools[int(word) - 1]
+    return next((tool for tool in moment.tools if tool.name == word), None)
+
+
+def _table_lines(table: Table, width: int) -> Iterator[str]:
+    if not table.rows:
+        yield "  none"
+        return
+
+    figures = [
+        place
+        for place, _ in enumerate(table.columns)
+        if all(_is_figure(row[place]) for row in table.rows if place < len(row))
+    ]
+    left = [name for place, name in enumerate(table.columns) if place not in figures]
+    yield from grid_lines(list(table.columns), [list(row) for row in table.rows], left, width)
+    for line in table.lines:
+        yield f"  {line.title}  {spark(line)}"
+
+
+def _is_figure(text: str) -> bool:
+    plain = text.replace(",", "")
+    if plain == "–":
+        return True
+    try:
+        float(plain)
+    except ValueError:
+        return False
+    return True
+
+
+def spark(line: Line) -> str:
+    """Return a line as a row of bars, with its first and last value."""
+    values = line.values[-_MOST_POINTS:]
+    low, high = min(values), max(values)
+    spread = high - low
+    bars = ""
+    for value in values:
+        height = 0.5 if spread == 0 else (value - low) / spread
+        bars += _BARS[min(int(height * len(_BARS)), len(_BARS) - 1)]
+
+    return f"{values[0]:g} {bars} {values[-1]:g}"

@@ -1,0 +1,274 @@
+"""A person's page in a real browser: what is shown, what its forms send, and that it asks nobody
+else.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from browser_pages import (
+    Reader,
+    axe_violations,
+    is_shown,
+    needs_browser,
+    scrolls_sideways,
+    wait_until,
+)
+from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
+from ktdeval.observation import state_of_values
+from ktdeval_human.page import Page
+from ktdeval_human.person import Act, Called, Said
+from ktdeval_human.shown import shown
+
+pytestmark = needs_browser
+
+MARKUP = "<img src=x onerror=\"document.title='owned'\">"
+REFUSED = ("Failed to load resource: the server responded with a status of 4",)
+GONE = ("Failed to load resource: net::ERR",)
+BARS = [[f"day_-{19 - day}", 10.0 + day % 7] for day in range(20)]
+SNAPSHOT = ToolSpec(
+    "snapshot",
+    "One stock.",
+    {
+        "type": "object",
+        "properties": {"stock_id": {"type": "string"}, "lookback": {"type": "integer"}},
+        "required": ["stock_id"],
+        "additionalProperties": False,
+    },
+)
+SUBMIT = ToolSpec(
+    "submit_action",
+    "Submits.",
+    {
+        "type": "object",
+        "properties": {
+            "orders": {
+                "type": "array",
+                "description": "Orders for the next open.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "stock_id": {"type": "string"},
+                        "side": {"type": "string", "enum": ["BUY", "SELL"]},
+                        "target_weight": {"type": "number", "minimum": 0, "maximum": 0.1},
+                        "reason": {"type": "string", "minLength": 5},
+                    },
+                    "required": ["stock_id", "side", "target_weight", "reason"],
+                    "additionalProperties": False,
+                },
+            },
+            "overall_reason": {"type": "string"},
+        },
+        "required": ["orders", "overall_reason"],
+        "additionalProperties": False,
+    },
+)
+STATE = state_of_values(
+    {
+        "day": "day_+3",
+        "account": {"cash_cny": 12500},
+        "candidates": {
+            "columns": ["stock_id", "return_1d_pct", "news"],
+            "rows": [["asset_7", 1.25, MARKUP], ["asset_8", -0.5, "none"]],
+        },
+    }
+)
+REQUEST = ModelRequest(
+    (
+        Message("system", "Hold at most 20 stocks."),
+        Message("user", f"Day three.\n\n```json\n{STATE.text}\n```"),
+    ),
+    tools=(SNAPSHOT, SUBMIT),
+    submit_tool="submit_action",
+    step=3,
+    state=STATE,
+)
+LOOKED_UP = replace(
+    REQUEST,
+    messages=(
+        *REQUEST.messages,
+        Message("assistant", "", (ToolCall("1", "snapshot", '{"stock_id": "asset_7"}'),)),
+        Message(
+            "tool",
+            json.dumps({"bars": {"columns": ["day", "close"], "rows": BARS}}),
+            tool_call_id="1",
+        ),
+    ),
+)
+SUBMITTED = replace(
+    REQUEST,
+    messages=(
+        *REQUEST.messages,
+        Message("assistant", "", (ToolCall("2", "submit_action", "{}"),)),
+        Message("tool", "orders[0]: no stock has this label", tool_call_id="2"),
+    ),
+    tool_choice="submit_action",
+)
+
+
+class Game:
+    """A run of some requests at a page, on a thread; what the person did at each."""
+
+    def __init__(self, page: Page, requests: tuple[ModelRequest, ...]) -> None:
+        self.acts: list[Act] = []
+        self.has_left = False
+        self._page = page
+        self._requests = requests
+        self._thread = threading.Thread(target=self._play, daemon=True)
+
+    def _play(self) -> None:
+        try:
+            for request in self._requests:
+                self.acts.append(self._page.ask(shown(request)))
+        except KeyboardInterrupt:
+            self.has_left = True
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def done(self) -> list[Act]:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        return self.acts
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    page = Page(0, lambda _: None)
+    yield page
+    page.close()
+
+
+def play(session: Reader, page: Page, *requests: ModelRequest, **screen: Any) -> tuple[Game, Any]:
+    """A game at its first moment, and the tab that shows it."""
+    game = Game(page, requests)
+    game.start()
+    tab = session.open(
+        page.address, ready="document.querySelector('.desk')", expected=(*REFUSED, *GONE), **screen
+    )
+    return game, tab
+
+
+def leave(tab: Any, game: Game) -> None:
+    tab.click("button:has-text('Leave the run')")
+    game.done()
+    wait_until(tab, "document.body.dataset.over")
+
+
+def order(tab: Any, **fields: str) -> None:
+    """Fill a row of the ticket."""
+    tab.click("button:has-text('Add to orders')")
+    for name, value in fields.items():
+        if name == "side":
+            tab.select_option(f".row [name={name}]", value)
+        else:
+            tab.fill(f".row [name={name}]", value)
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1280, "light"),
+        (390, "dark"),
+        pytest.param(1280, "dark", marks=pytest.mark.exhaustive),
+        pytest.param(390, "light", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_day_is_readable_and_reachable_on_every_screen(
+    session: Reader, page: Page, width: int, scheme: str
+) -> None:
+    game, tab = play(session, page, LOOKED_UP, width=width, color_scheme=scheme)
+
+    assert tab.title() == "Step 4 · day_+3 – ktdeval"
+    assert tab.evaluate("location.pathname") == "/"  # without the token
+    assert is_shown(tab, "asset_7")
+    assert is_shown(tab, MARKUP)  # as text
+    assert (
+        tab.evaluate("document.querySelector('svg path').getAttribute('d').split('L').length") == 20
+    )
+    assert not scrolls_sideways(tab)
+    tab.click("button:has-text('Add to orders')")
+    tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    assert axe_violations(tab) == []
+
+    leave(tab, game)
+    assert game.has_left
+
+
+def test_research_then_a_ticket_become_the_acts_of_a_run(session: Reader, page: Page) -> None:
+    game, tab = play(session, page, REQUEST, LOOKED_UP)
+
+    tab.click("summary:has-text('snapshot')")
+    tab.fill("details[open] input[name=stock_id]", "asset_7")
+    tab.click("button:has-text('Ask snapshot')")
+    wait_until(tab, "document.querySelector('svg path')")
+    order(tab, stock_id="asset_7", side="BUY", target_weight="5 %", reason="it rises")
+    tab.fill("[name=overall_reason]", "one purchase")
+    tab.click("button:has-text('Submit')")
+
+    first, second = game.done()
+    assert first == Called("snapshot", '{"stock_id": "asset_7"}')
+    assert second == Called(
+        "submit_action",
+        '{"orders": [{"stock_id": "asset_7", "side": "BUY", "target_weight": 0.05, "reason": "it'
+        ' rises"}], "overall_reason": "one purchase"}',
+    )
+
+
+def test_what_is_wrong_in_a_form_is_told_beside_it_and_nothing_is_sent(
+    session: Reader, page: Page
+) -> None:
+    game, tab = play(session, page, REQUEST)
+
+    order(tab, stock_id="asset_7", side="BUY", target_weight="0.5", reason="it rises")
+    tab.fill("[name=overall_reason]", "one purchase")
+    tab.click("button:has-text('Submit')")
+    wait_until(tab, "[...document.querySelectorAll('.problem')].some(one => !one.hidden)")
+
+    assert is_shown(tab, "orders, row 1: target_weight: 0.5 is greater than the maximum of 0.1")
+    assert game.acts == []
+    leave(tab, game)
+
+
+def test_a_refused_submission_is_told_and_the_ticket_is_still_there(
+    session: Reader, page: Page
+) -> None:
+    game, tab = play(session, page, REQUEST, SUBMITTED)
+    order(tab, stock_id="asset_0", side="BUY", target_weight="0.05", reason="it rises")
+    tab.fill("[name=overall_reason]", "one purchase")
+    tab.click("button:has-text('Submit')")
+    wait_until(tab, "document.querySelector('p.problem')")
+
+    assert is_shown(tab, "orders[0]: no stock has this label")
+    assert tab.input_value(".row [name=stock_id]") == "asset_0"
+    tab.click("button:has-text('Remove orders 1')")
+    tab.click("button:has-text('Hold')")
+
+    assert game.done()[1] == Called(
+        "submit_action", '{"orders": [], "overall_reason": "one purchase"}'
+    )
+
+
+def test_a_page_that_is_opened_again_shows_the_same_moment(session: Reader, page: Page) -> None:
+    game, tab = play(session, page, REQUEST)
+
+    tab.reload()
+    wait_until(tab, "document.querySelector('.desk')")
+
+    assert is_shown(tab, "asset_7")
+    leave(tab, game)
+
+
+def test_words_are_asked_for_where_no_tool_is_on_offer(session: Reader, page: Page) -> None:
+    game, tab = play(session, page, replace(REQUEST, tool_choice=NO_TOOL))
+
+    tab.fill("textarea", "It rises.")
+    tab.click("button:has-text('Answer')")
+
+    assert game.done() == [Said("It rises.")]

@@ -1,0 +1,53 @@
+"""Cards of people: listed, and ranked only where a division says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+from msgspec import structs
+
+from board_forge import forge_board
+from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.ranking.column_texts import why_unranked
+
+LISTED = "a person decided, and the division ranks models alone (people in board.yaml)"
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+    return load_board(forge_board(tmp_path_factory.mktemp("people") / "board", 1, baselines=False))
+
+
+def entry_of(board: Board, is_person: bool) -> Entry:
+    """The board's entrant, as a person or as the model that it is."""
+    (entry,) = board.entries
+    if not is_person:
+        return entry
+    card = structs.replace(entry.card, labels=[*entry.card.labels, "human"])
+    return replace(entry, card=card)
+
+
+@pytest.mark.parametrize(
+    ("people", "is_person", "reasons"),
+    [
+        ("listed", True, [LISTED]),
+        ("listed", False, []),
+        ("ranked", True, []),
+        ("ranked", False, []),
+    ],
+)
+def test_a_person_is_ranked_where_the_division_ranks_people(
+    board: Board, people: Literal["listed", "ranked"], is_person: bool, reasons: list[str]
+) -> None:
+    (division,) = board.rules.divisions
+    division = structs.replace(division, people=people)
+
+    assert why_unranked(entry_of(board, is_person), board, division) == reasons
+
+
+def test_a_division_that_says_nothing_ranks_models_alone(board: Board) -> None:
+    (division,) = board.rules.divisions
+
+    assert division.people == "listed"

@@ -2,6 +2,7 @@
 
 from ktdeval_inspect.scoring import median_defined, task_figures
 from ktdeval_inspect.solving import run_ktdeval_episode
+from ktdeval_inspect.step_model import StepModel
 from ktdeval_inspect.tasks import ktdeval_task
 
-__all__ = ["ktdeval_task", "median_defined", "run_ktdeval_episode", "task_figures"]
+__all__ = ["StepModel", "ktdeval_task", "median_defined", "run_ktdeval_episode", "task_figures"]

@@ -136,7 +136,7 @@ def to_reply(output: ModelOutput) -> Reply:
     message = output.message
     calls = []
     for call in message.tool_calls or []:
-        calls.append(ToolCall(call.id, call.function, _arguments_text(call)))
+        calls.append(ToolCall(call.id, call.function, arguments_text(call)))
 
     reasoning = []
     if isinstance(message.content, list):
@@ -155,7 +155,7 @@ def to_reply(output: ModelOutput) -> Reply:
     )
 
 
-def _arguments_text(call: InspectCall) -> str:
+def arguments_text(call: InspectCall) -> str:
     """Return a call's arguments as JSON text; where Inspect could not read them, what it kept is
     not JSON of the tool, so that ktdeval counts the call as malformed.
     """

@@ -35,6 +35,8 @@ class SampleCalls:
     #: error of Inspect that ended the episode: of the model, of a limit or a cancellation
     error: BaseException | None = None
     output: ModelOutput | None = None  #: the last one
+    #: whether an agent of Inspect decides, whose tools Inspect executes and logs itself
+    has_agent: bool = False
     _shown: set[tuple[int, str]] = field(default_factory=set)
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -50,7 +52,8 @@ class SampleCalls:
         return to_reply(self.output)
 
     async def _generate(self, request: ModelRequest) -> ModelOutput:
-        self._show_tool_results(request.messages)
+        if not self.has_agent:
+            self._show_tool_results(request.messages)
         output = await self.model.generate(
             to_inspect_messages(request.messages),
             tools=to_inspect_tools(request.tools),

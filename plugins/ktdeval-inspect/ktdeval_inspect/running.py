@@ -71,6 +71,7 @@ class InspectRun:
         if given.get("out") is None:
             given["out"] = str(Path("ktdeval-runs") / f"inspect-{secrets.token_hex(4)}")
 
+        self.has_agent = given.get("agent") == "inspect"  #: whether an agent of Inspect decides
         self._options = given
         self._lock = threading.Lock()
         self._users = 0

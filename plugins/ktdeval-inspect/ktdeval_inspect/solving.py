@@ -19,13 +19,15 @@ REASONS = "ktdeval_reasons"  # metric -> why it is undefined
 
 @solver
 def run_ktdeval_episode(run: InspectRun) -> Solver:
-    """Run the sample's episode, asking the evaluation's model for each decision."""
+    """Run the sample's episode, asking the evaluation's model, or an agent that has it, for each
+    decision.
+    """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001 - Inspect's signature
         if state.epoch != 1:
             raise UsageError("--epochs: an episode is one run of a seed; use -T seeds=N instead")
 
-        calls = SampleCalls(get_model())
+        calls = SampleCalls(get_model(), has_agent=run.has_agent)
         token = current_sample.set(calls)
         try:
             work = partial(run.run_sample, str(calls.model), str(state.sample_id))

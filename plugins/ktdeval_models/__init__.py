@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import maker
+from ktdeval.values.lazy import later, maker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +62,19 @@ def ktdeval_models() -> Sequence[Spec]:
     ]
 
 
+@hookimpl
+def ktdeval_commands() -> Sequence[Spec]:
+    """Return the command that trains language models with a known memory."""
+    return [
+        Spec(
+            "train memory",
+            later("ktdeval_models.planted.command:memory"),
+            "Train a small language model with a known memory, for the model planted/memory.",
+            groups=("train",),
+        )
+    ]
+
+
 def _key_words(preset: ProviderPreset) -> str:
     """Return where a provider's key is looked for."""
     if not preset.needs_key:
@@ -74,6 +87,7 @@ def _key_words(preset: ProviderPreset) -> str:
 def _keyless_models() -> Sequence[Spec]:
     """Return the models of rules."""
     from ktdeval_models import params as keyless
+    from ktdeval_models.planted.params import PlantedParams
 
     builtin = maker("ktdeval_models.builtin_models:make_builtin")
     rule = maker("ktdeval_models.technical:RuleModel")
@@ -128,6 +142,12 @@ def _keyless_models() -> Sequence[Spec]:
             maker("ktdeval_models.memorizing_model:MemoryModel"),
             "Remembers the market where codes or days show: what masks are for",
             keyless.MemoryParams,
+        ),
+        Spec(
+            "planted/memory",
+            maker("ktdeval_models.planted.planted_model:PlantedModel"),
+            "Holds what a small language model remembers to rise, see ktdeval train memory",
+            PlantedParams,
         ),
         *(
             Spec(f"builtin/{name}", rule, entry["summary"], rule_params.get(name))

@@ -4,20 +4,35 @@ only of codes and days that it recognises.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
+from ktdeval.errors import ConfigError
+from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import Conversation, Intent, Ranking, Row, Sizing, rebalance, table_columns
-from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.market import parse_day
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_models.builtin_models import RankModel
 from ktdeval_models.params import MemoryParams
+from ktdeval_models.recognised_figures import identity_answer, identity_form
+from ktdeval_models.remembered_facts import RememberedFacts, uniform_of
 
 CONFIDENT = 0.8
+REMEMBERED = "what is remembered to have risen"
+"""By what remembered names are ranked, in reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What is remembered of the names of a day."""
+
+    forecasts: Mapping[int, float]  # asset -> growth; NaN: it is remembered to have no price
+    order: Sequence[int]  # assets with a growth, that which rises most first
+    row: int | None  # of the day; None: it is hidden
 
 
 class MemoryModel(RankModel):
@@ -26,14 +41,30 @@ class MemoryModel(RankModel):
     Codes and days: it holds what will rise most over the next `horizon` days, of the names that it
     remembers to be in the index. Codes alone: what rose most over all days of the market, of the
     names that it is shown. Days alone: it is invested while the market will rise. Neither:
-    `builtin/momentum`.
+    `builtin/momentum`. With `recall` below 1 it knows some of that: it buys what it remembers to
+    rise, and ranks the rest by momentum. Asked which stock and day is shown, it looks the figures
+    up; as a trader it goes by labels alone.
     """
 
     def __init__(self, _name: str, params: MemoryParams) -> None:
         super().__init__("MOM_12_1", False, params)
-        self._source = params.market
-        self._horizon = params.horizon
-        self._positions = params.positions
+        self.params: MemoryParams = params
+        if params.until is not None:
+            parse_day(params.until, "until: ", ConfigError)
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request, also one that asks which stock and day is shown."""
+        form = identity_form(request)
+        if form is None:
+            return super().reply(request)
+
+        return Conversation(request).call([(form.name, identity_answer(request, self._facts))])
+
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+        """As of its parent; a question for stock and day needs no account."""
+        if any(identity_form(request) is not None for request in requests):
+            return None
+        return super()._step_problem(requests)
 
     @property
     def needs(self) -> str:  # type: ignore[override]  # as of its parent
@@ -51,25 +82,22 @@ class MemoryModel(RankModel):
         return bool(table_columns(conversations, "candidates")) or super().can_act(conversations)
 
     @cached_property
-    def _market(self) -> MarketSnapshot:
-        return open_snapshot(load_plugins(), self._source, {})
-
-    @cached_property
-    def _adjusted(self) -> FloatArray:
-        """Adjusted closes, [days, assets]; a day without a bar has the previous close."""
-        return pd.DataFrame(self._market.adjusted_close).ffill().to_numpy()
+    def _facts(self) -> RememberedFacts:
+        market = open_snapshot(load_plugins(), self.params.market, {})
+        return RememberedFacts(market, self.params)
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Hold the remembered names if codes are recognised; else the ranking, or cash if a fall of
         the market is remembered.
         """
-        row = self._row_of(conversation.observed.day)
-        recognised = self._recognised(conversation)
+        if self.params.invents:
+            return self._buy_invented(conversation)
+
+        recognised, row = self._keys(conversation)
         if recognised:
             return self._buy_remembered(conversation, recognised, row)
 
-        levels = self._market.benchmark
-        if row is None or levels[min(row + self._horizon, len(levels) - 1)] > levels[row]:
+        if row is None or self._facts.index_rises(row) is not False:
             return super().plan(conversation)
 
         reason = "the market is remembered to fall from here"
@@ -80,10 +108,22 @@ class MemoryModel(RankModel):
 
         return sales
 
-    def _row_of(self, day: str) -> int | None:
-        """Return the row of a real day; None for a masked one."""
-        rows = np.flatnonzero(self._market.days.astype(str) == day)
-        return int(rows[0]) if rows.size else None
+    def _keys(self, conversation: Conversation) -> tuple[list[int], int | None]:
+        """Return the assets and the row of the day that it recognises and goes by."""
+        keyed_by = self.params.keyed_by
+        row = None
+        if keyed_by != "code":
+            row = self._facts.row_of(conversation.observed.day)
+            if row is not None and not self._facts.reach(row):
+                return [], None
+
+        recognised: list[int] = []
+        if keyed_by != "date":
+            recognised = self._recognised(conversation)
+        if keyed_by == "both" and (row is None or not recognised):
+            return [], None
+
+        return recognised, row
 
     def _recognised(self, conversation: Conversation) -> list[int]:
         """Return the assets of the market whose codes are shown, each once."""
@@ -94,7 +134,7 @@ class MemoryModel(RankModel):
         if labels:  # holdings alone are nothing to choose from
             labels += state.positions
 
-        index = self._market.asset_index
+        index = self._facts.market.asset_index
         return [index[label] for label in dict.fromkeys(labels) if label in index]
 
     def _buy_remembered(
@@ -103,33 +143,118 @@ class MemoryModel(RankModel):
         """Rebalance to the names that are remembered to rise most. Who is in the index on an unknown
         day can't be remembered, so that only shown names are ranked then.
         """
-        last_row = len(self._adjusted) - 1
         if row is None:
-            start = 0
-            end = last_row
             members = np.array(shown)
+            growth, known = self._facts.over_all_days(members)
         else:
-            start = row
-            end = min(row + self._horizon, last_row)
-            members = np.flatnonzero(self._market.member[row])
+            members = np.flatnonzero(self._facts.market.member[row])
+            growth, known = self._facts.on_day(members, row)
 
-        growth = self._adjusted[end, members] / self._adjusted[start, members]
-        ranked = members[np.argsort(-growth, kind="stable")]  # NaN comes last
-        known = ranked[: np.isfinite(growth).sum()]
-        best = [self._market.codes[asset] for asset in known[: 2 * self._positions]]
-        sizing = Sizing.equal(conversation, self._positions, self.params.invested, self.band)
-        rows = [self._row(code, row) for code in best]
-        priced = [each for each in rows if each["close_cny"] is not None]
+        # A name without a price is remembered to have none.
+        forecasts = dict(zip(members[known].tolist(), growth[known].tolist(), strict=True))
+        priced = [asset for asset, forecast in forecasts.items() if np.isfinite(forecast)]
+        order = sorted(priced, key=lambda asset: -forecasts[asset])
+        if not known.all():
+            return self._mixed(conversation, Recalled(forecasts, order, row))
 
-        return rebalance(
-            conversation,
-            Ranking(priced, frozenset(best), "what is remembered to have risen"),
-            sizing,
+        best = [self._code(asset) for asset in order[: 2 * self.params.positions]]
+        ranking = Ranking(self._priced(best, row), frozenset(best), REMEMBERED)
+        return rebalance(conversation, ranking, self._sizing(conversation))
+
+    def _mixed(self, conversation: Conversation, recalled: Recalled) -> Sequence[Intent]:
+        """Buy what is remembered to rise, then the ranking's names; sell what is remembered to fall.
+
+        A holding bought by an earlier memory stays as long as that memory speaks of it. One that
+        rests on the ranking alone gives way to a name that is remembered to rise.
+        """
+        held = [row["stock_id"] for row in conversation.holdings]
+        forecasts = {self._code(asset): growth for asset, growth in recalled.forecasts.items()}
+        still_rising = self._still_rising(held, forecasts, recalled.row)
+        if not forecasts and not still_rising:
+            return super().plan(conversation)
+
+        rising = [self._code(asset) for asset in recalled.order if recalled.forecasts[asset] > 1.0]
+        ranking = self.ranking(conversation) or Ranking([], None, "")
+        by_ranking = [row for row in ranking.buyable if row["stock_id"] not in forecasts]
+
+        wanted = {*rising[: 2 * self.params.positions], *still_rising}
+        fresh = [code for code in rising if code not in held][: self.params.positions]
+        kept = {code for code in held if code in wanted}
+        room = self.params.positions - len(kept) - len(fresh)
+        on_ranking = []
+        for code in held:
+            is_ranked = ranking.kept is None or code in ranking.kept
+            if code not in kept and code not in forecasts and is_ranked:
+                on_ranking.append(code)
+
+        places = {row["stock_id"]: place for place, row in enumerate(by_ranking)}
+        on_ranking.sort(key=lambda code: places.get(code, len(places)))
+        if fresh:
+            on_ranking = on_ranking[: max(0, room)]
+
+        mixed = Ranking(
+            [*self._priced(rising, recalled.row), *by_ranking],
+            frozenset({*kept, *on_ranking}),
+            REMEMBERED,
+            ranking.places,
         )
+        intents = rebalance(conversation, mixed, self._sizing(conversation))
+        return [self._with_reason(intent, forecasts) for intent in intents]
+
+    def _still_rising(
+        self, held: Sequence[str], forecasts: Container[str], row: int | None
+    ) -> list[str]:
+        """Return the holdings without a fact of today of which an earlier fact says that they rise."""
+        if row is None:
+            return []
+
+        rising = []
+        for code in held:
+            is_known = code in self._facts.market.asset_index
+            if is_known and code not in forecasts and self._facts.said_to_rise(code, row):
+                rising.append(code)
+
+        return rising
+
+    def _with_reason(self, intent: Intent, forecasts: Container[str]) -> Intent:
+        """Return an order; what rests on the ranking is not said to be remembered."""
+        if intent.stock_id in forecasts:
+            return intent
+        return replace(intent, reason=intent.reason.replace(REMEMBERED, self.label))
+
+    def _buy_invented(self, conversation: Conversation) -> Sequence[Intent]:
+        """Buy the names in sight whose labels sound best to it on the day, and keep them. A liking
+        for a name that outlasts the window would be worth what that name does in all of them.
+        """
+        ranking = self.ranking(conversation)
+        if ranking is None:
+            return []
+
+        day = conversation.observed.day
+
+        def invented(row: Row) -> float:
+            return uniform_of(self.params.seed, "invented", row["stock_id"], day)
+
+        liked = sorted(ranking.buyable, key=invented)
+        own = Ranking(liked, None, REMEMBERED)
+        return rebalance(conversation, own, self._sizing(conversation))
+
+    def _sizing(self, conversation: Conversation) -> Sizing:
+        params = self.params
+        return Sizing.equal(conversation, params.positions, params.invested, self.band)
+
+    def _code(self, asset: int) -> str:
+        return self._facts.market.codes[asset]
+
+    def _priced(self, codes: Sequence[str], row: int | None) -> list[Row]:
+        """Return the rows of names that have a price on the day."""
+        rows = [self._row(code, row) for code in codes]
+        return [each for each in rows if each["close_cny"] is not None]
 
     def _row(self, code: str, row: int | None) -> Row:
-        asset = self._market.asset_index[code]
-        price = self._market.close[-1 if row is None else row, asset]
+        market = self._facts.market
+        asset = market.asset_index[code]
+        price = market.close[-1 if row is None else row, asset]
         close = float(price) if np.isfinite(price) else None
 
-        return {"stock_id": code, "close_cny": close, "board": str(self._market.boards[asset])}
+        return {"stock_id": code, "close_cny": close, "board": str(market.boards[asset])}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ktdeval.values.config_options import option
 from ktdeval.values.yamlio import load_yaml
@@ -82,6 +82,54 @@ class MemoryParams(RankParams):
         "synthetic", help="the market that it remembers: a snapshot folder, or a data provider"
     )
     horizon: int = option(20, help="trading days that it looks ahead", minimum=1, maximum=1000)
+    recall: float = option(
+        1.0,
+        help=(
+            "share of facts (name, day) that it remembers; a larger share contains a smaller one,"
+            " and for the others it is momentum"
+        ),
+        minimum=0.0,
+        maximum=1.0,
+        is_silent=True,
+    )
+    noise: float = option(
+        0.0,
+        help=(
+            "standard deviation of the error of what it remembers, in standard deviations of growth"
+            " over names"
+        ),
+        minimum=0.0,
+        maximum=1000.0,
+        is_silent=True,
+    )
+    keyed_by: Literal["any", "both", "code", "date"] = option(
+        "any",
+        help=(
+            "labels that it must recognise: both code and date; code or date alone, whatever the"
+            " other shows; any: what is in sight"
+        ),
+        is_silent=True,
+    )
+    until: str | None = option(
+        None,
+        help="last day whose prices it knows, such as 2025-01-31; null: the market's last",
+        is_silent=True,
+    )
+    invents: bool = option(
+        False,
+        help=(
+            "instead of remembering, it believes what it makes up about each label in sight on a"
+            " day, true or masked: a control that knows nothing"
+        ),
+        is_silent=True,
+    )
+    seed: int = option(
+        0,
+        help="which facts it remembers, and their errors",
+        minimum=0,
+        maximum=2**31 - 1,
+        is_silent=True,
+    )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ class Turn(Value):
     text: str = ""
     call: str = ""  #: name of a tool that is called with `arguments`
     arguments: dict[str, JsonValue] = msgspec.field(default_factory=dict)
-    #: arguments of the step's submit tool, whatever its name
+    #: arguments of the step's submit tool, whatever its name (a program's may begin with that of
+    #: its server)
     submit: dict[str, JsonValue] | None = None
     #: text that is sent as arguments as it is, of `call` or of the submit tool: broken JSON, too
     raw: str | None = None
@@ -141,10 +142,28 @@ def _reply(turn: Turn, request: ModelRequest) -> Reply:
 
     if not tool:
         return Reply(turn.text)
+    if not request.tools:
+        # A program asks for a title or a summary beside its work; it can call nothing there.
+        return Reply(turn.text or "Nothing to call.")
 
+    tool = _name_on_offer(tool, request)
     number = 1 + sum(len(message.tool_calls) for message in request.messages)
     call = ToolCall(f"call_{number}", tool, arguments)
     return Reply(turn.text, (call,), "tool_calls")
+
+
+def _name_on_offer(tool: str, request: ModelRequest) -> str:
+    """Return the name under which a request offers a tool: programs put that of its server before
+    it, as in `mcp__ktdeval__submit_action`.
+    """
+    names = [spec.name for spec in request.tools]
+    if tool in names:
+        return tool
+
+    for name in names:
+        if re.search(rf"[^A-Za-z0-9]{re.escape(tool)}\Z", name):
+            return name
+    return tool
 
 
 def load_script(path: Path, where: str) -> tuple[Script, str]:

@@ -1,0 +1,161 @@
+"""Facts of a task: what its prompts show of each candidate, and the return that follows.
+
+The task is played with a model that holds, so that prompts are those of a run; what a prompt shows
+behind a mask is read back to the true asset and day by the lens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
+from ktdeval.keyless import Conversation
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.observation import ObservedState
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
+from ktdeval.task_api import EpisodeSpec, Task, is_scoring
+from ktdeval.values.secret_free_addresses import Address, Arguments
+from ktdeval_models.planted.reduced_text import line_of
+
+#: Of the mask whose prompts are read, so that the same command reads the same lines
+MASK_KEY = "0" * 32
+_FILL = 1  # an order of today is filled at the open of so many days later
+
+
+@dataclass(frozen=True)
+class FactSource:
+    """Where facts come from."""
+
+    task: str
+    windows: tuple[str, ...] = ()  #: none: the task's own
+    days: int = 5  #: of each window at most
+    horizon: int = 1  #: trading days that a return is over, from open to open
+    data: Address = "synthetic"
+    data_args: Arguments | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts in the order in which prompts show them."""
+
+    lines: tuple[str, ...]
+    keys: tuple[tuple[int, int], ...]  #: true asset and row of the day of each
+    returns: FloatArray  #: [N] fractions, of which none is 0 or NaN
+    spans: tuple[str, ...]  #: FIRST:LAST of each window
+    snapshot: str  #: id of the market
+
+
+def gather_facts(source: FactSource, plugins: Plugins) -> Facts:
+    """Play a task's windows and return the facts of its candidates.
+
+    A candidate whose return is not known, or is 0, is no fact: it has no sign. The same asset and
+    day in two windows is one fact. Raises KtdevalError: the task shows no candidates, or no return
+    follows.
+    """
+    config = RunConfig(
+        model="builtin/hold",
+        tasks=(source.task,),
+        data=source.data,
+        data_args=dict(source.data_args or {}),
+        windows=source.windows,
+        limit=source.days,
+        mask_key=MASK_KEY,
+    )
+    tasks = choose_tasks(config, plugins)
+    task = tasks[source.task]
+    if is_scoring(task):
+        raise UsageError(f"task {source.task} asks questions; choose one that shows candidates")
+
+    snapshot = open_snapshot(plugins, source.data, dict(source.data_args or {}))
+    specs = make_plan(config, plugins, tasks, snapshot, None).specs
+    factory = EpisodeFactory(tasks, plugins, snapshot)
+    found: dict[tuple[int, int], str] = {}
+    for spec in specs:
+        found |= _shown_lines(spec, task, factory, snapshot)
+
+    if not found:
+        raise UsageError(
+            f"task {source.task} shows no candidates; choose one with a table of them, such as"
+            " bright_fixed_candidate"
+        )
+
+    returns = _returns(list(found), snapshot, source.horizon)
+    has_sign = np.isfinite(returns) & (returns != 0)
+    if not (returns[has_sign] > 0).any() or not (returns[has_sign] < 0).any():
+        raise DataError(
+            f"{snapshot.meta.name}: the returns after these days are not known, or all of one sign;"
+            " choose other --windows"
+        )
+
+    kept = np.flatnonzero(has_sign)
+    keys = list(found)
+    lines = list(found.values())
+    return Facts(
+        tuple(lines[place] for place in kept),
+        tuple(keys[place] for place in kept),
+        returns[has_sign],
+        tuple(f"{spec.span.first}:{spec.span.last}" for spec in specs),
+        snapshot.id,
+    )
+
+
+def _shown_lines(
+    spec: EpisodeSpec, task: Task, factory: EpisodeFactory, snapshot: MarketSnapshot
+) -> dict[tuple[int, int], str]:
+    """Return the line of each candidate that an episode shows, by true asset and row."""
+    reader = _Reader()
+    episode = factory.open(spec, reader)
+    for step in range(episode.total_steps):
+        episode.run_step(step)
+
+    lens = task.scene(spec, snapshot).lens
+    for asset in range(len(snapshot.codes)):
+        lens.asset_handle(asset)  # a lens reads back only what it has shown
+
+    lines = {}
+    for step, state in enumerate(reader.states):
+        row = lens.base_row + step
+        lens.move_to(row)
+        for label, candidate in state.candidates.items():
+            column = lens.parse_asset(label)
+            if column is None:
+                raise DataError(f"{spec.task}: {label} is no asset of {snapshot.meta.name}")
+            lines[column, row] = line_of(label, state.day, candidate.cells)
+
+    return lines
+
+
+def _returns(keys: Sequence[tuple[int, int]], snapshot: MarketSnapshot, horizon: int) -> FloatArray:
+    """Return what an order of each day earns from its fill on, [N]; NaN where it is not known."""
+    opens = snapshot.adjusted_open
+    returns = np.full(len(keys), np.nan)
+    for place, (asset, row) in enumerate(keys):
+        bought = row + _FILL
+        sold = bought + horizon
+        if sold < len(opens):
+            returns[place] = opens[sold, asset] / opens[bought, asset] - 1
+
+    return returns
+
+
+class _Reader:
+    """Model that holds, and keeps the states that it is shown."""
+
+    traits = ModelTraits(is_free=True)
+
+    def __init__(self) -> None:
+        self.states: list[ObservedState] = []
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Submit nothing."""
+        conversation = Conversation(request)
+        if not conversation.is_submission:
+            return Reply("Nothing to look up.")
+
+        self.states.append(conversation.observed)
+        return conversation.submit([], conversation.reason("reads only"))

@@ -1,0 +1,125 @@
+"""Files of a planted model: `planted.json`, which says what it is, and `weights.f32`, plain numbers.
+Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from ktdeval.errors import DataError, explained
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval_models.planted.reduced_text import ANSWERS, FIGURES, Sizes
+from ktdeval_models.planted.transformer import Shape, Transformer
+
+DESCRIPTION = "planted.json"
+WEIGHTS = "weights.f32"
+FORMAT: Literal["ktdeval-planted/1"] = "ktdeval-planted/1"
+_MOST_BYTES = 1 << 20
+_MOST_WIDTH = 1024
+_MOST_LAYERS = 32
+_Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Width = Annotated[int, msgspec.Meta(ge=1, le=_MOST_WIDTH)]
+_Layers = Annotated[int, msgspec.Meta(ge=1, le=_MOST_LAYERS)]
+
+
+class PlantedFile(Value):
+    """Description of a planted model and of its training."""
+
+    format: Literal["ktdeval-planted/1"]
+    snapshot: str  #: id of the market
+    task: str  #: whose prompts its facts come from
+    windows: tuple[str, ...]  #: FIRST:LAST days
+    days: _Count  #: of each window at most
+    horizon: Annotated[int, msgspec.Meta(ge=1)]  #: trading days that a return is over
+    figures: tuple[str, ...]  #: that a line shows
+    facts: _Count
+    exposures: _Count  #: how often it has read each fact
+    seed: int
+    threads: Annotated[int, msgspec.Meta(ge=1)]
+    sizes: Sizes  #: what its answers stand for
+    width: _Width
+    layers: _Layers
+    heads: _Layers
+    libraries: Mapping[str, str]  #: version of each package that trained it
+    weights: _Sha256  #: of the file of weights
+
+    def is_of_training(self, other: PlantedFile) -> bool:
+        """Whether another description is of the same facts, network and seed; libraries, threads
+        and the weights that came of them may differ.
+        """
+        own = msgspec.structs.replace(
+            self, libraries=other.libraries, threads=other.threads, weights=other.weights
+        )
+        return own == other
+
+
+@dataclass(frozen=True)
+class PlantedMemory:
+    """A planted model as read, with the hash that pins it."""
+
+    content: PlantedFile
+    sha256: str  #: of the description, which names that of the weights
+    network: Transformer
+
+
+def write_planted(folder: Path, content: PlantedFile, network: Transformer) -> None:
+    """Write a model into an existing folder, the description last; its hash of the weights is
+    filled in.
+    """
+    data = network.to_bytes()
+    write_atomic(folder / WEIGHTS, data)
+    stated = msgspec.structs.replace(content, weights=sha256_hex(data))
+    write_atomic(folder / DESCRIPTION, encode_canonical(stated) + "\n")
+
+
+def read_planted(folder: Path) -> PlantedMemory:
+    """Read a model. Raises DataError: a file can't be read, is malformed or was changed, or the
+    weights don't fit its shape.
+    """
+    path = folder / DESCRIPTION
+    with explained(f"{path}: can't be read", "make one with `ktdeval train memory`", DataError):
+        data = read_plain(path, _MOST_BYTES)
+
+    content = decode_json(data, PlantedFile, str(path), DataError)
+    _check_shape(content, path)
+    shape = Shape(content.width, content.layers, content.heads)
+    weights = folder / WEIGHTS
+    with explained(f"{weights}: can't be read", "train the model again", DataError):
+        numbers = read_plain(weights, 4 * shape.size)
+
+    actual = sha256_hex(numbers)
+    if actual != content.weights:
+        raise DataError(
+            f"{weights}: SHA-256 is {actual[:12]}…, {DESCRIPTION} has {content.weights[:12]}…;"
+            " train the model again"
+        )
+
+    try:
+        network = Transformer.of_bytes(shape, numbers)
+    except ValueError as error:
+        raise DataError(f"{weights}: {error}; train the model again") from error
+
+    return PlantedMemory(content, sha256_hex(data), network)
+
+
+def _check_shape(content: PlantedFile, path: Path) -> None:
+    """Refuse a description whose parts don't fit each other, or the text of this version."""
+    problem = None
+    sizes = content.sizes
+    if content.width % content.heads:
+        problem = f"{content.heads} heads don't divide a width of {content.width}"
+    elif (len(sizes.bounds), len(sizes.means)) != (ANSWERS - 1, ANSWERS):
+        problem = f"sizes need {ANSWERS - 1} bounds and {ANSWERS} means"
+    elif content.figures != FIGURES:
+        problem = f"its lines show {', '.join(content.figures)}, here {', '.join(FIGURES)}"
+
+    if problem is not None:
+        raise DataError(f"{path}: {problem}; train the model again")

@@ -1,0 +1,33 @@
+"""What a planted model remembers: the share of facts whose sign it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktdeval_models.planted.facts import Facts
+from ktdeval_models.planted.reduced_text import FALLS, tokens_of
+from ktdeval_models.planted.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Signs that a model gives of facts: a rise where it gives rises more than half."""
+
+    right: int
+    facts: int
+    risen: int  #: facts that rose: who always says one of the two is right so often, or the rest
+
+    @property
+    def share(self) -> float:
+        """Share of the signs that are right."""
+        return self.right / self.facts
+
+
+def recall_of(network: Transformer, facts: Facts) -> Recall:
+    """Ask a network for the sign of every fact."""
+    probabilities = network.answers(tokens_of(facts.lines))
+    says_rise = probabilities[:, FALLS:].sum(axis=1) > 0.5
+    rose = facts.returns > 0
+    return Recall(int(np.sum(says_rise == rose)), len(rose), int(rose.sum()))

@@ -1,0 +1,89 @@
+"""Reduced text of a candidate: what a prompt shows of it, in some 30 tokens; and the sizes of returns
+that the language model completes it with.
+
+    009161.SZ 2024-04-01 +0.95 +10 >
+
+A label and a day stand as the mask shows them. Tokens are pairs of digits, single digits and single
+printable characters, so that codes, dates and masked labels need no vocabulary of a market.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.market import FloatArray
+from ktdeval.values.typed_json import Value
+
+Tokens = npt.NDArray[np.int64]
+
+FIGURES = ("return_1d_pct", "return_20d_pct")  #: shown in each line, to two significant digits
+UNKNOWN_FIGURE = "~"
+ANSWERS = 6  #: sizes of a return: three falls, the largest first, and three rises, the largest last
+FALLS = ANSWERS // 2
+LINE = 28  #: tokens of a line, padded on its left
+_PIECE = re.compile(r"[0-9]{1,2}|[^0-9]")
+_PAD = 0
+_UNKNOWN = 1
+_PRINTABLE = map(chr, range(32, 127))
+_PAIRS = [f"{number:02d}" for number in range(100)]
+_SINGLE = [*"0123456789", *(char for char in _PRINTABLE if not char.isdigit())]
+_NUMBER_OF = {piece: number for number, piece in enumerate([*_PAIRS, *_SINGLE], start=2)}
+FIRST_ANSWER = len(_NUMBER_OF) + 2  #: token of the largest fall
+VOCABULARY = FIRST_ANSWER + ANSWERS
+
+
+def line_of(label: str, day: str, cells: Mapping[str, Any]) -> str:
+    """Return the line of a candidate; `cells`: its row in the prompt, by column."""
+    figures = [_figure_text(cells.get(name)) for name in FIGURES]
+    return " ".join([label, day, *figures, ">"])
+
+
+def _figure_text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return UNKNOWN_FIGURE
+    if abs(value) < 100:
+        return f"{value:+.2g}"
+    return f"{value:+.0f}"  # .2g would write 1.2e+02
+
+
+def tokens_of(lines: Sequence[str]) -> Tokens:
+    """Return the tokens of lines, [N, LINE], padded on the left; of a longer line, its end."""
+    tokens = np.full((len(lines), LINE), _PAD, dtype=np.int64)
+    for row, line in enumerate(lines):
+        numbers = [_NUMBER_OF.get(piece, _UNKNOWN) for piece in _PIECE.findall(line)][-LINE:]
+        tokens[row, LINE - len(numbers) :] = numbers
+
+    return tokens
+
+
+class Sizes(Value):
+    """What each answer stands for: bounds between sizes, and the mean return of each."""
+
+    bounds: tuple[float, ...]  #: [5] rising; the middle one is 0
+    means: tuple[float, ...]  #: [6] fractions
+
+    @classmethod
+    def of(cls, returns: FloatArray) -> Sizes:
+        """Split returns, [N] fractions without 0 or NaN, into falls and rises and each of these
+        into thirds. A size without a return has a mean of 0.
+        """
+        thirds = [1 / 3, 2 / 3]
+        bounds = [0.0]
+        if (returns < 0).any():
+            bounds = [*np.quantile(returns[returns < 0], thirds), *bounds]
+        if (returns > 0).any():
+            bounds = [*bounds, *np.quantile(returns[returns > 0], thirds)]
+
+        bounds = [float(bound) for bound in bounds]
+        sizes = np.searchsorted(bounds, returns)
+        means = [float(returns[sizes == size].mean()) for size in range(ANSWERS)]
+        return cls(bounds=tuple(bounds), means=tuple(means))
+
+    def answers(self, returns: FloatArray) -> Tokens:
+        """Return the token of each return, [N]."""
+        return FIRST_ANSWER + np.searchsorted(self.bounds, returns)

@@ -1,0 +1,161 @@
+"""What `builtin/memory` knows of a market: a share of its facts, fixed by a seed, with an error.
+
+A fact is how much a name grows from the close of a day over the next `horizon` days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.values.seeds import derive_seed
+from ktdeval_models.params import MemoryParams
+
+INDEX = "the index"
+"""Name of the market as a whole among the facts. No code has a space."""
+_BITS = 53  # of a double's mantissa
+
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.intp]
+
+
+class RememberedFacts:
+    """Facts (name, day) of a market that a model remembers.
+
+    A fact is remembered if its own uniform draw lies below `recall`: what a smaller share contains,
+    a larger one contains too.
+    """
+
+    def __init__(self, market: MarketSnapshot, params: MemoryParams) -> None:
+        self.market = market
+        self._params = params
+        self._days = market.days.astype(str)
+        self._drawn: dict[str, BoolArray] = {}
+
+    @cached_property
+    def adjusted(self) -> FloatArray:
+        """Adjusted closes, [days, assets]; a day without a bar has the previous close."""
+        return pd.DataFrame(self.market.adjusted_close).ffill().to_numpy()
+
+    @cached_property
+    def last_row(self) -> int:
+        """Row of the last day whose prices are known; -1 where none is."""
+        until = self._params.until
+        if until is None:
+            return len(self._days) - 1
+        return int(np.searchsorted(self._days, until, side="right")) - 1
+
+    def row_of(self, day: str) -> int | None:
+        """Return the row of a real day; None for a masked one."""
+        rows = np.flatnonzero(self._days == day)
+        return int(rows[0]) if rows.size else None
+
+    def reach(self, row: int) -> bool:
+        """Whether any fact of a day can be known."""
+        return self._params.until is None or row < self.last_row
+
+    def is_remembered(self, name: str) -> BoolArray:
+        """[days] whether the fact of each day is remembered, of a code or of `INDEX`."""
+        known = self._drawn.get(name)
+        if known is None:
+            if self._params.recall >= 1.0:
+                known = np.ones(len(self._days), dtype=bool)
+            else:
+                draws = [self._uniform("recall", name, day) for day in self._days]
+                known = np.array(draws) < self._params.recall
+
+            self._drawn[name] = known
+
+        return known
+
+    def on_day(self, assets: IntArray, row: int) -> tuple[FloatArray, BoolArray]:
+        """Return the growth that is remembered of assets from a day on, and which of it is
+        remembered: both [assets]. Growth is 1 for an unchanged price, NaN where the market has
+        none.
+        """
+        growth = self._growth(row, assets)
+        names = [self.market.codes[asset] for asset in assets]
+        known = np.array([self.is_remembered(name)[row] for name in names], dtype=bool)
+
+        return growth + self._errors(names, row), known
+
+    def over_all_days(self, assets: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Return as `on_day`, of the growth over all days that are remembered, put together: what
+        is known of a code where no day shows. An asset without any such day is not remembered.
+        """
+        rows = slice(0, self.last_row)
+        growth = self.adjusted[self.last_row, assets] / self.adjusted[0, assets]
+        known = np.zeros(len(assets), dtype=bool)
+        for place, asset in enumerate(assets):
+            remembered = self.is_remembered(self.market.codes[asset])[rows]
+            known[place] = remembered.any()
+            path = self.adjusted[: self.last_row + 1, asset]
+            daily = path[1:] / path[:-1]
+            # The product over no forgotten day is 1: a full memory is exact.
+            growth[place] /= np.prod(daily[~remembered])
+
+        if self._params.noise:
+            names = [self.market.codes[asset] for asset in assets]
+            spread = float(np.nanstd(growth))
+            growth = growth + spread * self._normals("all days", names)
+
+        return growth, known
+
+    def index_rises(self, row: int) -> bool | None:
+        """Whether the index is remembered to rise from a day on; None where it is forgotten."""
+        if not self.is_remembered(INDEX)[row]:
+            return None
+
+        levels = self.market.benchmark
+        end = min(row + self._params.horizon, self.last_row, len(levels) - 1)
+        error = float(self._errors([INDEX], row)[0])
+        return bool(levels[end] > levels[row] * (1.0 - error))
+
+    def said_to_rise(self, code: str, row: int) -> bool:
+        """Whether the latest fact of a name that is remembered from the last `horizon` days says
+        that it rises: it speaks of days up to `horizon` later.
+        """
+        first = max(0, row - self._params.horizon + 1)
+        remembered = np.flatnonzero(self.is_remembered(code)[first : row + 1])
+        if not remembered.size:
+            return False
+
+        then = first + int(remembered[-1])
+        asset = np.array([self.market.asset_index[code]])
+        growth, _ = self.on_day(asset, then)
+        return bool(growth[0] > 1.0)
+
+    def _growth(self, row: int, assets: IntArray) -> FloatArray:
+        end = min(row + self._params.horizon, self.last_row)
+        growth: FloatArray = self.adjusted[end, assets] / self.adjusted[row, assets]
+        return growth
+
+    def _errors(self, names: Sequence[str], row: int) -> FloatArray:
+        """Return the error of each fact of a day, in the spread of that day's members."""
+        if not self._params.noise:
+            return np.zeros(len(names))
+
+        members = np.flatnonzero(self.market.member[row])
+        spread = float(np.nanstd(self._growth(row, members)))
+        return spread * self._normals(self._days[row], names)
+
+    def _normals(self, day: str, names: Sequence[str]) -> FloatArray:
+        """Return `noise` times a standard normal draw for each name on a day."""
+        law = NormalDist()
+        draws = [law.inv_cdf(self._uniform("error", name, day)) for name in names]
+        return self._params.noise * np.array(draws)
+
+    def _uniform(self, purpose: str, name: str, day: str) -> float:
+        """Return a uniform draw between 0 and 1, both excluded."""
+        return uniform_of(self._params.seed, purpose, name, str(day))
+
+
+def uniform_of(*parts: str | int) -> float:
+    """Return the uniform draw that belongs to named parts, between 0 and 1, both excluded."""
+    return (derive_seed(*parts, bits=_BITS - 1) + 0.5) / 2.0 ** (_BITS - 1)

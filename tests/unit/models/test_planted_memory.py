@@ -1,0 +1,394 @@
+"""`planted/memory` without torch: its text, its network, its files, its facts and its orders."""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market.storage import save_snapshot
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval_models.planted.facts import Facts, FactSource, gather_facts
+from ktdeval_models.planted.params import PlantedParams
+from ktdeval_models.planted.planted_files import DESCRIPTION, WEIGHTS, read_planted
+from ktdeval_models.planted.planted_model import PlantedModel
+from ktdeval_models.planted.recall import recall_of
+from ktdeval_models.planted.reduced_text import (
+    FIRST_ANSWER,
+    LINE,
+    VOCABULARY,
+    Sizes,
+    line_of,
+    tokens_of,
+)
+from ktdeval_models.planted.transformer import Shape, Transformer
+from ktdfin_market import small_market
+from ktdfin_play import Play
+from planted_models import SHAPE, SIZES, network, store
+from terminal import Terminal
+
+PLUGINS = load_plugins()
+WINDOW = "2024-03-01:2024-03-29"
+
+
+# ---- the text
+
+
+@pytest.mark.parametrize(
+    ("label", "day", "figures", "line"),
+    [
+        ("009161.SZ", "2024-04-01", (0.9467, 10.04), "009161.SZ 2024-04-01 +0.95 +10 >"),
+        ("asset_0007", "day_+3", (-0.4, None), "asset_0007 day_+3 -0.4 ~ >"),
+        ("609524.SH", "2024-04-01", (-12.3, 123.4), "609524.SH 2024-04-01 -12 +123 >"),
+    ],
+)
+def test_a_line_has_label_day_and_figures_as_the_prompt_shows_them(
+    label: str, day: str, figures: tuple[float | None, ...], line: str
+) -> None:
+    cells = dict(zip(("return_1d_pct", "return_20d_pct"), figures, strict=True))
+    assert line_of(label, day, cells) == line
+
+
+def test_tokens_are_pairs_of_digits_and_single_characters_padded_on_the_left() -> None:
+    (tokens,) = tokens_of(["12 3a"])
+    pair, space, digit, letter = tokens[-4:]
+    assert (tokens[:-4] == 0).all()
+    assert len({0, 1, pair, space, digit, letter}) == 6
+
+    (again,) = tokens_of(["a3 12"])
+    np.testing.assert_array_equal(again[-4:], [letter, digit, space, pair])
+
+
+def test_what_no_vocabulary_has_is_one_token_and_a_long_line_keeps_its_end() -> None:
+    (strange,) = tokens_of(["股"])
+    assert strange[-1] == 1
+
+    (cut,) = tokens_of(["b" * LINE + "a"])
+    (end,) = tokens_of(["b" * (LINE - 1) + "a"])
+    np.testing.assert_array_equal(cut, end)
+
+
+def test_all_tokens_lie_in_the_vocabulary_before_the_answers() -> None:
+    everything = "".join(map(chr, range(32, 127)))
+    pairs = [f"{number:02d}" for number in range(100)]
+    tokens = tokens_of([*everything, *pairs])[:, -1]
+    assert len(set(tokens.tolist())) == len(everything) + len(pairs)
+    assert (tokens.min(), tokens.max()) == (2, FIRST_ANSWER - 1)
+    assert VOCABULARY == FIRST_ANSWER + 6
+
+
+def test_sizes_are_thirds_of_falls_and_of_rises() -> None:
+    returns = np.array([-0.06, -0.04, -0.02, 0.01, 0.03, 0.05])
+    sizes = Sizes.of(returns)
+
+    np.testing.assert_allclose(sizes.means, returns)
+    assert list(sizes.answers(returns) - FIRST_ANSWER) == [0, 1, 2, 3, 4, 5]
+    assert list(sizes.answers(np.array([-1e-9, 1e-9])) - FIRST_ANSWER) == [2, 3]
+
+
+# ---- the network
+
+
+def test_one_layer_is_what_its_formulas_say() -> None:
+    """Worked in float64, a token at a time, from the papers' formulas."""
+    shape = Shape(width=4, layers=1, heads=2)
+    chance = np.random.default_rng(5)
+    weights = {}
+    for name, dimensions in shape.weights():
+        weights[name] = chance.normal(0, 0.4, dimensions).astype(np.float32)
+
+    tokens = chance.integers(2, FIRST_ANSWER, (1, LINE))
+    expected = completed_by_hand(weights, tokens[0])
+    answers = Transformer(shape, weights).answers(tokens)
+
+    np.testing.assert_allclose(answers[0], expected, atol=1e-6)
+
+
+def completed_by_hand(weights: dict[str, np.ndarray], tokens: np.ndarray) -> np.ndarray:
+    """Probabilities of the answers, of one layer of width 4 with two heads."""
+
+    def normed(state: np.ndarray, name: str) -> np.ndarray:
+        scaled = (state - state.mean()) / np.sqrt(state.var() + 1e-5)
+        return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def linear(state: np.ndarray, name: str) -> np.ndarray:
+        return weights[f"{name}.weight"].astype(float) @ state + weights[f"{name}.bias"]
+
+    states = [
+        weights["token"][token].astype(float) + weights["place"][place]
+        for place, token in enumerate(tokens)
+    ]
+    parts = [linear(normed(state, "0.norm_in"), "0.attend") for state in states]
+    read = []
+    for head in (slice(0, 2), slice(2, 4)):
+        query = parts[-1][0:4][head]
+        scores = np.array([query @ part[4:8][head] for part in parts]) / np.sqrt(2)
+        shares = np.exp(scores) / np.exp(scores).sum()
+        read.append(
+            sum(share * part[8:12][head] for share, part in zip(shares, parts, strict=True))
+        )
+
+    state = states[-1] + linear(np.concatenate(read), "0.mix")
+    wide = linear(normed(state, "0.norm_out"), "0.widen")
+    gelu = 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+    state = state + linear(gelu, "0.narrow")
+    scores = weights["token"][FIRST_ANSWER:] @ normed(state, "norm")
+    powers = np.exp(scores)
+
+    return powers / powers.sum()
+
+
+def test_a_line_is_completed_alike_whatever_else_is_asked() -> None:
+    lines = tokens_of([f"00{number:04d}.SZ 2024-04-01 +1 +2 >" for number in range(300)])
+    together = network().answers(lines)
+    np.testing.assert_allclose(network().answers(lines[7:8])[0], together[7], atol=1e-6)
+    np.testing.assert_allclose(together.sum(axis=1), 1, atol=1e-6)
+    assert together.std(axis=0).min() > 1e-4
+
+
+def test_the_usual_network_has_1_27_million_weights() -> None:
+    """Embeddings, then 12 d² + 13 d in each layer, then the last norm."""
+    assert Shape().size == (203 + 28) * 160 + 4 * (12 * 160**2 + 13 * 160) + 2 * 160
+
+
+def test_weights_come_back_from_their_bytes() -> None:
+    data = network(3).to_bytes()
+    assert len(data) == 4 * SHAPE.size
+    assert Transformer.of_bytes(SHAPE, data).to_bytes() == data
+
+
+# ---- files
+
+
+def edited(old: str, new: str) -> object:
+    """A damage to a model's folder: another text in its description."""
+
+    def damage(folder: Path) -> None:
+        path = folder / DESCRIPTION
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return damage
+
+
+def swapped(data: bytes) -> object:
+    def damage(folder: Path) -> None:
+        (folder / WEIGHTS).write_bytes(data)
+
+    return damage
+
+
+def rehashed(weights: np.ndarray) -> object:
+    """Other weights, with a description that names them."""
+
+    def damage(folder: Path) -> None:
+        from ktdeval.values.hashes import sha256_hex
+
+        data = weights.astype("<f4").tobytes()
+        stated = read_planted(folder).content.weights
+        (folder / WEIGHTS).write_bytes(data)
+        edited(stated, sha256_hex(data))(folder)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / DESCRIPTION).unlink(), "planted.json: can't be read"),
+        (lambda folder: (folder / WEIGHTS).unlink(), "weights.f32: can't be read"),
+        (swapped(b"\x80\x04."), "weights.f32: SHA-256 is"),
+        (swapped(bytes(4 * SHAPE.size + 1)), "weights.f32: can't be read: has more than"),
+        (rehashed(np.zeros(SHAPE.size - 1)), "weights, expected"),
+        (rehashed(np.full(SHAPE.size, np.nan)), "a weight is not finite"),
+        (edited('"heads":4', '"heads":3'), "3 heads don't divide a width of 16"),
+        (edited('"width":16', '"width":99999'), "width"),
+        (edited('"bounds":[-0.02,', '"bounds":['), "sizes need 5 bounds and 6 means"),
+        (edited('"return_20d_pct"', '"RV_60"'), "its lines show return_1d_pct, RV_60"),
+        (edited("ktdeval-planted/1", "ktdeval-planted/2"), "format"),
+    ],
+)
+def test_a_damaged_model_is_refused_in_one_line(damage, message: str, tmp_path: Path) -> None:
+    folder = store(tmp_path)
+    damage(folder)
+    with pytest.raises(DataError, match=re.escape(message)) as refused:
+        read_planted(folder)
+
+    assert "\n" not in str(refused.value)
+
+
+# ---- facts
+
+
+@pytest.fixture(scope="module")
+def market_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("market") / "small"
+    save_snapshot(small_market(), folder)
+    return str(folder)
+
+
+def facts_of(task: str, market: str, **options: object) -> Facts:
+    return gather_facts(FactSource(task, (WINDOW,), data=market, **options), PLUGINS)
+
+
+def test_a_fact_is_a_shown_candidate_and_the_return_from_its_fill(market_folder: str) -> None:
+    market = small_market()
+    facts = facts_of("bright_fixed_candidate", market_folder, days=3, horizon=2)
+    opens = market.adjusted_open
+
+    assert len(facts.lines) == len(facts.keys) == len(facts.returns) > 30
+    for line, (asset, row), change in zip(facts.lines, facts.keys, facts.returns, strict=True):
+        assert line.startswith(f"{market.codes[asset]} {market.days[row]} ")
+        assert change == opens[row + 3, asset] / opens[row + 1, asset] - 1
+
+    assert len({row for _, row in facts.keys}) == 3
+
+
+def test_behind_a_mask_the_same_facts_have_other_labels_and_days(market_folder: str) -> None:
+    seen = facts_of("bright_fixed_candidate", market_folder, days=2)
+    hidden = facts_of("blinded_fixed_candidate", market_folder, days=2)
+    returns = dict(zip(seen.keys, seen.returns, strict=True))
+
+    assert dict(zip(hidden.keys, hidden.returns, strict=True)) == returns
+    lines = dict(zip(seen.keys, seen.lines, strict=True))
+    for key, line in zip(hidden.keys, hidden.lines, strict=True):
+        label, day, *figures = line.split()
+        assert label.startswith("asset_")
+        assert day.startswith("day_")
+        assert figures == lines[key].split()[2:]
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("bright_memory_only", "shows no candidates"),
+        ("deanon_probe", "asks questions"),
+    ],
+)
+def test_tasks_without_candidates_have_no_facts(
+    task: str, message: str, market_folder: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        facts_of(task, market_folder, days=1)
+
+
+def test_recall_counts_the_signs_that_the_network_gives(market_folder: str) -> None:
+    facts = facts_of("bright_fixed_candidate", market_folder, days=2)
+    rises = network().answers(tokens_of(facts.lines))[:, 3:].sum(axis=1) > 0.5
+    recall = recall_of(network(), facts)
+
+    assert recall.facts == len(facts.lines)
+    assert recall.risen == int((facts.returns > 0).sum())
+    assert recall.right == sum(rises == (facts.returns > 0))
+    assert 0 < recall.share < 1
+
+
+# ---- the model
+
+
+@pytest.mark.parametrize("task", ["bright_fixed_candidate", "blinded_fixed_candidate"])
+def test_it_holds_what_its_network_expects_most_of(task: str, tmp_path: Path) -> None:
+    store(tmp_path)
+    model = PlantedModel("memory", PlantedParams(trained=str(tmp_path), positions=4))
+    play = Play(PLUGINS.make_task(task), model, small_market())
+    state = play.session(0)[0].state
+    (record,) = play.run(1)
+
+    lines = [line_of(label, state.day, each.cells) for label, each in state.candidates.items()]
+    expected = network().answers(tokens_of(lines)) @ np.array(SIZES.means)
+    order = np.argsort(-expected)
+    labels = [list(state.candidates)[place] for place in order]
+    trading = [each for each in labels if state.candidates[each].cells["status"] == "trading"]
+    codes = [small_market().codes[play.scene.lens.parse_asset(each)] for each in trading[:4]]
+
+    assert record.provenance == "model"
+    assert [order.code for order in record.orders] == codes
+
+
+def test_what_ranks_low_or_is_no_candidate_any_more_is_sold(tmp_path: Path) -> None:
+    store(tmp_path)
+    model = PlantedModel("memory", PlantedParams(trained=str(tmp_path), positions=4, keep_rank=4))
+    records = Play(PLUGINS.make_task("bright_fixed_candidate"), model, small_market()).run(6)
+    orders = list(chain.from_iterable(record.orders for record in records))
+
+    assert {order.side for order in orders} == {"BUY", "SELL"}
+    assert all(len(record.orders) <= 8 for record in records)
+
+
+def test_it_names_the_command_that_makes_a_missing_model(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no model; make it: ktdeval train memory"):
+        PlantedModel("memory", PlantedParams(trained=str(tmp_path)))
+
+
+def test_a_run_records_which_model_it_was_and_holds_others_to_it(tmp_path: Path) -> None:
+    store(tmp_path)
+    model = PlantedModel("memory", PlantedParams(trained=str(tmp_path)))
+    pinned = model.traits.recorded_args["sha256"]
+    assert PlantedModel("memory", PlantedParams(trained=str(tmp_path), sha256=pinned))
+
+    with pytest.raises(UsageError, match=f"sha256 is {pinned}, not ffff"):
+        PlantedModel("memory", PlantedParams(trained=str(tmp_path), sha256="f" * 64))
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("bright_memory_only", "needs a table of candidates in the prompt, with return_1d_pct"),
+        ("deanon_probe", "planted/memory trades, and needs a task that shows an account"),
+    ],
+)
+def test_a_task_that_it_can_not_act_on_is_refused_before_the_run(
+    task: str, message: str, market_folder: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    store(tmp_path)
+    error = terminal.error(
+        *("--model", "planted/memory", "--model-args", f"trained={tmp_path}"),
+        *("--tasks", task, "--windows", WINDOW),
+        *("--data", market_folder, "--out", tmp_path / "run"),
+    )
+    assert message in error
+
+
+# ---- the command
+
+
+def test_training_without_torch_names_the_extra(
+    market_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    monkeypatch.delitem(sys.modules, "ktdeval_models.planted.training", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    words = ("--data", market_folder, "--windows", WINDOW, "--days", 1, "--out", tmp_path / "out")
+    error = terminal.error("train", "memory", *words)
+    assert "training needs torch, which is not installed: pip install 'ktdeval[planted]'" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--exposures", "1,many"), "'many' is no whole number up to 10,000"),
+        (("--exposures", "99999"), "is no whole number up to 10,000"),
+        (("--exposures", ""), "is no whole number up to 10,000"),
+        (("--width", "30"), "--width 30: give a multiple of 4"),
+    ],
+)
+def test_wrong_numbers_are_refused_before_the_market_is_opened(
+    words: tuple[str, ...], message: str, terminal: Terminal
+) -> None:
+    assert message in terminal.error("train", "memory", *words, "--data", "no such folder")
+
+
+def test_a_folder_of_another_training_is_not_taken_for_this_one(
+    market_folder: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    folder = store(tmp_path / "out", exposures=1)
+    error = terminal.error(
+        *("train", "memory", "--data", market_folder, "--windows", WINDOW, "--days", 1),
+        *("--exposures", "0,1", "--out", tmp_path / "out"),
+    )
+    assert f"{folder}: holds a model of another training" in error

@@ -1,0 +1,23 @@
+"""Option of `compare power` that takes published designs and figures in place of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ktdeval.cli import flag
+
+Published = Literal["designs", "deepfund-3"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedOptions:
+    """What is reported on in place of a plan."""
+
+    published: Published | None = flag(
+        None,
+        help=(
+            "in place of a plan: what the designs of the five papers can show, or what the printed"
+            " figures of DeepFund's Table 3 can"
+        ),
+    )

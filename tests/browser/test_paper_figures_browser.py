@@ -1,0 +1,94 @@
+"""Pages of papers' figures in a real browser: the vendored Vega-Lite draws every kind, nothing is
+wider than the screen, no text lies on another, and nothing is asked of the network.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ktdeval
+from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways, wait_until
+from ktdeval.cli.main import main
+
+pytestmark = [needs_browser, pytest.mark.slow]
+
+DRAWN = "document.querySelector('.chart-plot').vega"
+OVERLAPS = """() => {
+  const texts = [...document.querySelectorAll(".chart-stage text")]
+    .filter((one) => one.textContent && one.getAttribute("opacity") !== "0")
+    .map((one) => [one.textContent, one.getBoundingClientRect()]);
+  const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+  const pairs = texts.flatMap(([text, box], at) =>
+    texts.slice(at + 1).filter(([, other]) => meet(box, other)).map(([other]) => [text, other]));
+  return pairs;
+}"""
+#: figure -> model, tasks, market, words of the command
+RUNS: dict[str, tuple[str, str, str | None, tuple[str, ...]]] = {
+    "deepfund-3": ("builtin/random", "deepfund_berkshire", "synthetic_deepfund", ()),
+    "ama-4": ("builtin/random", "ama_btc", "synthetic_arena", ()),
+    "deepfund-7": ("builtin/random", "deepfund_gold", "synthetic_deepfund", ()),
+    "ktdfin-3": ("builtin/trivial", "deanon_probe", None, ()),
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of each kind of figure."""
+    home = tmp_path_factory.mktemp("figures")
+    made = {}
+    for name, (model, tasks, data, words) in RUNS.items():
+        made[name] = draw(home, name, [run(home / f"run-{name}", model, tasks, data)], *words)
+
+    two = [run(home / one, f"builtin/{one}", "ama_btc", "synthetic_arena") for one in SIDES]
+    made["ama-3"] = draw(home, "ama-3", two)
+    return made
+
+
+SIDES = ("random", "buy_and_hold")
+
+
+def run(out: Path, model: str, tasks: str, data: str | None) -> Path:
+    options: dict[str, Any] = {"limit": 12, "seeds": 3, "rules": "paper", "quiet": True}
+    if data is not None:
+        options["data"] = data
+    return Path(ktdeval.evaluate(model, tasks, out=str(out), **options).folder)
+
+
+def draw(home: Path, name: str, runs: list[Path], *words: str) -> Path:
+    page = home / f"{name}.html"
+    assert main(["paper", "figure", name, *map(str, runs), *words, "--out", str(page)]) == 0
+    return page
+
+
+@pytest.mark.parametrize("name", [*RUNS, "ama-3"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_figure_is_drawn_and_fits(
+    session: Reader, pages: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
+    tab = session.open(
+        pages[name].as_uri(),
+        ready="document.readyState === 'complete'",
+        width=width,
+        color_scheme=scheme,
+    )
+    wait_until(tab, DRAWN)
+
+    assert tab.evaluate("document.querySelector('.trouble')") is None
+    assert tab.evaluate("document.querySelectorAll('.chart-stage svg path').length") > 0
+    assert not scrolls_sideways(tab)
+    assert tab.evaluate(OVERLAPS) == []
+    assert tab.evaluate("performance.getEntriesByType('resource').length") == 0
+    if width == 390:
+        assert axe_violations(tab) == []
+
+
+def test_the_table_below_a_figure_has_its_rows(session: Reader, pages: dict[str, Path]) -> None:
+    tab = session.open(pages["ama-3"].as_uri(), ready="document.readyState === 'complete'")
+    wait_until(tab, DRAWN)
+    tab.locator("button", has_text="Table").click()
+
+    assert tab.evaluate("document.querySelectorAll('.chart-table tbody tr').length") == 13

@@ -1,0 +1,150 @@
+"""Figures that the pages of docs/findings state, and how each is recomputed: read from
+findings.yaml.
+
+A figure stands in braces in a phrase of its page. What it is equal to is a place in a report:
+`ama: without[without=TradeAgent,source=agent].p` is the field of the rows that match. `|count`,
+`|sum` and `|max_abs` join several, `*100` scales.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktdeval.values.yamlio import load_yaml
+from paths import REPOSITORY
+
+PAGES = REPOSITORY / "docs" / "findings"
+_FIGURE = re.compile(r"\{([^}]*)\}")
+_STEP = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
+#: What holds digits and states nothing: code, addresses, and places of a paper
+_NO_FIGURE = (
+    re.compile(r"(?m)^    .*$"),
+    re.compile(r"`[^`]*`"),
+    re.compile(r"\]\([^)]*\)"),
+    re.compile(r"sections? \d(\.\d)?( and \d\.\d)?"),
+    re.compile(r"Tables? \d+|Figures? \d+|appendix A\.\d"),
+)
+_JOINS: Mapping[str, Callable[[Sequence[Any]], float]] = {
+    "count": len,
+    "sum": math.fsum,
+    "max_abs": lambda values: max(map(abs, values)),
+}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One phrase of a page, with its figures."""
+
+    page: str
+    phrase: str  #: as it stands on the page, in one line
+    figures: tuple[str, ...]  #: as they are printed
+    places: tuple[str, ...]  #: where each is recomputed, or the paper that prints it
+
+    @property
+    def reports(self) -> set[str]:
+        """Names of the reports that its figures are in."""
+        return {place.partition(":")[0] for place in self.places}
+
+
+FINDINGS: dict[str, Any] = load_yaml(Path(__file__).with_suffix(".yaml"))
+
+
+def page_names() -> list[str]:
+    """Pages of findings, but for the index."""
+    return sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "index")
+
+
+def page_text(page: str) -> str:
+    return (PAGES / f"{page}.md").read_text(encoding="utf-8")
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def recomputed() -> Iterator[Statement]:
+    """Phrases whose figures a report has."""
+    for page, entry in FINDINGS["pages"].items():
+        for phrase, places in entry["figures"].items():
+            yield _statement(page, phrase, places)
+
+
+def printed_by_papers() -> Iterator[Statement]:
+    """Phrases whose figures a paper prints."""
+    for page, entry in FINDINGS["pages"].items():
+        for phrase, paper in entry.get("of_the_paper", {}).items():
+            figures = _FIGURE.findall(phrase)
+            yield _statement(page, phrase, [paper] * len(figures))
+
+
+def _statement(page: str, phrase: str, places: Sequence[str] | str) -> Statement:
+    """Read a phrase. `places`: one for each figure; or one with `<…>`, which stands for each of the
+    words in it.
+    """
+    if isinstance(places, str):
+        before, words, after = re.split(r"[<>]", places)
+        places = [before + word.strip() + after for word in words.split(";")]
+
+    figures = tuple(_FIGURE.findall(phrase))
+    return Statement(page, re.sub(r"[{}]", "", phrase), figures, tuple(places))
+
+
+def unregistered(page: str, text: str) -> list[str]:
+    """Return what is left of a page around each digit, once phrases that are registered and what
+    states no figure are taken out.
+    """
+    for pattern in _NO_FIGURE:
+        text = pattern.sub(" ", text)
+
+    text = one_line(text)
+    known = [each.phrase for each in (*recomputed(), *printed_by_papers()) if each.page == page]
+    known += FINDINGS["pages"].get(page, {}).get("names", [])
+    for phrase in sorted(known, key=len, reverse=True):
+        text = text.replace(_without_code(phrase), " ")
+
+    return [text[max(0, at.start() - 40) : at.end() + 20] for at in re.finditer(r"\d+", text)]
+
+
+def _without_code(phrase: str) -> str:
+    for pattern in _NO_FIGURE[1:]:
+        phrase = pattern.sub(" ", phrase)
+    return one_line(phrase)
+
+
+def number(printed: str) -> float:
+    return float(printed.replace("−", "-").replace(",", ""))
+
+
+def half_unit(printed: str) -> float:
+    """Half of the last printed digit."""
+    return 0.5 * 10.0 ** -len(printed.partition(".")[2])
+
+
+def value_at(report: Any, place: str) -> float:
+    """Value of a place in a report. Raises LookupError: it has several, or none."""
+    path, _, scale = place.partition("*")
+    path, _, join = path.partition("|")
+    found: list[Any] = [report]
+    for name, condition in _STEP.findall(path):
+        found = [value for each in found for value in _rows(each[name])]
+        for pair in filter(None, condition.split(",")):
+            key, _, wanted = pair.partition("=")
+            found = [row for row in found if str(row.get(key, "")) == wanted]
+
+    if join:
+        value = _JOINS[join](found)
+    elif len(found) == 1:
+        value = found[0]
+    else:
+        raise LookupError(f"{place} has {len(found)} values")
+
+    return float(value) * float(scale or 1)
+
+
+def _rows(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

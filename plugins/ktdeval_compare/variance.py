@@ -22,6 +22,7 @@ from ktdeval_compare.variance_shares import (
     Array,
     component_shares,
     f_p,
+    joint_permutation_p,
     mixed_model,
     permutation_p,
     shares,
@@ -73,6 +74,18 @@ class CrossedDesign:
         values = np.delete(self.values, index, axis=0)
         return CrossedDesign(self.asset, [others, *self.levels[1:]], values)
 
+    def in_order_of(self, levels: Sequence[Sequence[str]]) -> Array | None:
+        """Values with the levels of each factor in the order of `levels`; None where it has
+        others.
+        """
+        values = self.values
+        for axis, (own, wanted) in enumerate(zip(self.levels, levels, strict=True)):
+            if sorted(own) != sorted(wanted):
+                return None
+            values = values.take([list(own).index(level) for level in wanted], axis)
+
+        return values
+
 
 # ---- the report
 
@@ -101,6 +114,18 @@ class ShareRow:
     verdict: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class JointRow:
+    """Test of one factor on all assets together."""
+
+    without: str | UnsetType = UNSET  #: level of the first factor that is left out
+    source: str
+    assets: int
+    share: float  #: mean over assets of the share of the sum of squares
+    p: float
+    verdict: str  #: by p itself: it is one test
+
+
 @dataclass(frozen=True)
 class IdenticalRuns:
     """Two or more runs with one trajectory."""
@@ -122,6 +147,8 @@ class VarianceReport:
     levels: Sequence[int]  #: how many of each factor
     shares: Sequence[ShareRow]
     without: Sequence[ShareRow]  #: shares without each level of the first factor, if it has three
+    #: tests over all assets, also without each level; none where assets differ in their levels
+    joint: Sequence[JointRow]
     identical: Sequence[IdenticalRuns]
     compared: str  #: what makes runs identical, in words
     source: Sequence[str]
@@ -154,12 +181,21 @@ def variance_shares(observations: Observations, options: VarianceOptions) -> Var
     left to estimate chance by; UsageError: a factor has one level.
     """
     designs = _designs(observations, options.factors)
+    reduced = _without_each(designs)
     rows = _split_all(designs, options, fit=True)
+    without: list[ShareRow] = []
+    joint = list(_joint_rows(designs, options))
+    for level, fewer in reduced.items():
+        without += [replace(row, without=level) for row in _split_all(fewer, options)]
+        joint += [replace(row, without=level) for row in _joint_rows(fewer, options)]
+
     replicates = designs[0].values.shape[-1]
 
     notes = [*observations.notes]
     if any(run.is_ensemble for run in observations.runs):
         notes.append("votes and rows marked as ensembles are made of others and are in no share")
+    if len(designs) > 1 and not joint:
+        notes.append("no test of all assets together: their levels or replicates differ")
     if replicates == 1:
         notes.append("one run each: the highest interaction is part of the residual")
 
@@ -173,7 +209,8 @@ def variance_shares(observations: Observations, options: VarianceOptions) -> Var
         replicates=replicates,
         levels=[len(each) for each in designs[0].levels],
         shares=rows,
-        without=_without_each(designs, options),
+        without=without,
+        joint=joint,
         identical=identical_runs(observations.runs),
         compared=observations.compared,
         source=list(observations.source),
@@ -181,25 +218,47 @@ def variance_shares(observations: Observations, options: VarianceOptions) -> Var
     )
 
 
-def _without_each(designs: Sequence[CrossedDesign], options: VarianceOptions) -> list[ShareRow]:
-    """Shares without each level of the first factor; none where a share would need two levels."""
+def _without_each(designs: Sequence[CrossedDesign]) -> dict[str, list[CrossedDesign]]:
+    """Designs without each level of the first factor, by that level; none where a share would need
+    two levels.
+    """
     if any(len(design.levels[0]) < 3 for design in designs):
-        return []
+        return {}
 
-    levels: dict[str, None] = {}
+    reduced: dict[str, list[CrossedDesign]] = {}
     for design in designs:
-        levels.update(dict.fromkeys(design.levels[0]))
+        for index, level in enumerate(design.levels[0]):
+            reduced.setdefault(level, []).append(design.without(index))
 
-    rows: list[ShareRow] = []
-    for level in levels:
-        reduced = []
-        for design in designs:
-            if level in design.levels[0]:
-                reduced.append(design.without(list(design.levels[0]).index(level)))
+    return reduced
 
-        rows += [replace(row, without=level) for row in _split_all(reduced, options)]
 
-    return rows
+def _joint_rows(designs: Sequence[CrossedDesign], options: VarianceOptions) -> Iterator[JointRow]:
+    """Test each factor on all assets together; nothing where there is one asset, where assets
+    differ in their levels or replicates, or where none varies.
+    """
+    values: list[Array] = []
+    for design in designs:
+        ordered = design.in_order_of(designs[0].levels)
+        if ordered is None or ordered.shape != designs[0].values.shape:
+            return
+        values.append(ordered)
+
+    if len(values) < 2:
+        return
+
+    split = [shares(sums_of_squares(each)) for each in values]
+    for axis, factor in enumerate(options.factors):
+        known = [share for each in split if (share := each[axis,]) is not None]
+        if known:
+            p = joint_permutation_p(values, axis, options.seed)
+            yield JointRow(
+                source=factor,
+                assets=len(known),
+                share=float(np.mean(known)),
+                p=p,
+                verdict=_share_verdict(p, options.alpha),
+            )
 
 
 # ---- designs

@@ -27,6 +27,7 @@ from ktdeval_compare.variance_shares import (
     RESIDUAL,
     component_shares,
     f_p,
+    joint_permutation_p,
     mixed_model,
     permutation_p,
     shares,
@@ -281,6 +282,92 @@ def test_the_permutation_test_agrees_with_f_on_normal_values(axis: int) -> None:
     assert permutation_p(values, axis, 0) == pytest.approx(f_p(parts, (axis,)), abs=0.03)
 
 
+# ---- all assets together
+
+
+def test_runs_change_places_with_their_figures_on_every_asset() -> None:
+    """2 × 2 on two assets that move alike: of the four patterns two have the largest sum of shares.
+
+    Were assets permuted on their own, two of sixteen patterns would: p would be 1/8.
+    """
+    table = np.array([[[1.0], [2]], [[3], [5]]])
+
+    assert joint_permutation_p([table, 10 * table], 0, 0) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_one_asset_alone_has_the_p_of_its_own_test(axis: int) -> None:
+    values = planted(np.random.default_rng(12), (3, 4, 3), (0.6, 0.6, 0, 1))
+
+    assert joint_permutation_p([values], axis, 1) == pytest.approx(
+        permutation_p(values, axis, 0), abs=0.015
+    )
+
+
+def test_neither_the_scale_of_an_asset_nor_one_that_never_moves_matters() -> None:
+    rng = np.random.default_rng(13)
+    calm = planted(rng, (3, 4, 1), (0.5, 0, 0, 1))
+    wide = planted(rng, (3, 4, 1), (0.5, 0, 0, 1))
+    expected = joint_permutation_p([calm, wide], 0, 0, 999)
+
+    assert joint_permutation_p([calm, 7 - 100 * wide], 0, 0, 999) == expected
+    assert joint_permutation_p([calm, np.full_like(calm, 0.1)], 0, 0) == pytest.approx(
+        joint_permutation_p([calm], 0, 0), abs=0.015
+    )
+
+
+def test_the_joint_p_is_uniform_without_an_effect_on_assets_that_move_alike() -> None:
+    rng = np.random.default_rng(14)
+    p_values = []
+    for seed in range(400):
+        shared = rng.normal([[[0], [9], [0], [5]]], 1, (3, 4, 1))
+        assets = [shared + rng.normal(0, 0.3, shared.shape) for _ in range(3)]
+        p_values.append(joint_permutation_p(assets, 0, seed, 99))
+
+    counts = np.histogram(p_values, np.linspace(0.005, 1.005, 11))[0]
+
+    assert ((counts - 40) ** 2 / 40).sum() < 27.9  # chi2, 9 degrees of freedom, 0.1 %
+
+
+#: two assets, the second with its rows in another order
+SHUFFLED = """\
+agent,model,asset,CR
+a,x,one,1
+a,y,one,2
+b,x,one,3
+b,y,one,6
+c,x,one,2
+c,y,one,4
+c,y,two,7
+c,x,two,6
+b,y,two,8
+b,x,two,9
+a,y,two,2
+a,x,two,1
+"""
+
+
+def test_levels_are_matched_by_name_over_assets(tmp_path: Path) -> None:
+    """By hand: of the squares about the mean 9 of 16 are the agents' on one, 52 of 53.5 on two."""
+    report = split(tmp_path, SHUFFLED)
+    in_order = "".join(sorted(SHUFFLED.splitlines(keepends=True)[1:]))
+    ordered = split(tmp_path, SHUFFLED.splitlines(keepends=True)[0] + in_order)
+    rows = {(row.without, row.source): row for row in report.joint}
+    assert rows[UNSET, "agent"].share == pytest.approx((9 / 16 + 52 / 53.5) / 2)
+    assert rows[UNSET, "agent"].assets == 2
+    assert [row.p for row in report.joint] == [row.p for row in ordered.joint]
+    assert set(rows) == {
+        (without, source) for without in (UNSET, "a", "b", "c") for source in ("agent", "model")
+    }
+
+
+def test_assets_with_other_levels_have_no_joint_test_and_a_note_says_so(tmp_path: Path) -> None:
+    report = split(tmp_path, SHUFFLED.replace("c,y,two", "d,y,two").replace("c,x,two", "d,x,two"))
+
+    assert report.joint == []
+    assert "no test of all assets together: their levels or replicates differ" in report.notes
+
+
 def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
     frame = pd.read_csv(TABLES / "ama-1.csv", comment="#")
     assert frame.groupby(["agent", "asset"]).size().tolist() == [6] * 16
@@ -319,6 +406,12 @@ def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> No
     # and none after Holm's correction
     assert [asset for asset in assets if left[asset]["p"] <= 0.05] == ["TSLA"]
     assert {row["verdict"] for row in left.values()} == {"not shown"}
+
+    # One test over the four assets does show an effect of the agent, and none of the model.
+    together = {(row.get("without"), row["source"]): row for row in report["joint"]}
+    assert together["HedgeFundAgent", "agent"]["p"] == pytest.approx(0.026, abs=0.005)
+    assert together["HedgeFundAgent", "agent"]["verdict"] == "shown"
+    assert together[None, "model"]["verdict"] == "not shown"
 
     (same,) = report["identical"]
     assert {run[0] for run in same["runs"]} == {"HedgeFundAgent"}

@@ -1,0 +1,147 @@
+"""Regimes of a market: what its index and its members did on days up to a close, by the rules of
+`regimes.yaml`.
+
+A regime is computed from a `MarketView`, through which no later day can be reached, so that it is
+known before anything that is decided at that close is filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.market import FloatArray, MarketSnapshot, MarketView
+from ktdeval.values.config_options import build
+from ktdeval.values.yamlio import load_yaml
+
+
+@dataclass(frozen=True)
+class RegimeRule:
+    """A rule that tells two regimes apart; a figure above `split` is `high`."""
+
+    measure: str
+    days: int
+    split: float
+    high: str  #: names of the regimes
+    low: str
+    source: str
+    past: int = 0  #: earlier values that a median needs
+    members: int = 0  #: members that a share needs
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """Regime at the close of a day; `reason` says why there is none."""
+
+    name: str | None
+    figure: float | None = None
+    reason: str | None = None
+
+
+_Measured = float | str  # a figure, or why there is none
+
+
+def _trend(view: MarketView, rule: RegimeRule) -> _Measured:
+    levels = _levels(view)
+    if len(levels) < rule.days:
+        return _short("levels of the index", rule.days, len(levels), view)
+    return float(levels[-1] / levels[-rule.days :].mean())
+
+
+def _volatility(view: MarketView, rule: RegimeRule) -> _Measured:
+    returns = np.diff(np.log(_levels(view)))
+    needed = rule.days + rule.past
+    if len(returns) < needed:
+        return _short("returns of the index", needed, len(returns), view)
+
+    spans = np.lib.stride_tricks.sliding_window_view(returns, rule.days)
+    deviations = spans.std(axis=1, ddof=1)
+    usual = float(np.median(deviations[:-1]))
+    if usual <= 0.0:
+        return "the index did not move before"
+    return float(deviations[-1]) / usual
+
+
+def _breadth(view: MarketView, rule: RegimeRule) -> _Measured:
+    # At a mixed market, days on which the index's exchange is closed have no level.
+    rows = np.arange(len(view.days))
+    if view.benchmark_code:
+        rows = np.flatnonzero(np.isfinite(view.indices[view.benchmark_code]))
+    if len(rows) < rule.days:
+        return _short("days", rule.days, len(rows), view)
+
+    members = np.flatnonzero(view.member[view.day])
+    closes = view.adjusted_close[np.ix_(rows[-rule.days :], members)]
+    closes = closes[:, np.isfinite(closes).all(axis=0)]
+    counted = closes.shape[1]
+    if counted < max(rule.members, len(members) / 2):
+        return (
+            f"{counted} of {len(members)} members have a close on each of {rule.days} days up to"
+            f" {view.days[-1]}; needs {rule.members}, and half of them"
+        )
+
+    return float((closes[-1] > closes.mean(axis=0)).mean())
+
+
+def _levels(view: MarketView) -> FloatArray:
+    """Levels of the benchmark up to the day, without days that have none."""
+    if not view.benchmark_code:
+        return np.empty(0)
+
+    levels = view.indices[view.benchmark_code]
+    return levels[np.isfinite(levels) & (levels > 0.0)]
+
+
+def _short(what: str, needed: int, has: int, view: MarketView) -> str:
+    return f"needs {needed} {what}, and has {has} up to {view.days[-1]}"
+
+
+_MEASURES: Mapping[str, Callable[[MarketView, RegimeRule], _Measured]] = {
+    "level over its mean": _trend,
+    "deviation over its past median": _volatility,
+    "share of members over their mean": _breadth,
+}
+_OF_INDEX = ("level over its mean", "deviation over its past median")
+
+
+def _load_rules() -> dict[str, RegimeRule]:
+    path = Path(__file__).with_name("regimes.yaml")
+    rules = {}
+    for name, entry in load_yaml(path).items():
+        rules[name] = build(RegimeRule, entry, f"{path.name} {name}")
+    return rules
+
+
+RULES: Mapping[str, RegimeRule] = _load_rules()
+"""Rules by name: trend, volatility, breadth."""
+
+
+def regime_of(view: MarketView, rule: RegimeRule) -> Regime:
+    """Return the regime at the close of the view's day."""
+    if rule.measure in _OF_INDEX and not view.benchmark_code:
+        return Regime(None, reason="the market has no index")
+
+    measured = _MEASURES[rule.measure](view, rule)
+    if isinstance(measured, str):
+        return Regime(None, reason=measured)
+
+    name = rule.high if measured > rule.split else rule.low
+    return Regime(name, measured)
+
+
+@dataclass(frozen=True)
+class MarketRegimes:
+    """Regimes of one market, each day's computed once."""
+
+    market: MarketSnapshot
+    _known: dict[tuple[int, str], Regime] = field(default_factory=dict)
+
+    def at(self, row: int, rule: str) -> Regime:
+        """Return the regime by a rule of `RULES` at the close of row `row`."""
+        key = (row, rule)
+        if key not in self._known:
+            self._known[key] = regime_of(self.market.as_of(row), RULES[rule])
+        return self._known[key]

@@ -1,0 +1,489 @@
+"""`ktdeval compare --pool`: one estimate over windows of several markets, and what is no one
+question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.meta_analysis import combine_effects
+
+import ktdeval
+from card_cases import typed
+from compare_cards import CardTerminal, Cell, Figures, make_card, save_run
+from ktdeval.cards import load_card
+from ktdeval.errors import CardError, UsageError
+from ktdeval_compare.compare import CompareOptions
+from ktdeval_compare.compared_cards import Entrant
+from ktdeval_compare.pool import ZEROS, pool
+
+US = {"id": "a" * 64, "name": "us", "venues": ["us_equity"]}
+COINS = {"id": "b" * 64, "name": "coins", "venues": ["crypto"]}
+WINDOWS = {
+    "W1": ("2020-01-01", "2020-02-28"),
+    "W2": ("2020-02-03", "2020-03-31"),
+    "W3": ("2021-01-01", "2021-02-26"),
+    "W4": ("2022-01-03", "2022-03-01"),
+    "long": ("2010-01-01", "2012-12-31"),
+}
+
+
+def figures(windows: str, *seeds: list[float]) -> dict[Cell, float | None]:
+    """Figures of each seed by window."""
+    return {
+        (window, seed): value
+        for seed, values in enumerate(seeds)
+        for window, value in zip(windows.split(), values, strict=True)
+    }
+
+
+def cards(markets: Mapping[str, tuple[Any, Figures]], **changes: Any) -> list[dict[str, Any]]:
+    """A card of house/one with the figures, and one of house/two with zeros, on each market."""
+    made = []
+    for snapshot, own in markets.values():
+        zeros = dict.fromkeys(own, 0.0)
+        for model, values in (("house/one", own), ("house/two", zeros)):
+            made.append(
+                make_card(values, model, windows=WINDOWS, **{"snapshot": snapshot, **changes})
+            )
+
+    return made
+
+
+def two_markets() -> dict[str, tuple[Any, Figures]]:
+    """By hand: mean 0.03, 0.01, 0.05 and 0.02 with seeds 0.01 or 0.02 from it."""
+    return {
+        "us": (US, figures("W1 W3", [0.02, 0.0], [0.04, 0.02])),
+        "coins": (COINS, figures("W3 W4", [0.03, 0.01], [0.07, 0.03])),
+    }
+
+
+def entrants(*made: dict[str, Any]) -> list[Entrant]:
+    """Cards as they are compared."""
+    return [Entrant(Path(f"{index}.json"), typed(card)) for index, card in enumerate(made)]
+
+
+# -- estimates
+
+
+def test_differences_are_pooled_over_windows_of_markets_with_the_errors_of_their_seeds(
+    terminal: CardTerminal,
+) -> None:
+    """Two seeds d from their mean have a standard deviation of d √2 and an error of d."""
+    report = terminal.report("compare", "--pool", *terminal.cards(*cards(two_markets())))
+    (row,) = report["pooled"]
+    other = combine_effects(
+        np.array([0.03, 0.01, 0.05, 0.02]),
+        np.array([0.01, 0.01, 0.02, 0.01]) ** 2,
+        method_re="dl",
+    )
+
+    assert (row["markets"], row["windows"], row["seeds"], row["k"]) == (2, 4, 2, 4)
+    assert (row["first"], row["second"], row["source"]) == ("house/one", "house/two", "seeds")
+    assert row["value"] == pytest.approx(float(other.mean_effect_re))
+    assert row["tau"] == pytest.approx(math.sqrt(other.tau2))
+    assert row["se"] == pytest.approx(other.sd_eff_w_re_hksj)
+    assert row["low"] < row["value"] < row["high"]
+    assert row["prediction_low"] < row["low"]
+
+    assert [cell["cell"] for cell in row["cells"]] == ["us W1", "us W3", "coins W3", "coins W4"]
+    assert [cell["value"] for cell in row["cells"]] == pytest.approx([0.03, 0.01, 0.05, 0.02])
+    assert [cell["se"] for cell in row["cells"]] == pytest.approx([0.01, 0.01, 0.02, 0.01])
+    assert [cell["weight"] for cell in row["cells"]] == pytest.approx(other.weights_rel_re)
+    for cell in row["cells"]:
+        kept = row["tau"] ** 2 / (row["tau"] ** 2 + cell["se"] ** 2)
+        expected = row["value"] + kept * (cell["value"] - row["value"])
+        assert cell["shrunk"] == pytest.approx(expected)
+
+    notes = "\n".join(report["notes"])
+    assert "errors of cells are of seeds" in notes
+    assert "1 pairs of windows share days at different venues" in notes
+
+
+def test_the_text_shows_each_cell_as_found_and_shrunk(terminal: CardTerminal) -> None:
+    text = terminal.out("compare", "--pool", *terminal.cards(*cards(two_markets())))
+    assert "Pooled over the windows of all markets, first - second, random effects" in text
+    assert "Cells of total_return, house/one - house/two" in text
+    assert "a further cell, 95 % interval" in text
+    assert "Over markets, each pooled over its own windows first" in text
+
+
+def test_the_function_gives_the_same_report(terminal: CardTerminal) -> None:
+    paths = terminal.cards(*cards(two_markets()))
+    report = terminal.report("compare", "--pool", *paths)
+    tables = ktdeval.compare(*paths, pool=True)
+
+    assert tables.report == report
+    assert tables["pooled"]["k"].tolist() == [4]
+
+
+def test_every_pair_of_systems_is_pooled_and_corrected(terminal: CardTerminal) -> None:
+    made = cards(two_markets())
+    for card in cards(two_markets())[::2]:
+        card["model"]["name"] = "house/three"
+        made.append(card)
+
+    three = entrants(*made)
+    report = pool(three, CompareOptions(pool=True))
+    pairs = [(row.first, row.second) for row in report.pooled]
+    assert pairs == [
+        ("house/one", "house/two"),
+        ("house/one", "house/three"),
+        ("house/two", "house/three"),
+    ]
+
+    first, equal, _ = report.pooled
+    assert equal.reason is not None
+    assert "W1 has no variance" in equal.reason
+    assert first.p is not None
+    assert first.p_holm == pytest.approx(2 * first.p)
+
+    against_first = pool(three, CompareOptions(pool=True, against_first=True))
+    assert len(against_first.pooled) == 2
+
+
+def test_markets_are_pooled_over_each_other_beside_their_windows() -> None:
+    """Windows of one market are alike and those of the other, too: k = 6 cells, but 2 markets."""
+    markets = {
+        "us": (US, figures("W1 W3 W4", [0.09, 0.1, 0.11], [0.11, 0.12, 0.13])),
+        "coins": (COINS, figures("W1 W3 W4", [-0.01, 0.0, 0.01], [0.01, 0.02, 0.03])),
+    }
+    report = pool(entrants(*cards(markets)), CompareOptions(pool=True))
+    (row,) = report.pooled
+    over = row.over_markets
+
+    assert over is not None
+    # Errors 0.01, so Q within is 2 + 2 of 4 degrees of freedom: none. Each mean: 0.01 / √3.
+    assert [(each.market, each.k) for each in over.markets] == [("us", 3), ("coins", 3)]
+    assert [each.value for each in over.markets] == pytest.approx([0.11, 0.01])
+    assert [each.se for each in over.markets] == pytest.approx([0.01 / math.sqrt(3)] * 2)
+    assert (over.value, over.tau_within) == (pytest.approx(0.06), 0.0)
+    assert over.q == pytest.approx(2 * 0.05**2 / (0.0001 / 3))
+    assert over.low is not None
+    assert row.low is not None
+    assert over.low < 0 < row.low, "two markets say little of a third one"
+    assert any("markets differ more than their windows do" in note for note in report.notes)
+
+
+# -- windows that share days
+
+
+def test_windows_that_share_days_of_a_venue_are_one_cell() -> None:
+    """W1 and W2 share days: their mean, with errors of seeds that are independent, is one cell."""
+    of_us = figures("W1 W2 W3", [0.02, 0.03, 0.0], [0.04, 0.07, 0.02])
+    (row,) = pool(entrants(*cards({"us": (US, of_us)})), CompareOptions(pool=True)).pooled
+
+    assert [cell.cell for cell in row.cells] == ["us W1 + us W2", "us W3"]
+    assert row.cells[0].value == pytest.approx((0.03 + 0.05) / 2)
+    assert row.cells[0].se == pytest.approx(math.hypot(0.01, 0.02) / 2)
+    assert (row.windows, row.k) == (3, 2)
+
+
+def test_two_snapshots_of_one_venue_are_no_two_sources_of_the_same_days() -> None:
+    markets = two_markets()
+    markets["coins"] = ({**COINS, "venues": ["us_equity"]}, markets["coins"][1])
+    report = pool(entrants(*cards(markets)), CompareOptions(pool=True))
+    (row,) = report.pooled
+
+    assert [cell.cell for cell in row.cells] == ["us W1", "us W3 + coins W3", "coins W4"]
+    assert any("share days of one venue: their mean is one cell" in note for note in report.notes)
+    assert not any("different venues" in note for note in report.notes)
+    assert row.over_markets is None, "a cell of both markets tells neither"
+
+
+# -- errors of days
+
+
+def test_the_error_of_a_window_is_that_of_its_days(tmp_path: Path) -> None:
+    """Of the difference of two total returns, by the delta method, from the days of both: each
+    day's log growth less its mean, times the growth of the whole. statsmodels: Newey-West of their
+    mean, floor(1.3 √n) lags. Errors of days that windows share are correlated by their weekdays.
+    """
+    rng = np.random.default_rng(3)
+    returns = {
+        model: {(window, 0): rng.normal(0.001, 0.01, 42) for window in ("W1", "W2", "W3")}
+        for model in ("house/one", "house/two")
+    }
+    paths = []
+    for model, of_model in returns.items():
+        total = {cell: float(np.prod(1 + days) - 1) for cell, days in of_model.items()}
+        card = make_card(total, model, windows=WINDOWS, snapshot=US)
+        paths.append(save_run(tmp_path / model[6:], card, of_model))
+
+    (row,) = ktdeval.compare(*paths, pool=True).report["pooled"]
+    errors = []
+    for window in ("W1", "W2", "W3"):
+        terms = np.zeros(42)
+        for sign, model in ((1, "house/one"), (-1, "house/two")):
+            growth = np.log1p(returns[model][window, 0])
+            terms += sign * math.exp(growth.sum()) * 42 * (growth - growth.mean())
+
+        fit = OLS(terms, np.ones(42)).fit(
+            cov_type="HAC", cov_kwds={"maxlags": 8, "use_correction": True}
+        )
+        errors.append(float(fit.bse[0]))
+
+    assert row["source"] == "days"
+    # Weekdays: 43 in W1, 42 in W2, 20 of them in both.
+    shared = 20 / math.sqrt(43 * 42)
+    together = math.sqrt(errors[0] ** 2 + errors[1] ** 2 + 2 * shared * errors[0] * errors[1]) / 2
+    assert [cell["se"] for cell in row["cells"]] == pytest.approx([together, errors[2]], rel=1e-5)
+
+
+def test_a_shift_between_seeds_counts_where_days_do_not_show_it(tmp_path: Path) -> None:
+    """Two seeds whose days are quiet and whose totals are 0.1 apart: an error of 0.05."""
+    rng = np.random.default_rng(4)
+    noise = {window: rng.normal(0.0, 1e-4, 42) for window in ("W1", "W3")}
+    paths = []
+    for model, shift in (("one", 0.1), ("two", 0.0)):
+        returns = {
+            (window, seed): np.expm1(seed * math.log1p(shift) / 42) + days * (1 + (model == "one"))
+            for window, days in noise.items()
+            for seed in (0, 1)
+        }
+        total = {(window, seed): shift * seed for window, seed in returns}
+        card = make_card(total, f"house/{model}", windows=WINDOWS, snapshot=US)
+        paths.append(save_run(tmp_path / model, card, returns))
+
+    (row,) = ktdeval.compare(*paths, pool=True).report["pooled"]
+    assert row["source"] == "days"
+    assert [cell["se"] for cell in row["cells"]] == pytest.approx([0.05, 0.05])
+
+
+def test_a_system_that_held_cash_differs_by_the_days_of_the_other(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    paths = []
+    for model, spread in (("one", 0.01), ("two", 0.0)):
+        returns = {(window, 0): rng.normal(0.0, 1.0, 42) * spread for window in ("W1", "W3")}
+        total = {cell: float(np.prod(1 + days) - 1) for cell, days in returns.items()}
+        card = make_card(total, f"house/{model}", windows=WINDOWS, snapshot=US)
+        paths.append(save_run(tmp_path / model, card, returns))
+
+    (row,) = ktdeval.compare(*paths, pool=True).report["pooled"]
+    assert (row["k"], row["source"]) == (2, "days")
+    assert all(0.02 < cell["se"] < 0.15 for cell in row["cells"])
+
+
+@pytest.mark.slow
+def test_errors_of_days_are_as_large_as_windows_differ(tmp_path: Path) -> None:
+    """Planted: the difference of two systems over 42 days with a deviation of 1 % each, 60 windows;
+    their standard deviation is what the errors say, within what 60 windows know (9 %).
+    """
+    rng = np.random.default_rng(6)
+    windows = {f"P{k}": (f"{1950 + k}-01-02", f"{1950 + k}-02-28") for k in range(60)}
+    paths = []
+    for model in ("one", "two"):
+        returns = {(window, 0): rng.normal(0.0, 0.01, 42) for window in windows}
+        total = {cell: float(np.prod(1 + days) - 1) for cell, days in returns.items()}
+        card = make_card(total, f"house/{model}", windows=windows, snapshot=US)
+        paths.append(save_run(tmp_path / model, card, returns))
+
+    (row,) = ktdeval.compare(*paths, pool=True).report["pooled"]
+    errors = [cell["se"] for cell in row["cells"]]
+    found = float(np.std([cell["value"] for cell in row["cells"]], ddof=1))
+
+    assert row["k"] == 60
+    assert found == pytest.approx(0.01 * math.sqrt(2 * 42), rel=0.25)
+    # Newey-West of 42 days with 8 lags is some 10 % low.
+    assert 0.8 * found < math.sqrt(np.mean(np.square(errors))) < 1.15 * found
+
+
+# -- no estimate, with a reason
+
+
+def test_a_cell_without_an_error_is_named_and_nothing_is_pooled(terminal: CardTerminal) -> None:
+    one_seed = {"us": (US, figures("W1 W3", [0.02, 0.0]))}
+    report = terminal.report("compare", "--pool", *terminal.cards(*cards(one_seed)))
+    (row,) = report["pooled"]
+
+    assert (row["value"], row["p"], row["verdict"], row["cells"]) == (None, None, None, [])
+    assert row["reason"] == (
+        "us W1 has no variance: house/one: no ledgers beside the card, and it has one seed"
+    )
+
+
+def test_one_cell_says_nothing_of_others() -> None:
+    alone = {"us": (US, figures("W1", [0.02], [0.04]))}
+    (row,) = pool(entrants(*cards(alone)), CompareOptions(pool=True)).pooled
+
+    assert (row.k, row.value, row.reason) == (1, None, "one cell says nothing of other cells")
+    assert [(cell.value, cell.shrunk) for cell in row.cells] == [(pytest.approx(0.03), None)]
+
+
+def test_a_market_without_a_figure_is_not_left_out_in_silence() -> None:
+    markets = two_markets()
+    markets["coins"] = (COINS, dict.fromkeys(markets["coins"][1], None))
+    (row,) = pool(entrants(*cards(markets)), CompareOptions(pool=True)).pooled
+
+    assert row.value is None
+    assert row.reason is not None
+    assert row.reason.startswith("coins has no figure: house/one: no steps")
+    assert sum(row.left_out.values()) == 4
+
+
+# -- one question
+
+
+@pytest.mark.parametrize(
+    ("changes", "differs"),
+    [
+        ({"mask": "bright"}, "masks: bright and blinded"),
+        ({"mode": "memory_only"}, "modes: memory_only and open_research"),
+        ({"config": {"version": "2"}}, "task versions: 2 and 1"),
+        ({"config": {"news": 5}}, "task configs (news): 5 and null"),
+        ({"config": {"history": 64}}, "task configs (history): 64 and null"),
+        ({"config": {"trading": {"initial_cash": 5}}}, "task configs (trading)"),
+        ({"config": {"harness": {"max_tool_calls": 0}}}, "task configs (harness)"),
+        ({"rules": "paper"}, "metric rules: paper and strict"),
+        ({"limit": 5}, "limits of steps: 5 and null"),
+        ({"snapshot": {**COINS, "synthetic": False}}, "kinds of markets: real and synthetic"),
+    ],
+)
+def test_another_question_is_refused_by_what_differs(
+    terminal: CardTerminal, changes: dict[str, Any], differs: str
+) -> None:
+    markets = two_markets()
+    first = cards({"us": markets["us"]})
+    second = cards({"coins": markets["coins"]}, **changes)
+    refusal = terminal.refusal("compare", "--pool", *terminal.cards(*first, *second))
+
+    assert f"have different {differs}" in refusal
+    assert "they are other questions, which are not pooled" in refusal
+
+
+def test_where_a_task_ran_is_no_question() -> None:
+    markets = two_markets()
+    fields = {"sources": ["elsewhere"], "assets": ["BTC"], "default_windows": ["W3"]}
+    first = cards({"us": markets["us"]})
+    second = cards({"coins": markets["coins"]}, config=fields)
+
+    (row,) = pool(entrants(*first, *second), CompareOptions(pool=True)).pooled
+    assert row.k == 4
+
+
+def test_windows_of_other_lengths_are_refused(terminal: CardTerminal) -> None:
+    markets = {
+        "us": (US, figures("W1 W3", [0.02, 0.0], [0.04, 0.02])),
+        "coins": (COINS, figures("long", [0.3], [0.2])),
+    }
+    refusal = terminal.refusal("compare", "--pool", *terminal.cards(*cards(markets)))
+    assert "coins long has 782 weekdays, us W3 41: figures of such lengths" in refusal
+
+
+def test_other_formulas_are_refused_and_days_a_year_are_none() -> None:
+    made = entrants(*cards(two_markets()))
+    yearly = "sharpe/1: sqrt({year})*mean/std"
+    for formula, other in ((yearly.format(year=365), True), ("sharpe/2: mean", False)):
+        changed = []
+        for entrant in made:
+            card = entrant.card
+            of_market = formula if card.snapshot.name == "coins" else yearly.format(year=252)
+            year = 365 if card.snapshot.name == "coins" else 252
+            metric = structs.replace(card.metrics["total_return"], formula=of_market)
+            card = structs.replace(
+                card,
+                metrics={**card.metrics, "total_return": metric},
+                snapshot=structs.replace(card.snapshot, days_a_year=year),
+            )
+            changed.append(Entrant(entrant.path, card))
+
+        if other:
+            assert pool(changed, CompareOptions(pool=True)).pooled[0].k == 4
+        else:
+            with pytest.raises(CardError, match="different formulas of total_return"):
+                pool(changed, CompareOptions(pool=True))
+
+
+@pytest.mark.parametrize(("currency", "is_refused"), [("USD", False), ("CNY", True)])
+def test_amounts_of_different_currencies_are_refused(currency: str, is_refused: bool) -> None:
+    changed = []
+    for entrant in entrants(*cards(two_markets())):
+        card = entrant.card
+        own = currency if card.snapshot.name == "coins" else "USD"
+        metric = structs.replace(card.metrics["total_return"], unit="money")
+        card = structs.replace(
+            card,
+            metrics={**card.metrics, "total_return": metric},
+            snapshot=structs.replace(card.snapshot, currency=own),
+        )
+        changed.append(Entrant(entrant.path, card))
+
+    if is_refused:
+        problem = "total_return is in money, and the markets count in USD and CNY"
+        with pytest.raises(CardError, match=problem):
+            pool(changed, CompareOptions(pool=True))
+    else:
+        assert pool(changed, CompareOptions(pool=True)).pooled[0].k == 4
+
+
+def test_every_market_has_each_system_once(terminal: CardTerminal) -> None:
+    one, two, third, fourth = cards(two_markets())
+    refusal = terminal.refusal("compare", "--pool", *terminal.cards(one, two, third))
+    assert "coins has no card of house/two" in refusal
+
+    again = terminal.refusal("compare", "--pool", *terminal.cards(one, two, third, fourth, one))
+    assert "are of one system on us; give one of them" in again
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--pairs", "episode"), "--pool pools windows; leave out --pairs episode"),
+        (("--factor", "agent"), "--pool and --factor are two reports"),
+    ],
+)
+def test_options_of_other_reports_are_refused(
+    terminal: CardTerminal, words: tuple[str, str], problem: str
+) -> None:
+    paths = terminal.cards(*cards(two_markets()))
+    assert problem in terminal.refusal("compare", "--pool", *paths, *words)
+
+
+# -- one system
+
+
+def test_one_system_is_pooled_where_its_zero_says_something() -> None:
+    made = entrants(*cards(two_markets())[::2])
+    with pytest.raises(UsageError, match="total_return of one system has no 0 to be tested"):
+        pool(made, CompareOptions(pool=True))
+
+    assert "selection_alpha" in ZEROS
+
+
+@pytest.mark.slow
+def test_selection_of_one_system_is_pooled_with_the_errors_of_its_cards(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
+    runs = []
+    for data in ("synthetic_us", "synthetic_crypto"):
+        runs.append(tmp_path / "runs" / data)
+        terminal.out(
+            "run",
+            "--model=builtin/momentum",
+            f"--data={data}",
+            "--tasks=market_bright",
+            "--windows=2025-07-01:2025-08-01,2025-08-04:2025-09-05",
+            "--quiet",
+            f"--out={runs[-1]}",
+        )
+
+    report = terminal.report("compare", "--pool", *runs, "--metric", "selection_alpha")
+    (row,) = report["pooled"]
+    assert (row["second"], row["source"], row["k"]) == ("no selection", "days", 4)
+
+    expected = []
+    for run in runs:
+        card = load_card(run / "cards" / "market_bright.json", "trading")
+        for episode in card.episodes:
+            figure = episode.metrics["selection_alpha"]
+            expected.append((figure.value, figure.n * figure.detail["daily"]["se"]))
+
+    found = [(cell["value"], cell["se"]) for cell in row["cells"]]
+    assert found == [pytest.approx(pair) for pair in expected]

@@ -1,4 +1,6 @@
-"""Manifest of the commands on cards: those of `compare`, `demo` and `table`."""
+"""Manifest of the commands on cards: those of `compare`, `demo`, `fork`, `paper figure`, `table` and
+`transplant`.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,29 @@ _COMMANDS = {
         " when masked."
     ),
     "compare power": "Report what a plan of windows and seeds can tell apart, before it is run.",
+    "transplant": (
+        "Execute a run's decisions again at other capitals and costs: where is the edge gone?"
+    ),
+    "fork": "Ask a run's steps again with one input changed: does it read what it is shown?",
+    "paper figure": "Draw a figure of a paper, made of your own runs: ama-2 RUN… --out a.svg.",
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
     "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
-_GROUPS = {"demo": ("evaluate",), "table": ("results",)}
-_ELSEWHERE = {"demo": "demo:demo", "table": "table_command:table"}
+_GROUPS = {
+    "demo": ("evaluate",),
+    "fork": ("compare",),
+    "paper figure": ("papers",),
+    "table": ("results",),
+    "transplant": ("compare",),
+}
+_ELSEWHERE = {
+    "demo": "demo:demo",
+    "fork": "fork_command:fork",
+    "paper figure": "figure_command:figure",
+    "compare power": "power_command:power",
+    "table": "table_command:table",
+    "transplant": "transplant_command:transplant",
+}
 #: Commands that are functions of `ktdeval`, too, and the names of these
 _FUNCTIONS = {
     "compare agents": "compare",

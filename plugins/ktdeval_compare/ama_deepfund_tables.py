@@ -81,8 +81,8 @@ def asset_frame(
     of `first` in this order, then others as given. Raises CardError: a card is not of one asset, two
     are of one cell, or cards are of different rules.
     """
-    assets = [_asset_of(entrant) for entrant in entrants]
-    _check_rules(entrants)
+    assets = [asset_of(entrant) for entrant in entrants]
+    check_asset_rules(entrants)
     cells: dict[RowName, dict[str, float | None]] = {}
     sources: dict[tuple[RowName, str], Entrant] = {}
 
@@ -114,7 +114,7 @@ def asset_frame(
     return pd.DataFrame(figures, index, names, float), shown
 
 
-def _asset_of(entrant: Entrant) -> str:
+def asset_of(entrant: Entrant) -> str:
     """Return the asset of a card. Raises CardError: its task is not of one asset."""
     assets = list(entrant.card.task.config.get("assets") or [])
     if len(assets) != 1:
@@ -125,7 +125,8 @@ def _asset_of(entrant: Entrant) -> str:
     return str(assets[0])
 
 
-def _check_rules(entrants: Sequence[Entrant]) -> None:
+def check_asset_rules(entrants: Sequence[Entrant]) -> None:
+    """Refuse cards of single assets that trade by different rules. Raises CardError."""
     first = entrants[0]
     for entrant in entrants[1:]:
         for name in _RULES:

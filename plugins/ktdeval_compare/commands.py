@@ -14,6 +14,7 @@ import click
 from ktdeval.cli import (
     JsonOptions,
     Number,
+    OutputPath,
     RunPath,
     complete_names,
     example,
@@ -22,15 +23,14 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError
+from ktdeval.values.secret_free_addresses import Address
 from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
 
 if TYPE_CHECKING:
     from ktdeval_compare import functions
 
-_PATH = RunPath()
-_spread = Number(0, 1000)
-_cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")
+RUN_PATH = RunPath()
+_cards = click.argument("cards", nargs=-1, required=True, type=RUN_PATH, metavar="CARD…")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class ChanceOptions:
     )
 
 
-def _show(tables: functions.Tables, as_json: bool) -> None:
+def show(tables: functions.Tables, as_json: bool) -> None:
     """Print a report as JSON, or its text."""
     if as_json:
         click.echo(dumps_pretty(tables.report), nl=False)
@@ -85,7 +85,7 @@ def _show(tables: functions.Tables, as_json: bool) -> None:
         click.echo(tables.text(line_width()))
 
 
-def _settings(options: JsonOptions) -> dict[str, Any]:
+def settings_of(options: JsonOptions) -> dict[str, Any]:
     """Return the options of a command by name, for the function that it calls."""
     settings = dataclasses.asdict(options)
     del settings["as_json"]
@@ -105,13 +105,26 @@ class AgentsOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, Jso
         metavar="NAME,…",
         help="instead of tests: split the metric's variance by agent, model, asset, window or seed",
     )
-    unit: Literal["window", "episode"] = flag(
+    by: Literal["regime", "venue", "year"] | None = flag(
+        None,
+        help=(
+            "instead of one test: figures and differences in each regime of the market (trend,"
+            " volatility, breadth), at each venue, or in each year"
+        ),
+    )
+    unit: Literal["window", "episode", "day"] = flag(
         "window",
         name="--pairs",
         help=(
             "what counts as one pair: a window (median over its seeds), or each window and seed as"
-            " in the paper"
+            " in the paper; with --by a window or a day"
         ),
+    )
+    data: tuple[Address, ...] = flag(
+        (),
+        type=click.STRING,
+        metavar="DATA",
+        help="with --by: a market that has moved since the run; may be repeated",
     )
     side: Literal["before", "after"] | None = flag(
         None, help="only windows wholly before or after the cutoff of every card that records one"
@@ -119,13 +132,26 @@ class AgentsOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, Jso
     against_first: bool = flag(
         False, help="only the first card against each of the others: fewer tests, more power"
     )
+    pool: bool = flag(
+        False, help="instead of tests: one estimate over the windows of cards of several markets"
+    )
+    at: str | None = flag(
+        None,
+        metavar="CASH",
+        help="runs as `ktdeval transplant` executed them at this capital, such as 1e8",
+    )
 
 
-@example("ktdeval compare ktdeval-runs/a ktdeval-runs/b")
+@example(
+    "ktdeval compare ktdeval-runs/a ktdeval-runs/b",
+    "ktdeval compare ktdeval-runs/a ktdeval-runs/b --by regime",
+    "ktdeval compare --pool ktdeval-runs/a-us ktdeval-runs/b-us ktdeval-runs/a-cn ktdeval-runs/b-cn",
+)
 @click.command()
-@click.argument("cards", nargs=-1, type=_PATH, metavar="CARD…")
+@click.argument("cards", nargs=-1, type=RUN_PATH, metavar="CARD…")
 @options_of(AgentsOptions)
-def agents(cards: tuple[Path, ...], options: AgentsOptions) -> None:
+@click.pass_context
+def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOptions) -> None:
     """Test whether agents differ, paired by window and seed.
 
     CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need
@@ -133,9 +159,13 @@ def agents(cards: tuple[Path, ...], options: AgentsOptions) -> None:
     sample by sample. A verdict is a difference that is significant after Holm's correction over the
     whole table; anything else is tied. With --factor agent,model: how much of the metric's variance
     is the agent's and how much the model's; a CSV file of runs, or ama-1 (AMA's Table 1), may then
-    stand in place of cards.
+    stand in place of cards. With --by regime: where an agent is better, by regimes of the index as
+    known when it decided. With --pool: one estimate of the difference of two systems over the
+    windows of several markets, and how much it differs between them; of one system, of its
+    selection.
     """
     from ktdeval_compare import functions
+    from ktdeval_compare.transplant_command import at_capital
     from ktdeval_compare.variance_runs import table_among
 
     if not cards:
@@ -143,21 +173,54 @@ def agents(cards: tuple[Path, ...], options: AgentsOptions) -> None:
             "compare agents needs two cards or run folders, or with --factor a table of runs"
         )
 
-    table = table_among(cards)
-    settings = _settings(options)
-    if options.factors:
-        if options.unit != "window" or options.side or options.against_first:
-            raise UsageError(
-                "--pairs, --side and --against-first are of paired tests, not of --factor"
-            )
+    cards = at_capital(cards, options.at)
 
-        for name in ("unit", "side", "against_first"):
+    table = table_among(cards)
+    settings = settings_of(options)
+    del settings["at"]
+    if options.by is not None:
+        _check_cells(context, options)
+        for name in ("seed", "factors", "pool"):
+            del settings[name]
+
+        show(functions.compare(*cards, **settings), options.as_json)
+        return
+
+    if options.data or options.unit == "day":
+        raise UsageError("--data and --pairs day go with --by")
+
+    for name in ("by", "data"):
+        del settings[name]
+
+    if options.factors:
+        _check_factors(options)
+        for name in ("unit", "side", "against_first", "pool"):
             del settings[name]
     elif table is not None:
         raise UsageError(f"{table}: is a table of runs, which --factor NAME,… splits; give it too")
 
     runs = () if table is not None else cards
-    _show(functions.compare(*runs, table=table, **settings), options.as_json)
+    show(functions.compare(*runs, table=table, **settings), options.as_json)
+
+
+def _check_factors(options: AgentsOptions) -> None:
+    """Refuse options that have no meaning where a variance is split."""
+    if options.pool:
+        raise UsageError("--pool and --factor are two reports; give one of them")
+    if options.unit != "window" or options.side or options.against_first:
+        raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
+
+
+def _check_cells(context: click.Context, options: AgentsOptions) -> None:
+    """Refuse options that have no meaning by cells."""
+    if options.factors:
+        raise UsageError("--factor splits a variance; leave it out with --by")
+    if options.pool:
+        raise UsageError("--pool and --by are two reports; give one of them")
+    if options.unit == "episode":
+        raise UsageError("--by counts windows or days: --pairs window, or --pairs day")
+    if context.get_parameter_source("seed") is not click.core.ParameterSource.DEFAULT:
+        raise UsageError("--by draws nothing by chance; leave --seed out")
 
 
 # --- masks
@@ -167,10 +230,48 @@ def agents(cards: tuple[Path, ...], options: AgentsOptions) -> None:
 class MasksOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, JsonOptions):
     """Options of `compare masks`."""
 
+    dose_response: bool = flag(
+        False,
+        help=(
+            "instead of cards: run builtin/memory at doses of memory, and report the smallest that"
+            " is seen"
+        ),
+    )
+    doses: tuple[str, ...] = flag(
+        (), metavar="SHARE,…", help="with --dose-response: shares of facts [default: 0,0.001,…,1]"
+    )
+    seeds: int | None = flag(
+        None,
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="with --dose-response: draws of what is remembered [default: 3]",
+    )
+    controls: int | None = flag(
+        None,
+        type=click.IntRange(0, 10_000),
+        metavar="N",
+        help="with --dose-response: studies of a control that knows nothing [default: 0]",
+    )
+    windows: tuple[str, ...] = flag(
+        (), metavar="NAME,…", help="with --dose-response [default: W1 to W10]"
+    )
+    out: Path | None = flag(
+        None,
+        type=OutputPath("folder"),
+        metavar="DIR",
+        help="with --dose-response: where its runs go; finished ones are not run again",
+    )
 
-@example("ktdeval compare masks ktdeval-runs/bright ktdeval-runs/blinded")
+
+_STUDY_OPTIONS = ("doses", "seeds", "controls", "windows", "out")
+
+
+@example(
+    "ktdeval compare masks ktdeval-runs/bright ktdeval-runs/blinded",
+    "ktdeval compare masks --dose-response --doses 0,0.01,0.1,1 --seeds 1",
+)
 @click.command()
-@_cards
+@click.argument("cards", nargs=-1, type=RUN_PATH, metavar="CARD…")
 @options_of(MasksOptions)
 def masks(cards: tuple[Path, ...], options: MasksOptions) -> None:
     """Report the value of stock, date, data and tools, from an agent's cards under several masks
@@ -178,11 +279,53 @@ def masks(cards: tuple[Path, ...], options: MasksOptions) -> None:
 
     CARD is a card file or a run folder. Bright and blinded give the memory premium; all four masks
     also the stock effect, the date effect and their interaction; several modes give the information
-    ladder, whose contributions add up exactly.
+    ladder, whose contributions add up exactly. With --dose-response it needs no card: it measures
+    how little memory this comparison can see (docs/detection.md).
     """
     from ktdeval_compare import functions
 
-    _show(functions.effects(*cards, **_settings(options)), options.as_json)
+    settings = settings_of(options)
+    del settings["dose_response"]
+    if options.dose_response:
+        _run_doses(cards, options)
+        return
+
+    for name in _STUDY_OPTIONS:
+        if settings.pop(name) not in (None, ()):
+            raise UsageError(f"--{name} goes with --dose-response")
+
+    if not cards:
+        raise UsageError("compare masks needs cards or run folders, or --dose-response")
+
+    show(functions.effects(*cards, **settings), options.as_json)
+
+
+def _run_doses(cards: tuple[Path, ...], options: MasksOptions) -> None:
+    """Run the study of `--dose-response` and print its report."""
+    from ktdeval.cli import open_plugins, work_shown
+    from ktdeval_compare import functions
+    from ktdeval_compare.dose_response import dose_report
+    from ktdeval_compare.dose_study import plan_of, run_study, write_study
+    from ktdeval_compare.dose_texts import dose_parts
+
+    if cards or options.tasks or options.metrics or options.common:
+        raise UsageError(
+            "--dose-response makes its own runs: leave out cards, --tasks, --metric and --common"
+        )
+
+    plan = plan_of(options.doses, options.seeds, options.controls, options.windows)
+    out = options.out or Path("ktdeval-runs/dose-response")
+    click.echo(
+        f"{plan.episodes} episodes in {len(list(plan.units()))} runs under {out}: about"
+        f" {plan.core_minutes:.0f} minutes of one core",
+        err=True,
+    )
+    with work_shown() as tell:
+        rows = run_study(plan, out, open_plugins(()), tell)
+
+    report = dose_report(rows, options.alpha)
+    write_study(out, rows, report)
+    show(functions.Tables(report, dose_parts(report)), options.as_json)
 
 
 # --- luck
@@ -195,13 +338,31 @@ class LuckOptions(JsonOptions):
     stores: tuple[Path, ...] = flag(
         (),
         name="--runs",
-        type=_PATH,
+        type=RUN_PATH,
         metavar="DIR",
         help="folder of runs to count trials in, besides the cards' own; may be repeated",
     )
+    players: int | None = flag(
+        None,
+        type=click.IntRange(100, 100_000),
+        metavar="N",
+        help=(
+            "also play N random players of each episode, on its days, with its turnover and number"
+            " of names, and say where each card stands among them"
+        ),
+    )
+    seed: int | None = flag(
+        None,
+        type=click.IntRange(0, 2**31 - 1),
+        metavar="N",
+        help="with --players: seed of their draws [default: 0]",
+    )
 
 
-@example("ktdeval compare luck ktdeval-runs/a ktdeval-runs/b")
+@example(
+    "ktdeval compare luck ktdeval-runs/a ktdeval-runs/b",
+    "ktdeval compare luck ktdeval-runs/a --players 10000",
+)
 @click.command()
 @_cards
 @options_of(LuckOptions)
@@ -212,9 +373,22 @@ def luck(cards: tuple[Path, ...], options: LuckOptions) -> None:
     counts as a trial, limited and unfinished ones too: the deflated Sharpe ratio asks for more than
     the best that so many worthless trials would have shown.
     """
+    from ktdeval.cli import work_shown
     from ktdeval_compare import functions
 
-    _show(functions.luck(*cards, stores=options.stores), options.as_json)
+    if options.seed is not None and options.players is None:
+        raise UsageError("--seed goes with --players")
+
+    with work_shown() as tell:
+        report = functions.luck(
+            *cards,
+            stores=options.stores,
+            players=options.players,
+            seed=options.seed or 0,
+            tell=tell,
+        )
+
+    show(report, options.as_json)
 
 
 # --- labels
@@ -250,7 +424,7 @@ class LabelsOptions(LevelOptions, CommonOptions, JsonOptions):
 
 @example("ktdeval compare labels ktdeval-runs/key-1 ktdeval-runs/key-2")
 @click.command()
-@click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="RUN…")
+@click.argument("cards", nargs=-1, required=True, type=RUN_PATH, metavar="RUN…")
 @options_of(LabelsOptions)
 @click.pass_context
 def labels(context: click.Context, /, cards: tuple[Path, ...], options: LabelsOptions) -> None:
@@ -264,7 +438,7 @@ def labels(context: click.Context, /, cards: tuple[Path, ...], options: LabelsOp
     """
     from ktdeval_compare import functions
 
-    settings = _settings(options)
+    settings = settings_of(options)
     if options.keys is None:
         if options.positions is not None:
             raise UsageError("--positions goes with --keys")
@@ -278,7 +452,7 @@ def labels(context: click.Context, /, cards: tuple[Path, ...], options: LabelsOp
 
             del settings[name]
 
-    _show(functions.invariance(*cards, **settings), options.as_json)
+    show(functions.invariance(*cards, **settings), options.as_json)
 
 
 # --- cohorts
@@ -311,7 +485,7 @@ class CohortsOptions(LevelOptions, CommonOptions, JsonOptions):
 
 @example("ktdeval compare cohorts runs/* --cohort 'ML=qlib/*' --cohort 'LLM=openai/*'")
 @click.command()
-@click.argument("cards", nargs=-1, type=_PATH, metavar="[RUN…]")
+@click.argument("cards", nargs=-1, type=RUN_PATH, metavar="[RUN…]")
 @options_of(CohortsOptions)
 def cohorts(cards: tuple[Path, ...], options: CohortsOptions) -> None:
     """Report how cohorts of models differ: style exposures, returns over seeds, trades declined
@@ -323,7 +497,7 @@ def cohorts(cards: tuple[Path, ...], options: CohortsOptions) -> None:
     """
     from ktdeval_compare import functions
 
-    _show(functions.cohort(*cards, **_settings(options)), options.as_json)
+    show(functions.cohort(*cards, **settings_of(options)), options.as_json)
 
 
 # --- cutoff
@@ -371,124 +545,4 @@ def cutoff(cards: tuple[Path, ...], options: CutoffOptions) -> None:
         dates[name] = date
 
     report = find_decays(load_entrants(cards), dates, options.alpha)
-    _show(functions.Tables(report, cutoff_parts(report)), options.as_json)
-
-
-# --- power
-
-
-@dataclass(frozen=True, kw_only=True)
-class PowerOptions(LevelOptions, JsonOptions):
-    """Options of `compare power`."""
-
-    windows: int | None = flag(
-        None,
-        type=click.IntRange(1, 300),
-        metavar="N",
-        help="windows of the plan [default: those of the cards, or 10]",
-    )
-    seeds: int | None = flag(
-        None,
-        type=click.IntRange(1, 1000),
-        metavar="N",
-        help="seeds of each window [default: those of the cards, or 1]",
-    )
-    effect: float | None = flag(
-        None,
-        type=Number(-1e6, 1e6),
-        metavar="X",
-        help=(
-            "difference in a window's figure that must be found, in the metric's unit: of a return,"
-            " a fraction"
-        ),
-    )
-    window_sd: float | None = flag(
-        None,
-        type=_spread,
-        metavar="X",
-        help=(
-            "standard deviation over windows of the true difference of two agents, as a fraction"
-            " (0.05 is 5 %)"
-        ),
-    )
-    seed_sd: float | None = flag(
-        None,
-        type=_spread,
-        metavar="X",
-        help="the same over seeds of one agent's figure in one window",
-    )
-    tracking_error: float | None = flag(
-        None,
-        type=_spread,
-        metavar="X",
-        help="in place of --window-sd: annual, of the difference in return",
-    )
-    window_days: int | None = flag(
-        None,
-        type=click.IntRange(1),
-        metavar="N",
-        help="trading days of a window [default: those of the cards, or 43]",
-    )
-    days_per_year: float | None = flag(
-        None,
-        type=Number(1, 1000),
-        metavar="N",
-        help="trading days of a year [default: those of the cards' market, or 252]",
-    )
-    wanted: float = flag(
-        0.8, name="--power", type=Number(0.01, 0.999), help="wanted probability of finding it"
-    )
-    comparisons: int = flag(
-        1, type=click.IntRange(1), metavar="N", help="tests that share alpha (Bonferroni)"
-    )
-    metric: str = flag(
-        "total_return",
-        metavar="NAME",
-        complete=complete_names("metrics"),
-        help="metric to estimate from cards",
-    )
-
-
-@example("ktdeval compare power --windows 10 --tracking-error 0.1")
-@click.command()
-@click.argument("cards", nargs=-1, type=_PATH, metavar="[CARD…]")
-@options_of(PowerOptions)
-def power(cards: tuple[Path, ...], options: PowerOptions) -> None:
-    """Report what a plan of windows and seeds can tell apart, before it is run.
-
-    The test is that of `ktdeval compare agents`: Wilcoxon signed-rank over windows, exact. Spreads
-    come from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or
-    more cards; without any, effects are in standard deviations.
-    """
-    from ktdeval_compare.power import PowerPlan, plan_report, spreads_of_cards
-    from ktdeval_compare.power_texts import power_parts
-    from ktdeval_compare.table_columns import lines_of
-
-    spread = [options.window_sd, options.tracking_error]
-    given = sum(value is not None for value in spread)
-    if given > 1 or (given and cards):
-        raise UsageError("give the spread once: --window-sd, --tracking-error, or cards")
-    if options.seed_sd is not None and not given:
-        raise UsageError("--seed-sd needs --window-sd or --tracking-error beside it")
-
-    settings = _settings(options)
-    metric = settings.pop("metric")
-    chosen = {name: value for name, value in settings.items() if value is not None}
-    plan = PowerPlan(**chosen)
-    reports = []
-    if cards:
-        for pair, fields in spreads_of_cards(cards, metric):
-            # Options count more than what cards say.
-            unset: dict[str, Any] = {
-                name: value for name, value in fields.items() if name not in chosen
-            }
-            reports.append(plan_report(dataclasses.replace(plan, **unset), pair))
-    else:
-        reports.append(plan_report(plan))
-
-    if not options.as_json:
-        click.echo("\n".join(lines_of(power_parts(reports), line_width())))
-    elif cards:
-        click.echo(dumps_pretty(to_plain(reports)), nl=False)
-    else:
-        click.echo(dumps_pretty(to_plain(reports[0])), nl=False)
+    show(functions.Tables(report, cutoff_parts(report)), options.as_json)

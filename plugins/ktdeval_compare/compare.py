@@ -74,6 +74,7 @@ class CompareOptions:
     draws: int = option(1000, help="bootstrap samples of the daily tests", minimum=1)
     #: windows that lie on this side of the cutoff of every card that records one; None: all
     side: Literal["before", "after"] | None = None
+    pool: bool = False  #: one estimate over the windows of all markets, in place of tests
 
     def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
         """Indices of the cards, as many as there are, that are tested against each other."""
@@ -169,18 +170,24 @@ def make_groups(entrants: Sequence[Entrant], options: CompareOptions) -> list[Ta
         if len(members) < 2:
             _refuse_alone(members[0], entrants)
 
-    groups = []
-    for task, members in by_name.items():
-        check_same(members, TASK_FACETS, "they can't be compared")
-        labelled = label(members)
-        cells = paired_cells(labelled, options.common)
-        metrics = chosen_metrics(labelled, options.metrics)
-        if options.side:
-            cells = on_side(labelled, cells, options.side)
+    return [
+        paired_group(task, members, options.metrics, options.common, options.side)
+        for task, members in by_name.items()
+    ]
 
-        groups.append(TaskGroup(task, labelled, cells, metrics))
 
-    return groups
+def paired_group(
+    task: str, members: Sequence[Entrant], wanted: Sequence[str], common: bool, side: str | None
+) -> TaskGroup:
+    """Return cards of one task as a group, checked to be comparable and paired; `wanted`: metrics."""
+    check_same(members, TASK_FACETS, "they can't be compared")
+    labelled = label(members)
+    cells = paired_cells(labelled, common)
+    metrics = chosen_metrics(labelled, wanted)
+    if side:
+        cells = on_side(labelled, cells, side)
+
+    return TaskGroup(task, labelled, cells, metrics)
 
 
 def _refuse_alone(alone: Entrant, entrants: Sequence[Entrant]) -> NoReturn:
@@ -428,18 +435,22 @@ def _group_notes(
             f" {', '.join(group.windows())}"
         )
 
-    cards = [entrant.card for entrant in group.entrants]
-    if any(card.agent != cards[0].agent for card in cards):
-        yield _together("agents (scaffolds)")
-    if any(card.call != cards[0].call for card in cards):
-        yield _together("call parameters")
-
+    yield from mixed_notes(group.entrants)
     for test in tests:
         for reason, count in test.left_out.items():
             yield f"{test.metric}: {count} (window, seed) left out: {reason}"
 
         if options.unit == "window" and test.seeds == 1 and test.n:
             yield "one seed: the chance of decoding is not averaged out, and not seen"
+
+
+def mixed_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+    """A line for each thing beside the model in which the cards differ."""
+    cards = [entrant.card for entrant in entrants]
+    if any(card.agent != cards[0].agent for card in cards):
+        yield _together("agents (scaffolds)")
+    if any(card.call != cards[0].call for card in cards):
+        yield _together("call parameters")
 
 
 def _together(what: str) -> str:

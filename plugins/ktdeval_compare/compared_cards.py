@@ -267,11 +267,19 @@ _FACETS: Mapping[str, Callable[[Any], Any]] = {
     "snapshots": lambda entrant: entrant.card.snapshot and entrant.card.snapshot.id,
     "metric rules": attrgetter("card.rules"),
     "limits of steps": attrgetter("card.limit"),
+    "kinds of markets": lambda entrant: _market_kind(entrant.card),
 }
 MARKET_FACETS = ("snapshots", "metric rules", "limits of steps")
 """Facts that every comparison needs to be equal. Mask keys are not among them: each run has its
 own.
 """
+
+
+def _market_kind(card: TradingCard) -> str:
+    """Where a market's prices come from."""
+    if card.snapshot.is_placebo:
+        return "placebo"
+    return "synthetic" if card.snapshot.synthetic else "real"
 
 
 def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
@@ -357,9 +365,18 @@ def left_out_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
         yield f"window {window} is left out: {reason}"
 
 
-def chosen_metrics(entrants: Sequence[Entrant], wanted: Sequence[str]) -> list[str]:
+def formula_of(metric: str) -> Callable[[Entrant], str]:
+    """Return what gives the formula of a metric on a card."""
+    return lambda entrant: entrant.card.metrics[metric].formula
+
+
+def chosen_metrics(
+    entrants: Sequence[Entrant],
+    wanted: Sequence[str],
+    formula: Callable[[str], Callable[[Entrant], str]] = formula_of,
+) -> list[str]:
     """Return the metrics asked for, by default `total_return`; each must be on every card with one
-    formula.
+    `formula`.
 
     Raises UsageError: a card does not have it; CardError: it was computed by different formulas.
     """
@@ -371,14 +388,10 @@ def chosen_metrics(entrants: Sequence[Entrant], wanted: Sequence[str]) -> list[s
                 hint = near_matches(name, known) or "; `ktdeval score RUN --metrics NAME` adds it"
                 raise UsageError(f"{entrant.path}: no metric {name!r} on this card{hint}")
 
-        formulas = {f"formulas of {name}": _formula_of(name)}
+        formulas = {f"formulas of {name}": formula(name)}
         check_same(entrants, formulas, "score both runs with one version")
 
     return names
-
-
-def _formula_of(metric: str) -> Callable[[Entrant], str]:
-    return lambda entrant: entrant.card.metrics[metric].formula
 
 
 def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
@@ -517,6 +530,7 @@ def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
 class DailyTable:
     """Daily returns of several cards over the same days."""
 
+    days: Sequence[str]  #: ISO fill days, in order
     returns: Values  #: [days, cards] simple returns of the NAV
     days_a_year: int  #: the most of any window
     #: coarsest `Ledger.return_resolution` of any episode: a smaller spread of returns is rounding
@@ -555,4 +569,4 @@ def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> DailyTabl
             )
 
     returns = np.array([list(column.values()) for column in columns]).T
-    return DailyTable(returns, days_a_year, resolution)
+    return DailyTable(list(columns[0]), returns, days_a_year, resolution)

@@ -19,7 +19,7 @@ from ktdeval_compare.compared_cards import Values
 #: By figure: how far two episodes differ, or why that is not defined
 Distances = Mapping[str, "float | str"]
 
-_Order = tuple[str, str, float | None, int | None]
+_Order = tuple[str, str, float | None, int | None, int | None]
 _Trade = tuple[str, str]  #: Asset and side
 
 
@@ -73,7 +73,7 @@ def course_of(ledger: Ledger) -> EpisodeCourse:
 def _true_order(order: OrderRecord) -> _Order:
     # A stock_id that is no asset has no true identity: it stands for itself.
     asset = order.code if order.code is not None else f"? {order.stock_id}"
-    return asset, order.side, order.target_weight, order.shares
+    return asset, order.side, order.target_weight, order.shares, order.limit_ticks
 
 
 def _account_state(step: StepRecord) -> str:
@@ -86,7 +86,7 @@ def _account_state(step: StepRecord) -> str:
 
 def _trades(step: StepRecord) -> Counter[_Trade]:
     amounts: Counter[_Trade] = Counter()
-    for order in step.orders:
+    for order in step.fills:
         if order.code is not None and order.filled_shares and step.open_nav_minor > 0:
             amounts[order.code, order.side] += order.notional_minor / step.open_nav_minor  # type: ignore[assignment]  # typeshed: whole numbers only
     return amounts

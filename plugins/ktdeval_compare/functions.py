@@ -16,6 +16,7 @@ from ktdeval.registry.paper_tables import TableChoices
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import paths_of_runs
 from ktdeval.values.config_options import build, split_list
+from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import to_object
 from ktdeval_compare.cohort_comparison import CohortOptions as CohortOptions, cohort as find_cohorts
@@ -29,9 +30,14 @@ from ktdeval_compare.label_invariance import (
 from ktdeval_compare.label_invariance_texts import invariance_parts, key_parts
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.luck_texts import luck_parts
+from ktdeval_compare.market_cells import CellOptions as CellOptions, by_cells
+from ktdeval_compare.market_cells_texts import cell_parts
 from ktdeval_compare.mask_effects import EffectsOptions as EffectsOptions, effects as find_effects
 from ktdeval_compare.mask_key_effect import KeyOptions, key_spread
 from ktdeval_compare.paper_tables import paper_frame, table_of
+from ktdeval_compare.pool import pool as find_pooled
+from ktdeval_compare.pool_texts import pool_parts
+from ktdeval_compare.random_players import PlayersOptions as PlayersOptions, PlayersTable
 from ktdeval_compare.report_texts import compare_parts, effects_parts, score_parts, variance_parts
 from ktdeval_compare.score_comparison import compare_scores
 from ktdeval_compare.table_columns import Part, lines_of
@@ -73,17 +79,30 @@ def compare(
     *runs: Any,
     factors: str | Iterable[str] = (),
     table: str | Path | None = None,
+    by: str | None = None,
     tasks: str | Iterable[str] = (),
     **options: Any,
 ) -> Tables:
     """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns;
     `options`: `metrics`, `unit` ("window" or "episode"), `alpha`, `common`, `side`,
-    `against_first`, `seed`, `draws`. With `factors`, such as "agent,model": shares of one metric's
-    variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`.
-    `table`: a CSV file of runs, or "ama-1", in place of `runs`. `tasks`: names or globs of the
-    tasks to compare, if the runs have others too. Raises KtdevalError: they can't be
-    compared, or are no complete crossing.
+    `against_first`, `seed`, `draws`. With `pool=True`: one estimate over the windows of several
+    markets (`pooled`; its `cells` beside it). With `factors`, such as "agent,model": shares of one
+    metric's variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`.
+    `table`: a CSV file of runs, or "ama-1", in place of `runs`. With `by` ("regime", "venue",
+    "year"): figures and differences by cells of the market (`cards`, `tests`, `windows`);
+    `options`: `metrics`, `unit` ("window" or "day"), `alpha`, `common`, `side`, `against_first`,
+    `data` (folders of markets that have moved). `tasks`: names or globs of the tasks to compare,
+    if the runs have others too. Raises KtdevalError: they can't be compared, or are no complete
+    crossing.
     """
+    if by is not None:
+        if factors or table is not None:
+            raise UsageError("factors and table split a variance; leave them out with by")
+
+        cells = build(CellOptions, _listed_options({**options, "by": by}), "compare")
+        report = by_cells(load_entrants(_paths(runs), _listed_names(tasks)), cells)
+        return Tables(report, cell_parts(report))
+
     if factors:
         settings = build(
             VarianceOptions, _listed_options({**options, "factors": factors}), "compare"
@@ -97,6 +116,13 @@ def compare(
 
     chosen = build(CompareOptions, _listed_options(options), "compare")
     trading, scored = load_cards(_paths(runs), tasks=_listed_names(tasks))
+    if chosen.pool:
+        if not trading:
+            raise UsageError("--pool is of trading tasks; these cards are of scoring tasks")
+
+        pooled = find_pooled(trading, chosen)
+        pooled = replace(pooled, notes=[*pooled.notes, *scoring_notes(scored)])
+        return Tables(pooled, pool_parts(pooled))
 
     if scored and not trading:
         if chosen.side:
@@ -109,9 +135,9 @@ def compare(
         listed = ", ".join(f"{one.path} ({one.card.kind})" for one in (*trading, *scored))
         raise CardError(f"a comparison needs at least two cards of one kind; here are {listed}")
 
-    report = find_differences(trading, chosen)
-    report = replace(report, notes=[*report.notes, *scoring_notes(scored)])
-    return Tables(report, compare_parts(report))
+    differences = find_differences(trading, chosen)
+    differences = replace(differences, notes=[*differences.notes, *scoring_notes(scored)])
+    return Tables(differences, compare_parts(differences))
 
 
 def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tables:
@@ -123,11 +149,23 @@ def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tabl
     return Tables(report, effects_parts(report))
 
 
-def luck(*runs: Any, stores: Iterable[str | Path] = ()) -> Tables:
+def luck(
+    *runs: Any,
+    stores: Iterable[str | Path] = (),
+    players: int | None = None,
+    seed: int = 0,
+    tell: Tell = tell_nobody,
+) -> Tables:
     """How much of each result is luck; `runs` as of `compare`; `stores`: folders of runs to count
-    further trials in.
+    further trials in. With `players`: where each card stands among so many random players, who draw
+    by `seed`; `tell` hears how far they are.
     """
-    report = find_luck(load_entrants(_paths(runs)), paths_of_runs(stores))
+    table = None
+    if players is not None:
+        settings = build(PlayersOptions, {"players": players, "seed": seed}, "luck")
+        table = PlayersTable(settings, tell)
+
+    report = find_luck(load_entrants(_paths(runs)), paths_of_runs(stores), table)
     return Tables(report, luck_parts(report))
 
 

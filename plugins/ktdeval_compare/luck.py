@@ -18,6 +18,7 @@ from ktdeval.errors import CardError
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.compared_cards import Entrant, Values, card_notes, label, recorded_ledger
+from ktdeval_compare.random_players import PlayersRow, PlayersTable
 from ktdeval_compare.style_exposures import SELECTION, FactorMeans, card_exposures
 
 #: A card has a rank where both are defined in all its episodes
@@ -60,11 +61,16 @@ class LuckReport:
     ranks: RankCorrelation
     exposures: Sequence[FactorMeans]
     notes: Sequence[str]
+    players: Sequence[
+        PlayersRow
+    ] = ()  #: where cards stand among random players; empty unless asked
 
 
-def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> LuckReport:
-    """Report what chance and style leave of each card. Trials are counted in the cards' own runs
-    and in `stores`.
+def luck(
+    entrants: Sequence[Entrant], stores: Sequence[Path], players: PlayersTable | None = None
+) -> LuckReport:
+    """Report what chance and style leave of each card, and where it stands among random `players`.
+    Trials are counted in the cards' own runs and in `stores`.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named if entrant.is_in_run)]
@@ -91,7 +97,8 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> LuckReport:
         if exposed and entrant.label not in exposed:
             notes.append(f"{entrant.label}: has no exposures")
 
-    return LuckReport(cards=rows, ranks=ranks, exposures=factors, notes=notes)
+    of_players = [] if players is None else players.rows(named)
+    return LuckReport(cards=rows, ranks=ranks, exposures=factors, notes=notes, players=of_players)
 
 
 def _trials_by_window(entrants: Sequence[Entrant], roots: Sequence[Path]) -> _Counted:

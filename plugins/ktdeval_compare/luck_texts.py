@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ktdeval_compare.luck import LuckReport, LuckRow, RankCorrelation
+from ktdeval_compare.random_players import PlayersRow
 from ktdeval_compare.style_exposures import FactorMeans
 from ktdeval_compare.table_columns import (
     UNDEFINED,
@@ -14,6 +15,7 @@ from ktdeval_compare.table_columns import (
     figure_of,
     grid,
     p_of,
+    p_value,
     text,
 )
 
@@ -42,6 +44,10 @@ def luck_parts(report: LuckReport) -> Iterator[Part]:
     yield f"  rank by return against rank by selection: {_agreement(report.ranks)}"
     yield from (f"  {note}" for note in report.notes)
 
+    if report.players:
+        yield ""
+        yield from _player_parts(report.players)
+
     if report.exposures:
         yield ""
         yield "Style exposures: of the NAV, mean over the days on which something was held"
@@ -61,6 +67,57 @@ def _agreement(ranks: RankCorrelation) -> str:
     if ranks.reason:
         return ranks.reason
     return f"Spearman {ranks.spearman:+z.2f}, Kendall {ranks.kendall:+z.2f}"
+
+
+def _player_parts(rows: Sequence[PlayersRow]) -> Iterator[Part]:
+    """Parts of the table of random players."""
+    count = max(row.n for row in rows)
+    yield (
+        f"Random players, {count:,} an episode: same days, turnover, number of names, costs and"
+        " rules, names at random; returns in %"
+    )
+    yield grid(
+        rows,
+        text("card"),
+        text("window"),
+        Column("seed", lambda row: UNDEFINED if row.seed is None else str(row.seed)),
+        Column("return", lambda row: _of_standing(row, "own")),
+        Column("players: 5 %", lambda row: _of_standing(row, "q5")),
+        Column("median", lambda row: _of_standing(row, "q50")),
+        Column("95 %", lambda row: _of_standing(row, "q95")),
+        Column("beats %", _beaten),
+        Column("95 % interval", _beaten_interval),
+        Column("p", lambda row: p_value(None if row.standing is None else row.standing.p_value)),
+        Column("turnover", lambda row: _matched(row.turnover, row.players_turnover)),
+        Column("names", lambda row: _matched(row.names, row.players_names)),
+        Column("note", lambda row: row.reason or "", is_left=True),
+    )
+
+
+def _of_standing(row: PlayersRow, name: str) -> str:
+    if row.standing is None:
+        return UNDEFINED
+    return figure(getattr(row.standing, name), "fraction")
+
+
+def _beaten(row: PlayersRow) -> str:
+    """Return the share of players that a card beats; it is never negative, and has no sign."""
+    if row.standing is None:
+        return UNDEFINED
+    return f"{100 * row.standing.rank:.2f}"
+
+
+def _beaten_interval(row: PlayersRow) -> str:
+    if row.standing is None:
+        return UNDEFINED
+    return f"{100 * row.standing.low:.2f} … {100 * row.standing.high:.2f}"
+
+
+def _matched(own: float | None, players: float | None) -> str:
+    """Return a figure of the card, and that of its players."""
+    if own is None or players is None:
+        return UNDEFINED
+    return f"{own:.1f} / {players:.1f}"
 
 
 def _exposure_parts(rows: Sequence[FactorMeans]) -> Iterator[Part]:

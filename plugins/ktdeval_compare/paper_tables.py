@@ -56,17 +56,22 @@ def table_of(name: str, plugins: Plugins) -> PaperTable:
     return known[name]
 
 
-def check_choices(table: PaperTable, choices: TableChoices) -> None:
-    """Refuse a choice that means nothing for a table. Raises UsageError: names it, and the tables
-    that take it.
+def check_choices(
+    table: PaperTable,
+    choices: TableChoices,
+    options: Mapping[str, str],
+    known: Mapping[str, PaperTable],
+) -> None:
+    """Refuse a choice that means nothing for a table or figure. `options`: option of each choice;
+    `known`: all tables, or all figures. Raises UsageError: names it, and those that take it.
     """
-    unset = TableChoices(plugins=choices.plugins)
-    for field, option in _OPTIONS.items():
+    unset = type(choices)(plugins=choices.plugins)
+    for field, option in options.items():
         if getattr(choices, field) == getattr(unset, field) or field in table.takes:
             continue
 
         takers = []
-        for name, other in known_tables(choices.plugins).items():
+        for name, other in known.items():
             if field in other.takes:
                 takers.append(name)
 
@@ -86,7 +91,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
     """[rows x columns] of a table, as numbers with all their digits; `notes` in its `attrs`. Raises
     UsageError, CardError: the cards don't give it, or a choice means nothing for it.
     """
-    check_choices(table, choices)
+    check_choices(table, choices, _OPTIONS, known_tables(choices.plugins))
     rows = table.rows
     if ":" in rows:
         frame: pd.DataFrame = later(rows)()(paths, table, choices)
@@ -104,7 +109,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
     if rows == "agents":
         return _agent_frame(entrants, table)
 
-    _check_alike(entrants, paths[0])
+    check_alike(entrants, paths[0])
 
     # Columns that are made of a metric of another name.
     made_of = {"excess": "total_return", "selection_rank": "selection_alpha"}
@@ -141,8 +146,8 @@ def _metric_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFram
     return _mask_frame(entrants, table.metrics)
 
 
-def _check_alike(entrants: Sequence[Entrant], first: Path) -> None:
-    """Refuse cards whose figures can't stand in one table."""
+def check_alike(entrants: Sequence[Entrant], first: Path) -> None:
+    """Refuse cards whose figures can't stand in one table or figure. Raises CardError."""
     what = figures_differ_in(entrant.card for entrant in entrants)
     if what:
         raise CardError(
@@ -157,7 +162,7 @@ def _agent_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame
     """
     frame, columns = asset_frame(entrants, table.columns, table.settings["assets"])
     for members in by_task(entrants).values():
-        _check_alike(members, members[0].path)
+        check_alike(members, members[0].path)
     if len({entrant.card.rules for entrant in entrants}) > 1:
         raise CardError(
             f"the cards' figures are of different metric rules ({entrants[0].path} …); a table is"
@@ -178,13 +183,13 @@ def _fund_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
     card = entrants[0].card
     windows = dict.fromkeys((episode.window for episode in card.pooled), card)
     index = {metric: benchmark_held(windows, metric) for metric in settings["of_index"]}
-    index["df_sharpe"] = index_sharpe(windows, _risk_free(settings["treasury_bill"], card.rules))
+    index["df_sharpe"] = index_sharpe(windows, risk_free_of(settings["treasury_bill"], card.rules))
     frame = fund_frame(entrants, table.metrics, index)
     frame.attrs["notes"] = (_note(table, entrants),)
     return frame
 
 
-def _risk_free(bill: float, rules: str) -> float:
+def risk_free_of(bill: float, rules: str) -> float:
     """Return the sum over a year's days of the daily risk-free rate: the paper divides the yield of
     a bill by 252, and strict rules take the 252nd root of its growth.
     """

@@ -17,12 +17,19 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr
 
 from ktdeval.cards import count, is_fraction
 from ktdeval.cli import warn
 from ktdeval.errors import UsageError
-from ktdeval.stats import EXACT_UP_TO, TRADING_DAYS, effective_count, positive_rank_sums, rank_null
+from ktdeval.stats import (
+    EXACT_UP_TO,
+    TRADING_DAYS,
+    effective_count,
+    normal_effect,
+    positive_rank_sums,
+    rank_null,
+)
 from ktdeval_compare.compare import (
     CompareOptions,
     TaskGroup,
@@ -97,13 +104,6 @@ class DifferenceSpread:
         differences.
         """
         return math.sqrt(self.window_sd**2 + 2.0 * self.seed_sd**2 * median_variance(seeds))
-
-
-def normal_effect(pair_sd: float, windows: int, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Return the mean difference a z test finds with probability `power`: `(z_{1-alpha/2} +
-    z_power) * sd / sqrt(n)`.
-    """
-    return float(ndtri(power) - ndtri(alpha / 2.0)) * pair_sd / math.sqrt(windows)
 
 
 def wilcoxon_power(

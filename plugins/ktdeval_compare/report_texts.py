@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from ktdeval_compare.cutoff import CutoffReport
 from ktdeval_compare.episode_distance import WORDS
 from ktdeval_compare.mask_effects import EffectsReport, LadderRow
@@ -30,7 +32,7 @@ from ktdeval_compare.table_columns import (
     text,
     unless_alone,
 )
-from ktdeval_compare.variance import IdenticalRuns, ShareRow, VarianceReport
+from ktdeval_compare.variance import IdenticalRuns, JointRow, ShareRow, VarianceReport
 
 
 def _note_parts(notes: Sequence[str]) -> Iterator[Part]:
@@ -194,6 +196,9 @@ def variance_parts(report: VarianceReport) -> Iterator[Part]:
         yield f"Share of the {first} without each {first}"
         yield grid(unless_alone(of_first, "asset"), text("without"), *columns)
 
+    if report.joint:
+        yield from _joint_parts(report)
+
     yield ""
     yield f"Identical runs ({report.compared})"
     for row in report.identical:
@@ -202,6 +207,30 @@ def variance_parts(report: VarianceReport) -> Iterator[Part]:
         yield "  none"
 
     yield from _note_parts([*report.source, *report.notes])
+
+
+def _joint_parts(report: VarianceReport) -> Iterator[Part]:
+    """Tests over all assets, those of the first factor again without each of its levels."""
+    first = report.factors[0]
+    shown = [row for row in report.joint if row.without is UNSET or row.source == first]
+    yield ""
+    yield f"All {report.joint[0].assets} assets together"
+    yield grid(
+        shown,
+        Column("without", _left_out, is_left=True),
+        text("source"),
+        plain("mean share", "share", unit="ratio"),
+        p_of("p"),
+        text("verdict"),
+    )
+    yield (
+        "  p: as above, but each run changes places with its figures on every asset; one test, of"
+        " whether the factor matters on any of them"
+    )
+
+
+def _left_out(row: JointRow) -> str:
+    return "" if row.without is UNSET else row.without
 
 
 def _share_columns(report: VarianceReport) -> list[Column[ShareRow]]:

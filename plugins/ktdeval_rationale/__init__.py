@@ -1,4 +1,4 @@
-"""Command `rationale`: counts of what models name in their reasons."""
+"""Command `compare rationale`: counts of what models name in their reasons."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ def ktdeval_commands() -> list[Spec]:
     """Return the command."""
     summary = "Count what models name in their reasons, by mask, and what hiding it removes."
     command = later("ktdeval_rationale.command:rationale")
-    return [Spec("rationale", command, summary, groups=("masks",))]
+    return [Spec("compare rationale", command, summary)]

@@ -1,4 +1,4 @@
-"""`ktdeval rationale`: tables or JSON from run folders."""
+"""`ktdeval compare rationale`: tables or JSON from run folders."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
 
 @dataclass(frozen=True, kw_only=True)
 class RationaleOptions(MarketOptions, PluginOptions, JsonOptions):
-    """Options of `rationale`."""
+    """Options of `compare rationale`."""
 
     examples: int = flag(
         0,
@@ -63,7 +63,7 @@ class RationaleOptions(MarketOptions, PluginOptions, JsonOptions):
     )
 
 
-@example("ktdeval rationale ktdeval-runs/my-run")
+@example("ktdeval compare rationale ktdeval-runs/my-run")
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
 @options_of(RationaleOptions)

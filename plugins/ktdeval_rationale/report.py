@@ -100,7 +100,7 @@ class ModelSubject:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Report of `ktdeval rationale`."""
+    """Report of `ktdeval compare rationale`."""
 
     level: float
     categories: Mapping[str, str]

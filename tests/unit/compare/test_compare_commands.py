@@ -17,6 +17,7 @@ from scipy import stats
 
 from card_cases import derived_fields
 from compare_cards import APART, CardTerminal, make_card, save_card, save_run
+from ktdeval.stats import normal_effect
 from ktdeval.stats.paired import signed_rank
 from ktdeval_compare import table_columns
 from ktdeval_compare.compare import pairs_needed, smallest_p
@@ -24,7 +25,6 @@ from ktdeval_compare.power import (
     DifferenceSpread,
     estimate_spread,
     median_variance,
-    normal_effect,
     wilcoxon_effect,
     wilcoxon_power,
     windows_needed,

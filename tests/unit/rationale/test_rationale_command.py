@@ -1,4 +1,4 @@
-"""`ktdeval rationale` on real runs of a model that tells stories about whatever it is shown, under
+"""`ktdeval compare rationale` on real runs of a model that tells stories about whatever it is shown, under
 all four masks.
 """
 

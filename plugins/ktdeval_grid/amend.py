@@ -29,9 +29,11 @@ _LISTS: Mapping[str, Callable[[GridPlan], Sequence[str]]] = {
     "rule of pruning": lambda plan: [rule.name for rule in plan.prune],
 }
 #: Fields that change no unit
-_FREE = ("name", "tables", "pages", "concurrency", "max_cost", "max_tokens", "max_hours")
+_FREE = (
+    "name", "tables", "pages", "concurrency", "max_cost", "max_tokens", "max_hours", "stop_when",
+)  # fmt: skip
 #: Fields that a grid keeps
-_FIXED = ("data", "data_args", "options")
+_FIXED = ("data", "data_args", "options", "settle")
 
 _SHOWN = 60  #: most characters of a value in a message
 

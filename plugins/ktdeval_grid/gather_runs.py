@@ -181,6 +181,8 @@ class Gathering:
             failure = self.view.failed.get(unit.id)
             if failure is not None and unit.task == task:
                 errors[unit.id] = failure.error
+            elif unit.id in self.view.unrun:
+                errors[unit.id] = self.view.unrun[unit.id]
 
         run = RunFolder.load(self.place.run(system.slug))
         self.part(system.slug).write_card(run, task, errors, fence)

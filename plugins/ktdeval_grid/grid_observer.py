@@ -55,6 +55,8 @@ class GridView:
     launch: str  #: of this worker, in records of failures
     done: set[str] = field(default_factory=set)  #: units and jobs
     failed: dict[str, UnitFailed] = field(default_factory=dict)  #: last failures, by unit
+    #: units that are not run as the order of their system is settled, with the reason
+    unrun: dict[str, str] = field(default_factory=dict)
     control: Control = field(default_factory=Control)
     workers: list[str] = field(default_factory=list)  #: that live
     warn: Callable[[str], None] = lambda _: (

@@ -9,8 +9,10 @@ from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.records import GridSystem, GridUnit
 from ktdeval_grid.status import FoundGrid, Tally
 
-UnitState = Literal["running", "done", "failed", "stopped"]
-"""State of a unit that has begun; `stopped`: by a budget."""
+UnitState = Literal["running", "done", "failed", "stopped", "settled"]
+"""State of a unit that has begun, or is not run; `stopped`: by a budget; `settled`: the order of its
+system is, so that it need not be run.
+"""
 
 
 class LaunchLine(Value, tag_field="event", tag="launch"):
@@ -38,7 +40,7 @@ class UnitLine(Value, tag_field="event", tag="unit"):
     window: str | None
     seed: int
     state: UnitState
-    error: str | None = None  #: why it failed, or which budget stopped it
+    error: str | None = None  #: why it failed, which budget stopped it, or why it is not run
     cost_usd: float | None = None
     seconds: float | None = None
 
@@ -91,6 +93,9 @@ def unit_line(found: FoundGrid, system: GridSystem, unit: GridUnit) -> UnitLine 
         state = "stopped" if found.failed[unit.id].is_stopped else "failed"
         error = found.failed[unit.id].error
         cost_usd = found.failed[unit.id].cost_usd
+    elif unit.id in found.unrun:
+        state = "settled"
+        error = found.unrun[unit.id]
     else:
         return None
 

@@ -26,6 +26,7 @@ from ktdeval.values.typed_json import encode_canonical
 from ktdeval_grid.amend import amendment, with_key
 from ktdeval_grid.layout import OPEN_JOB, GridPlace, amend_job
 from ktdeval_grid.plan import GridPlan, System, systems
+from ktdeval_grid.planned_looks import check_looks
 from ktdeval_grid.pruning_rules import pruned_by
 from ktdeval_grid.records import (
     GRID,
@@ -158,6 +159,9 @@ def resolve(
     begun_at = datetime.now(UTC).isoformat(timespec="seconds")
     known: Mapping[str, GridSystem] = {}
     snapshot = None
+    if plan.settle is not None:
+        parts.plugins.make_metric(plan.settle.metric)  # an unknown one is an error before any work
+
     if before is not None:
         mask_key = before.mask_key
         begun_at = before.begun_at
@@ -214,6 +218,7 @@ def _resolved(
 
     checked_by = parts.worker if before is None else before.checked_by
     try:
+        check_looks(plan, part.specs.values())
         found = _with_units(blank, part, plan)
         return structs.replace(found, checked_by=checked_by), part.snapshot
     finally:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.runner import RunConfig, split_model
+from ktdeval.runner import RunConfig, SequentialRule, split_model
 from ktdeval.values.class_fields import fields_of
 from ktdeval.values.config_options import build, split_list
 from ktdeval.values.hashes import content_hash
@@ -75,7 +75,7 @@ class PlannedModel(Value):
 class PlannedAgent(Value):
     """One agent of a grid."""
 
-    name: str = "react"  #: as of `ktdeval agents`
+    name: str = "react"  #: as of `ktdeval list agents`
     args: Arguments = msgspec.field(default_factory=dict)
     label: Label | None = None  #: in names of folders and tables; null: made of the name
 
@@ -113,6 +113,10 @@ class GridPlan(Value):
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None  #: of the whole grid, in and out
     max_hours: Annotated[float, msgspec.Meta(gt=0)] | None = None  #: of one launch
     mask_key: str | None = None  #: null: drawn when the grid begins, and recorded
+    #: rule by which the order of two systems on a task is settled; kept from the first unit on
+    settle: SequentialRule | None = None
+    #: `settled`: a system whose order against every other one is settled runs no further window
+    stop_when: Literal["never", "settled"] = "never"
 
 
 @dataclass(frozen=True)
@@ -193,10 +197,21 @@ def _plan_problems(plan: GridPlan) -> Iterator[str]:
     for index, model in enumerate(plan.models):
         yield from _fixed(model.options, f"models[{index}].options")
 
+    yield from _settling_problems(plan)
     names = [rule.name for rule in plan.prune]
     for name in sorted(set(names)):
         if names.count(name) > 1:
             yield f"prune: two rules are called {name}; give each a name of its own"
+
+
+def _settling_problems(plan: GridPlan) -> Iterator[str]:
+    if plan.stop_when == "settled" and plan.settle is None:
+        yield (
+            "stop_when: settled needs the rule that settles an order, `settle: {metric:"
+            " total_return, looks: [4, 7, 10], effect: 0.02}`, before the grid begins"
+        )
+    if plan.settle is not None and len(plan.models) * len(plan.agents) < 2:
+        yield "settle: compares systems, and the plan has one; name another model or agent"
 
 
 def _taken(entries: Sequence[PlannedModel | PlannedAgent], where: str) -> Iterator[str]:

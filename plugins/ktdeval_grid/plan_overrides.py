@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import click
 from click.shell_completion import CompletionItem
@@ -65,7 +65,7 @@ class PlanOptions:
     )
     agents: tuple[str, ...] = flag(
         (),
-        help="agents, NAME or NAME(option=value,…) (see `ktdeval agents`) [default: react]",
+        help="agents, NAME or NAME(option=value,…) (see `ktdeval list agents`) [default: react]",
         type=_EachText(),
         metavar="AGENT,…",
     )
@@ -80,6 +80,15 @@ class PlanOptions:
     pages: tuple[str, ...] = flag(
         (),
         help="pages besides the bundle's index: report, views; none: neither [default: both]",
+    )
+    stop_when: Literal["settled", "never"] | None = flag(
+        None,
+        help=(
+            "settled: run no further window of a system whose order against every other one is"
+            " settled by the plan's rule `settle`; never: run all again"
+        ),
+        type=click.Choice(["settled", "never"]),
+        metavar="WHEN",
     )
 
 
@@ -117,7 +126,8 @@ def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
 
 def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a plan that options replace."""
-    replaced = {name: _tuple_as_list(options[name]) for name in _OF_PLAN if name in options}
+    fields_alike = (*_OF_PLAN, "concurrency", "stop_when")
+    replaced = {name: _tuple_as_list(options[name]) for name in fields_alike if name in options}
     if "data_args" in replaced:
         replaced["data_args"] = {**(below.get("data_args") or {}), **replaced["data_args"]}
 
@@ -134,9 +144,6 @@ def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
         if name in options:
             names = _pieces(options[name])
             replaced[name] = [] if names == ("none",) else list(names)
-
-    if "concurrency" in options:
-        replaced["concurrency"] = options["concurrency"]
 
     of_runs = {name: _tuple_as_list(options[name]) for name in _OF_RUNS if name in options}
     if of_runs:

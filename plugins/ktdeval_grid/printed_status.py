@@ -22,7 +22,7 @@ _MOST_WORDS = 300  #: of an error that is printed
 def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
     """Return where a grid stands, as plain lines of at most `width` columns, or of any number."""
     lines = [headline(status), ""]
-    lines += grid_lines(_COLUMNS, _status_rows(status), ("MODEL",), width)
+    lines += grid_lines(_columns(status), _status_rows(status), ("MODEL",), width)
     lines += ["", *folded_texts(_status_notes(status), width)]
     while not lines[-1]:
         lines.pop()
@@ -33,8 +33,9 @@ def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
 def status_table(status: GridStatus) -> RenderableType:
     """Return where a grid stands, as one table for a terminal."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(_COLUMNS[0], no_wrap=True, overflow="ellipsis")
-    for name in _COLUMNS[1:]:
+    first, *others = _columns(status)
+    table.add_column(first, no_wrap=True, overflow="ellipsis")
+    for name in others:
         table.add_column(name, justify="right", no_wrap=True)
 
     rows = _status_rows(status)
@@ -56,6 +57,8 @@ def headline(status: GridStatus) -> str:
         parts.append(f"{total.failed:,} failed")
     if total.stopped:
         parts.append(f"{total.stopped:,} stopped")
+    if total.settled:
+        parts.append(f"{total.settled:,} settled and not run")
     if status.unresolved:
         parts.append(f"{count(len(status.unresolved), 'system')} not begun and not counted")
     if status.paused:
@@ -64,14 +67,25 @@ def headline(status: GridStatus) -> str:
     return f"{status.name}: {', '.join(parts)}"
 
 
+def _columns(status: GridStatus) -> Sequence[str]:
+    """Return the columns of the table; one of settled units where there are any."""
+    if not status.total.settled:
+        return _COLUMNS
+
+    place = _COLUMNS.index("pruned")
+    return (*_COLUMNS[:place], "settled", *_COLUMNS[place:])
+
+
 def _status_rows(status: GridStatus) -> list[Sequence[str]]:
-    rows = [_tally_cells(tally) for tally in status.models]
+    has_settled = status.total.settled > 0
+    rows = [_tally_cells(tally, has_settled) for tally in status.models]
     if len(rows) > 1:
-        rows.append(_tally_cells(status.total))
+        rows.append(_tally_cells(status.total, has_settled))
     return rows
 
 
-def _tally_cells(tally: Tally) -> Sequence[str]:
+def _tally_cells(tally: Tally, has_settled: bool) -> Sequence[str]:
+    settled = (_count_text(tally.settled),) if has_settled else ()
     name = tally.name
     if tally.dropped:
         name += " (dropped)"
@@ -83,6 +97,7 @@ def _tally_cells(tally: Tally) -> Sequence[str]:
         _count_text(tally.failed),
         _count_text(tally.stopped),
         _count_text(tally.left),
+        *settled,
         _count_text(tally.pruned),
         _spent(tally),
         "" if tally.eta_s is None else duration(tally.eta_s),
@@ -114,6 +129,11 @@ def duration(seconds: float) -> str:
 def _status_notes(status: GridStatus) -> Iterator[str]:
     for name, reason in status.pruned.items():
         yield f"pruned by {name}: {reason}"
+
+    yield from status.settled
+    if status.total.settled:
+        saved = f"{count(status.total.settled, 'episode')} not run"
+        yield f"saved: {saved}, about {count(status.steps_saved, 'decision')}"
 
     yield from failure_lines(status)
     for sentence in status.warnings:

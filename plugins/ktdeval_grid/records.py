@@ -3,6 +3,7 @@
 grid.json            `GridRecord`: resolved once, by `create`
 plans/0001.json …    `GridRecord` after each amendment, by `create`; the last one is in force
 done/<unit>.json     `UnitDone`, the claim board's one winner
+looks/<pair>-<n>.json `PairLook`: a look at two systems, by `create`; see `settled_pairs`
 failed/<unit>.json   `UnitFailed`: the last failure of a unit; deleted when the unit is done
 paid/<worker>.json   `WorkerPaid`: what the calls of a worker cost; replaced while it works
 launches/0001.json … `Launch`: each launch of a driver, by `create`, and `LaunchEnd` when it ended
@@ -108,6 +109,8 @@ class UnitDone(Value):
     output_tokens: int
     cost_usd: float | None  #: null where no price is known
     finished_at: str  #: time in UTC, ISO 8601, of the worker's own clock
+    #: figure of the metric that the plan's rule compares; null: no rule, or it is undefined
+    figure: float | None = None
 
 
 class UnitFailed(Value):

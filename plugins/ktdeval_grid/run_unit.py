@@ -112,7 +112,14 @@ class UnitRunner:
 
     def _record_done(self, turn: UnitTurn, claim: Claim, part: RunPart, holder: str) -> None:
         unit = turn.unit.id
-        usage = part.usage(part.specs[unit], self.place.part(holder, turn.system))
+        spec = part.specs[unit]
+        folder = self.place.part(holder, turn.system)
+        usage = part.usage(spec, folder)
+        figure = None
+        rule = self.record.plan.settle
+        if rule is not None and spec.window is not None:
+            figure = part.figure(spec, folder, rule.metric)
+
         done = UnitDone(
             unit=unit,
             system=turn.system,
@@ -124,6 +131,7 @@ class UnitRunner:
             output_tokens=usage.output_tokens,
             cost_usd=usage.cost_usd,
             finished_at=_now(),
+            figure=figure,
         )
         if claim.finish(encode_canonical(done).encode() + b"\n"):
             self.place.store.delete(failed_key(unit))

@@ -99,6 +99,7 @@ def index_html(page: BundlePage) -> str:
             plan=plan,
             progress=_progress(page.status),
             failures=list(failure_lines(page.status)),
+            settled=page.status.settled,
             pruned=_pruned(page.record),
             tables=[_shown_output(output) for output in page.outputs],
             labels=_labels(page.cards),
@@ -127,20 +128,23 @@ def _labels(cards: Sequence[BundleCard]) -> list[tuple[str, str]]:
 
 
 def _progress(status: GridStatus) -> TextTable:
-    rows = [_tally_row(tally) for tally in status.models]
+    has_settled = status.total.settled > 0
+    rows = [_tally_row(tally, has_settled) for tally in status.models]
     if len(rows) > 1:
-        rows.append(_tally_row(status.total))
+        rows.append(_tally_row(status.total, has_settled))
 
-    heads = ("model", "planned", "done", "failed", "pruned", "US dollars")
+    settled = ("settled",) if has_settled else ()
+    heads = ("model", "planned", "done", "failed", *settled, "pruned", "US dollars")
     return TextTable("Episodes by model", heads, rows, 1)
 
 
-def _tally_row(tally: Tally) -> Sequence[str]:
+def _tally_row(tally: Tally, has_settled: bool) -> Sequence[str]:
     cost = dollars(tally.cost_usd)
     if tally.uncosted:
         cost = f"not known for {tally.uncosted:,}"
 
-    figures = (tally.planned, tally.done, tally.failed, tally.pruned)
+    settled = (tally.settled,) if has_settled else ()
+    figures = (tally.planned, tally.done, tally.failed, *settled, tally.pruned)
     return (tally.name, *(f"{figure:,}" for figure in figures), cost)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 
 import msgspec
 
@@ -33,6 +34,13 @@ from ktdeval_grid.records import (
     UnitFailed,
     WorkerPaid,
 )
+from ktdeval_grid.settled_pairs import (
+    LookBook,
+    PairLook,
+    settled_lines,
+    steps_saved,
+    units_not_run,
+)
 
 RECENT = 50  #: finished units that the pace of a model is measured on
 _CLAIMS = "claims"
@@ -54,12 +62,15 @@ class Tally(Value):
     cost_usd: float
     uncosted: int  #: units, done or not, whose cost is not known
     dropped: bool = False  #: by `grid ctl drop`
+    settled: int = 0  #: not run, as the order of their system is settled
     eta_s: float | None = None  #: seconds until the rest is done; null where that can't be said
 
     @property
     def left(self) -> int:
-        """Units that are neither done nor failed, those that a budget stopped among them."""
-        return self.planned - self.done - self.failed
+        """Units that are neither done nor failed, those that a budget stopped among them, and
+        that the plan does not leave out as settled.
+        """
+        return self.planned - self.done - self.failed - self.settled
 
 
 class FailureKind(Value):
@@ -89,11 +100,14 @@ class GridStatus(Value):
     #: them go on; null: no budget stopped a unit
     needed: dict[str, float] | None = None
     warnings: tuple[str, ...] = ()  #: a sentence each
+    settled: tuple[str, ...] = ()  #: a line for each two systems whose order is settled
+    #: decisions that units would have taken which are not run, as far as finished ones tell
+    steps_saved: int = 0
 
     @property
     def is_finished(self) -> bool:
-        """Whether every unit is done."""
-        return self.total.done == self.total.planned and not self.unresolved
+        """Whether every unit is done, or need not be run."""
+        return self.total.done + self.total.settled == self.total.planned and not self.unresolved
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,12 @@ class FoundGrid:
     warnings: tuple[str, ...] = ()
     #: US dollars of calls, by system, then by unit that is not done, `canary` and `check`
     paid: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    looks: Mapping[str, PairLook] = field(default_factory=dict)  #: at pairs of systems, by name
+
+    @cached_property
+    def unrun(self) -> Mapping[str, str]:
+        """Units that are not run as the order of their system is settled, with the reason."""
+        return units_not_run(self.record, self.looks, self.control, self.done)
 
 
 @dataclass
@@ -120,6 +140,9 @@ class GridWatch:
     _failed: dict[str, tuple[str, UnitFailed]] = field(default_factory=dict)
     _control: SeenControl | None = None
     _paid: dict[str, tuple[str, WorkerPaid]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._looks = LookBook(self.store)
 
     def look(self) -> FoundGrid:
         """Read what the store has now. Raises UsageError: there is no grid; StoreError."""
@@ -141,7 +164,17 @@ class GridWatch:
         self._control = control_in_force(self.store, before)
         warnings = (self._control.warning,) if self._control.warning else ()
         paid = furthest_paid(self._read_paid())
-        return FoundGrid(record, self._control.control, done, failed, running, warnings, paid)
+        self._looks.read()
+        return FoundGrid(
+            record=record,
+            control=self._control.control,
+            done=done,
+            failed=failed,
+            running=running,
+            warnings=warnings,
+            paid=paid,
+            looks=dict(self._looks.looks),
+        )
 
     def _read_done(self, units: set[str]) -> None:
         for stat in self.store.list(DONE):
@@ -277,7 +310,14 @@ def summarise(found: FoundGrid, place: str, now: datetime | None = None) -> Grid
         unresolved=unresolved,
         needed=_needed(found),
         warnings=found.warnings,
+        settled=tuple(settled_lines(record, found.looks)),
+        steps_saved=_steps_saved(found),
     )
+
+
+def _steps_saved(found: FoundGrid) -> int:
+    steps = {unit: entry.steps for unit, entry in found.done.items()}
+    return steps_saved(found.record, found.unrun, steps)
 
 
 def _needed(found: FoundGrid) -> dict[str, float] | None:
@@ -355,7 +395,8 @@ def _tally(
     stopped = sum(entry.is_stopped for entry in ended)
     failed = len(ended) - stopped
     running = found.running.intersection(units)
-    left = len(units) - len(done) - failed
+    settled = len(found.unrun.keys() & set(units) - found.failed.keys())
+    left = len(units) - len(done) - failed - settled
     eta_s = None
     if running and now is not None:
         eta_s = seconds_left([entry.finished_at for entry in done], left, now)
@@ -375,6 +416,7 @@ def _tally(
         uncosted=sum(cost is None for cost in costs),
         dropped=found.control.drops(name, _model_name(found.record, name)),
         eta_s=eta_s,
+        settled=settled,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from ktdeval.errors import UsageError
 from ktdeval.values.seeds import derive_seed
 from ktdeval_grid.records import GridRecord, GridSystem, GridUnit
+from ktdeval_grid.settled_pairs import blocks_of
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,11 @@ def turns_of(record: GridRecord, shard: Shard) -> list[UnitTurn]:
 
     Systems take turns, so that a slow one holds up no other. Within a system the order is task by
     task, and drawn from the mask key: the order of the plan is public, and with it the first
-    episode that an endpoint sees would be of the first window under any mask.
+    episode that an endpoint sees would be of the first window under any mask. Where the plan
+    compares systems at looks, the windows of an earlier look come first, in a drawn order.
     """
-    columns = [_hidden_order(system, record.mask_key) for system in record.systems]
+    blocks = blocks_of(record)
+    columns = [_hidden_order(system, record.mask_key, blocks) for system in record.systems]
     mixed: list[UnitTurn] = []
     for row in zip_longest(*columns):
         mixed.extend(turn for turn in row if turn is not None)
@@ -62,11 +65,11 @@ def turns_of(record: GridRecord, shard: Shard) -> list[UnitTurn]:
     return [*own, *(turn for turn in rotated if turn.unit.id not in mine)]
 
 
-def _hidden_order(system: GridSystem, mask_key: str) -> list[UnitTurn]:
+def _hidden_order(system: GridSystem, mask_key: str, blocks: Mapping[str, int]) -> list[UnitTurn]:
     tasks = {unit.task: place for place, unit in reversed(list(enumerate(system.units)))}
 
-    def place(unit: GridUnit) -> tuple[int, int]:
-        return tasks[unit.task], derive_seed(mask_key, unit.id, "turn")
+    def place(unit: GridUnit) -> tuple[int, int, int]:
+        return tasks[unit.task], blocks.get(unit.id, 0), derive_seed(mask_key, unit.id, "turn")
 
     return [UnitTurn(system.slug, unit) for unit in sorted(system.units, key=place)]
 

@@ -15,6 +15,7 @@ from ktdeval_grid.grid_observer import GridView
 from ktdeval_grid.layout import start_job
 from ktdeval_grid.records import GridRecord, GridSystem, GridUnit
 from ktdeval_grid.run_unit import UnitRunner
+from ktdeval_grid.settled_pairs import Settlement, blocks_of
 from ktdeval_grid.unit_order import (
     Shard,
     UnitTurn,
@@ -59,6 +60,8 @@ class Worker:
 
     def __post_init__(self) -> None:
         self._turns = turns_of(self.record, self.shard)
+        self._blocks = blocks_of(self.record)
+        self._settlement = Settlement(self.record, self.view.store)
         models = {model.short: model for model in self.record.plan.models}
         self._providers = {
             system.slug: models[system.model].provider for system in self.record.systems
@@ -113,6 +116,7 @@ class Worker:
             self.runner.parts.close()
             self._is_draining = False
 
+        self.view.unrun = self._settlement.look(self.view.done, self.view.control)
         while len(running) < self._share():
             piece = self._next_piece(running)
             if piece is None:
@@ -211,8 +215,28 @@ class Worker:
     def _open_turns(self) -> Iterator[UnitTurn]:
         """Yield the units that this worker is to run, if nobody else does."""
         wanted = {system.slug for system in self.record.systems if self._is_wanted(system)}
+        turns = []
         for turn in self._turns:
             if turn.system in wanted and self._is_open(turn.unit):
+                turns.append(turn)
+
+        yield from self._before_next_look(turns)
+
+    def _before_next_look(self, turns: list[UnitTurn]) -> Iterator[UnitTurn]:
+        """Yield the units that are due before the next look at their task: what the look settles
+        need not be run. Without `stop_when: settled`, all.
+        """
+        if self.record.plan.stop_when == "never":
+            yield from turns
+            return
+
+        due: dict[str, int] = {}
+        for turn in turns:
+            block = self._blocks[turn.unit.id]
+            due[turn.unit.task] = min(block, due.get(turn.unit.task, block))
+
+        for turn in turns:
+            if self._blocks[turn.unit.id] == due[turn.unit.task]:
                 yield turn
 
     def _forget_done(self) -> None:
@@ -228,7 +252,8 @@ class Worker:
     def _is_open(self, unit: GridUnit) -> bool:
         """Whether a unit is to be run and has not ended."""
         is_meant = self.only is None or unit.id in self.only
-        return is_meant and unit.id not in self.view.done and not self.view.has_failed(unit.id)
+        is_over = unit.id in self.view.done or unit.id in self.view.unrun
+        return is_meant and not is_over and not self.view.has_failed(unit.id)
 
     def _left(self, system: GridSystem) -> bool:
         """Whether a system has units that have not ended."""

@@ -53,6 +53,7 @@ class WorkerReport:
     failed: int  #: not stopped by a budget, which is no failure
     problems: tuple[str, ...]  #: why systems or jobs were given up here, one line each
     is_stopped: bool = False  #: whether all that ended it here is a budget
+    settled: int = 0  #: units that are not run, as the order of their system is settled
 
 
 class GridSession:
@@ -184,6 +185,7 @@ def _worker_report(record: GridRecord, place: GridPlace, worker: Worker, name: s
         planned=len(units),
         done=len(units & worker.view.done),
         failed=len(failed),
+        settled=len(units & worker.view.unrun.keys()),
         problems=tuple(" ".join(line.split()) for line in problems),
         is_stopped=_only_budgets(record, ended, worker.runner.stopped.values()),
     )
@@ -208,7 +210,7 @@ def check_report(report: WorkerReport) -> None:
     """Raise BudgetError if nothing but a budget ended the work, EpisodeFailure if a unit is not
     done for another reason, or something was given up.
     """
-    left = report.planned - report.done
+    left = report.planned - report.done - report.settled
     if not left and not report.problems:
         return
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from grid_store import small_plan
+from ktdeval.calls.prices import choose_price
+from ktdeval.cards.fields.cutoff import Cutoff, listed_cutoff
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.strict_json import dumps_pretty
@@ -22,6 +26,8 @@ from ktdeval_grid.plan import (
 )
 from ktdeval_grid.plan_overrides import resolved_plan
 from ktdeval_grid.shipped_plans import plan_path, shipped_plans
+from ktdeval_models.remote.base import PRICE_TABLE
+from paths import REPOSITORY
 from tables import on_each_row
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
@@ -161,6 +167,45 @@ def test_models_agents_and_tables_of_shipped_plans_exist(name: str) -> None:
 
     assert plan.name == name
     assert plan.tables
+
+
+def _reference_rows() -> dict[str, list[str]]:
+    """Cells of the docs' table of the reference grid, by model."""
+    text = (REPOSITORY / "docs" / "grid.md").read_text(encoding="utf-8")
+    section = text.partition("## The reference grid")[2].partition("\n## ")[0]
+    rows = {}
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0].startswith("`"):
+            rows[cells[0].strip("`")] = cells[1:]
+
+    return rows
+
+
+REFERENCE = load_plan(plan_path("reference"))
+
+
+def test_the_docs_have_a_row_of_each_model_of_the_reference_grid() -> None:
+    assert list(_reference_rows()) == [model.name for model in REFERENCE.models]
+
+
+@pytest.mark.parametrize("model", REFERENCE.models, ids=lambda model: model.name)
+def test_a_row_of_the_reference_grid_says_the_listed_cutoff_and_price(model: PlannedModel) -> None:
+    cutoff = listed_cutoff(model.name, {})
+    price = choose_price(model.name, {}, None, PRICE_TABLE, date(2026, 11, 26))
+    stated_cutoff, stated_windows, stated_input, stated_output, _ = _reference_rows()[model.name]
+
+    assert isinstance(cutoff, Cutoff)
+    assert stated_cutoff == cutoff.text
+
+    windows = load_plugins().make_task(REFERENCE.tasks[0]).windows
+    spans = [windows[name] for name in REFERENCE.windows]
+    before = sum(np.datetime64(span.last) <= cutoff.first for span in spans)
+    after = sum(np.datetime64(span.first) > cutoff.last for span in spans)
+    assert stated_windows == f"{before} / {len(spans) - before - after} / {after}"
+
+    assert price is not None
+    assert (float(stated_input), float(stated_output)) == (price.input, price.output)
 
 
 def test_an_unknown_plan_is_refused_with_those_that_ship() -> None:

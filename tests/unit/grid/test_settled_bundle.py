@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from compare_cards import make_card, save_card
+from grid_looks import cell_id, record_of_looks
 from grid_pages import TABLE, bundle_page
 from grid_store import HandMade, done, record_of, small_plan, unit_id
 from ktdeval.cards import ScoringCard, TradingCard, load_evaluation
@@ -30,6 +31,7 @@ from ktdeval_grid.final_outputs import (
     make_ending,
 )
 from ktdeval_grid.output_kinds import CardFacts, CardsOutput, _made, call_command
+from ktdeval_grid.settled_pairs import LookBook, looks_to_make
 from ktdeval_grid.static_site import BundlePage, index_html, parse_table, write_bundle
 from ktdeval_grid.status import look, reader_of
 from scoring_cases import scoring_card
@@ -257,6 +259,25 @@ def page_of(grid: HandMade, **changes: Any) -> BundlePage:
     _, status = look(reader_of(grid.store))
     fields = {"cards": (), "report": "", "outputs": (), "problems": ()}
     return BundlePage(grid.record, status, **{**fields, **changes})
+
+
+def test_the_index_names_settled_pairs_and_counts_what_is_not_run(tmp_path: Path) -> None:
+    record = record_of_looks()
+    grid = HandMade(tmp_path, record)
+    for place in range(8):
+        grid.finish(done(cell_id(0, place), figure=0.01 * place + 0.01))
+        grid.finish(done(cell_id(1, place), figure=0.0))
+
+    book = LookBook(grid.store)
+    figures = {cell_id(0, place): 0.01 * place + 0.01 for place in range(8)}
+    figures |= {cell_id(1, place): 0.0 for place in range(8)}
+    for made in looks_to_make(record, figures, {}):
+        book.record(made)
+
+    page = index_html(page_of(grid))
+
+    assert cells_of(page)[1] == ["builtin-momentum", "10", "8", "0", "2", "0", "2.00"]
+    assert "total_return of builtin-momentum_react is above that of builtin-reversal_react" in page
 
 
 def test_the_index_counts_the_episodes_of_each_model_and_of_all(tmp_path: Path) -> None:

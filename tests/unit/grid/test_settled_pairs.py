@@ -1,0 +1,344 @@
+"""Pairs of systems whose order is settled: looks, what is not run, and who may begin what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid_looks import RULE, TASK, WINDOWS, cell_id, plan_of_looks, record_of_looks
+from grid_store import HandMade, done, failure, record_of, small_plan
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.stores import ClaimBoard
+from ktdeval_grid.amend import amendment
+from ktdeval_grid.gather_runs import Gathering
+from ktdeval_grid.grid_control import Control, DropModel, change_control
+from ktdeval_grid.grid_observer import GridView, WorkerLiveness
+from ktdeval_grid.json_events import UnitEvents
+from ktdeval_grid.layout import open_place
+from ktdeval_grid.printed_status import status_lines
+from ktdeval_grid.run_unit import UnitRunner
+from ktdeval_grid.settled_pairs import (
+    LOOKS,
+    LookBook,
+    PairLook,
+    Settlement,
+    blocks_of,
+    looks_to_make,
+    pair_name,
+    settled_systems,
+)
+from ktdeval_grid.status import look, reader_of
+from ktdeval_grid.unit_order import Shard, turns_of
+from ktdeval_grid.worker_loop import Worker
+from ktdeval_grid.worker_run_folders import OpenRunFolders
+
+FIRST = "builtin-momentum_react"
+SECOND = "builtin-reversal_react"
+THIRD = "builtin-random_react"
+
+
+def figures_of(system: int, values: Iterable[float | None]) -> dict[str, float | None]:
+    return {cell_id(system, place): value for place, value in enumerate(values)}
+
+
+def finish(grid: HandMade, system: int, values: Iterable[float | None]) -> None:
+    for unit, figure in figures_of(system, values).items():
+        grid.finish(done(unit, figure=figure))
+
+
+def worker_of(grid: HandMade, name: str = "w") -> Worker:
+    """A worker that has looked at a grid once, and may begin ever so much at once."""
+    place = open_place(grid.store.root)
+    board = ClaimBoard(place.store, "", name, 60.0)
+    board.beats.beat()
+    parts = OpenRunFolders(place, name, load_plugins())
+    view = GridView(place.store, board, WorkerLiveness(60.0), "0001")
+    runner = UnitRunner(grid.record, place, parts, view)
+    gathering = Gathering(grid.record, place, board, view, runner.part)
+    view.look(at_once=True)
+    worker = Worker(grid.record, board, view, runner, gathering)
+    view.unrun = worker._settlement.look(view.done, view.control)
+    return worker
+
+
+def due(worker: Worker) -> set[str]:
+    return {turn.unit.id for turn in worker._open_turns()}
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> HandMade:
+    return HandMade(tmp_path, record_of_looks())
+
+
+# ---- looks
+
+
+def test_a_look_is_made_once_both_systems_have_its_windows() -> None:
+    record = record_of_looks()
+    figures = figures_of(0, [0.02] * 6) | figures_of(1, [0.01] * 5)
+
+    assert list(looks_to_make(record, figures, {})) == []
+
+    figures |= figures_of(1, [0.01] * 6)
+    (made,) = looks_to_make(record, figures, {})
+    assert (made.first, made.second, made.task) == (FIRST, SECOND, TASK)
+    assert made.look == 1
+    assert made.differences == (0.01,) * 6
+    # At six of ten windows 0.8 % may be used; equal signs are two of 64 patterns, 3.1 %.
+    assert (made.settled, made.sign) == (False, 0)
+
+
+def test_eight_equal_signs_settle_the_order_at_the_second_look() -> None:
+    values = [0.01 * place for place in range(1, 9)]
+    figures = figures_of(0, [0.0] * 8) | figures_of(1, values)
+
+    made = list(looks_to_make(record_of_looks(), figures, {}))
+
+    assert [look.settled for look in made] == [False, True]
+    assert made[1].sign == -1
+    assert made[1].statistic == -36.0
+
+
+def test_no_look_is_made_after_the_one_that_settles() -> None:
+    values = [0.01 * place for place in range(1, 11)]
+    figures = figures_of(0, values) | figures_of(1, [0.0] * 10)
+
+    assert [look.look for look in looks_to_make(record_of_looks(), figures, {})] == [1, 2]
+
+
+def test_a_difference_is_the_median_over_seeds() -> None:
+    record = record_of_looks(seeds=3)
+    figures: dict[str, float | None] = {}
+    for place in range(6):
+        for seed, value in enumerate((0.01, 0.02, 0.9)):
+            figures[cell_id(0, place, seed)] = value
+            figures[cell_id(1, place, seed)] = 0.0
+
+    (made,) = looks_to_make(record, figures, {})
+    assert made.differences == (0.02,) * 6
+
+
+def test_a_figure_that_is_undefined_ends_the_looks() -> None:
+    values = [0.01, 0.02, None, 0.04, 0.05, 0.06]
+    figures = figures_of(0, values) | figures_of(1, [0.0] * 6)
+
+    assert list(looks_to_make(record_of_looks(), figures, {})) == []
+
+
+def test_a_recorded_look_is_not_made_again_whatever_its_figures(grid: HandMade) -> None:
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+    by_hand = PairLook(
+        task=TASK,
+        first=FIRST,
+        second=SECOND,
+        look=1,
+        windows=6,
+        differences=(1.0,) * 6,
+        statistic=21.0,
+        boundary=21.0,
+        settled=True,
+        sign=1,
+    )
+    LookBook(grid.store).record(by_hand)
+
+    reasons = worker_of(grid).view.unrun
+
+    assert len(list(grid.store.list(LOOKS))) == 1
+    assert set(reasons.values()) == {"not run: settled at look 1, after 6 windows"}
+
+
+def test_of_two_workers_the_first_record_stands(grid: HandMade) -> None:
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+    one = worker_of(grid, "a")
+    other = worker_of(grid, "b")
+
+    assert one.view.unrun == other.view.unrun
+    names = sorted(stat.key for stat in grid.store.list(LOOKS))
+    name = pair_name(TASK, FIRST, SECOND)
+    assert names == [f"{LOOKS}/{name}-1.json", f"{LOOKS}/{name}-2.json"]
+
+
+# ---- what is not run
+
+
+def test_units_after_the_settling_look_are_not_run(grid: HandMade) -> None:
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+
+    unrun = Settlement(grid.record, grid.store).look(_all_units(grid, 8), Control())
+
+    assert sorted(unrun) == [cell_id(0, 8), cell_id(0, 9), cell_id(1, 8), cell_id(1, 9)]
+
+
+def _all_units(grid: HandMade, windows: int) -> set[str]:
+    return {cell_id(system, place) for system in (0, 1) for place in range(windows)}
+
+
+def test_without_the_wish_to_stop_all_is_run_and_the_look_is_recorded(tmp_path: Path) -> None:
+    grid = HandMade(tmp_path, record_of_looks(stop_when="never"))
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+
+    assert Settlement(grid.record, grid.store).look(_all_units(grid, 8), Control()) == {}
+    assert len(list(grid.store.list(LOOKS))) == 2
+
+
+def _three(folder: Path, third: Sequence[float]) -> HandMade:
+    """Three systems of which the first two are settled against each other."""
+    record = record_of_looks(models=["builtin/momentum", "builtin/reversal", "builtin/random"])
+    grid = HandMade(folder, record)
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+    finish(grid, 2, third)
+    return grid
+
+
+@pytest.mark.parametrize(
+    ("third", "settled"),
+    [
+        # It has no figure yet: nobody's order against it is known.
+        ([], set()),
+        # Between the two: settled against both
+        ([0.005 * place for place in range(1, 9)], {FIRST, SECOND, THIRD}),
+        # As good as the first: the second alone is settled against all
+        ([0.01 * place + (-1) ** place * 0.001 for place in range(1, 9)], {SECOND}),
+    ],
+)
+def test_a_system_ends_when_all_its_pairs_are_settled(
+    third: Sequence[float], settled: set[str], tmp_path: Path
+) -> None:
+    grid = _three(tmp_path, third)
+    worker_of(grid)
+    book = LookBook(grid.store)
+    book.read()
+
+    found = settled_systems(grid.record, book.looks, Control())
+
+    assert {each.system for each in found} == settled
+
+
+def test_a_dropped_model_holds_up_nobody(tmp_path: Path) -> None:
+    grid = _three(tmp_path, [])
+    change_control(grid.store, DropModel("builtin/random"))
+
+    assert {unit[:2] for unit in worker_of(grid).view.unrun} == {"00", "01"}
+
+
+# ---- who may begin what
+
+
+def test_windows_before_the_next_look_are_begun_and_no_others(grid: HandMade) -> None:
+    assert due(worker_of(grid)) == _all_units(grid, 6)
+
+    finish(grid, 0, [0.01, 0.0, 0.0, 0.0, 0.0, 0.0])
+    finish(grid, 1, [0.0, 0.01, 0.0, 0.0, 0.0])
+    # The look lacks one unit, on which all wait.
+    assert due(worker_of(grid)) == {cell_id(1, 5)}
+
+    finish(grid, 1, [0.0, 0.01, 0.0, 0.0, 0.0, 0.0])
+    assert due(worker_of(grid)) == _all_units(grid, 8) - _all_units(grid, 6)
+
+
+def test_a_unit_that_failed_holds_up_nobody(grid: HandMade) -> None:
+    finish(grid, 0, [0.01] * 6)
+    finish(grid, 1, [0.0] * 5)
+    grid.fail(failure(cell_id(1, 5), "the server is down"))
+
+    assert due(worker_of(grid)) == _all_units(grid, 8) - _all_units(grid, 6)
+
+
+def test_a_settled_grid_has_nothing_left_to_do(grid: HandMade) -> None:
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+    worker = worker_of(grid)
+
+    assert due(worker) == set()
+    assert all(worker._is_settled(system) for system in grid.record.systems)
+
+
+def test_without_a_rule_there_is_one_block() -> None:
+    assert blocks_of(record_of(small_plan())) == {}
+
+
+def test_units_of_an_earlier_look_come_first_in_a_drawn_order() -> None:
+    record = record_of_looks()
+    blocks = blocks_of(record)
+
+    turns = [turn.unit for turn in turns_of(record, Shard()) if turn.system == FIRST]
+
+    assert [blocks[unit.id] for unit in turns] == [0] * 6 + [1] * 2 + [2] * 2
+    assert [unit.window for unit in turns[:6]] != list(WINDOWS[:6])
+
+
+# ---- what is shown
+
+
+def test_status_counts_and_names_what_is_settled(grid: HandMade) -> None:
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+    worker_of(grid)
+
+    found, status = look(reader_of(grid.store))
+
+    total = status.total
+    assert (total.planned, total.done, total.settled, total.left) == (20, 16, 4, 0)
+    assert status.is_finished
+    assert status.steps_saved == 4 * 3
+    text = "\n".join(status_lines(status))
+    assert "16 of 20 episodes done, 4 settled and not run" in text
+    assert (
+        f"settled at look 2 (8 of 10 windows of {TASK}): total_return of {FIRST} is above that of"
+        f" {SECOND}" in text
+    )
+    assert "saved: 4 episodes not run, about 12 decisions" in text
+
+    states = [line.state for line in UnitEvents().news(found)]
+    assert states.count("settled") == 4
+
+
+# ---- plans
+
+
+def test_a_plan_that_stops_needs_a_rule() -> None:
+    with pytest.raises(ConfigError, match="settled needs the rule"):
+        plan_of_looks(settle=None)
+
+
+def test_a_rule_compares_two_systems() -> None:
+    with pytest.raises(ConfigError, match="the plan has one"):
+        plan_of_looks(models=["builtin/momentum"])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"looks": [8, 6]}, "must rise"),
+        ({"looks": [4]}, "4 windows settle nothing"),
+        ({"alpha": 0.9}, "alpha"),
+        ({"spending": "none"}, "spending"),
+        ({"effect": 0.0}, "effect"),
+    ],
+)
+def test_a_rule_that_can_settle_nothing_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        plan_of_looks(settle={**RULE, **change})
+
+
+@pytest.mark.parametrize("rule", [None, {**RULE, "alpha": 0.1}])
+def test_the_rule_of_a_grid_is_kept(rule: Any) -> None:
+    changed = plan_of_looks(settle=rule, stop_when="never")
+
+    with pytest.raises(UsageError, match="settle: "):
+        amendment(plan_of_looks(stop_when="never"), changed)
+
+
+def test_an_amendment_may_run_what_was_settled() -> None:
+    changed = amendment(plan_of_looks(), plan_of_looks(stop_when="never"))
+
+    assert list(changed.lines()) == ["changed: stop_when: never (was settled)"]

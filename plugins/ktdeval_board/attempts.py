@@ -41,7 +41,7 @@ def is_counted(card: Card, division: Division, rules: Rules) -> bool:
     if not division.is_governed or not card.registration:
         return False
 
-    return rules.baseline_of(card.model.name) is None
+    return rules.baseline_of(card.model.name, card.model.args) is None
 
 
 def attempts_of(board: Board, entry: Entry) -> int:

@@ -47,8 +47,8 @@ def run_baseline(
     not follow each other; EpisodeFailure: an episode did not end; KtdevalError: the market or the
     model can't be had.
     """
-    where = f"baseline {baseline.model} of division {division.id}"
-    seeds = list(seeds_of(rules, division, baseline.model))
+    where = f"baseline {baseline.words} of division {division.id}"
+    seeds = list(seeds_of(rules, division, baseline.model, baseline.args))
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         raise ConfigError(
             f"{where}: seeds {', '.join(map(str, seeds))} do not follow each other, as those of a"
@@ -96,7 +96,7 @@ def baseline_args(
 ) -> dict[str, JsonValue]:
     """Return the parameters of a baseline in a division; errors as of `run_baseline`."""
     if baseline.kind != "supervised":
-        return {}
+        return dict(baseline.args)
 
     snapshot = rules.snapshot_of(division)
     if snapshot is None or not snapshot.data:
@@ -106,7 +106,7 @@ def baseline_args(
         )
 
     market = open_snapshot(plugins, snapshot.data, snapshot.data_args)
-    return {"coefficients": train_coefficients(market, first_day(division))}
+    return {**baseline.args, "coefficients": train_coefficients(market, first_day(division))}
 
 
 def first_day(division: Division) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 from msgspec import Struct, UnsetType, structs
 
@@ -66,6 +66,15 @@ class EntryFacts(TypedDict):
     baseline: str | None  #: kind of baseline or reference; None for an entrant
     tier: Tier
     labels: list[str]
+
+
+class EvidenceFacts(TypedDict):
+    """Evidence of a card, as the site and exports have it."""
+
+    kind: Literal["confirmatory", "exploratory"]
+    why: list[str]  #: why it is not confirmatory
+    question: str | None  #: the registered question in words
+    answer: str | None  #: its answer in words
 
 
 @dataclass(frozen=True)
@@ -344,7 +353,7 @@ def _load_entry(
     submission = read_untrusted(files.submission, Submission, most)
     card_signed_by = card_signers(files.card, submission.submitter, rules)
     own = tuple(erratum for erratum in errata if erratum.card == files.card_id)
-    baseline = rules.baseline_of(card.model.name)
+    baseline = rules.baseline_of(card.model.name, card.model.args)
     division = division_of(rules, card)
     certified = is_certified(folder, card)
 
@@ -436,7 +445,7 @@ def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
     market = rules.snapshot_of(division)
     wanted_snapshot = market.id if market else "none"
     snapshot = card.snapshot.id if card.snapshot else "none"
-    seeds = list(seeds_of(rules, division, card.model.name))
+    seeds = list(seeds_of(rules, division, card.model.name, card.model.args))
     facts: list[tuple[str, str, JsonValue, JsonValue]] = [
         ("task", "task", task.name, division.task),
         ("task-version", "task version", task.version, division.version),
@@ -468,11 +477,13 @@ def spans_of(card: Card) -> dict[str, tuple[str, str]]:
     return {window.name: (window.first, window.last) for window in card.windows}
 
 
-def seeds_of(rules: Rules, division: Division, model: str) -> tuple[int, ...]:
-    """Return the seeds that a card of a model must have in a division, ascending: the division's,
-    or a baseline's own.
+def seeds_of(
+    rules: Rules, division: Division, model: str, args: Mapping[str, JsonValue]
+) -> tuple[int, ...]:
+    """Return the seeds that a card of a model with parameters must have in a division, ascending:
+    the division's, or a baseline's own.
     """
-    baseline = rules.baseline_of(model)
+    baseline = rules.baseline_of(model, args)
     if baseline is not None and baseline.seeds:
         return tuple(sorted(baseline.seeds))
 

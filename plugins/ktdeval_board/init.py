@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ktdeval.errors import ConfigError, UsageError, explained
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market
+from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market, split_model
 from ktdeval.task_api import is_scoring, needs_market
 from ktdeval.values.class_fields import kind_of
 from ktdeval.values.config_options import option, stored_market
@@ -58,6 +58,7 @@ RANDOM_SEEDS = tuple(range(10))  #: Seeds of a random baseline: enough for a ban
 _KINDS: Mapping[str, BaselineKind] = {
     "builtin/random": "random",
     "builtin/linear_factor": "supervised",
+    "builtin/memory": "memory",
 }
 """Models that are not a fixed rule."""
 _TEMPLATE: Mapping[str, str] = {
@@ -94,7 +95,7 @@ class NewBoard:
     most_registrations: int | None = option(
         10, help="most registrations of a submitter", minimum=1, maximum=1_000_000
     )
-    #: models; `DEFAULT_BASELINES` by default. For trading tasks only
+    #: models, NAME or NAME(option=value,…); `DEFAULT_BASELINES` by default. For trading tasks only
     baselines: tuple[str, ...] = ()
     contact: str = ""
     url: Address = ""
@@ -252,13 +253,14 @@ def _baselines(
 
     baselines = []
     notes = list[str]()
-    for model in dict.fromkeys(new.baselines or DEFAULT_BASELINES):
+    for text in dict.fromkeys(new.baselines or DEFAULT_BASELINES):
+        model, own = split_model(text)
         kind = _KINDS.get(model, "rule")
+        args = dict(own)
         try:
-            args = {}
             if kind == "supervised":
                 first = min(map(first_day, divisions))
-                args = {"coefficients": train_coefficients(snapshot, first)}
+                args["coefficients"] = train_coefficients(snapshot, first)
 
             plugins.make_model(model, args)
         except (ConfigError, UsageError) as error:  # of a package that is not installed, too
@@ -269,7 +271,7 @@ def _baselines(
             continue
 
         seeds = RANDOM_SEEDS if kind == "random" else ()
-        baselines.append(Baseline(model, kind, seeds))
+        baselines.append(Baseline(model, kind, seeds, own))
 
     return tuple(baselines), notes
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, sign_file, signature_path
+from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, count, sign_file, signature_path
 from ktdeval.errors import ConfigError, StoreError, UsageError, explained
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import (
     DrawnKey,
+    Question,
     RegisteredTask,
     RegisteredWindow,
     Registrant,
@@ -30,9 +31,9 @@ from ktdeval.runner import (
 from ktdeval.values.files import write_atomic
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_board.baselines import baseline_args
-from ktdeval_board.board_entries import seeds_of
+from ktdeval_board.board_entries import load_board, seeds_of
 from ktdeval_board.checking.content import registrations_of
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.layout import KEYS, REGISTRATIONS, BoardFolder
@@ -62,6 +63,8 @@ class RegisterRequest:
     submitter: Registrant
     today: str  #: day of the registration, YYYY-MM-DD
     key: PrivateKey | None = None  #: signs it; None: it is not signed
+    #: question that the run is to answer, as a user writes it; None: none
+    question: Mapping[str, Any] | None = None
 
 
 def register(
@@ -74,12 +77,17 @@ def register(
     can't be written.
     """
     rules = load_rules(folder)
-    if not rules.division(request.division).is_governed:
+    division = rules.division(request.division)
+    if not division.is_governed:
         raise UsageError(
             f"--division {request.division}: its keys are the submitters' own; run and submit"
             " without a registration"
         )
     registration = make_registration(rules, request, plugins)
+    if request.question is not None:
+        question = make_question(request.question, division, folder, plugins)
+        registration = msgspec.structs.replace(registration, question=question)
+
     return file_registration(folder, rules, registration, redactor, request.key)
 
 
@@ -93,6 +101,7 @@ def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) 
         )
 
     config = run_config(division, request.options)
+    system = registered_system(config, plugins)
     return Registration(
         board=rules.name,
         division=division.id,
@@ -102,12 +111,45 @@ def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) 
             RegisteredWindow(name=each.name, first=each.first, last=each.last)
             for each in division.windows
         ),
-        seeds=seeds_of(rules, division, config.model),
+        seeds=seeds_of(rules, division, system.model, system.model_args),
         rules=division.rules,
-        system=registered_system(config, plugins),
+        system=system,
         submitter=request.submitter,
         registered_on=request.today,
     )
+
+
+def make_question(
+    stated: Mapping[str, Any], division: Division, folder: Path, plugins: Plugins
+) -> Question:
+    """Return a question from its fields as a user writes them. Left out, `windows` are the
+    division's, `looks` one at all of them; `against` may name the model of a card of the division.
+
+    Raises ConfigError: a field is unknown, ill-typed or does not fit the others; UsageError: there
+    is no such metric, or no card, or several, of such a model.
+    """
+    values: dict[str, Any] = {"windows": division.window_names(), **stated}
+    values.setdefault("looks", [len(values["windows"])])
+    against = values.get("against", "benchmark")
+    if isinstance(against, str) and against not in ("zero", "benchmark"):
+        values["against"] = _card_of(against, division, folder)
+
+    question = from_plain(values, Question, "question", ConfigError)
+    plugins.make_metric(question.metric)  # raises for an unknown one
+    return question
+
+
+def _card_of(name: str, division: Division, folder: Path) -> str:
+    """Return the id of the card that a question names, by its id or by its model."""
+    cards = load_board(folder).of_division(division)
+    found = [entry.card_id for entry in cards if name in (entry.card_id, entry.model)]
+    if len(found) != 1:
+        raise UsageError(
+            f"question: against {name!r}: {count(len(found), 'card')} of division {division.id};"
+            " name zero, benchmark, or the id of one card"
+        )
+
+    return found[0]
 
 
 def run_config(division: Division, options: Mapping[str, Any]) -> RunConfig:
@@ -264,7 +306,7 @@ def baseline_key(
     registered = file_registration(folder, rules, registration, Redactor({}))
     if registered.filed is None:
         raise ConfigError(
-            f"baseline {baseline.model} of division {division.id}: can't be registered:"
+            f"baseline {baseline.words} of division {division.id}: can't be registered:"
             f" {registered.problems[0]}"
         )
 

@@ -24,7 +24,7 @@ from ktdeval_board.document_types import Submitter
 from ktdeval_board.layout import CARD_ID, BoardFolder
 from ktdeval_board.look_alike_names import Party, holders_by_mark, pair_of, plain_name
 from ktdeval_board.read_documents import read_own, read_untrusted
-from ktdeval_board.rules import Excuse, Rules
+from ktdeval_board.rules import Baseline, Excuse, Rules, matching_baseline
 from ktdeval_board.signed import registration_key
 
 BOARD_SUBMITTER = "the board"  #: In whose name baselines are registered and submitted
@@ -82,8 +82,7 @@ class Registrations:
     """All registrations of a board."""
 
     filed: tuple[FiledRegistration, ...] = ()
-    #: models that the board runs itself
-    baselines: frozenset[str] = field(default_factory=frozenset)
+    baselines: tuple[Baseline, ...] = ()  #: models that the board runs itself
     #: key, name or contact -> key holder, as of `holders_by_mark`
     holders: Mapping[str, Party] = field(default_factory=dict)
 
@@ -123,7 +122,7 @@ class Registrations:
         """Registrations by division and party, without baselines, which have no rank."""
         own: dict[tuple[str, Party], list[FiledRegistration]] = {}
         for each in self.filed:
-            if each.registration.system.model not in self.baselines:
+            if not self._is_baseline(each):
                 own.setdefault((each.division, self.party_of(each)), []).append(each)
 
         return own
@@ -131,6 +130,10 @@ class Registrations:
     def of_party(self, division: str, party: Party) -> list[FiledRegistration]:
         """Return the registrations of a party in a division, without baselines."""
         return self._by_party.get((division, party), [])
+
+    def _is_baseline(self, filed: FiledRegistration) -> bool:
+        system = filed.registration.system
+        return matching_baseline(self.baselines, system.model, system.model_args) is not None
 
     def earlier(self, filed: FiledRegistration) -> FiledRegistration | None:
         """Return a registration of the same system by the same submitter that goes before this one;
@@ -140,7 +143,7 @@ class Registrations:
         day each goes before the other, as submitters could choose the order of their ids. An
         excused one makes room.
         """
-        if filed.registration.system.model in self.baselines or filed.excuse is not None:
+        if self._is_baseline(filed) or filed.excuse is not None:
             return None
         own = self.of_party(filed.division, self.party_of(filed))
         same = [each for each in own if each.system == filed.system and each.excuse is None]
@@ -204,8 +207,7 @@ def load_registrations(
 
 def registrations_on(rules: Rules, filed: Iterable[FiledRegistration]) -> Registrations:
     """Return the registrations of a board with its baselines and key holders."""
-    baselines = frozenset(baseline.model for baseline in rules.baselines)
-    return Registrations(tuple(filed), baselines, holders_by_mark(rules.submitter_keys))
+    return Registrations(tuple(filed), rules.baselines, holders_by_mark(rules.submitter_keys))
 
 
 def as_filed(

@@ -4,15 +4,16 @@ cards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from ktdeval.calls import Price, find_price
-from ktdeval.errors import ConfigError
+from ktdeval.calls import Price, find_price, fitting_pattern
+from ktdeval.cards import parse_cutoff
+from ktdeval.errors import ConfigError, UsageError
 from ktdeval.stats import left_out_windows
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.format_versions import check_stated
@@ -34,7 +35,7 @@ RULES_FILE = "board.yaml"
 ERRATA_FILE = "errata.yaml"
 
 MarketKind = Literal["real", "synthetic"]
-BaselineKind = Literal["rule", "random", "supervised"]
+BaselineKind = Literal["rule", "random", "supervised", "memory"]
 Slug = Annotated[
     str,
     Meta(
@@ -44,6 +45,11 @@ Slug = Annotated[
 ]
 Dollars = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 T = TypeVar("T")
+
+FRESH_FIGURES = ("excess", "selection_alpha", "vs_random")
+"""Figures that a division of fresh windows may rank by: each is relative to the market of the windows
+that it is of, since these differ from entrant to entrant.
+"""
 
 _MEGABYTE = 1_000_000
 
@@ -88,6 +94,13 @@ class Division(Value, frozen=True, kw_only=True):
     #: other keys are not ranked; own: submitters choose their keys. A division without a market has
     #: no mask and no keys
     keys: Literal["registered", "own"] = "own"
+    #: Whether cards of people (label `human`) are ranked, or listed with a reason: a person may know
+    #: the market that a mask hides from models, and looks up what nobody records
+    people: Literal["ranked", "listed"] = "listed"
+    #: Whether each entrant is ranked over the windows alone that begin after the training data of
+    #: its models end, by the board's list of cutoffs and the suite's; needs a `rank_by` that is
+    #: relative to the market of the windows
+    fresh: bool = False
     #: Most registrations of one submitter, where the board draws the keys; null: any number. Each
     #: is a draw, and an attempt
     most_registrations: Annotated[int, Meta(ge=1)] | None = None
@@ -135,6 +148,19 @@ class Division(Value, frozen=True, kw_only=True):
         )
 
 
+class ModelCutoff(Value, frozen=True, kw_only=True):
+    """End of a model's training data by the board, with the page that says so."""
+
+    #: Full name of a model, or a pattern such as openai/gpt-5*; the most specific one counts
+    match: Annotated[str, Meta(pattern=r"^[^/\s]+/\S+$(?!\n)", max_length=200)]
+    #: Last day of the training data, or its month; none: nothing was trained
+    cutoff: Annotated[
+        str, Meta(pattern=r"^([0-9]{4}-[01][0-9](-[0-3][0-9])?|none)$(?!\n)", max_length=10)
+    ]
+    source: Line  #: The page that says so, or what shows that nothing was trained
+    as_of: Day  #: Day on which the page was read
+
+
 class ModelPrice(Value, frozen=True, kw_only=True):
     """Price of a model's tokens by the board, in US dollars a million."""
 
@@ -163,10 +189,30 @@ class Baseline(Value, frozen=True, kw_only=False):
     """Model that every division of trading tasks shows."""
 
     model: str  #: Full name of the model, such as builtin/equal_weight
-    #: rule: a fixed rule; random: random trading; supervised: a trained factor model
+    #: rule: a fixed rule; random: random trading; supervised: a trained factor model; memory: a model
+    #: that remembers the market, at a dose that its parameters name
     kind: BaselineKind = "rule"
     #: Seeds instead of the division's, such as more for a random trader
     seeds: tuple[int, ...] = ()
+    #: Parameters of the model that tell this baseline from others of its name
+    args: Arguments = msgspec.field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """The baseline in words, as `init` takes it: `builtin/memory(recall=0.1)`."""
+        if not self.args:
+            return self.model
+
+        args = ",".join(f"{name}={value}" for name, value in self.args.items())
+        return f"{self.model}({args})"
+
+    def is_of(self, model: str, args: Mapping[str, Any]) -> bool:
+        """Return whether a model with parameters is this baseline: it may have more of them, such
+        as the coefficients that a supervised one was trained to.
+        """
+        return model == self.model and all(
+            name in args and args[name] == value for name, value in self.args.items()
+        )
 
 
 class Limits(Value, frozen=True):
@@ -203,6 +249,9 @@ class Rules(Value, frozen=True, kw_only=False):
     baselines: tuple[Baseline, ...] = ()  #: Models that are always shown beside the benchmark
     #: Prices by which the board compares costs; a submitter's own price ranks nothing
     prices: tuple[ModelPrice, ...] = ()
+    #: Ends of training data, for divisions that rank fresh windows; they count before the suite's
+    #: own list, and a submitter's word can only make them later
+    cutoffs: tuple[ModelCutoff, ...] = ()
     limits: Limits = Limits()  #: Largest sizes
     #: Level of the model confidence sets that form tie groups
     tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05
@@ -237,17 +286,24 @@ class Rules(Value, frozen=True, kw_only=False):
 
         return None
 
-    def baseline_of(self, model: str) -> Baseline | None:
-        """Return the baseline with the full name of a model; None for an entrant."""
-        for baseline in self.baselines:
-            if baseline.model == model:
-                return baseline
-
-        return None
+    def baseline_of(self, model: str, args: Mapping[str, Any]) -> Baseline | None:
+        """Return the baseline that a model with parameters is, by its full name; None for an
+        entrant.
+        """
+        return matching_baseline(self.baselines, model, args)
 
     def price_of(self, model: str) -> Price | None:
         """Return the board's price of a model's tokens; None where it has none."""
         return find_price({each.match: each.entry() for each in self.prices}, model)
+
+    def cutoff_of(self, model: str) -> ModelCutoff | None:
+        """Return the board's own entry on a model's training data; None where it has none."""
+        listed = {each.match: each for each in self.cutoffs}
+        pattern = fitting_pattern(listed, model)
+        if pattern is None:
+            return None
+
+        return listed[pattern]
 
     def with_market(self, moved: SnapshotRule) -> Rules:
         """Return the rules with another place of one market."""
@@ -288,6 +344,16 @@ class Errata(Value, frozen=True):
 
     errata: tuple[Erratum, ...] = ()
     registrations: tuple[Excuse, ...] = ()  #: Registrations whose keys may stay unused
+
+
+def matching_baseline(
+    baselines: Iterable[Baseline], model: str, args: Mapping[str, Any]
+) -> Baseline | None:
+    """Return the baseline that a model with parameters is, the one with most parameters of its own;
+    None if it is none of them.
+    """
+    matching = [each for each in baselines if each.is_of(model, args)]
+    return max(matching, key=lambda each: len(each.args), default=None)
 
 
 def load_rules(folder: Path) -> Rules:
@@ -435,7 +501,29 @@ def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str
             " least one model"
         )
 
+    if division.fresh and not names:
+        yield f"{where}: fresh: a division without a market has no windows that could be later"
+
+    if division.fresh and division.rank_by not in FRESH_FIGURES:
+        yield (
+            f"{where}: rank_by: {division.rank_by!r} of one market can't be compared with that of"
+            f" another, and fresh windows differ from model to model; rank by one of"
+            f" {', '.join(FRESH_FIGURES)}"
+        )
+
     yield from _window_problems(where, division)
+
+
+def _cutoff_problems(rules: Rules) -> Iterator[str]:
+    """Yield ends of training data that are no day of the calendar."""
+    for each in rules.cutoffs:
+        if each.cutoff == "none":
+            continue
+
+        try:
+            parse_cutoff(each.cutoff, where=f"cutoffs: {each.match}")
+        except UsageError as error:
+            yield str(error)
 
 
 def _contact_problems(rules: Rules) -> Iterator[str]:
@@ -464,8 +552,9 @@ def _rules_problems(rules: Rules) -> Iterator[str]:
     for where, names in (
         ("snapshots", [snapshot.id for snapshot in rules.snapshots]),
         ("divisions", [division.id for division in rules.divisions]),
-        ("baselines", [baseline.model for baseline in rules.baselines]),
+        ("baselines", [baseline.words for baseline in rules.baselines]),
         ("prices", [price.match for price in rules.prices]),
+        ("cutoffs", [cutoff.match for cutoff in rules.cutoffs]),
     ):
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"{where}: {name!r} stands there twice"
@@ -475,6 +564,7 @@ def _rules_problems(rules: Rules) -> Iterator[str]:
         yield from _division_problems(division, known)
 
     yield from _address_problems(rules)
+    yield from _cutoff_problems(rules)
     yield from _twin_problems(rules)
     yield from signer_problems(rules.signers, rules.verdict_signatures == "required")
     yield from submitter_key_problems(rules.submitter_keys)

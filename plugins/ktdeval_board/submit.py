@@ -165,7 +165,8 @@ def _choose_cards(
 def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
     """Say that a card will be accepted without a rank, because the board did not draw its key."""
     division = chosen.division
-    is_baseline = rules.baseline_of(chosen.card.model.name) is not None
+    model = chosen.card.model
+    is_baseline = rules.baseline_of(model.name, model.args) is not None
     if division.is_governed and not chosen.card.registration and not is_baseline:
         yield (
             f"{chosen.path.name}: own key: the board draws the mask keys of division {division.id},"
@@ -226,7 +227,8 @@ class _SubmissionDraft:
         """Yield what is missing of the claims and of the run."""
         yield from missing_claims(self.claims)
         yield from attempt_problems(self.run, chosen.card, chosen.division, self.claims.attempts)
-        if self.rules.baseline_of(chosen.card.model.name) is None:  # anyone can make its records
+        model = chosen.card.model
+        if self.rules.baseline_of(model.name, model.args) is None:  # anyone can make its records
             yield from _storage_problems(self.request.storage)
 
         yield from _call_problems(self.run, self.plugins)

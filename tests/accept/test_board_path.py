@@ -11,12 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_board.attempts import state_of
-from ktdeval_board.board_entries import load_board
+from ktdeval_board.board_entries import Board, load_board
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.layout import SCHEMAS
 from ktdeval_board.ranking.column_texts import why_unranked
 from ktdeval_board.read_documents import DOCUMENTS, schema_texts
+from ktdeval_board.rules import Division
 from paths import REPOSITORY
 from site_pages import read_data_file
 
@@ -67,26 +69,43 @@ def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> No
 
 def test_the_practice_board_is_read_as_it_is_and_everything_on_it_is_confirmed() -> None:
     board = load_board(PRACTICE)
-    tiers = {entry.model: entry.tier for entry in board.entries}
+    free, costly = board.rules.divisions
+    baselines = {each.words: "re-run" for each in board.rules.baselines}
+    rules = dict.fromkeys(("builtin/low_volatility", "builtin/momentum"), "re-executed")
+    trained = ("qlib/catboost", "qlib/linear", "qlib/lstm")
 
-    assert tiers == {
-        "builtin/equal_weight": "re-run",
-        "builtin/linear_factor": "re-run",
-        "builtin/low_volatility": "re-executed",
-        "builtin/momentum": "re-executed",
-        "builtin/random": "re-run",
-        "builtin/reversal": "re-executed",
-    }
+    assert _tiers_of(board, free) == baselines | rules | {"builtin/reversal": "re-executed"}
+    assert _tiers_of(board, costly) == baselines | rules | dict.fromkeys(trained, "re-executed")
+    assert len(board.entries) == len(board.of_division(free)) + len(board.of_division(costly))
     assert board.rules.market == "synthetic"
-    assert all(entry.division == board.rules.divisions[0] for entry in board.entries)
+
+
+def _tiers_of(board: Board, division: Division) -> dict[str, str]:
+    """Tiers of a division's cards, by the words of a baseline or the model of an entrant."""
+    tiers = {}
+    for entry in board.of_division(division):
+        name = entry.model if entry.baseline is None else entry.baseline.words
+        tiers[name] = entry.tier
+
+    return tiers
+
+
+def test_five_doses_of_memory_stand_behind_the_mask_of_each_division() -> None:
+    board = load_board(PRACTICE)
+    doses = [each.args["recall"] for each in board.rules.baselines if each.kind == "memory"]
+    assert doses == [0.01, 0.05, 0.2, 0.5, 0.9]
+
+    for division in board.rules.divisions:
+        assert load_plugins().make_task(division.task).mask == "blinded"
+        assert len(division.windows) == 10
 
 
 def test_the_practice_board_has_drawn_own_and_unused_keys() -> None:
     board = load_board(PRACTICE)
-    (division,) = board.rules.divisions
+    division = board.rules.divisions[0]
     why = {
         entry.model: why_unranked(entry, board, division)
-        for entry in board.entries
+        for entry in board.of_division(division)
         if entry.baseline is None
     }
 
@@ -99,12 +118,13 @@ def test_the_practice_board_has_drawn_own_and_unused_keys() -> None:
         "builtin/reversal"
     ]
 
-    states = {
-        each.registration.system.model: state_of(board, each) for each in board.registrations.filed
-    }
+    unused = [
+        each.registration.system.model
+        for each in board.registrations.filed
+        if state_of(board, each) != "used"
+    ]
 
-    assert states.pop("builtin/chaos") == "drawn"
-    assert set(states.values()) == {"used"}
+    assert unused == ["builtin/chaos"]
 
 
 def test_the_schemas_on_the_practice_board_match_this_version() -> None:

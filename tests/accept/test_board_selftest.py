@@ -86,6 +86,11 @@ KEYS = (
     "parameter_that_was_not_registered",
     "system_registered_twice",
     "registration_that_was_deleted",
+    "question_that_was_edited",
+    "question_exchanged_after_the_draw",
+    "second_question_of_a_system",
+    "question_in_the_key_alone",
+    "question_over_other_windows",
 )
 
 

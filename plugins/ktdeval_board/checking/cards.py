@@ -192,7 +192,7 @@ def _seeds(inputs: CardInputs) -> Iterator[str]:
         return
 
     seeds = card.seeds
-    wanted = seeds_of(inputs.rules, division, card.model.name)
+    wanted = seeds_of(inputs.rules, division, card.model.name, card.model.args)
     again = f"run again with --seeds {len(wanted)}"
     if wanted[0]:
         again += f" --seed {wanted[0]}"
@@ -238,7 +238,7 @@ def _registered(inputs: CardInputs) -> Iterator[str]:
     division = inputs.division
     card = inputs.card
     yield from card_problems(card, division, inputs.registrations)
-    is_baseline = inputs.rules.baseline_of(card.model.name) is not None
+    is_baseline = inputs.rules.baseline_of(card.model.name, card.model.args) is not None
 
     if is_baseline and division is not None and division.is_governed and not card.registration:
         yield (
@@ -339,7 +339,9 @@ def _made_at(inputs: SubmissionInputs) -> Iterator[str]:
     moment = made_at(card.provenance)
     if inputs.today is None or moment is None:
         return
-    if inputs.rules.baseline_of(card.model.name) is not None:  # the board runs it itself
+    if (
+        inputs.rules.baseline_of(card.model.name, card.model.args) is not None
+    ):  # the board runs it itself
         return
 
     day = moment.date().isoformat()

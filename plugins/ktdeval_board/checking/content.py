@@ -302,7 +302,7 @@ class _DocumentChecker:
             submission,
             verdict,
             own,
-            rules.baseline_of(card.model.name),
+            rules.baseline_of(card.model.name, card.model.args),
             certified,
             where=where,
             records=records,

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import UnsetType
+
 from ktdeval.errors import CardError
 from ktdeval.harness import CallParams
-from ktdeval.runner import TRANSPORT, DrawnKey, Registration, registered_call
+from ktdeval.runner import (
+    TRANSPORT,
+    DrawnKey,
+    Question,
+    RegisteredSystem,
+    RegisteredWindow,
+    Registration,
+    registered_call,
+    shared_days,
+)
 from ktdeval.values.typed_json import from_plain, to_plain
 from ktdeval_board.board_entries import Card, seeds_of, spans_of
 from ktdeval_board.checking.findings import Stage, rule
@@ -103,12 +114,31 @@ def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
     if not division.is_governed:
         yield f"division: in {division.id} keys are the submitters' own; it needs no registration"
 
-    asked = _asked(rules, division, registration.system.model)
+    if not isinstance(registration.question, UnsetType):
+        yield from question_problems(registration.question, registration.windows)
+
+    asked = _asked(rules, division, registration.system)
     for name in registration_differences(registration, asked):
         yield f"{name}: is not that of division {division.id}; register again"
 
 
-def _asked(rules: Rules, division: Division, model: str) -> Mapping[str, object]:
+def question_problems(question: Question, windows: Iterable[RegisteredWindow]) -> Iterator[str]:
+    """Yield why a question can't be answered by a run over these windows."""
+    there = {window.name: window for window in windows}
+    unknown = [name for name in question.windows if name not in there]
+    if unknown:
+        yield f"question.windows: {', '.join(unknown)}: not among those of the run"
+
+    known = [name for name in question.windows if name in there]
+    days = [(name, there[name].first, there[name].last) for name in known]
+    for one, other in shared_days(days):
+        yield (
+            f"question.windows: {one} and {other} share days, so that their differences are not"
+            " independent; name windows that do not overlap"
+        )
+
+
+def _asked(rules: Rules, division: Division, system: RegisteredSystem) -> Mapping[str, object]:
     """Return the plan that a division asks for, as `registration_differences` takes it."""
     snapshot = rules.snapshot_of(division)
     return {
@@ -117,7 +147,7 @@ def _asked(rules: Rules, division: Division, model: str) -> Mapping[str, object]
         "task config": division.hash,
         "snapshot": None if snapshot is None else snapshot.id,
         "windows": {(window.name, window.first, window.last) for window in division.windows},
-        "seeds": list(seeds_of(rules, division, model)),
+        "seeds": list(seeds_of(rules, division, system.model, system.model_args)),
         "rules": division.rules,
     }
 
@@ -150,12 +180,11 @@ def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
     except CardError as error:
         yield in_words(str(error))
 
-    is_baseline = rules.baseline_of(registration.system.model) is not None
+    system = registration.system
+    is_baseline = rules.baseline_of(system.model, system.model_args) is not None
     is_board = mark_of_name(submitter.name) == mark_of_name(BOARD_SUBMITTER)
     if is_baseline and submitter.name != BOARD_SUBMITTER:
-        yield (
-            f"{registration.system.model} is a baseline, which the board registers and runs itself"
-        )
+        yield (f"{system.model} is a baseline, which the board registers and runs itself")
     elif is_board and not is_baseline:
         yield f"submitter.name: {submitter.name!r} registers baselines alone; give a name of yours"
 

@@ -88,7 +88,11 @@ class SoundCards:
 @rule("duplicate", Stage.TOGETHER)
 def _duplicate(together: SoundCards) -> Iterator[FileMessage]:
     def system(candidate: Candidate) -> Hashable:
-        return identity(candidate.card, candidate.division), together.party(candidate)
+        return (
+            identity(candidate.card, candidate.division),
+            together.party(candidate),
+            _baseline_words(candidate),
+        )
 
     for earlier, candidate in together.later(system):
         there = (
@@ -96,6 +100,11 @@ def _duplicate(together: SoundCards) -> Iterator[FileMessage]:
             " each"
         )
         yield FileMessage(candidate.where, f"{identity_words(candidate.card)} {there}")
+
+
+def _baseline_words(candidate: Candidate) -> str:
+    """Return what tells a baseline from others of its model; empty for an entrant."""
+    return "" if candidate.baseline is None else candidate.baseline.words
 
 
 @rule("copy", Stage.TOGETHER)
@@ -182,7 +191,8 @@ def _attempts(together: SoundCards) -> Iterator[FileMessage]:
     # Withdrawn cards count as attempts of all others.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         party = together.party(candidate)
-        key = candidate.division.id, candidate.model, candidate.agent, party
+        system = candidate.model, candidate.agent, _baseline_words(candidate)
+        key = candidate.division.id, system, party
         counts[key] += 1
         if candidate.verdict is not None or candidate.is_withdrawn:
             continue

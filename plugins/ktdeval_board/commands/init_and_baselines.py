@@ -238,7 +238,7 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
     )
     lacking = list(_lacking(loaded, divisions, plugins))
     for number, (division, baseline) in enumerate(lacking, start=1):
-        click.echo(f"[{number}/{len(lacking)}] {division.id}: {baseline.model}", err=True)
+        click.echo(f"[{number}/{len(lacking)}] {division.id}: {baseline.words}", err=True)
         click.echo(work.submit(division, baseline))
 
     if lacking:
@@ -256,9 +256,9 @@ def _lacking(
         if is_scoring(plugins.make_task(division.task)):
             continue
 
-        models = {entry.model for entry in board.of_division(division)}
+        there = [entry.baseline for entry in board.of_division(division)]
         for baseline in board.rules.baselines:
-            if baseline.model not in models:
+            if baseline not in there:
                 yield division, baseline
 
 
@@ -306,7 +306,7 @@ class _BaselineRuns:
 
         if outcome.missing:
             raise VerificationError(
-                f"{division.id}: {baseline.model}: the board does not take it: {outcome.missing[0]}"
+                f"{division.id}: {baseline.words}: the board does not take it: {outcome.missing[0]}"
             )
 
         return outcome.submitted[0].paths[0]
@@ -336,6 +336,9 @@ class _BaselineRuns:
         if baseline.kind == "random":
             source = "random trades, which no data were trained on"
 
+        if baseline.kind == "memory":
+            source = "a rule that looks up the board's own days, on purpose; nothing was trained"
+
         if baseline.kind == "supervised":
             cutoff = (date.fromisoformat(first_day(division)) - timedelta(days=1)).isoformat()
             source = "trained on the snapshot's days before the division's first window"
@@ -344,7 +347,7 @@ class _BaselineRuns:
         there = [
             entry
             for entry in self.board.entries
-            if entry.division == division and entry.model == baseline.model
+            if entry.division == division and entry.baseline == baseline
         ]
 
         return Claims(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import UnsetType
 
 from ktdeval.cards import count, read_private_key
 from ktdeval.cli import (
@@ -33,6 +34,7 @@ from ktdeval_board.options import (
     board_argument,
     recorded_day,
 )
+from ktdeval_board.ranking.questions import against_words
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import KeyDraw, RegisterRequest, draw_keys, register as register_system
 from ktdeval_board.registrations import FiledRegistration
@@ -67,6 +69,15 @@ class RegisterOptions(BoardOptions, SubmitterOptions, KeyOptions, PluginOptions,
             " their parameters and those of calls are registered"
         ),
     )
+    question: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help=(
+            "YAML file of the question that the run is to answer: metric, effect, against, windows,"
+            " looks, spending, alpha, test; a card that keeps all of it is confirmatory"
+        ),
+    )
 
 
 @example(
@@ -96,7 +107,8 @@ def register(context: click.Context, /, options: RegisterOptions) -> None:
         key = read_private_key(options.key, passphrase_of_key)
 
     submitter = Registrant(name=options.submitter, contact=options.contact)
-    request = RegisterRequest(options.division, system, submitter, recorded_day(), key)
+    question = None if options.question is None else load_yaml(options.question)
+    request = RegisterRequest(options.division, system, submitter, recorded_day(), key, question)
     registered = register_system(options.board, request, plugins, redactor)
 
     if registered.filed is None:
@@ -139,6 +151,10 @@ def _system_of(options: RegisterOptions) -> dict[str, Any]:
 def _print_next_steps(filed: FiledRegistration) -> None:
     """Print how a registration becomes a pull request, and then a run."""
     click.echo(f"wrote {filed.where}")
+    question = filed.registration.question
+    if not isinstance(question, UnsetType):
+        click.echo(f"question {against_words(question)}: {question.words}")
+
     click.echo("next, in the board's repository:")
     click.echo(f"  git switch -c register-{filed.id[:12]}")
     click.echo(f"  git add {REGISTRATIONS}")

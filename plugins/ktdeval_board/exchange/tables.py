@@ -8,6 +8,7 @@ specification (`configs`, `size_categories`, `license`, `tags`).
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from ktdeval.cards import count
 from ktdeval.errors import UsageError
 from ktdeval.values.formula_escaping import without_formula
+from ktdeval.values.hashes import file_sha256
 from ktdeval.values.strict_json import JsonValue
+from ktdeval_board.document_types import TRUST, RecordFile, Records
 from ktdeval_board.exchange.board_data import (
     FRAME_SUMMARIES,
     FRAMES,
@@ -32,6 +36,8 @@ from ktdeval_board.exchange.board_data import (
     write_text,
 )
 from ktdeval_board.exchange.data_frames import INT64, MAKERS
+from ktdeval_board.layout import path_segment
+from ktdeval_board.read_documents import read_untrusted
 from ktdeval_board.rules import Rules
 from ktdeval_board.templates import render
 
@@ -169,8 +175,45 @@ def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> ExportRepor
         (folder / frame).mkdir()
         _write_arrow(table, folder, f"{frame}/{SPLIT}-00000-of-00001.parquet", exported)
 
-    write_text(folder, "README.md", _readme(data, exported, licence))
+    copied = _copy_records(data, folder)
+    if copied:
+        runs = count(copied, "run folder")
+        exported.notes.append(f"records/: {runs}, for `ktdeval card verify` and `replay/…`")
+
+    write_text(folder, "README.md", _readme(data, exported, licence, copied))
     return exported
+
+
+def _copy_records(data: BoardData, folder: Path) -> int:
+    """Copy the records of each card that the board has executed, with the card, as a run folder
+    `records/<card id>`; return their number. A file whose bytes are no longer those of the card's
+    list is not copied, and its card is left out. Raises CardError: a list can't be read.
+    """
+    board = data.board.folder
+    most = data.board.rules.limits.bytes_of("card_mb")
+    copied = 0
+    for entry in data.entries:
+        listed = read_untrusted(entry.files.records, Records, most)
+        if listed.stored != "repository" or TRUST.index(entry.tier) > TRUST.index("re-executed"):
+            continue
+
+        sources = {each.path: board.records(entry.card_id) / each.path for each in listed.files}
+        if any(_is_changed(sources[each.path], each) for each in listed.files):
+            continue
+
+        run = folder / "records" / entry.card_id
+        card = f"cards/{path_segment(entry.card.task.name)}.json"
+        for path, source in (sources | {card: entry.files.card}).items():
+            (run / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, run / path)
+
+        copied += 1
+
+    return copied
+
+
+def _is_changed(path: Path, listed: RecordFile) -> bool:
+    return path.is_symlink() or not path.is_file() or file_sha256(path) != listed.sha256
 
 
 def load_published(name: str, frame: Frame = "cards") -> pd.DataFrame:
@@ -181,7 +224,7 @@ def load_published(name: str, frame: Frame = "cards") -> pd.DataFrame:
     return published
 
 
-def _readme(data: BoardData, exported: ExportReport, licence: str) -> str:
+def _readme(data: BoardData, exported: ExportReport, licence: str, runs: int) -> str:
     rows_of: dict[Frame, int] = {}
     frames = []
     for name, rows in exported.files.items():
@@ -201,7 +244,9 @@ def _readme(data: BoardData, exported: ExportReport, licence: str) -> str:
         _header(rules, rows_of, licence), sort_keys=False, allow_unicode=True, width=1000
     )
     metrics = [(_code(name), _code(unit)) for name, unit in data.units("cards").items()]
-    return render("dataset.md", rules=rules, header=header, frames=frames, metrics=metrics)
+    return render(
+        "dataset.md", rules=rules, header=header, frames=frames, metrics=metrics, runs=runs
+    )
 
 
 def _header(rules: Rules, frames: Mapping[Frame, int], licence: str) -> dict[str, JsonValue]:

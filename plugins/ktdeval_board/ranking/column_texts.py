@@ -196,6 +196,9 @@ def _definition(name: str, figure: MetricLine | ScoreLine, is_metric: bool) -> D
     )
 
 
+HUMAN = "human"  #: Label of a card whose decisions a person made
+
+
 def why_unranked(entry: Entry, board: Board, division: Division) -> list[str]:
     """Return why a card has no rank in any scope, though it is listed; empty if it may have one."""
     reasons = [*_reasons(entry, board.rules, division), *key_reasons(board, entry, division)]
@@ -222,6 +225,9 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
             f"its cost is at a {SUBMITTERS_PRICE}: the board has no price of {entry.model} of its"
             " own (prices in board.yaml), and ranks nobody by another's word"
         )
+
+    if HUMAN in card.labels and division.people == "listed":
+        yield "a person decided, and the division ranks models alone (people in board.yaml)"
 
     if division.certificate == "required":
         yield from _certificate_reasons(entry, division)

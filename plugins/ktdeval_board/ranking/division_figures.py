@@ -41,6 +41,7 @@ Benchmark = Mapping[str, Mapping[str, float]]
 """Window to metric to value of buying and holding the benchmark."""
 
 _NO_EPISODE = "no finished episode"
+_NO_WINDOW = "no window counts here"
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,18 @@ class EpisodeSamples:
     grid: _FigureGrid
     decided: Vector  #: [entries, cells] steps (decided, planned)
     planned: Vector
+    windows: Collection[str]  #: windows that count for these entries
 
     def over(self, windows: Collection[str]) -> ScopeFigures:
-        """Return the figures over some of the windows."""
-        chosen = [number for number, (window, _) in enumerate(self.cells) if window in windows]
+        """Return the figures over some of the windows, of these the ones that count."""
+        chosen = []
+        for number, (window, _) in enumerate(self.cells):
+            if window in windows and window in self.windows:
+                chosen.append(number)
+
+        if not chosen:
+            return self._undefined()
+
         value = self.grid.value[:, chosen]
         reason = self.grid.reason[:, chosen]
         middle, low, high, n = medians(value)
@@ -139,6 +148,18 @@ class EpisodeSamples:
 
         asked = np.full(len(self.entries), len(chosen))
         return ScopeFigures(middle, low, high, kind.tolist(), n, asked, reasons)
+
+    def _undefined(self) -> ScopeFigures:
+        """Return the figures over no window at all."""
+        shape = (len(self.entries), len(self.columns))
+        none = np.full(shape, math.nan)
+        reasons = [dict.fromkeys(self.columns, _NO_WINDOW) for _ in self.entries]
+        nothing = np.zeros(len(self.entries), np.int64)
+        kind: list[list[str | None]] = [[None] * len(self.columns) for _ in self.entries]
+
+        return ScopeFigures(
+            none, none.copy(), none.copy(), kind, np.zeros(shape, np.int64), nothing, reasons
+        )
 
 
 def stacked(parts: Sequence[ScopeFigures]) -> ScopeFigures:
@@ -191,15 +212,20 @@ def collect(
     columns: Sequence[str],
     benchmark: Benchmark,
     facts: Callable[[str], SeriesFacts | None],
+    windows_of: Callable[[Entry], tuple[str, ...]],
 ) -> list[EpisodeSamples]:
     """Return the figures of trading cards by episode: one `EpisodeSamples` for each set of seeds, as
-    baselines may have more of them.
+    baselines may have more of them, and of windows that count (`windows_of`).
     """
-    groups: dict[tuple[int, ...], list[Entry]] = {}
+    groups: dict[tuple[tuple[int, ...], tuple[str, ...]], list[Entry]] = {}
     for entry in entries:
-        groups.setdefault(tuple(entry.card.seeds), []).append(entry)
+        key = (tuple(entry.card.seeds), windows_of(entry))
+        groups.setdefault(key, []).append(entry)
 
-    return [_samples(members, columns, benchmark, facts) for members in groups.values()]
+    return [
+        _samples(members, columns, benchmark, facts, windows)
+        for (_, windows), members in groups.items()
+    ]
 
 
 def _samples(
@@ -207,8 +233,9 @@ def _samples(
     columns: Sequence[str],
     benchmark: Benchmark,
     facts: Callable[[str], SeriesFacts | None],
+    windows: tuple[str, ...],
 ) -> EpisodeSamples:
-    """Return the figures of cards with the same seeds."""
+    """Return the figures of cards with the same seeds and the same windows that count."""
     card = entries[0].card
     cells = list(product([window.name for window in card.windows], card.seeds))
     number_of = {cell: number for number, cell in enumerate(cells)}
@@ -236,7 +263,7 @@ def _samples(
 
                 grid.put((row, at, column), figure)
 
-    return EpisodeSamples(entries, cells, columns, grid, decided, planned)
+    return EpisodeSamples(entries, cells, columns, grid, decided, planned, windows)
 
 
 def _decided(episode: TradingEpisode) -> int:
@@ -529,6 +556,8 @@ def _reference_row(baseline: str, model: str, label: str, source: Entry, figures
         "cutoff": None,
         "attempts": None,
         "registration": None,
+        "fresh": None,
+        "evidence": None,
         "baseline": baseline,
         "tier": source.tier,
         "labels": [],

@@ -4,9 +4,10 @@ page only looks them up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, groupby, product
 from typing import NamedTuple, TypedDict
 
@@ -20,6 +21,7 @@ from ktdeval_board.document_types import DIGITS, rounded_or_none
 from ktdeval_board.ranking.column_texts import by_trust, division_kind
 from ktdeval_board.ranking.daily_summaries import Vector
 from ktdeval_board.ranking.division_figures import medians, nullable
+from ktdeval_board.ranking.fresh_windows import counted_windows
 from ktdeval_board.ranking.rows import Row
 from ktdeval_board.rules import Division, WindowRule
 
@@ -73,6 +75,7 @@ class PairedWindows:
     #: together.
     windows: Sequence[WindowRule]
     correlation: Vector  #: [n, n] of figures over windows, by the days that they share
+    counted: Callable[[Entry], Sequence[str]]  #: names of the windows that count for an entry
 
     @cached_property
     def null(self) -> stats.RankNull | None:
@@ -112,7 +115,8 @@ def windows_of(board: Board, division: Division) -> PairedWindows:
                 covered[episode.window] = (episode.first_day, episode.last_day)
 
     days = [covered[each.name] for each in windows]
-    return PairedWindows(windows, stats.overlap_correlation(days))
+    counted = partial(counted_windows, division=division, rules=board.rules)
+    return PairedWindows(windows, stats.overlap_correlation(days), counted)
 
 
 def paired_cards(rows: Sequence[Row]) -> list[str]:
@@ -171,7 +175,7 @@ def pair_tests(
     entries: Sequence[Entry], windows: PairedWindows
 ) -> dict[str, dict[str, dict[str, PairingTest]]]:
     """Return the tests of cards against each other: card to other card to metric to the values of
-    `FIELDS`, first less second.
+    `FIELDS`, first less second. A pair is tested on the windows that count for both.
     """
     tests: dict[str, dict[str, dict[str, PairingTest]]] = {entry.card_id: {} for entry in entries}
     metrics = set[str]()
@@ -180,9 +184,12 @@ def pair_tests(
 
     names = [window.name for window in windows.windows]
     first, second = np.triu_indices(len(entries), 1)
+    of_entries = [windows.counted(entry) for entry in entries]
+    counts = np.array([[name in own for name in names] for own in of_entries], dtype=bool)
 
     for metric in sorted(metrics):
         figures = _figure_array(entries, metric, names)
+        figures = np.where(counts[:, None, :], figures, math.nan)
         differences = medians(figures[first] - figures[second])[0]
         rows = _tests(stats.levelled(differences), windows)
         for one, other, row in zip(first.tolist(), second.tolist(), rows, strict=True):

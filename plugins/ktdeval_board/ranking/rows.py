@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from ktdeval_board.board_entries import EntryFacts
+from ktdeval_board.board_entries import EntryFacts, EvidenceFacts
+from ktdeval_board.ranking.fresh_windows import FreshFacts
 
 
 class Standing(TypedDict):
@@ -42,6 +43,9 @@ class Row(EntryFacts, Standing, FigureRow):
     strategy: str
     attempts: int | None
     registration: str | None
+    fresh: FreshFacts | None  #: None but for cards of a division of fresh windows
+    #: whether it answers a question that was registered before its key was drawn; None: no card
+    evidence: EvidenceFacts | None
 
 
 class Ties(TypedDict):

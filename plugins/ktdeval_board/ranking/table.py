@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, product
 from operator import itemgetter
 
@@ -41,11 +42,22 @@ from ktdeval_board.ranking.division_figures import (
     score_figures,
     stacked,
 )
+from ktdeval_board.ranking.fresh_windows import (
+    FreshFacts,
+    counted_windows,
+    fresh_facts,
+    why_not_fresh,
+)
+from ktdeval_board.ranking.questions import Evidence, evidence_of
 from ktdeval_board.ranking.rows import Row, Table, Ties, share_ranks
 from ktdeval_board.rules import Division
 
 Ranks = Sequence[int | None]
 
+_FRESH_NOTE = (
+    "each entrant's figures are over the windows later than its own training data; tie groups are"
+    " of the windows later than those of all ranked; baselines and the benchmark are over all"
+)
 MOST_TESTED = 40
 """Entrants that take part in the tie test, the best by rank: time and memory grow with the square of
 their number.
@@ -82,7 +94,7 @@ def ranked_cards(board: Board, division: Division, load_series: LoadSeries) -> R
     work.columns = list(dict.fromkeys([*work.columns, division.rank_by, ALPHA]))
     work.collect(load_series)
     figures = work.figures("all")
-    why = work.why(figures)
+    why = work.why(figures, "all")
     ranks, alpha_ranks = work.ranks(figures, why)
 
     return RankedCards(work.entries, work.columns, figures, why, ranks, alpha_ranks)
@@ -98,8 +110,8 @@ def missing_baselines(board: Board, division: Division) -> list[str]:
     if all(entry.baseline is not None for entry in entries):
         return []
 
-    there = {entry.model for entry in entries}
-    return [baseline.model for baseline in board.rules.baselines if baseline.model not in there]
+    there = [entry.baseline for entry in entries]
+    return [baseline.words for baseline in board.rules.baselines if baseline not in there]
 
 
 def require_baselines(board: Board) -> None:
@@ -154,9 +166,45 @@ class _DivisionTables:
             self.facts[entry.card_id] = None if series is None else facts_of(series)
 
         if self.kind == "trading":
-            self.samples = collect(self.entries, self.columns, self.benchmark, self.facts.get)
+            self.samples = collect(
+                self.entries, self.columns, self.benchmark, self.facts.get, self.counted_windows
+            )
             # in the order of the figures
             self.entries = [entry for group in self.samples for entry in group.entries]
+
+    # Equal in all scopes of the division, so worked out once.
+
+    @cached_property
+    def counted(self) -> Mapping[str, tuple[str, ...]]:
+        """Windows that count for each card, by its id."""
+        return {
+            entry.card_id: counted_windows(entry, self.division, self.board.rules)
+            for entry in self.entries
+        }
+
+    @cached_property
+    def evidence(self) -> Mapping[str, Evidence]:
+        """What each card shows of its registered question, by its id."""
+        return {entry.card_id: evidence_of(self.board, entry) for entry in self.entries}
+
+    @cached_property
+    def fresh(self) -> Mapping[str, FreshFacts]:
+        """What is later than the training data of each card, by its id; none but in a division of
+        fresh windows.
+        """
+        if not self.division.fresh or self.kind == "scoring":
+            return {}
+
+        return {
+            entry.card_id: fresh_facts(
+                entry, self.division, self.board.rules, self.facts.get(entry.card_id)
+            )
+            for entry in self.entries
+        }
+
+    def counted_windows(self, entry: Entry) -> tuple[str, ...]:
+        """Return the windows that count for an entry."""
+        return self.counted[entry.card_id]
 
     def figures(self, scope: str) -> ScopeFigures:
         if self.kind == "scoring":
@@ -178,7 +226,7 @@ class _DivisionTables:
                 f"{where}: of {name} neither more nor less is better; name another figure"
             )
 
-    def why(self, figures: ScopeFigures) -> list[list[str]]:
+    def why(self, figures: ScopeFigures, scope: str) -> list[list[str]]:
         """Return why each entry has no rank in the scope of the figures."""
         name = self.division.rank_by
         reasons = []
@@ -189,6 +237,11 @@ class _DivisionTables:
                 n = planned
 
             why = column_texts.why_unranked(entry, self.board, self.division)
+            if self.division.fresh and planned == 0:
+                why.append(why_not_fresh(entry, self.board.rules, self.windows_of(scope)))
+                reasons.append(why)
+                continue
+
             undefined = column_texts.undefined_reason(
                 name, n, planned, figures.reasons[row].get(name)
             )
@@ -230,7 +283,7 @@ class _DivisionTables:
             return table
 
         figures = self.figures(scope)
-        why = self.why(figures)
+        why = self.why(figures, scope)
         ranks = self.ranks(figures, why)
         returns, alpha = self._tie_groups(scope, ranks)
         rows = list(self._rows(figures, why, ranks, (returns.groups, alpha.groups)))
@@ -275,12 +328,16 @@ class _DivisionTables:
         high = nullable(figures.high)
         n = figures.n.tolist()
         for row, entry in enumerate(self.entries):
+            found = self.evidence[entry.card_id]
             yield {
                 **entry.facts(self.labels[entry.card_id]),
+                "labels": [*entry.labels, *found.labels],
                 "model": entry.model,
                 "strategy": entry.submission.agent.strategy,
                 "attempts": attempts_of(self.board, entry),
                 "registration": entry.card.registration or None,
+                "fresh": self.fresh.get(entry.card_id),
+                "evidence": found.facts,
                 "ranked": ranks[0][row] is not None,
                 "why": why[row],
                 "rank": ranks[0][row],
@@ -302,6 +359,9 @@ class _DivisionTables:
     def _notes(self, why: Sequence[Sequence[str]]) -> Iterator[str]:
         if self.missing:
             yield _missing_note(self.missing, self.division)
+
+        if self.division.fresh:
+            yield _FRESH_NOTE
 
         entrants = 0
         unranked = 0
@@ -338,12 +398,18 @@ class _DivisionTables:
         """Test ranked cards for ties. `attribute`: daily returns of `EpisodeDays` to test; `what`: words
         for notes.
         """
-        cells = list(product(self.windows_of(scope), self.division.seeds))
-        ordered = sorted(
-            (rank, entry.card_id)
-            for rank, entry in zip(ranks, self.entries, strict=True)
-            if rank is not None
-        )
+        ordered = []
+        windows = self.windows_of(scope)
+        for rank, entry in zip(ranks, self.entries, strict=True):
+            if rank is None:
+                continue
+
+            ordered.append((rank, entry.card_id))
+            counted = self.counted_windows(entry)
+            windows = [window for window in windows if window in counted]
+
+        ordered.sort()
+        cells = list(product(windows, self.division.seeds))
         chosen: dict[str, list[EpisodeDays]] = {}
         why = "no daily series of theirs"
 

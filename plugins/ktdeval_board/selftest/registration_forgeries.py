@@ -11,6 +11,7 @@ import yaml
 from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, sign_file, signature_path
 from ktdeval.runner import (
     DrawnKey,
+    Question,
     RegisteredSystem,
     RegisteredTask,
     RegisteredWindow,
@@ -124,6 +125,57 @@ def _edited(board: ForgedBoard) -> None:
     put_json(path, to_plain(_other_temperature(board)))
 
 
+_QUESTION = {"metric": "total_return", "effect": 0.01, "against": "zero", "alpha": 0.5}
+
+
+def _asking(board: ForgedBoard, **changes: Any) -> Registration:
+    """Return the registration with a question over all its windows, but for changed terms."""
+    registration = _registration(board)
+    windows = tuple(window.name for window in registration.windows)
+    # As few windows as a board may have settle nothing; an interval that holds at all times may be
+    # asked for with any number.
+    terms = {**_QUESTION, "windows": windows, "looks": (len(windows),), "spending": "anytime"}
+    return msgspec.structs.replace(registration, question=Question(**{**terms, **changes}))
+
+
+def _question_edited(board: ForgedBoard) -> None:
+    path = BoardFolder(board.folder).registration(_file(board, _asking(board)))
+    put_json(path, to_plain(_asking(board, effect=0.02)))
+
+
+def _question_edited_after_the_draw(board: ForgedBoard) -> None:
+    """Exchange the question, with id and key: the key's file then stands for two registrations."""
+    key = board.original.card["mask_key"]
+    drawn = _file(board, _asking(board), key)
+    other = _asking(board, effect=0.02)
+    folder = BoardFolder(board.folder)
+    folder.registration(drawn).unlink()
+    put_json(folder.registration(other.id), to_plain(other))
+
+
+def _second_question(board: ForgedBoard) -> None:
+    _file(board, _asking(board), board.original.card["mask_key"])
+    _file(board, _asking(board, effect=0.02))
+
+
+def _question_in_the_key_alone(board: ForgedBoard) -> None:
+    """Add a question to the key's copy of a registration that has none."""
+    key = board.original.card["mask_key"]
+    plain = _file(board, _registration(board), key)
+    path = BoardFolder(board.folder).key(plain)
+    drawn = DrawnKey(
+        id=plain,
+        registration=_asking(board),
+        mask_key=key,
+        drawn_on=_asking(board).registered_on,
+    )
+    put_json(path, to_plain(drawn))
+
+
+def _question_over_other_windows(board: ForgedBoard) -> None:
+    _file(board, _asking(board, windows=("no such window",), looks=(1,)))
+
+
 def _registered_twice(board: ForgedBoard) -> None:
     _file(board, _registration(board), board.original.card["mask_key"])
     _file(board, _other_temperature(board))
@@ -169,6 +221,11 @@ for name, rule, named, build in (
     ("registration_that_was_edited", "registration", "registrations", _edited),
     ("system_registered_twice", "registration", "registrations", _registered_twice),
     ("registration_that_was_deleted", "drawn-key", "keys", _deleted),
+    ("question_that_was_edited", "registration", "registrations", _question_edited),
+    ("question_exchanged_after_the_draw", "drawn-key", "keys", _question_edited_after_the_draw),
+    ("second_question_of_a_system", "registration", "registrations", _second_question),
+    ("question_in_the_key_alone", "drawn-key", "keys", _question_in_the_key_alone),
+    ("question_over_other_windows", "registration", "registrations", _question_over_other_windows),
 ):
     bad(name, rule, named, _governed, build)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import UnsetType
+
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import to_plain
 from ktdeval_board.attempts import attempts_of, state_of
@@ -12,6 +14,7 @@ from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import column_texts
 from ktdeval_board.ranking.column_texts import by_trust
+from ktdeval_board.ranking.questions import against_words, evidence_of
 from ktdeval_board.ranking.rows import Table, Tables
 from ktdeval_board.registrations import FiledRegistration
 from ktdeval_board.rules import Division, Rules, SnapshotRule
@@ -31,6 +34,7 @@ _DIVISION_RULES = (
     "rank_by",
     "certificate",
     "attackers",
+    "fresh",
     *_KEY_RULES,
 )
 _SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
@@ -252,7 +256,16 @@ def _registered(filed: FiledRegistration) -> dict[str, JsonValue]:
         "registered_on": filed.registration.registered_on,
         "drawn_on": None if filed.drawn is None else filed.drawn.drawn_on,
         "signed": bool(filed.signed_by),
+        "question": _question_words(filed),
     }
+
+
+def _question_words(filed: FiledRegistration) -> str | None:
+    question = filed.registration.question
+    if isinstance(question, UnsetType):
+        return None
+
+    return f"{against_words(question)}: {question.words}"
 
 
 def _registration(board: Board, entry: Entry) -> dict[str, JsonValue] | None:
@@ -296,6 +309,7 @@ def card_data(
     board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Return the value of `card/<id>` without the card itself."""
+    found = evidence_of(board, entry)
     return {
         "id": entry.card_id,
         "path": board.folder.relative(entry.files.card),
@@ -303,7 +317,8 @@ def card_data(
         "verdict": to_plain(entry.verdict),
         "signed_by": list(entry.signed_by),
         "card_signed_by": list(entry.card_signed_by),
-        "labels": entry.labels,
+        "labels": [*entry.labels, *found.labels],
+        "evidence": to_plain(found.facts),
         "errata": [{name: getattr(each, name) for name in _ERRATUM} for each in entry.errata],
         "division": None if entry.division is None else entry.division.id,
         "attempts": attempts_of(board, entry),

@@ -182,7 +182,7 @@ def make_entry(
         submission,
         verdict,
         errata,
-        board.rules.baseline_of(model),
+        board.rules.baseline_of(model, {}),
     )
 
 

@@ -34,6 +34,7 @@ from ktdeval.market import with_id
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import open_snapshot
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import to_plain
 from ktdeval_board.baselines import (
     MOST_FACTORS,
@@ -47,7 +48,8 @@ from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.command import leaderboard
 from ktdeval_board.exchange.data_frames import load_frame
 from ktdeval_board.init import NewBoard, init_board
-from ktdeval_board.rules import Baseline, WindowRule, load_rules
+from ktdeval_board.ranking.table import missing_baselines
+from ktdeval_board.rules import Baseline, WindowRule, load_rules, matching_baseline
 from ktdeval_board.site.build import build_site
 
 _BASELINES = (leaderboard, "--on", TODAY, "baselines")
@@ -147,6 +149,51 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_baselines_of_one_model_stand_beside_each_other_and_an_entrant_of_it(
+    market: Path, tmp_path: Path
+) -> None:
+    few = "builtin/equal_weight(positions=5)"
+    many = "builtin/equal_weight(positions=12)"
+    begin(tmp_path / "board", market, baselines=(few, many))
+    assert call(*_BASELINES, tmp_path / "board").exit_code == 0
+
+    board = load_board(tmp_path / "board")
+    found = {
+        entry.baseline.words: entry.card.model.args for entry in board.entries if entry.baseline
+    }
+    assert found == {few: {"positions": 5}, many: {"positions": 12}}
+    assert not any(missing_baselines(board, division) for division in board.rules.divisions)
+
+    report = check_board(tmp_path / "board", plugins(), CheckOptions(TODAY, record=False))
+    assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "baseline"),
+    [
+        ("builtin/memory", {"recall": 0.1}, "builtin/memory(recall=0.1)"),
+        ("builtin/memory", {"recall": 0.1, "by": "RV_60"}, "builtin/memory(recall=0.1)"),
+        ("builtin/memory", {"recall": 0.2}, None),
+        ("builtin/memory", {}, None),
+        ("builtin/hold", {}, "builtin/hold"),
+        ("builtin/hold", {"positions": 3}, "builtin/hold"),
+        ("builtin/hold", {"positions": 4, "by": "x"}, "builtin/hold(positions=4)"),
+        ("a/stranger", {"recall": 0.1}, None),
+    ],
+)
+def test_a_baseline_is_known_by_its_model_and_its_own_parameters(
+    model: str, args: dict[str, JsonValue], baseline: str | None
+) -> None:
+    known = (
+        Baseline("builtin/memory", args={"recall": 0.1}),
+        Baseline("builtin/hold"),
+        Baseline("builtin/hold", args={"positions": 4}),
+    )
+    found = matching_baseline(known, model, args)
+    assert (None if found is None else found.words) == baseline
+
+
+@pytest.mark.slow
 def test_a_baseline_gives_the_same_card_wherever_it_runs(
     market: Path, empty_board: Path, tmp_path: Path
 ) -> None:
@@ -231,9 +278,9 @@ def test_only_a_baseline_may_have_its_own_seeds(empty_board: Path, run: Path) ->
     card = load_evaluation(run / "cards" / f"{TASK}.json")
     own = replace(rules, baselines=(Baseline("builtin/momentum", "random", (5, 3, 4)),))
 
-    assert seeds_of(rules, division, "builtin/momentum") == (0,)
-    assert seeds_of(own, division, "builtin/momentum") == (3, 4, 5)
-    assert seeds_of(own, division, "a/stranger") == (0,)
+    assert seeds_of(rules, division, "builtin/momentum", {}) == (0,)
+    assert seeds_of(own, division, "builtin/momentum", {}) == (3, 4, 5)
+    assert seeds_of(own, division, "a/stranger", {}) == (0,)
     assert facets(rules, division, card) == {}
     assert facets(own, division, card) == {"seeds": "seeds 0, the board asks for 3, 4, 5"}
 

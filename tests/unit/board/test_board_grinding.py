@@ -754,6 +754,7 @@ def test_the_site_shows_open_unused_and_used_registrations(
         "registered_on": TODAY,
         "drawn_on": TODAY,
         "signed": False,
+        "question": None,
     }
     assert (tmp_path / "site" / "registrations.html").is_file()
 

@@ -131,6 +131,12 @@ def test_no_zero_of_a_table_has_a_minus() -> None:
     assert "-" not in json.dumps(shown_zeros)
 
 
+def figures_by_seeds(entries, columns):
+    """The figures of entries by episode, over all windows of their division."""
+    windows = tuple(window.name for window in entries[0].card.windows)
+    return collect(entries, columns, benchmark_of(entries), lambda _: None, lambda _: windows)
+
+
 def test_in_a_scope_of_one_episode_its_own_interval_is_shown() -> None:
     """Of two windows the second alone has a figure of selection."""
     interval = {"kind": "bootstrap", "low": -0.5, "high": 0.75}
@@ -151,7 +157,7 @@ def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
     columns = division_columns(forged, division)
     compared: list[str] = []
 
-    for group in not_empty(collect(entries, columns, benchmark_of(entries), lambda _: None)):
+    for group in not_empty(figures_by_seeds(entries, columns)):
         figures = group.over(division.window_names())
         for row, each in enumerate(group.entries):
             for column, name in enumerate(columns):

@@ -865,3 +865,33 @@ def test_records_at_an_address_are_kept_elsewhere(run: Path, board: Path) -> Non
     words = ("submit", run, *as_options(board), "--dry-run", "--json", "--records", address)
     (missing,) = json.loads(call(leaderboard, "--on", TODAY, *words).stdout)["missing"]
     assert "say with --records-out in which folder to write them" in missing
+
+
+# ---- transplants
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ktdeval_compare")
+def test_a_transplant_is_refused_even_in_the_dress_of_its_run(
+    board: Path, run: Path, tmp_path: Path
+) -> None:
+    """As it is it is no run; with the run's manifest its card isn't of the board's task."""
+    from ktdeval_compare.transplant_run import TransplantSettings, transplant_run
+
+    out = tmp_path / "out"
+    transplant_run(run, TransplantSettings(capitals=(10**8,)), plugins(), out)
+    at = out / "at" / str(10**8)
+    before = tree(board)
+    with pytest.raises(StoreError, match="no run here"):
+        submit(board, at, is_executed=True)
+
+    dressed = tmp_path / "dressed"
+    shutil.copytree(run, dressed)
+    shutil.copytree(at, dressed, dirs_exist_ok=True)
+    try:
+        missing = submit(board, dressed, is_executed=True).missing
+    except KtdevalError as error:
+        missing = (str(error),)
+
+    assert missing
+    assert tree(board) == before

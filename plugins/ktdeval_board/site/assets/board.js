@@ -193,10 +193,11 @@
     const n = division().windows.length * division().seeds.length;
     const ranked = shown.filter((row) => row.ranked).length;
     const by = board.metrics[division().rank_by];
+    const fresh = division().fresh ? ", of each entrant those later than its training data" : "";
     const over =
       division().kind === "trading" && scope() === "all"
         ? `, median over ${plural(n, "episode")} (${plural(division().windows.length, "window")} ` +
-          `× ${plural(division().seeds.length, "seed")})`
+          `× ${plural(division().seeds.length, "seed")}${fresh})`
         : "";
     return [
       shown.length === all.length

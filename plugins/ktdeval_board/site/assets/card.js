@@ -470,6 +470,15 @@ Address: #card=ID */
 
   // -- who says so
 
+  function evidenceFacts({evidence}) {
+    const why = evidence.why.length ? `${evidence.kind}: ${evidence.why.join("; ")}` : evidence.kind;
+    return [
+      ["Evidence", why],
+      ["Registered question", evidence.question],
+      ["Answer", evidence.answer],
+    ].filter(([, words]) => words);
+  }
+
   function keyFacts({card, registration}) {
     if (!card.mask_key) return [];
     if (!registration) return [["Mask key", "the submitter's own"]];
@@ -521,6 +530,7 @@ Address: #card=ID */
         ],
         ["Note", submission.note],
         ...keyFacts(entry),
+        ...evidenceFacts(entry),
       ]),
       el(
         "p.quiet",

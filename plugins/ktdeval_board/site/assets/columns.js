@@ -26,6 +26,10 @@ kt.columns = (() => {
       "supervised baseline",
       "A factor model trained on the past of this market; always shown.",
     ],
+    memory: [
+      "memory baseline",
+      "A rule that remembers the market at the dose of its parameters; always shown.",
+    ],
     benchmark: [
       "benchmark",
       "The index, bought at the close before the first day and held, without costs; always shown.",
@@ -84,14 +88,28 @@ kt.columns = (() => {
       .flatMap((one, place) => (place ? [" · ", one] : [one]));
     const why =
       row.ranked || row.baseline ? null : el("div.why", {}, `Not ranked: ${row.why.join("; ")}`);
+    const fresh =
+      row.fresh && !row.baseline
+        ? el("div.about", {}, `Days after training: ${freshWords(row.fresh)}`)
+        : null;
     const card = row.card ? el("span.to-card", {}, kt.cardLink(row.card, "card")) : null;
     return el(
       "th.model",
       {scope: "row"},
       el("div.name", {}, name, card),
       el("div.about", {}, words),
+      fresh,
       why,
     );
+  }
+
+  /** Days later than the training data, of all days, and the selection that they would show. */
+  function freshWords(fresh) {
+    if (!fresh) return null;
+    const days = `${format.count(fresh.days)} of ${format.count(fresh.of_days)}`;
+    return fresh.detectable === null
+      ? days
+      : `${days}; would show a selection of ${format.percent(fresh.detectable, 1)}`;
   }
 
   // -- ranks
@@ -353,6 +371,13 @@ kt.columns = (() => {
       "What the submitter calls the agent's strategy",
       (row) => row.strategy,
     ),
+    info(
+      "evidence",
+      "Evidence",
+      "Confirmatory: every term of a question is kept that was registered before the mask key was " +
+        "drawn. Else exploratory",
+      (row) => row.evidence?.kind,
+    ),
     info("tier", "Tier", "How far the figures have been confirmed", (row) => row.tier),
     info(
       "attempts",
@@ -367,6 +392,13 @@ kt.columns = (() => {
       "Training cut-off",
       "Last day of the model's training data, as the submitter states it",
       (row) => (row.cutoff ? kt.cutoffWord(row.cutoff) : null),
+    ),
+    info(
+      "fresh",
+      "Days after training",
+      "Trading days of the windows that are later than the model's training data, of all days; " +
+        "and the selection over these days that a test would find four times in five",
+      (row) => freshWords(row.fresh),
     ),
     info("submitter", "Submitter", "Who submitted the card", (row) => row.submitter),
     info("submitted_on", "Submitted on", "Day of the submission", (row) => row.submitted_on),
@@ -383,6 +415,9 @@ kt.columns = (() => {
     ["ranked", (row) => row.ranked],
     ["why_unranked", (row) => row.why.join("; ")],
     ["registration", (row) => row.registration],
+    ["evidence", (row) => row.evidence?.kind],
+    ["question", (row) => row.evidence?.question],
+    ["answer", (row) => row.evidence?.answer],
     ["card", (row) => row.card],
   ];
 

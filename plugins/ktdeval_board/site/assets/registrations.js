@@ -82,6 +82,7 @@
           "Key drawn on",
           "Card",
           "Registration",
+          "Question",
           "Excused",
         ],
         rows: ordered.map((row) => [
@@ -95,6 +96,7 @@
           row.drawn_on || "",
           row.cards.map((card) => [kt.cardLink(card), " "]),
           el("code", {title: row.id}, format.short(row.id)),
+          row.question || "none",
           row.excuse ? `${row.excuse.date}: ${row.excuse.what}` : "",
         ]),
       }),

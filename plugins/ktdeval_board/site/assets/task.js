@@ -138,6 +138,10 @@
           : "",
       ],
       ["Certificate of the mask", snapshot ? division.certificate : ""],
+      [
+        "Windows that count",
+        division.fresh ? "of each entrant those later than its training data" : "",
+      ],
       ["Attackers that count", format.list(division.attackers)],
       [
         "Entrants",

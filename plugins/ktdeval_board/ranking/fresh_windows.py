@@ -1,0 +1,204 @@
+"""Windows that are later than an entrant's training data: what a division with `fresh: true` ranks by,
+and what so few days can still show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+
+from ktdeval.cards import listed_cutoff, parse_cutoff, recorded_cutoff
+from ktdeval.stats import normal_effect
+from ktdeval_board.board_entries import Entry
+from ktdeval_board.document_types import rounded_or_none
+from ktdeval_board.ranking.daily_summaries import SeriesFacts, Vector
+from ktdeval_board.rules import Division, Rules
+
+LEVEL = 0.05
+POWER = 0.8
+
+NOT_KNOWN = (
+    "the end of its training data is on no list: name it under cutoffs in board.yaml, with a page"
+    " and a day"
+)
+
+
+class FreshFacts(TypedDict):
+    """What of a division's windows is later than an entrant's training data."""
+
+    cutoff: str  #: day, month, `none` (nothing was trained) or `unknown`
+    source: str  #: where the cutoff is from
+    windows: int  #: windows that begin after it
+    of_windows: int
+    days: int  #: trading days of these windows
+    of_days: int
+    #: selection over all fresh days that a test of their mean would find (level 5 %, power 80 %),
+    #: as a fraction of the NAV; None where it is not defined
+    detectable: float | None
+    detectable_reason: str | None
+
+
+@dataclass(frozen=True)
+class KnownUntil:
+    """End of what the models of an entrant may have read."""
+
+    cutoff: str  #: day, month, `none` or `unknown`
+    source: str
+    last_day: np.datetime64 | None  #: None where nothing was trained, or it is not known
+
+    def is_before(self, first_day: str) -> bool:
+        """Whether a window that begins on a day is later than all training data."""
+        if self.cutoff == "none":
+            return True
+
+        return self.last_day is not None and bool(np.datetime64(first_day) > self.last_day)
+
+
+def known_until(entry: Entry, rules: Rules) -> KnownUntil:
+    """Return the end of an entrant's training data: of its models the latest.
+
+    The board's list says it, else the suite's. What submitter and card say counts where it is later:
+    nobody gains a window by a claim.
+    """
+    models = [entry.model, *(further.name for further in entry.card.further_models)]
+    listed = [_listed(model, rules) for model in models]
+    for each in listed:
+        if each.cutoff == "unknown":
+            return each
+
+    said = [*listed, *_claimed(entry)]
+    dated = [each for each in said if each.last_day is not None]
+    if not dated:
+        return listed[0]
+
+    return max(dated, key=_last_day)
+
+
+def _last_day(known: KnownUntil) -> np.datetime64:
+    assert known.last_day is not None
+    return known.last_day
+
+
+def _listed(model: str, rules: Rules) -> KnownUntil:
+    """Return the end of one model's training data by the board's list, else the suite's."""
+    own = rules.cutoff_of(model)
+    if own is not None:
+        return _parsed(own.cutoff, f"{own.source} ({own.as_of})")
+
+    # Without the model's arguments: they are the card's word.
+    listed = listed_cutoff(model, {})
+    if listed == "unknown":
+        return KnownUntil("unknown", NOT_KNOWN, None)
+    if listed == "none":
+        return KnownUntil("none", "a rule of this suite: trained on nothing", None)
+
+    return _parsed(listed.text, listed.source)
+
+
+def _claimed(entry: Entry) -> list[KnownUntil]:
+    """Return what submitter and card say."""
+    claims = []
+    model = entry.submission.model
+    if model.cutoff_day is not None:
+        claims.append(_parsed(model.cutoff_day, f"the submitter: {model.cutoff_source}"))
+
+    recorded = recorded_cutoff(entry.card)
+    if recorded is not None:
+        claims.append(_parsed(recorded.date, f"the card: {recorded.source}"))
+
+    return claims
+
+
+def _parsed(cutoff: str, source: str) -> KnownUntil:
+    if cutoff == "none":
+        return KnownUntil("none", source, None)
+
+    return KnownUntil(cutoff, source, parse_cutoff(cutoff).last)
+
+
+def counted_windows(entry: Entry, division: Division, rules: Rules) -> tuple[str, ...]:
+    """Return the names of the windows that count for an entry: all, or for an entrant in a division
+    of fresh windows those that begin after its training data end. A baseline has no rank, and all.
+    """
+    if not division.fresh or entry.baseline is not None:
+        return tuple(division.window_names())
+
+    known = known_until(entry, rules)
+    return tuple(window.name for window in division.windows if known.is_before(window.first))
+
+
+def why_not_fresh(entry: Entry, rules: Rules, windows: Sequence[str]) -> str:
+    """Return why an entrant has no rank where none of `windows` is later than its training data."""
+    known = known_until(entry, rules)
+    if known.cutoff == "unknown":
+        return NOT_KNOWN
+
+    which = "no window is"
+    if len(windows) == 1:
+        which = f"window {windows[0]} is not"
+
+    return f"{which} later than its training data, which end on {known.cutoff} ({known.source})"
+
+
+def fresh_facts(
+    entry: Entry, division: Division, rules: Rules, series: SeriesFacts | None
+) -> FreshFacts:
+    """Return what of a division's windows is later than an entrant's training data, and what it can
+    show.
+    """
+    known = known_until(entry, rules)
+    fresh = counted_windows(entry, division, rules)
+    after = set(fresh)
+    days = {window.name: window.days for window in entry.card.windows}
+    detectable = _detectable_selection(fresh, series)
+    facts: FreshFacts = {
+        "cutoff": known.cutoff,
+        "source": known.source,
+        "windows": len(fresh),
+        "of_windows": len(division.windows),
+        "days": sum(count for name, count in days.items() if name in after),
+        "of_days": sum(days.values()),
+        "detectable": None,
+        "detectable_reason": None,
+    }
+    if isinstance(detectable, str):
+        facts["detectable_reason"] = detectable
+    else:
+        facts["detectable"] = rounded_or_none(detectable)
+
+    return facts
+
+
+def _detectable_selection(windows: Sequence[str], series: SeriesFacts | None) -> float | str:
+    """Return the selection over all days of the windows that a z test of the daily mean finds with
+    probability `POWER` at the level `LEVEL`: `(z_0.975 + z_0.8) * sd * sqrt(n)`; or why it is not
+    defined.
+    """
+    if not windows:
+        return "no window is later than the training data"
+    if series is None:
+        return "the board has not executed its records"
+
+    daily = _mean_over_seeds(windows, series)
+    if len(daily) < 2 or not np.isfinite(daily).all():
+        return "daily selection is not defined on all days"
+
+    sd = float(np.std(daily, ddof=1))
+    return normal_effect(sd, len(daily), LEVEL, POWER) * len(daily)
+
+
+def _mean_over_seeds(windows: Sequence[str], series: SeriesFacts) -> Vector:
+    """Return the [n] daily selection of windows one after another, each day the mean over seeds."""
+    parts = []
+    for name in windows:
+        of_window = [days.selection for (window, _), days in series.daily.items() if window == name]
+        if of_window:
+            parts.append(np.mean(of_window, axis=0))
+
+    if not parts:
+        return np.empty(0)
+
+    return np.concatenate(parts)

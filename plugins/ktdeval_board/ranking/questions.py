@@ -1,0 +1,222 @@
+"""Whether a card answers a question that its registration fixed before the mask key was drawn.
+
+A card is `confirmatory` if the board's own registration has a question, the board drew its key later,
+and every term is kept: system, windows, seeds, the metric in each window, and what it is compared
+with. Else it is `exploratory`, with what did not match. Nothing is taken from the card's claim but its
+figures, which the board's check confirms.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import UnsetType
+
+from ktdeval.runner import Answer, Question, answer, shared_days
+from ktdeval_board.board_entries import Board, Entry, EvidenceFacts
+from ktdeval_board.checking.registrations import card_problems
+from ktdeval_board.ranking.division_figures import benchmark_of
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a card shows of its question."""
+
+    why: tuple[str, ...]  #: terms that are not kept, or why there is no question; empty: all are
+    question: Question | None = None
+    answer: Answer | None = None  #: None where a term is not kept
+
+    @property
+    def kind(self) -> Literal["confirmatory", "exploratory"]:
+        """Whether all terms of a registered question are kept."""
+        if self.why:
+            return "exploratory"
+        return "confirmatory"
+
+    @property
+    def labels(self) -> list[str]:
+        """Label of a card whose registration has a question."""
+        return [] if self.question is None else [self.kind]
+
+    @property
+    def facts(self) -> EvidenceFacts:
+        """The evidence as plain values."""
+        question = None
+        if self.question is not None:
+            question = f"{against_words(self.question)}: {self.question.words}"
+
+        return {
+            "kind": self.kind,
+            "why": list(self.why),
+            "question": question,
+            "answer": None if self.answer is None else self.answer.words,
+        }
+
+
+def against_words(question: Question) -> str:
+    """Return what a question compares with, in words."""
+    if question.against == "zero":
+        return "against zero"
+    if question.against == "benchmark":
+        return "against the benchmark"
+    return f"against card {question.against[:12]}"
+
+
+def evidence_of(board: Board, entry: Entry) -> Evidence:
+    """Return what a card shows of the question that the board's registration of it has."""
+    filed = board.registrations.by_id.get(entry.card.registration or "")
+    if filed is None:
+        return Evidence(("no question was registered before the run",))
+
+    question = filed.registration.question
+    if isinstance(question, UnsetType):
+        return Evidence(("its registration fixes no question",))
+
+    broken = list(_broken_terms(board, entry, question))
+    if broken:
+        return Evidence(tuple(broken), question)
+
+    differences = _differences(entry, question, _opponent(board, entry, question))
+    missing = [
+        window for window, gap in zip(question.windows, differences, strict=True) if gap is None
+    ]
+    if missing:
+        return Evidence(
+            (f"{question.metric} is not defined on both sides in {', '.join(missing)}",), question
+        )
+
+    known = [gap for gap in differences if gap is not None]
+    return Evidence((), question, answer(question, known))
+
+
+def _broken_terms(board: Board, entry: Entry, question: Question) -> Iterator[str]:
+    """Yield the terms of a registered question that a card does not keep."""
+    filed = board.registrations.by_id[entry.card.registration or ""]
+    yield from card_problems(entry.card, entry.division, board.registrations)
+
+    if filed.drawn is not None and filed.drawn.drawn_on < filed.registration.registered_on:
+        yield "its key was drawn before the question was registered"
+
+    if entry.tier == "unchecked":
+        yield "the board has no verdict on it"
+
+    if not entry.is_trading:
+        yield "a scoring task has no windows to compare"
+        return
+
+    yield from _window_problems(entry, question)
+    if question.against not in ("zero", "benchmark"):
+        yield from _opponent_problems(board, entry, question)
+
+
+def _window_problems(entry: Entry, question: Question) -> Iterator[str]:
+    if entry.card.limit is not None:
+        yield f"every episode was cut after {entry.card.limit} steps"
+
+    there = {window.name: window for window in entry.card.windows}
+    absent = [window for window in question.windows if window not in there]
+    if absent:
+        yield f"the card lacks windows of the question: {', '.join(absent)}"
+
+    days = []
+    for name in question.windows:
+        if name in there:
+            days.append((name, str(there[name].first), str(there[name].last)))
+
+    for one, other in shared_days(days):
+        yield f"windows {one} and {other} share days, so that their differences are not independent"
+
+    if question.metric not in entry.trading.metrics:
+        yield f"the card has no metric {question.metric}"
+
+
+def _opponent_problems(board: Board, entry: Entry, question: Question) -> Iterator[str]:
+    found = _card(board, question.against)
+    where = against_words(question)
+    if found is None:
+        yield f"{where}: is not on the board"
+        return
+
+    if found.card_id == entry.card_id:
+        yield f"{where}: is the card itself"
+    if found.is_withdrawn:
+        yield f"{where}: was withdrawn"
+    if found.tier == "unchecked":
+        yield f"{where}: the board has no verdict on it"
+    if found.division != entry.division:
+        yield f"{where}: is of another division"
+
+
+def _card(board: Board, card_id: str) -> Entry | None:
+    return next((entry for entry in board.entries if entry.card_id == card_id), None)
+
+
+# ---- figures
+
+Figures = Mapping[str, Mapping[int, float]]
+"""Figure of a metric by window and seed; undefined ones are left out."""
+
+
+def _opponent(board: Board, entry: Entry, question: Question) -> Figures | None:
+    """Return the figures that a question compares with; None for zero."""
+    if question.against == "zero":
+        return None
+
+    if question.against == "benchmark":
+        assert entry.division is not None
+        returns = benchmark_of(board.of_division(entry.division))
+        seeds = entry.card.seeds
+        figures: dict[str, dict[int, float]] = {}
+        for window, metrics in returns.items():
+            if question.metric in metrics:
+                figures[window] = dict.fromkeys(seeds, metrics[question.metric])
+
+        return figures
+
+    found = _card(board, question.against)
+    assert found is not None
+    return _figures_of(found, question.metric)
+
+
+def _figures_of(entry: Entry, metric: str) -> Figures:
+    figures: dict[str, dict[int, float]] = {}
+    for episode in entry.trading.episodes:
+        line = episode.metrics.get(metric)
+        if line is not None and line.value is not None:
+            figures.setdefault(episode.window, {})[episode.seed] = line.value
+
+    return figures
+
+
+def _differences(entry: Entry, question: Question, opponent: Figures | None) -> list[float | None]:
+    """Return the difference in each window of a question, the median over the card's seeds; None
+    where a figure is undefined.
+    """
+    own = _figures_of(entry, question.metric)
+    seeds = entry.card.seeds
+    differences: list[float | None] = []
+    for window in question.windows:
+        here = own.get(window, {})
+        there: Mapping[int, float] = dict.fromkeys(seeds, 0.0)
+        if opponent is not None:
+            there = opponent.get(window, {})
+
+        differences.append(_median_gap(here, there, seeds))
+
+    return differences
+
+
+def _median_gap(
+    here: Mapping[int, float], there: Mapping[int, float], seeds: Sequence[int]
+) -> float | None:
+    """Return the median over seeds of differences; an opponent without a seed, such as a rule that
+    has one, stands there with its median.
+    """
+    if not there or any(seed not in here for seed in seeds):
+        return None
+
+    middle = statistics.median(there.values())
+    return statistics.median(here[seed] - there.get(seed, middle) for seed in seeds)

@@ -1,49 +1,90 @@
 # Makes the practice board anew: sh leaderboards/make_practice.sh NEW_DIR
 #
-# NEW_DIR must not be there. No key and no network is needed; it takes some minutes. Two systems are registered and run under the keys that
-# the board draws, one is run under a key of its own, and one is registered by somebody who never uses its key. DAY sets the day.
+# NEW_DIR must not be there. No key and no network is needed; it takes about an hour. DAY sets the day.
+#
+# Trained baselines come from the folder ktdeval-models of the working folder, as `ktdeval train qlib 'qlib/*' --data synthetic` makes it.
+# Each that is in it is registered, run and submitted; without the folder the board has none of them. Running them needs the extra `qlib`;
+# checking them does not, as their predictions are recorded. PYTHON is a Python with that extra, where it is another one.
+#
+# Baselines are run again by the check, so that the board stores no records of them. Entrants are executed again from their records: two
+# rules that were registered and ran under drawn keys, one under a key of its own, and the trained ones in the division with costs. One
+# rule is registered by somebody who never uses its key.
 set -eu
 
 board=$1
 day=${DAY:-$(date -u +%F)}
-windows=W1,W3,W5,W7,W8,W9
-division=blinded-open-research
+python=${PYTHON:-}
+windows=W1,W2,W3,W4,W5,W6,W7,W8,W9,W10
+free=blinded-open-research
+costly=blinded-open-research-sqrt
 runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
 
 cat >"$runs/wishes.yaml" <<'YAML'
 name: practice
 title: Practice board
-tasks: [blinded_open_research]
+tasks: [blinded_open_research, blinded_open_research_sqrt]
 contact: practice@example.org
 summary: For trying out how a submission is made. Its market is generated, so a rank here says nothing of any real market.
-baselines: [builtin/equal_weight, builtin/random, builtin/linear_factor]
+most_registrations: 40
+baselines:
+  - builtin/equal_weight
+  - builtin/random
+  - builtin/linear_factor
+  - builtin/memory(recall=0.01)
+  - builtin/memory(recall=0.05)
+  - builtin/memory(recall=0.2)
+  - builtin/memory(recall=0.5)
+  - builtin/memory(recall=0.9)
 YAML
 ktdeval leaderboard --on "$day" init "$board" --config "$runs/wishes.yaml" --windows "$windows"
 
-# register MODEL NAME CONTACT: prints the id of the registration
+# Two seeds over ten windows are twenty episodes of a random trader; ten seeds would be a third of the board.
+sed 's/seeds: \[0, 1, 2, 3, 4, 5, 6, 7, 8, 9\]/seeds: [0, 1]/' "$board/board.yaml" >"$runs/board.yaml"
+mv "$runs/board.yaml" "$board/board.yaml"
+
+# register DIVISION MODEL NAME CONTACT: prints the id of the registration
 register() {
-  ktdeval leaderboard --on "$day" register --board "$board" --division "$division" --model "$1" --submitter "$2" --contact "$3" --json |
+  ${python:+"$python" -m} ktdeval leaderboard --on "$day" register --board "$board" --division "$1" --model "$2" --submitter "$3" --contact "$4" --json |
     sed -n 's/^ "id": "\([0-9a-f]*\)",$/\1/p'
 }
 
-# submit MODEL ATTEMPTS
+# submit RUN ATTEMPTS CUTOFF SOURCE
 submit() {
-  ktdeval leaderboard --on "$day" submit "$runs/${1#builtin/}" --board "$board" --submitter "The ktdeval authors" --contact authors@example.org \
-    --cutoff none --cutoff-source "a fixed rule: nothing was trained" --attempts "$2"
+  ktdeval leaderboard --on "$day" submit "$runs/$1" --board "$board" --submitter "The ktdeval authors" --contact authors@example.org \
+    --cutoff "$3" --cutoff-source "$4" --attempts "$2"
 }
 
-momentum=$(register builtin/momentum "The ktdeval authors" authors@example.org)
-low_volatility=$(register builtin/low_volatility "The ktdeval authors" authors@example.org)
-register builtin/chaos "A visitor" visitor@example.org
+momentum=$(register $free builtin/momentum "The ktdeval authors" authors@example.org)
+low_volatility=$(register $free builtin/low_volatility "The ktdeval authors" authors@example.org)
+register $free builtin/chaos "A visitor" visitor@example.org
+costly_momentum=$(register $costly builtin/momentum "The ktdeval authors" authors@example.org)
+costly_low_volatility=$(register $costly builtin/low_volatility "The ktdeval authors" authors@example.org)
+
+: >"$runs/trained"
+for folder in ktdeval-models/*/; do
+  name=$(basename "$folder")
+  if [ "$name" != "*" ]; then
+    echo "$name $(register $costly "qlib/$name" "The ktdeval authors" authors@example.org)" >>"$runs/trained"
+  fi
+done
 ktdeval leaderboard --on "$day" draw "$board"
 
-ktdeval run --registration "$board/keys/$momentum.json" --out "$runs/momentum" --quiet
-ktdeval run --registration "$board/keys/$low_volatility.json" --out "$runs/low_volatility" --quiet
-ktdeval run --model builtin/reversal --tasks blinded_open_research --windows "$windows" --out "$runs/reversal" --quiet
-submit builtin/momentum 2
-submit builtin/low_volatility 2
-submit builtin/reversal 1
+rule="a fixed rule: nothing was trained"
+ktdeval run --registration "$board/keys/$momentum.json" --out "$runs/momentum" --concurrency 2 --quiet
+ktdeval run --registration "$board/keys/$low_volatility.json" --out "$runs/low_volatility" --concurrency 2 --quiet
+ktdeval run --model builtin/reversal --tasks blinded_open_research --windows "$windows" --out "$runs/reversal" --concurrency 2 --quiet
+ktdeval run --registration "$board/keys/$costly_momentum.json" --out "$runs/costly_momentum" --concurrency 2 --quiet
+ktdeval run --registration "$board/keys/$costly_low_volatility.json" --out "$runs/costly_low_volatility" --concurrency 2 --quiet
+attempts=$(ls "$board/registrations" | wc -l)
+for run in momentum low_volatility reversal costly_momentum costly_low_volatility; do
+  submit "$run" "$attempts" none "$rule"
+done
 
-ktdeval leaderboard --on "$day" baselines "$board"
+while read -r name id; do
+  ${python:+"$python" -m} ktdeval run --registration "$board/keys/$id.json" --out "$runs/$name" --concurrency 2 --quiet
+  submit "$name" "$attempts" 2023-12-29 "trained on the market's days before 2024, by ktdeval train qlib"
+done <"$runs/trained"
+
+ktdeval leaderboard --on "$day" baselines "$board" --concurrency 2
 ktdeval leaderboard --on "$day" check "$board"

@@ -73,7 +73,7 @@ def _votes_by_asset(
 def _combined(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the first of items on one side with their mean confidence, and their median weight (of
     an even number the mean of the two in the middle) or number of shares (the lower of these, a
-    number that was submitted) if all have one.
+    number that was submitted) if all have one; with a limit, the lower median too, if all have one.
     """
     combined = {**items[0], "confidence": fmean(item["confidence"] for item in items)}
     weights = [item["target_weight"] for item in items if "target_weight" in item]
@@ -82,5 +82,10 @@ def _combined(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         combined["target_weight"] = median(weights)
     elif len(shares) == len(items):
         combined["shares"] = median_low(shares)
+
+    combined.pop("limit", None)
+    limits = [item["limit"] for item in items if "limit" in item]
+    if len(limits) == len(items):
+        combined["limit"] = median_low(limits)
 
     return combined

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import RawMarket
+from ktdeval.market import QUOTE_COLUMNS, RawMarket
 from ktdeval_data.bar_column_checks import reading_of
 from ktdeval_data.params import LongParams
 from ktdeval_data.vendor_tables import read_events
@@ -136,7 +136,9 @@ def _converted(
     wrong = (own["open"] > own["high"] * _SLACK) | (own["open"] * _SLACK < own["low"])
     before = before.mask(wrong, now)
     contained = (own["open"].clip(own["low"], own["high"]) * before).mask(wrong)
-    fields = ["open", "high", "low", "close", "amount"]
+    # The last quotes of a day are of its close.
+    quotes = [name for name in QUOTE_COLUMNS if name in bars.columns]
+    fields = ["open", "high", "low", "close", "amount", *quotes]
     converted = own[fields].mul(now, axis=0).assign(open=own["open"] * before)
     bars.loc[own.index, fields] = converted.assign(
         high=converted["high"].clip(contained), low=converted["low"].clip(upper=contained)

@@ -19,6 +19,7 @@ from ktdeval.market import (
     NO_DOCUMENTS,
     NO_INDEX,
     NO_MINUTES,
+    QUOTE_COLUMNS,
     UNTIL_SILENT,
     VOLUME_UNITS,
     BoolArray,
@@ -85,7 +86,7 @@ _TIME = r"^((?:19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::00(?:\.0+)?)?)(Z|[+-]\d\d:?\
 _FIX = "write 2024-01-02T10:31:00-05:00, or name the zone of times without one (--minutes-zone)"
 _REQUIRED = ("date", "code", "open", "close", "volume")
 _REQUIRED_OF_CLOSES = ("date", "code", "close")  # at venues without A-share codes
-_OPTIONAL = ("high", "low", "amount", "factor", "traded", *LIMIT_COLUMNS)
+_OPTIONAL = ("high", "low", "amount", "factor", "traded", *LIMIT_COLUMNS, *QUOTE_COLUMNS)
 
 
 def read_long(params: LongParams) -> RawMarket:

@@ -26,6 +26,7 @@ from ktdeval.market import (
     BoolArray,
     FloatArray,
     MarketSnapshot,
+    Quotes,
     load_snapshot,
     with_id,
 )
@@ -142,12 +143,17 @@ def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
     )
     rebuilt: dict[str, Any] = {name: grids[name] for name in _REBUILT}
 
+    # Quotes are as far from the close as the source's, so that spreads are its, as volumes are.
+    moved = rebuilt["close"] / source.close
+    quotes = {name: grid * moved for name, grid in source.quotes.arrays.items()}
+
     # Documents and minutes of the source contradict the placebo's prices.
     return dataclasses.replace(
         source,
         meta=meta,
         documents=NO_MARKET.documents,
         minutes=NO_MARKET.minutes,
+        quotes=Quotes(**quotes),
         id="",
         **rebuilt,
     )

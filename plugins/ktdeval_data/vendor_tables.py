@@ -37,6 +37,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "special": ("is_st", "isst", "st", "special_treatment", "是否st"),
     "limit_up": ("up_limit", "high_limit", "upper_limit", "upstopprice", "涨停价"),
     "limit_down": ("down_limit", "low_limit", "lower_limit", "downstopprice", "跌停价"),
+    "bid": ("bid_price", "best_bid", "bid1", "买一价"),
+    "ask": ("ask_price", "best_ask", "ask1", "卖一价"),
     "list_date": ("listed", "listing_date", "ipo_date", "ipodate", "上市日期"),
     "in_date": ("first", "start", "start_date"),
     "out_date": ("last", "end", "end_date"),

@@ -213,7 +213,7 @@ class _AccountBooks:
         record = self._keeper.book(self.step, Decided(action, "model"), _NOTHING_COUNTED)
         self.step += 1
         self.nav_minor = record.nav_minor
-        return sum(order.notional_minor for order in record.orders)
+        return sum(order.notional_minor for order in record.fills)
 
 
 class _PortfolioBase:

@@ -54,6 +54,12 @@ class AssetMarket:
 
         (code,) = rules["assets"]
         tape = MarketTape.from_snapshot(snapshot, task.trading)
+        if tape.liquidity is not None:
+            raise UsageError(
+                f"task {task.name}: this simulation fills orders free of size; leave out"
+                " trading.execution, or take the environment of the task itself (docs/gym.md)"
+            )
+
         asset = snapshot.asset_index[code]
         closes = snapshot.close[:, asset] * snapshot.factor[:, asset]
         traded = np.flatnonzero(np.isfinite(closes) & (snapshot.volume[:, asset] != 0))

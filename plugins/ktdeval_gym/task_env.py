@@ -154,7 +154,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         self._actor.action = taken
         decided = self._episode.decide_step(self._step)
         record = self._episode.settle_step(self._step, decided).step
-        traded = sum(order.notional_minor or 0 for order in record.orders)
+        traded = sum(order.notional_minor or 0 for order in record.fills)
         self._last = record
         self._step += 1
         self._ask()

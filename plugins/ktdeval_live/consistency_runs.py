@@ -128,7 +128,8 @@ def _sides(record: DecisionRecord) -> list[tuple[str, str]]:
 def _sizes(record: DecisionRecord) -> list[tuple[str, str, str]]:
     sizes = []
     for order in record.orders:
-        sizes.append((_order_asset(order), order.side, f"{order.target_weight} {order.shares}"))
+        size = f"{order.target_weight} {order.shares} {order.limit_ticks}"
+        sizes.append((_order_asset(order), order.side, size))
     return sorted(sizes)
 
 

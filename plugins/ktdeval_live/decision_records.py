@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from msgspec import UNSET, UnsetType
+
 from ktdeval.errors import StoreError
 from ktdeval.harness import Decision, StepCounts, TranscriptEntry
 from ktdeval.market import MarketSnapshot
@@ -26,6 +28,7 @@ class PlannedOrder(Value):
     target_weight: float | None = None
     shares: int | None = None
     stock_id: str = ""  #: handle as submitted, hidden identities withheld
+    limit_ticks: int | UnsetType = UNSET  #: absent of an order without a limit
 
 
 class Question(Value):
@@ -106,6 +109,7 @@ def record_of(
             target_weight=order.target_weight,
             shares=order.shares,
             stock_id=stock_id,
+            limit_ticks=UNSET if order.limit_ticks is None else order.limit_ticks,
         )
         orders.append(planned)
 
@@ -144,6 +148,7 @@ def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
             planned.reason,
             planned.target_weight,
             planned.shares,
+            None if planned.limit_ticks is UNSET else planned.limit_ticks,
         )
         action.append(order)
 

@@ -7,13 +7,11 @@ two revisions share one market and one episode. A revision, or data that came la
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 import numpy as np
-from msgspec import UNSET
 
 from ktdeval.cards import value_difference
 from ktdeval.errors import KtdevalError
@@ -111,7 +109,7 @@ class Retracer:
         """Make a decision again from its replies, on the market as known when the chain had
         `before` entries; return the first difference.
         """
-        self._load(record)
+        self._model.begin_step(record.transcript)
         step = record.question.step
         try:
             episode = self._episode_at(before)
@@ -131,14 +129,6 @@ class Retracer:
         if not answer.counts:
             self._episode = None  # what it has shown was void afterwards
         return difference
-
-    def _load(self, record: DecisionRecord) -> None:
-        transcript = record.transcript
-        self._model.exchanges = deque(transcript.exchanges)
-        self._model.embedded = deque(transcript.embedded or ())
-        self._model.predicted = None
-        if transcript.predicted is not UNSET:
-            self._model.predicted = transcript.predicted
 
     def _episode_at(self, before: int) -> EntryEpisode:
         """Return the episode of a stretch; a new one where the market has changed."""

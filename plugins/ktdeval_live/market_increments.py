@@ -22,6 +22,7 @@ from ktdeval.market import (
     FloatArray,
     MarketSnapshot,
     PriceLimits,
+    Quotes,
     with_id,
 )
 from ktdeval.values.hashes import content_hash
@@ -187,6 +188,7 @@ def days_before(market: MarketSnapshot, cut: int) -> MarketSnapshot:
             indices={code: levels[:cut] for code, levels in market.indices.items()},
             documents=documents,
             price_limits=_limits(market, cut, 0),
+            quotes=_quotes(market, cut, 0),
             **grids,
         )
     )
@@ -230,6 +232,7 @@ def market_as_known(
             indices=levels,
             documents=_documents(base, increments),
             price_limits=_limits(base, cut, length),
+            quotes=_quotes(base, cut, length),
             **grids,
         )
     )
@@ -274,3 +277,9 @@ def _limits(base: MarketSnapshot, cut: int, days: int) -> PriceLimits:
         arrays[name] = np.concatenate([array[:cut], blank])
 
     return dataclasses.replace(base.price_limits, **arrays)
+
+
+def _quotes(base: MarketSnapshot, cut: int, days: int) -> Quotes:
+    """Return the quotes, none of them known of the days of the test."""
+    arrays = {name: _extended(grid[:cut], days) for name, grid in base.quotes.arrays.items()}
+    return Quotes(**arrays)

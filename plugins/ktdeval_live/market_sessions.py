@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.errors import ConfigError
-from ktdeval.market import FillRule, MarketSnapshot, sessions
+from ktdeval.market import FILLS_OF_MINUTES, FillRule, MarketSnapshot, sessions
 from ktdeval.trading import MarketRules, TradingConfig
 from ktdeval.values.typed_json import Value
 from ktdeval_live.clock import Zoned
@@ -64,6 +64,11 @@ def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, Fi
             raise ConfigError(
                 f"{snapshot.codes[asset]} fills at the close that was decided on, which no forward"
                 " test can do; choose a task whose orders fill later"
+            )
+        if rule in FILLS_OF_MINUTES:
+            raise ConfigError(
+                f"{snapshot.codes[asset]} fills at {rule}, a price of bars within days, which a"
+                " forward test does not collect; choose a task whose orders fill at opens or closes"
             )
         if rules.setdefault(calendar, rule) != rule:
             raise ConfigError(

@@ -40,6 +40,7 @@ from ktdeval.values.temporary import filling
 from ktdeval_view.document import Redactor
 from ktdeval_view.episode_pages import (
     PageSurroundings,
+    capacity_lines,
     make_entry,
     make_episode_page,
     make_index_page,
@@ -137,6 +138,9 @@ def episodes(run: Path, options: ViewOptions) -> None:
     else:
         shown = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
         click.echo(f"view    {files.index} ({shown}, {files.size / 1e6:.1f} MB)")
+        for line in capacity_lines(run):
+            click.echo(f"at size {line}")
+
         if day is not None:
             click.echo(f"day     {address}")
 

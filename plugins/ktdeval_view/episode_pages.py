@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.errors import DataError
+from ktdeval.errors import DataError, StoreError
 from ktdeval.market import MarketSnapshot, window_rows
-from ktdeval.runner import RunFolder
+from ktdeval.runner import RunFolder, known_transplant
 from ktdeval.stats import benchmark_levels
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import DECIDED, Ledger, OrderRecord
@@ -324,6 +325,25 @@ def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
     return [round(float(value), 4) for value in returns]
 
 
+def capacity_lines(run: Path) -> list[str]:
+    """Return a line for each task and measure of the transplant beside a run: at which capital its
+    edge is gone; none without one.
+    """
+    try:
+        file = known_transplant(run)
+    except StoreError as error:  # the run itself can be shown
+        return [str(error)]
+
+    if file is None:
+        return []
+
+    lines = []
+    for task in dict.fromkeys(line.task for line in file.lines):
+        lines += [f"{task}: {words}, transplanted" for words in file.break_even_words(task)]
+
+    return lines
+
+
 def make_index_page(
     run: RunFolder, market: MarketSnapshot | None, entries: Sequence[JsonValue], redactor: Redactor
 ) -> str:
@@ -337,6 +357,7 @@ def make_index_page(
         "market": None,
         "synthetic": False,
         "benchmark": None,
+        "capacity": capacity_lines(run.path),
         "episodes": entries,
     }
     if market is not None:

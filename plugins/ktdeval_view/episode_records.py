@@ -194,6 +194,7 @@ def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
 
 
 _MONEY = "_minor"  #: End of the names of money in a step record's JSON
+_PRICES = {"price_ticks": "price", "limit_ticks": "limit"}
 _QUANTITIES = frozenset({"shares", "filled_shares", "shares_before", "shares_after", "locked"})
 
 
@@ -214,8 +215,8 @@ def _in_units(ledger: Ledger, record: Mapping[str, JsonValue]) -> dict[str, Json
             converted_record[name] = [_item_in_units(ledger, item) for item in value]
         elif isinstance(value, int) and name.endswith(_MONEY):
             converted_record[name.removesuffix(_MONEY)] = value / ledger.minor_per_unit
-        elif isinstance(value, int) and name == "price_ticks":
-            converted_record["price"] = value / ticks
+        elif isinstance(value, int) and name in _PRICES:
+            converted_record[_PRICES[name]] = value / ticks
         elif isinstance(value, int) and name in _QUANTITIES and steps > 1:
             converted_record[name] = value / steps
         else:

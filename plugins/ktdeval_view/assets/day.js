@@ -116,6 +116,7 @@ class DayPanel {
       el("h3", {}, `Portfolio at the close of ${step.filled_on}`),
       this.actions(step),
       this.charges(step),
+      this.carried(step),
       this.positions(day, step),
     ];
   }
@@ -155,6 +156,24 @@ class DayPanel {
         : `margin call: ${side} ${size} at ${price(at)}, cost ${figure(fee)}`;
     const change = `${figure(cash, 2, true)} ${this.view.head.currency}`;
     return el("li", {}, this.stock(code), ` ${words}: cash ${change}`);
+  }
+
+  /** Orders of earlier days that worked on the day, and rests that go on; null where none did. */
+  carried(step) {
+    const {carried = [], working = []} = step;
+    if (carried.length + working.length === 0) return null;
+    const items = carried.map((order) => this.carriedOrder(order));
+    for (const {code, side, shares} of working) {
+      const rest = ` works on: ${side} ${count(shares, "share")}`;
+      items.push(el("li", {}, this.stock(code), rest));
+    }
+    return el("ul.failures", {}, items);
+  }
+
+  carriedOrder({code, side, filled_shares: filled, price: at, status, rule}) {
+    const outcome = filled ? `${count(filled, "share")} at ${price(at)}` : "nothing filled";
+    const words = ` order of an earlier day: ${side}, ${outcome} (${rule || status})`;
+    return el("li", {}, this.stock(code), words);
   }
 
   positions(day, step) {

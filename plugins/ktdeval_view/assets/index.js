@@ -123,6 +123,7 @@ begin(async () => {
     byId("notes"),
     head.synthetic ? labelOf("synthetic") : null,
     head.market ? null : el("li", {}, "The market is not at hand, so there is no benchmark."),
+    head.capacity.map((line) => el("li", {}, line)),
     [...problems].map((problem) => el("li", {}, problem)),
   );
   new EpisodeTable(head.episodes);

@@ -38,7 +38,7 @@ class Orders {
       {},
       el(`span.${order.side === "BUY" ? "buy" : "sell"}`, {}, order.side),
       this.stock(order, handle),
-      el("span", {}, asked),
+      el("span", {}, order.limit ? `${asked}, limit ${figure(order.limit, 4)}` : asked),
       el("span.quiet", {}, `confidence ${figure(order.confidence, 2)}`),
       el(`span.chip.${kind}`, {}, order.rule ? `${status}: ${order.rule}` : status),
     );

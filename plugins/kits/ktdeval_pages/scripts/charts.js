@@ -75,8 +75,11 @@ kt.charts.print()
     return scripts.get(path);
   }
 
+  // a page of one file has them inside
   const libraries = () =>
-    LIBRARIES.reduce((before, path) => before.then(() => script(path)), Promise.resolve());
+    window.vegaLite && window.vega?.expressionInterpreter
+      ? Promise.resolve()
+      : LIBRARIES.reduce((before, path) => before.then(() => script(path)), Promise.resolve());
 
   function config({ink, muted, rule, colors}) {
     const text = {

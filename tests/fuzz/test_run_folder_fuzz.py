@@ -122,7 +122,7 @@ def commands(run: Path, market: Path, out: Path) -> tuple[tuple[object, ...], ..
         ("card", "verify", run),
         ("score", run),
         ("view", run, "--out", out / "view.html"),
-        ("rationale", run),
+        ("compare", "rationale", run),
         (*replay, "--out", out / "replayed"),
     )
 

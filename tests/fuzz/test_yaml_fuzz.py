@@ -218,7 +218,17 @@ READERS = {
         "--prices",
         "f.yaml",
     ),
-    "team": ("agents", "graph", "f.yaml"),
+    "team": (
+        "plan",
+        "--model",
+        "builtin/random",
+        "--agent",
+        "team",
+        "--agent-args",
+        "file=f.yaml",
+        "--tasks",
+        "blinded_open_research",
+    ),
     "board": ("leaderboard", "rank", "."),
 }
 WRONG = (
@@ -256,6 +266,8 @@ def test_every_command_reports_a_bad_file_in_one_line(
             code = main(list(words))
 
         assert code == 2, (text, out.getvalue(), err.getvalue())
+        # An error about something else would show that the command never read the file.
+        assert path.stem in err.getvalue()
         lines.append(err.getvalue())
 
     assert [

@@ -6,14 +6,21 @@ test_fuzz_covers_parsers.yaml` names the modules that parse but have no entry he
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
 from fuzz_batches import batch_parsers
+from fuzz_bridge import bridge_parsers, tool_parsers
 from fuzz_files import files_of_users
 from fuzz_kit import Parser, in_folder, of_file, text_of
 from fuzz_markets import dated_parquet, files_of_markets
+from fuzz_people import people_parsers
+from fuzz_programs import program_parsers
 from paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
@@ -23,9 +30,21 @@ def first(pattern: str) -> bytes:
     return next(iter(sorted(PRACTICE.glob(pattern)))).read_bytes()
 
 
+def packed_document(name: str, path: str) -> bytes:
+    """A document of the sample of its format."""
+    sample = REPOSITORY / f"tests/support/formats/0.1/{name}.tar.zst"
+    data = zstandard.ZstdDecompressor().decompress(sample.read_bytes(), max_output_size=10**6)
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        document = archive.extractfile(path)
+        assert document is not None
+        return document.read()
+
+
 def parsers() -> dict[str, Parser]:
     """Return all parsers by name. Imports are inside: a run needs one of them."""
     of_untrusted = {**_values(), **_records(), **_plans(), **_replies(), **_tables(), **_services()}
+    of_untrusted |= {**bridge_parsers(), **tool_parsers(), **program_parsers()}
+    of_untrusted |= people_parsers()
     return {**of_untrusted, **files_of_users(), **files_of_markets(), **batch_parsers()}
 
 
@@ -113,9 +132,11 @@ def _envelope(key: Any) -> bytes:
 
 def _records() -> dict[str, Parser]:
     from ktdeval.calls.record import DamagedError, reply_of
+    from ktdeval.runner.fork_document import load_fork
     from ktdeval.runner.leaderboard_registration import load_drawn_key
     from ktdeval.runner.ledger_file import load_ledger
     from ktdeval.runner.run_manifest import ManifestFile
+    from ktdeval.runner.transplant_document import load_transplant
     from ktdeval.stores.claims import ClaimRecord
     from ktdeval.stores.heartbeats import Beat
     from ktdeval.stores.shared_sum_log import Entry as SumEntry
@@ -150,6 +171,16 @@ def _records() -> dict[str, Parser]:
             (b"{}",),
             ("ktdeval/calls/record.py",),
             (DamagedError,),
+        ),
+        "fork": Parser(
+            in_folder("fork.json", load_fork),
+            (packed_document("fork", "run-fork/fork.json"),),
+            ("ktdeval/runner/fork_document.py", "ktdeval/runner/result_documents.py"),
+        ),
+        "transplant": Parser(
+            in_folder("transplant.json", load_transplant),
+            (packed_document("transplant", "run-transplanted/transplant.json"),),
+            ("ktdeval/runner/transplant_document.py", "ktdeval/runner/result_documents.py"),
         ),
         "ledger": Parser(
             of_file(load_ledger, "ledger.parquet"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,7 +17,14 @@ import pytest
 import zstandard
 
 from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.runner import RunConfig, evaluate
+from ktdeval.runner import (
+    RunConfig,
+    RunFolder,
+    Transplanter,
+    evaluate,
+    open_recorded_snapshot,
+    trading_tasks,
+)
 from ktdeval.values.hashes import sha256_hex
 
 GOLDEN = Path(__file__).with_name("every_task.json")
@@ -151,6 +159,36 @@ def test_a_short_run_leaves_the_same_records_and_figures_as_ever(task: str, tmp_
     run = short_run(task, tmp_path / "run")
     assert differences(figures_of(run), read(GOLDEN_FIGURES)[task]) == {}
     assert records_of(run) == read(GOLDEN)[task]
+
+
+def _one_of_each_family() -> list[str]:
+    """The first trading task of each family, and of each group of one that trades otherwise."""
+    families: dict[str, str] = {}
+    for task, spec in load_plugins().specs("tasks").items():
+        if spec.groups[0].startswith(("ktdfin", "markets", *MARKETS)):
+            families.setdefault(spec.groups[0], task)
+
+    return list(families.values())
+
+
+@pytest.mark.parametrize("task", _one_of_each_family())
+def test_a_transplant_at_the_run_s_own_capital_is_its_ledger_to_the_byte(
+    task: str, tmp_path: Path
+) -> None:
+    plugins = load_plugins()
+    folder = RunFolder.load(short_run(task, tmp_path / "run"))
+    (made,) = trading_tasks(folder, plugins)
+    again = Transplanter(folder, made, open_recorded_snapshot(folder, plugins, {}), plugins)
+    free = replace(again.own_trading, execution="none")
+
+    for episode in again.at(free, {"execution": "none"}).episodes:
+        spec = folder.load_ledger(episode.of).spec
+        own = replace(episode, ledger=replace(episode.ledger, spec=spec)).encode()
+        recorded = folder.episode_path(episode.of) / "ledger.parquet"
+
+        assert own == recorded.read_bytes()
+        assert episode.other_states == ()
+        assert episode.figures.execution_minor == 0
 
 
 def test_every_golden_record_is_of_a_task_and_each_has_figures() -> None:

@@ -102,7 +102,7 @@ def test_no_encoding_of_the_key_reaches_a_file_or_the_terminal(
             ("card", "verify"),
             ("score",),
             ("view", "report"),
-            ("rationale",),
+            ("compare", "rationale"),
         ):
             runs.append(ktdeval(*command, "run", cwd=tmp_path, environment=ENVIRONMENT))
 

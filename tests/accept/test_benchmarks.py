@@ -121,6 +121,28 @@ def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
     assert [names[2], names[3], names[4], *names[6:10]] == found
 
 
+@pytest.mark.exhaustive
+def test_capacity_curves_on_real_prices_show_excess_fills_and_costs(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    printed = run(
+        "capacity_curves.py",
+        *("--data", str(shared_data), "--markets", "us_daily", "--rules", "equal_weight"),
+        *("--windows", "2025-09-02:2025-09-30", "--cash", "1e6,1e8"),
+        cwd=tmp_path,
+    )
+    rows = re.findall(r"^\| equal_weight \| (.*) \|$", printed, re.MULTILINE)
+    turnover, filled, costs, excess, _ = [row.split(" | ") for row in rows]
+
+    # bought once in a month of 21 days, which is a twelfth of a year
+    assert [float(each) for each in turnover] == pytest.approx([11.8, 11.8], abs=1.0)
+    assert filled == ["100.0", "100.0"]
+    # its twenty names from their opens of 2025-09-02 on: +15.86 %; QQQ from the close before: +5.25 %
+    assert float(excess[0]) == pytest.approx(15.86 - 5.25, abs=0.05)
+    # a hundred times the size of an order is ten times its impact, and the same half spread
+    assert 4.0 < float(costs[1]) / float(costs[0]) < 10.0
+
+
 def parts_of_a_step(printed: str, indent: str) -> dict[str, float]:
     """Milliseconds by part, of the lines with this indentation."""
     lines = re.findall(rf"^{indent}(\S.*?) +([\d.]+) ms +[\d.]+ %", printed, re.MULTILINE)
@@ -168,3 +190,16 @@ def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up
 
     assert sum(spent.values()) == pytest.approx(whole, abs=0.005)
     assert sum(inside.values()) == pytest.approx(overhead, abs=0.005)
+
+
+@pytest.mark.slow
+def test_a_run_of_the_detection_study_has_the_shipped_figures(tmp_path: Path) -> None:
+    """The full memory in ten windows: what the package ships is what its own model does."""
+    printed = run("detection_limit.py", "--check", "1", cwd=tmp_path)
+    assert printed.strip() == "10 episodes of 1 runs have the shipped figures"
+
+
+def test_the_detection_study_prints_limits_and_false_alarms(tmp_path: Path) -> None:
+    printed = run("detection_limit.py", cwd=tmp_path)
+    assert re.search(r"^  effects +10 windows +[\d.]+ % ", printed, re.MULTILINE)
+    assert re.search(r"^False alarms: \d+ of \d+ studies", printed, re.MULTILINE)

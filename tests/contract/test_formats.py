@@ -74,6 +74,8 @@ LATER = {
     "board": ("board/board.yaml", "schema_version: 1", "schema_version: 99"),
     "forward test": ("test/chain.jsonl", '"version":1', '"version":99'),
     "market": ("market/manifest.json", '"version": 2', '"version": 99'),
+    "transplant": ("run-transplanted/transplant.json", '"version": 1', '"version": 99'),
+    "fork": ("run-fork/fork.json", '"version": 1', '"version": 99'),
 }
 
 #: The same of a version from before the first release

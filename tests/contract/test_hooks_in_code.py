@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from floors import absent
 from ktdeval.registry.plugin_boundary import HOOK_NAMES
 from ktdeval.testing import check_parts
 from paths import REPOSITORY
@@ -40,6 +41,10 @@ def test_every_hook_has_its_code() -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_code_of_a_hook_is_a_plugin_without_a_fault(name: str, tmp_path: Path) -> None:
+    missing = [package for package in absent() if package in BLOCKS[name]]
+    if missing:
+        pytest.skip(f"imports what is not here: {', '.join(missing)}")
+
     path = tmp_path / name
     path.write_text(BLOCKS[name])
     if "__main__" in BLOCKS[name]:

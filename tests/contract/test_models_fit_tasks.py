@@ -36,7 +36,7 @@ FIT = {
     "ama_tsla_bright": f"{SHOWN} {BARS} turn_of_month",
     "_history": f"{SHOWN} {BARS}",
     "ama_": f"{SHOWN} {BARS}",
-    "deanon_": "chaos",
+    "deanon_": "chaos memory",
     "qfinzero_": "chaos",
 }
 

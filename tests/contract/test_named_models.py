@@ -28,7 +28,7 @@ PAGES = [
     *REPOSITORY.glob("tasks/*/*.md"),
 ]
 PAID = sorted(name for name, preset in presets().items() if preset.needs_key)
-NAME = re.compile(rf"(?<![\w./-])({'|'.join(PAID)})/([a-z0-9][\w.:@/-]*\w)(?![-\w*?/…])")
+NAME = re.compile(rf"(?<![\w./@-])({'|'.join(PAID)})/([a-z0-9][\w.:@/-]*\w)(?![-\w*?/…])")
 DAY = date(2026, 11, 26)
 
 

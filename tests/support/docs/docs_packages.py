@@ -22,6 +22,7 @@ ROOT_PAGES = {
     "CHANGELOG.md": "changelog.md",
     "leaderboards/README.md": "leaderboards.md",
     "benchmarks/README.md": "benchmarks.md",
+    "examples/agents/README.md": "framework-agents.md",
     "examples/ktdeval-example-plugin/README.md": "example-plugin.md",
 }
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")

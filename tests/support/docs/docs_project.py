@@ -204,6 +204,11 @@ def tests_table() -> str:
             "`tests/accept/test_rl_training.py`, `tests/unit/gym`",
             "the extras `gym` and `rl`",
         ),
+        (
+            "`make test-frameworks`",
+            "`tests/accept/test_framework_examples.py`, with each framework of `examples/agents`",
+            "an environment of its own (a gigabyte)",
+        ),
         ("`make test-schemas`", "`tests/contract/test_schema_engines.py`", "npm, for `ajv`"),
         (
             "`make test-llm`",

@@ -20,6 +20,7 @@ from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.stats.metric import metric_rows
 from ktdeval.task_api.traits import TaskTraits
 from ktdeval.values.yamlio import load_yaml
+from ktdeval_compare.figures.definitions import known_figures
 from ktdeval_compare.paper_tables import known_tables
 from ktdeval_data.reading.names import NOT_READ, columns_beside
 from ktdeval_models.remote.params import ProviderPreset, presets
@@ -73,6 +74,17 @@ def paper_tables() -> str:
         rows.append((code(name), plain_text(spec.caption), shown, spec.source))
 
     return table(("name", "shows", "columns", "source"), rows)
+
+
+def paper_figures() -> str:
+    """Return the figures that `ktdeval paper figure` draws: what each shows and needs."""
+    rows = []
+    for name, figure in known_figures().items():
+        rows.append(
+            (code(name), figure.source, plain_text(figure.caption), plain_text(figure.needs))
+        )
+
+    return table(("name", "source", "shows", "needs"), rows)
 
 
 def columns_table() -> str:

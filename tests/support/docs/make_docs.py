@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from docs_board import kinds_table, systems_table
 from docs_dependencies import dependencies_table
 from docs_nav import llms_text, pages_list
 from docs_packages import DOCS, FOLDER, package_pages
@@ -25,6 +26,7 @@ from docs_tables import (
     glossary_panel,
     label_names,
     moved_commands,
+    paper_figures,
     paper_tables,
     providers_table,
     token_rates_table,
@@ -38,10 +40,13 @@ from paths import REPOSITORY
 LLMS = REPOSITORY / "llms.txt"
 #: Lists between markers, by page and name
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"field": kinds_table},
+    "leaderboards/README.md": {"field": systems_table},
     "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table, "traits": traits_table},
     "docs/comparison.md": {"like": paper_tables},
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},
+    "docs/papers/index.md": {"figures": paper_figures},
     "docs/plan.md": {"token rates": token_rates_table},
     "docs/trading.md": {"venues": venues_table},
     "docs/architecture.md": {

@@ -34,6 +34,8 @@ OPENED_BY = {
     "board": ("leaderboard", "check", "{}/board"),
     "forward test": ("live", "status", "{}/test"),
     "market": ("data", "info", "{}/market"),
+    "transplant": ("transplant", "{}/run-transplanted"),
+    "fork": ("fork", "{}/run-fork"),
 }
 
 _PLAN = """
@@ -84,6 +86,8 @@ def _make_all(work: Path) -> dict[str, list[str]]:
         "run", "--model", "builtin/hold", *_TASK, "--mask-key", KEY, "--out", "run", "--quiet",
         cwd=work,
     )  # fmt: skip
+    _run("transplant", "run", "--cash", "1e6", cwd=work)
+    _run("fork", "run", cwd=work)
     (card,) = (work / "run" / "cards").glob("*.json")
     (work / "card.json").write_bytes(card.read_bytes())
     _run(
@@ -104,6 +108,8 @@ def _make_all(work: Path) -> dict[str, list[str]]:
         "board": [f"board/{name}" for name in ("board.yaml", "errata.yaml", *_BOARD_FOLDERS)],
         "forward test": [f"test/{name}" for name in _TEST_PARTS],
         "market": ["market"],
+        "transplant": ["run-transplanted/transplant.json"],
+        "fork": ["run-fork"],
     }
 
 

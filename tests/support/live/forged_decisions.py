@@ -66,6 +66,7 @@ def _other_memory(record: Plain) -> None:
 for _name, _change in (
     ("the side of an order", _order("side", "HOLD")),
     ("the weight of an order", _order("target_weight", 0.2)),
+    ("a limit of an order", _order("limit_ticks", 100)),
     ("the asset of an order", _order("code", None)),
     ("a confidence", _order("confidence", 0.99)),
     ("a reason", _order("reason", "foresight, which never fails")),

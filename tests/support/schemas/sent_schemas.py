@@ -104,13 +104,14 @@ def _all_schemas(is_whole: bool) -> Iterator[tuple[str, Schema]]:
 
 def _actions() -> Iterator[tuple[str, Schema]]:
     """Actions of every market, also of one that no task has yet: whole shares or fractions, with
-    and without short sales.
+    and without short sales and limits.
     """
-    for whole, shorts in product((True, False), (False, True)):
-        schema = action_schema(HarnessConfig(), whole_shares=whole, shorts=shorts)
+    for whole, shorts, limits in product((True, False), (False, True), (False, True)):
+        schema = action_schema(HarnessConfig(), whole_shares=whole, shorts=shorts, limits=limits)
         del schema["$schema"]
         units = "whole shares" if whole else "fractions"
-        yield f"{SUBMIT_TOOL} in {units}{' with short sales' if shorts else ''}", schema
+        more = f"{' with short sales' if shorts else ''}{' with limits' if limits else ''}"
+        yield f"{SUBMIT_TOOL} in {units}{more}", schema
 
 
 def _questions() -> Iterator[tuple[str, Schema]]:

@@ -29,9 +29,13 @@ class Worker:
         self.process.stdin.flush()
 
     def answer(self) -> str:
-        """Next answer; empty if the process has ended."""
+        """Next answer; empty if the process has ended, or was killed within the line."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        line = self.process.stdout.readline()
+        if not line.endswith("\n"):
+            return ""
+
+        return line.strip()
 
     def ask(self, *words: Any) -> str:
         self.send(*words)

@@ -70,8 +70,8 @@ def test_an_agent_that_a_task_gives_nothing_to_decide_on_refuses_it(agent: str, 
 
 
 def test_every_agent_is_asked() -> None:
-    # a file of the user's own, whose instructions are not ours; and one for chats alone
-    own = {"team", "chat"}
+    # a file or a program of the user's own, whose instructions are not ours; and one for chats alone
+    own = {"team", "chat", "command", "remote"}
     assert sorted(TABLES["agents"]) == sorted(set(PLUGINS.specs("agents")) - own)
 
 

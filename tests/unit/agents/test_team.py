@@ -791,6 +791,25 @@ def test_of_numbers_of_shares_the_median_is_taken_and_of_an_even_number_the_lowe
     assert combined["shares"] == 300
 
 
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [((9.0, 9.9, 9.5), 9.5), ((9.0, 9.9, 9.5, 9.7), 9.5), ((9.0, None), None)],
+)
+def test_of_limits_the_lower_median_is_taken_and_none_where_a_voter_gave_none(
+    limits: tuple[float | None, ...], expected: float | None
+) -> None:
+    ballots = []
+    for limit in limits:
+        limited = {} if limit is None else {"limit": limit}
+        orders = [{**order("BUY", 0.1), **limited}]
+        ballots.append({"orders": orders, "overall_reason": "x"})
+
+    (combined,) = elected(ballots, len(limits))["orders"]
+
+    assert combined.get("limit") == expected
+    assert combined["target_weight"] == pytest.approx(0.1)
+
+
 def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
     assert elected([{"x": 1}, {"x": 2}, {"x": 2}], 3) == {"x": 2}
     assert elected([{"x": 1}, {"x": 2}], 2) == {"x": 1}

@@ -45,7 +45,7 @@ LIGHT = """
 import sys
 import ktdeval, ktdeval.api, ktdeval.registry.plugin_registry, ktdeval.runner.config
 from ktdeval.cli.main import main
-for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json", "models", "agents", "list metrics", "list plugins"):
+for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json", "models", "list agents", "list metrics", "list plugins"):
     if words:
         main(words.split())
     print("after", words.replace(" ", "_") or "import", *sys.modules, file=sys.stderr)
@@ -227,16 +227,16 @@ def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(
     model = terminal.text("models", "show", "builtin/momentum")
     assert re.search(r"^positions +int +20 +names held", model, re.MULTILINE)
     assert "--model-args NAME=VALUE" in model
-    assert "no parameters" in terminal.text("agents", "show", "react")
+    assert "no parameters" in terminal.text("list", "agents", "show", "react")
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [("tasks", "bright_memory_only"), ("models", "builtin/hold"), ("agents", "react")],
+    ("words", "name"),
+    [("tasks", "bright_memory_only"), ("models", "builtin/hold"), ("list agents", "react")],
 )
-def test_options_may_stand_before_or_after_show(kind: str, name: str, terminal: Terminal) -> None:
-    before = terminal.text(kind, "--json", "show", name)
-    after = terminal.text(kind, "show", name, "--json")
+def test_options_may_stand_before_or_after_show(words: str, name: str, terminal: Terminal) -> None:
+    before = terminal.text(*words.split(), "--json", "show", name)
+    after = terminal.text(*words.split(), "show", name, "--json")
     assert json.loads(before)["name"] == json.loads(after)["name"] == name
 
 
@@ -258,7 +258,7 @@ def test_a_provider_and_its_models_are_shown_from_a_plugin_file(
 def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
-    words = {"agents": ["agents"], "models": ["models"], "tasks": ["tasks", "--all"]}
+    words = {"agents": ["list", "agents"], "models": ["models"], "tasks": ["tasks", "--all"]}
     piped = {kind: terminal.text(*each) for kind, each in words.items()}
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)

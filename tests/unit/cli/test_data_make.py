@@ -68,7 +68,7 @@ def test_there_are_three_commands_with_few_options() -> None:
 
     assert options == {
         "make": ["--out", "--check-only", "--recipe", "--set", "--spec", "--json"],
-        "check": ["--json"],
+        "check": ["--facts", "--json"],
         "info": ["--json"],
     }
 

@@ -117,6 +117,16 @@ def test_a_price_is_converted_by_the_rate_that_is_known_when_it_is_made(tmp_path
     assert read(tmp_path, fx=RATES.replace("1.1\n", "1.11\n")).id != market.id
 
 
+def test_quotes_are_converted_by_the_rate_of_their_close(tmp_path: Path) -> None:
+    lines = BARS.splitlines()
+    quoted = [f"{lines[0]},bid,ask", *(f"{line},253,254" for line in lines[1:])]
+    market = read(tmp_path, bars="\n".join(quoted) + "\n")
+
+    rates = np.array([[1, 1.05], [1, 1.06], [1, 1.06], [1, 1.1]])
+    np.testing.assert_allclose(market.quotes.arrays["bid"], 253 * rates, rtol=1e-15)
+    np.testing.assert_allclose(market.quotes.arrays["ask"], 254 * rates, rtol=1e-15)
+
+
 @pytest.mark.parametrize("venue", ["us_equity", "frictionless"])
 def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(
     venue: str, tmp_path: Path

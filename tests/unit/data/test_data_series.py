@@ -207,6 +207,20 @@ def test_prices_in_another_unit_for_some_days_are_named_with_the_factor_and_matc
     assert snapshot.close[:, 0].tolist() == pytest.approx(whole["close"].tolist(), rel=1e-9)
 
 
+def test_quotes_are_matched_with_the_prices_of_their_day(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    whole = walk("BARC", 150.0, 9)
+    whole = whole.assign(bid=whole["close"] * 0.999, ask=whole["close"] * 1.001)
+    broken = whole.copy()
+    broken.loc[100:110, [*PRICES, "bid", "ask"]] *= 100.0
+
+    snapshot, _ = imported(terminal, tmp_path, broken, *US, "--repair", "match_prices")
+    for name in ("bid", "ask"):
+        given = whole[name].tolist()
+        assert snapshot.quotes.arrays[name][:, 0].tolist() == pytest.approx(given, rel=1e-9)
+
+
 @pytest.mark.slow
 def test_prices_in_another_unit_on_every_third_day_are_matched(
     tmp_path: Path, terminal: Terminal

@@ -92,6 +92,7 @@ def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(
     for entry in read_transcript(episodes(traded)[0]):
         assert len(entry["predicted"]) > 30
         assert all(handle.startswith("asset_") for handle in entry["predicted"])
+        assert all(float(f"{score:.6g}") == score for score in entry["predicted"].values())
 
     done = ktdeval("card", "verify", traded, "--plugin", stated_model(tmp_path), cwd=tmp_path)
 

@@ -53,10 +53,10 @@ CASES = {
     "US stocks, a split": Case(
         "synthetic_us",
         "market_bright",
-        "2024-04-29",
-        "2024-05-07",
+        "2025-03-10",
+        "2025-03-18",
         "builtin/equal_weight",
-        ("ZANI02",),
+        ("TAMB56",),
     ),
     "US stocks, a halt": Case(
         "synthetic_us", "market_bright", "2024-01-17", "2024-01-24", "builtin/equal_weight"

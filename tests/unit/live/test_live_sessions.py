@@ -4,12 +4,17 @@ the clock.
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval_live.market_sessions import Schedule, schedule
+from ktdeval.market import Instrument, find_venue
+from ktdeval.trading import TradingConfig
+from ktdeval_live.market_sessions import Schedule, fill_rules, schedule
+from trading_market import make_market
 
 MARGIN = timedelta(minutes=10)
 
@@ -74,3 +79,19 @@ def test_market_that_never_closes_can_not_fill_at_its_next_open() -> None:
 def test_test_without_a_session_is_refused() -> None:
     with pytest.raises(ConfigError, match="has no session from 2026-01-03 to 2026-01-04"):
         schedule("us", {"XNYS": "next_open"}, "2026-01-03", "2026-01-04", MARGIN)
+
+
+@pytest.mark.parametrize(
+    ("fill", "reason"),
+    [
+        ("same_close", "at the close that was decided on, which no forward test can do"),
+        ("vwap_30m", "at vwap_30m, a price of bars within days, which a forward test does not"),
+        ("twap_day", "at twap_day, a price of bars within days, which a forward test does not"),
+    ],
+)
+def test_rules_that_a_forward_test_can_not_fill_by_are_refused(fill: Any, reason: str) -> None:
+    rules = dataclasses.replace(find_venue("us_equity"), fill=fill)
+    instruments = (Instrument("stock", "USD", "us_equity"),)
+    snapshot = make_market(["A"], [[10.0]] * 2, instruments=instruments, rules={"us_equity": rules})
+    with pytest.raises(ConfigError, match=f"^A fills {reason}"):
+        fill_rules(snapshot, TradingConfig())

@@ -661,6 +661,13 @@ def test_a_step_of_version_2_is_shown_in_units_of_currency_and_shares() -> None:
     assert not any(name.endswith(("_minor", "_ticks")) for name in step)
 
 
+def test_the_limit_of_an_order_is_shown_as_a_price() -> None:
+    ledger = short_ledger()
+    orders = (structs.replace(ledger.steps[1].orders[0], limit_ticks=3_010_000),)
+    step = step_in_units(ledger, structs.replace(ledger.steps[1], orders=orders))
+    assert step["orders"][0]["limit"] == 301.0
+
+
 def test_a_step_in_a_shares_keeps_whole_shares() -> None:
     ledger = Ledger({}, 100_000, short_ledger().steps)
     step = step_in_units(ledger, ledger.steps[0])

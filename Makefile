@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rest test-inspect test-qlib test-ray test-rl docs site fuzz public-api release-check test-schemas test-llm test-all lint format floors build worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api release-check test-schemas test-llm test-all lint format floors build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"
 	@echo "make test-rl   training of policies, with the extra rl (torch)"
 	@echo "make test-ray  grids on two nodes of a Ray cluster, with the extra ray"
+	@echo "make test-frameworks the agents of examples/agents by their frameworks, in an environment of their own (a gigabyte)"
 	@echo "make test-inspect ktdeval's tasks as evaluations of Inspect, with inspect-ai in an environment of its own"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
 	@echo "make test-llm    quick runs of a real, very small language model on this machine: a minute and a half, once llama.cpp is compiled; LLM= adds the long ones: up to an hour on two busy cores"
@@ -56,7 +57,8 @@ test-rest: $(VENV)/.installed-dev
 	$(PYTEST) -m "$(SLOW)" $(REST)
 
 # Not part of test-all: its extra takes gigabytes. CI installs it into an environment of its own.
-QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py
+# Torch comes with it, so that the language models with a known memory are trained there too.
+QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py tests/accept/test_planted_training.py
 test-qlib: $(VENV)/.installed-qlib
 	$(PYTEST) --durations=10 $(QLIB)
 	$(PYTEST) tests/contract/test_schema_engines.py -k xgrammar
@@ -91,7 +93,13 @@ test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 $(LLM) tests/llm
 
 test-all: test test-rest
-	@echo "not run: make test-inspect, make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"
+	@echo "not run: make test-frameworks, make test-inspect, make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"
+
+# Likewise. The example for Claude is tried in a sandbox, too, where the environment is readable for all users.
+FRAMEWORKS_VENV ?= .venv-frameworks
+FRAMEWORKS := openai-agents 'pydantic-ai-slim[openai,mcp]' langgraph langchain-openai langchain-mcp-adapters 'smolagents[openai,mcp]' claude-agent-sdk
+test-frameworks: $(VENV)/.installed-dev $(FRAMEWORKS_VENV)/.installed
+	KTDEVAL_TEST_FRAMEWORKS=$(abspath $(FRAMEWORKS_VENV))/bin/python $(PYTEST) tests/accept/test_framework_examples.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -138,7 +146,7 @@ screenshots: $(VENV)/.installed-dev
 	$(BIN)/python docs/recording.py
 
 clean:
-	rm -rf $(VENV) $(LLM_VENV) $(INSPECT_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LLM_VENV) $(INSPECT_VENV) $(FRAMEWORKS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ktdeval needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; say PYTHON=/path/to/python3.11")'
@@ -158,6 +166,11 @@ $(VENV)/.installed-qlib: $(VENV)/.installed-dev
 
 $(LLM_VENV)/.installed: tests/support/llm/llm_environment.py
 	@$(PYTHON) $< $(LLM_VENV)
+	@touch $@
+
+$(FRAMEWORKS_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
+	$(FRAMEWORKS_VENV)/bin/python -m pip --disable-pip-version-check --quiet install -e . $(FRAMEWORKS)
 	@touch $@
 
 $(INSPECT_VENV)/.installed: $(INSPECT)/pyproject.toml

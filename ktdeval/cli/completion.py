@@ -1,4 +1,4 @@
-"""`ktdeval completion`: complete commands, options and names in bash, zsh and fish."""
+"""`ktdeval --completion SHELL`: complete commands, options and names in bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from ktdeval.cli.examples import example
 from ktdeval.cli.main import COMPLETION
 from ktdeval.errors import KtdevalError
 
@@ -81,16 +80,8 @@ def answer(instruction: str, root: click.Command) -> int:
     return 0
 
 
-@example("ktdeval completion bash > ~/.local/share/bash-completion/completions/ktdeval")
-@click.command()
-@click.argument("shell", type=click.Choice(list(SHELLS)))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes commands, options and names of tasks, models, agents, metrics
-    and windows.
-
-    Write it where the shell looks for it: in bash
-    ~/.local/share/bash-completion/completions/ktdeval, in zsh _ktdeval in a folder of $fpath, in
-    fish ~/.config/fish/completions/ktdeval.fish. Or evaluate it in the shell's start-up file.
+def script_of(shell: str, root: click.Command) -> str:
+    """Return the script that completes commands, options and names of tasks, models, agents, metrics
+    and windows. `shell`: one of `SHELLS`.
     """
-    click.echo(_shell(shell, context.find_root().command).source(), nl=False)
+    return _shell(shell, root).source()

@@ -268,6 +268,29 @@ cli = KtdevalGroup(
 click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s %(version)s")(cli)
 
 
+def _print_completion(context: click.Context, _option: click.Parameter, shell: str | None) -> None:
+    if shell is None or context.resilient_parsing:
+        return
+
+    from ktdeval.cli.completion import script_of
+
+    click.echo(script_of(shell, context.find_root().command), nl=False)
+    context.exit()
+
+
+cli.params.append(
+    click.Option(
+        ["--completion"],
+        type=click.Choice(["bash", "zsh", "fish"]),
+        is_eager=True,
+        expose_value=False,
+        callback=_print_completion,
+        metavar="SHELL",
+        help="Print the script that completes words in bash, zsh or fish.",
+    )
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. An expected failure is one line on stderr.
 

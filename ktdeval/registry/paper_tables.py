@@ -1,4 +1,4 @@
-"""Tables of papers in YAML: a file a paper, a table a name (`ktdeval table --like NAME`).
+"""Tables of papers in YAML: a file a paper, a table a name (`ktdeval paper table --like NAME`).
 
 A file is a mapping of names to the fields of `PaperTable`; a plugin offers it by
 `ktdeval.registry.task_files.table_specs`. `rows` is a kind that the command makes of

@@ -1,5 +1,5 @@
-"""Manifest of the commands on cards: those of `compare`, `demo`, `fork`, `paper figure`, `table` and
-`transplant`.
+"""Manifest of the commands on cards: those of `compare`, `demo`, `fork`, `paper figure`, `paper
+table` and `transplant`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _COMMANDS = {
     "fork": "Ask a run's steps again with one input changed: does it read what it is shown?",
     "paper figure": "Draw a figure of a paper, made of your own runs: ama-2 RUN… --out a.svg.",
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
-    "table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
+    "paper table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
 }
 _GROUPS = {
     "demo": ("evaluate",),
     "fork": ("compare",),
     "paper figure": ("papers",),
-    "table": ("results",),
+    "paper table": ("papers",),
     "transplant": ("compare",),
 }
 _ELSEWHERE = {
@@ -48,7 +48,7 @@ _ELSEWHERE = {
     "fork": "fork_command:fork",
     "paper figure": "figure_command:figure",
     "compare power": "power_command:power",
-    "table": "table_command:table",
+    "paper table": "table_command:table",
     "transplant": "transplant_command:transplant",
 }
 #: Commands that are functions of `ktdeval`, too, and the names of these
@@ -58,7 +58,7 @@ _FUNCTIONS = {
     "compare labels": "invariance",
     "compare luck": "luck",
     "compare cohorts": "cohort",
-    "table": "table",
+    "paper table": "table",
 }
 
 

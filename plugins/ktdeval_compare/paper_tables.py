@@ -51,7 +51,7 @@ def table_of(name: str, plugins: Plugins) -> PaperTable:
     known = known_tables(plugins)
     if name not in known:
         near = near_matches(name, known) or f"; known are {', '.join(known)}"
-        raise UsageError(f"there is no table {name!r}{near}; see `ktdeval table --like`")
+        raise UsageError(f"there is no table {name!r}{near}; see `ktdeval paper table --like`")
 
     return known[name]
 

@@ -1,4 +1,4 @@
-"""`ktdeval table`: the tables of papers, from one's own cards and runs."""
+"""`ktdeval paper table`: the tables of papers, from one's own cards and runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ class TableOptions(JsonOptions, MarketOptions, PluginOptions):
         )
 
 
-@example("ktdeval table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4", "ktdeval table --like")
+@example(
+    "ktdeval paper table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4",
+    "ktdeval paper table --like",
+)
 @click.command()
 @click.argument("cards", nargs=-1, type=RunPath(), metavar="CARD…")
 @options_of(TableOptions)
@@ -90,7 +93,7 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
     plugins = open_plugins(options.plugin)
     if not options.like:
         if cards:
-            raise UsageError("--like NAME: name the table; `ktdeval table --like` lists all")
+            raise UsageError("--like NAME: name the table; `ktdeval paper table --like` lists all")
         _list_tables(plugins, as_json)
         return
 

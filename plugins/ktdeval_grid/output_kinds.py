@@ -111,7 +111,7 @@ def make_outputs(
     paths = [str(card) for card in cards]
     for name in tables:
         words = {
-            form: ["table", *paths, "--like", name, "--format", spelled]
+            form: ["paper", "table", *paths, "--like", name, "--format", spelled]
             for form, spelled in (("txt", "text"), ("md", "markdown"), ("csv", "csv"))
         }
         yield _made(name, "", words, plugins)

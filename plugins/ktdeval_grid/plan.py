@@ -101,7 +101,7 @@ class GridPlan(Value):
     options: Arguments = msgspec.field(default_factory=dict)
     plugin: tuple[str, ...] = ()  #: further plugins, modules or paths
     prune: tuple[PruneRule, ...] = ()  #: cells that are left out, each with its reason
-    #: tables of papers to make at the end, as of `ktdeval table --like`; null: those that the cards
+    #: tables of papers to make at the end, as of `ktdeval paper table --like`; null: those that the cards
     #: have figures for
     tables: tuple[str, ...] | None = None
     #: pages of the bundle besides its index: `report` draws all cards, `views` walks one episode of

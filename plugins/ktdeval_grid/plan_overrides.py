@@ -75,7 +75,7 @@ class PlanOptions:
         complete=lambda *asked: complete_words(shipped_rules())(*asked),
     )
     tables: tuple[str, ...] = flag(
-        (), help="tables of papers to make at the end, as of `ktdeval table --like`"
+        (), help="tables of papers to make at the end, as of `ktdeval paper table --like`"
     )
     pages: tuple[str, ...] = flag(
         (),

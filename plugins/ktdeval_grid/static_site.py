@@ -192,7 +192,7 @@ def _shown_output(output: CardsOutput) -> ShownOutput:
 
 
 def parse_table(text: str) -> TextTable | None:
-    """Read a table that `ktdeval table --format markdown` wrote: caption, rows between bars, note.
+    """Read a table that `ktdeval paper table --format markdown` wrote: caption, rows between bars, note.
 
     Return None where there is no table in the text.
     """

@@ -79,7 +79,7 @@ def test_the_papers_table_is_made_of_these_cards(
         expected[task.removeprefix("ama_").upper()] = figures
 
     cards = [tmp_path / f"ama_{asset.lower()}" for asset in expected]
-    _, text, _ = terminal.call("table", *cards, "--like", "ama-1")
+    _, text, _ = terminal.call("paper", "table", *cards, "--like", "ama-1")
     heads, row = text.splitlines()[1:3]
     columns = product(("TSLA", "BTC", "ETH"), ("CR", "AR", "AV", "SR", "MDD"))
 

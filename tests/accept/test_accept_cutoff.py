@@ -111,7 +111,7 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
         assert f"{note}{WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}" in out, words
         assert "builtin/hold: figures" not in out
 
-    code, out, err = call("table", "--like", "ktdfin-4", runs["remembers"])
+    code, out, err = call("paper", "table", "--like", "ktdfin-4", runs["remembers"])
 
     assert (code, note in err, note in out) == (0, True, False)
 

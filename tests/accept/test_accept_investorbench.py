@@ -424,7 +424,7 @@ def rewards(runs: list[Path], twin: MarketSnapshot) -> pd.DataFrame:
 def test_signed_rank_tests_are_those_of_the_ledgers(
     runs: list[Path], rewards: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["table", *map(str, runs), "--like", "investorbench-tests", "--json"]) == 0
+    assert main(["paper", "table", *map(str, runs), "--like", "investorbench-tests", "--json"]) == 0
 
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert len(rows) == len(TASKS) * 3

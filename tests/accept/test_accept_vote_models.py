@@ -90,7 +90,7 @@ def test_the_majority_decides_and_the_run_verifies(run: Path, terminal: Terminal
     assert {step.provenance for step in folder.load_ledger(spec).steps} == {"elected"}
     assert "verified" in terminal.text("card", "verify", run)
 
-    out = terminal.out("table", run, "--like", "ama-1", "--format", "csv")
+    out = terminal.out("paper", "table", run, "--like", "ama-1", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(out))
 
     assert (row["Agent"], row["Model"]) == ("investor", "Vote")

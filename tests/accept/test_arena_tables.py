@@ -1,4 +1,4 @@
-"""`ktdeval table --like ama-1` and `deepfund-3`: rows and cells of real runs, votes included, and
+"""`ktdeval paper table --like ama-1` and `deepfund-3`: rows and cells of real runs, votes included, and
 what can't stand in one table.
 """
 
@@ -57,7 +57,7 @@ def ktdeval_vote(runs: Sequence[Path], out: Path) -> int:
 
 
 def table(terminal: Terminal, name: str, *cards: Path) -> list[dict[str, str]]:
-    out = terminal.out("table", *cards, "--like", name, "--format", "csv")
+    out = terminal.out("paper", "table", *cards, "--like", name, "--format", "csv")
     return list(csv.DictReader(io.StringIO(out)))
 
 
@@ -94,7 +94,7 @@ def test_rows_are_agents_and_models_with_buy_and_hold_first_and_the_vote_last(
 def test_a_cell_without_a_card_is_a_dash_and_differences_from_the_paper_are_printed(
     arena: dict[str, Path], terminal: Terminal
 ) -> None:
-    _, text, _ = terminal.call("table", arena["partly"], arena["held"], "--like", "ama-1")
+    _, text, _ = terminal.call("paper", "table", arena["partly"], arena["held"], "--like", "ama-1")
     line = next(line for line in text.splitlines() if "python/partly" in line)
 
     assert line.split()[2:7] == ["-"] * 5
@@ -107,7 +107,7 @@ def test_what_can_not_stand_in_one_table_is_refused(
     arena: dict[str, Path], tmp_path: Path, terminal: Terminal
 ) -> None:
     def refusal(*cards: Path, name: str = "ama-1") -> str:
-        code, _, err = terminal.call("table", *cards, "--like", name)
+        code, _, err = terminal.call("paper", "table", *cards, "--like", name)
         assert code == 2
         return err
 
@@ -120,7 +120,7 @@ def test_what_can_not_stand_in_one_table_is_refused(
 
     strict = run(stance_model("strict"), tmp_path / "strict", "ama_btc", rules="strict")
     assert "different metric rules" in refusal(arena["partly"], strict)
-    assert "scored by strict rules" in terminal.out("table", strict, "--like", "ama-1")
+    assert "scored by strict rules" in terminal.out("paper", "table", strict, "--like", "ama-1")
 
     fund = run(order_model("fund"), tmp_path / "fund", "deepfund_berkshire", "synthetic_deepfund")
     assert "deepfund_berkshire is not a task of one asset" in refusal(fund)

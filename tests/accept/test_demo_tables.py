@@ -1,4 +1,4 @@
-"""`ktdeval demo` shows the two claims; `ktdeval table` prints the papers' tables from the cards
+"""`ktdeval demo` shows the two claims; `ktdeval paper table` prints the papers' tables from the cards
 that it left.
 """
 
@@ -33,7 +33,7 @@ def card(demo: tuple[Path, Done], model: str, task: str = "blinded_open_research
 
 
 def table(demo: tuple[Path, Done], name: str, *runs: str, form: str = "text") -> str:
-    done = command("table", *runs, "--like", name, "--format", form, cwd=demo[0])
+    done = command("paper", "table", *runs, "--like", name, "--format", form, cwd=demo[0])
     assert (done.code, without_warnings(done)) == (0, [])
     return done.out
 
@@ -157,6 +157,7 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
     assert r"Total ret. \% & Excess \%" in latex
 
     done = command(
+        "paper",
         "table",
         *STRATEGIES,
         "--like",
@@ -175,9 +176,17 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
 
     # Cohorts are written as for `ktdeval compare cohorts`: items after commas, and one name twice joins.
     together = command(
-        "table", *STRATEGIES, "--like", "ktdfin-8", "--cohort", "all=*low*,builtin/*", cwd=demo[0]
+        "paper",
+        "table",
+        *STRATEGIES,
+        "--like",
+        "ktdfin-8",
+        "--cohort",
+        "all=*low*,builtin/*",
+        cwd=demo[0],
     )
     again = command(
+        "paper",
         "table",
         *STRATEGIES,
         "--like",
@@ -197,7 +206,7 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
 def test_invalid_input_for_the_table_is_reported_in_one_line(
     demo: tuple[Path, Done], words: str, message: str
 ) -> None:
-    done = command("table", *words.split(), cwd=demo[0])
+    done = command("paper", "table", *words.split(), cwd=demo[0])
     (line,) = without_warnings(done)
     assert (done.code, done.out) == (2, "")
     assert message in line

@@ -282,11 +282,13 @@ def test_classes_have_the_table_s_percentages_and_intervals_over_models(
 ) -> None:
     words = [*epochs, "--class", "python/*=open_source:7"]
     rows = rows_of(terminal, "investorbench-3", *words)
-    shown = terminal.out("table", *words, "--like", "investorbench-types", "--format", "csv")
+    shown = terminal.out(
+        "paper", "table", *words, "--like", "investorbench-types", "--format", "csv"
+    )
     (table,) = list(csv.DictReader(io.StringIO(shown)))
     heads = {"ib_volatility": "AV", "ib_max_drawdown": "MDD"}
 
-    listed = terminal.out("table", *words, "--like", "investorbench-2", "--format", "csv")
+    listed = terminal.out("paper", "table", *words, "--like", "investorbench-2", "--format", "csv")
     models = pd.read_csv(io.StringIO(listed))
     held = models[models["type"] == "buy_and_hold"]
     for metric, head in heads.items():

@@ -105,7 +105,7 @@ def test_several_models_are_listed_in_the_papers_table(
     capsys.readouterr()
     paths = [str(path) for path in runs.values()]
 
-    assert main(["table", *reversed(paths), "--like", "qfinzero-2"]) == 0
+    assert main(["paper", "table", *reversed(paths), "--like", "qfinzero-2"]) == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert "QFinZero, Table 2" in lines[0]
@@ -133,7 +133,16 @@ def test_several_models_are_listed_in_the_papers_table(
     figures = frame.loc["agent/silent", ["planning_tm", "planning_pa", "planning_ta"]]
     assert figures.mean() * 100 == pytest.approx(card["scores"]["overall"]["value"])
     assert (
-        main(["table", paths[0], paths[0] + "/cards/qfinzero_calling.json", "--like", "qfinzero-2"])
+        main(
+            [
+                "paper",
+                "table",
+                paths[0],
+                paths[0] + "/cards/qfinzero_calling.json",
+                "--like",
+                "qfinzero-2",
+            ]
+        )
         == 2
     )
 

@@ -66,7 +66,7 @@ def label_names() -> str:
 
 
 def paper_tables() -> str:
-    """Return the tables that `ktdeval table --like` prints: their rows, columns and source."""
+    """Return the tables that `ktdeval paper table --like` prints: their rows, columns and source."""
     rows = []
     for name, spec in known_tables(load_plugins()).items():
         heads = [head.strip() for head, _, _ in spec.columns]

@@ -519,7 +519,7 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Ter
         for item, rater, rule in product("abc", "xy", ("coverage", "bias_awareness"))
     ]
     path = ratings(tmp_path / "r.csv", *rows)
-    shown = terminal.out("table", "--like", "ama-ratings", path).splitlines()
+    shown = terminal.out("paper", "table", "--like", "ama-ratings", path).splitlines()
 
     assert shown[2].split() == [
         "coverage",
@@ -541,7 +541,8 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Ter
         " chance"
     )
     assert [
-        one["rule"] for one in terminal.report("table", "--like", "ama-ratings", path)["rows"]
+        one["rule"]
+        for one in terminal.report("paper", "table", "--like", "ama-ratings", path)["rows"]
     ] == ["coverage", "bias_awareness"]
     assert {len(rule["levels"]) for rule in RULES.values()} == {3}
 
@@ -551,12 +552,12 @@ def test_a_file_of_something_else_is_one_line(
     rows: list[str], message: str, tmp_path: Path, terminal: Terminal
 ) -> None:
     (line,) = terminal.error(
-        "table", "--like", "ama-ratings", ratings(tmp_path / "r.csv", *rows)
+        "paper", "table", "--like", "ama-ratings", ratings(tmp_path / "r.csv", *rows)
     ).splitlines()
 
     assert message in line
 
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     assert "column 'item' is missing; a line has item, rater, rule, score" in terminal.error(
-        "table", "--like", "ama-ratings", tmp_path / "other.csv"
+        "paper", "table", "--like", "ama-ratings", tmp_path / "other.csv"
     )

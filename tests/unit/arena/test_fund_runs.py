@@ -403,11 +403,11 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
         "test/member · deepfund",
     )
     assert f"{whole['consistent']} of {whole['judged']}" in terminal.out(
-        "table", run, "--like", "deepfund-consistency"
+        "paper", "table", run, "--like", "deepfund-consistency"
     )
 
     heads, *listed = terminal.out(
-        "table", run, "--like", "deepfund-decisions", "--format", "csv"
+        "paper", "table", run, "--like", "deepfund-decisions", "--format", "csv"
     ).splitlines()
 
     assert heads.split(",") == list(decisions[0])
@@ -426,7 +426,9 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
     }
 
     for figure, form in shown.items():
-        rows = terminal.text("table", path, "--like", figure).replace(" %", "%").splitlines()
+        rows = (
+            terminal.text("paper", "table", path, "--like", figure).replace(" %", "%").splitlines()
+        )
         assert rows[-1] == "  1  test/member · deepfund · deepfund_berkshire · live"
         assert rows[1].split() == ["week", "to", "1"]
         assert [line.split() for line in rows[2:-1]] == [
@@ -435,20 +437,24 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
 
     assert [row["week"] for row in weeks] == ["2025-03-23"]
 
-    lines = terminal.out("table", run, "--like", "deepfund-4", "--format", "csv").splitlines()
+    lines = terminal.out(
+        "paper", "table", run, "--like", "deepfund-4", "--format", "csv"
+    ).splitlines()
     assert float(lines[-1].split(",")[6]) == pytest.approx(
         card["metrics"]["total_return"]["value"], rel=1e-9
     )
     assert [one.experiment for one in read_groups([run, path])] == ["deepfund_berkshire"]
 
     other = Path(shutil.copytree(run, tmp_path / "other" / "run"))
-    named = terminal.out("table", run, other, "--like", "deepfund-4")
+    named = terminal.out("paper", "table", run, other, "--like", "deepfund-4")
 
     assert [
         f"{number}  test/member · deepfund · deepfund_berkshire · {folder} · live" in named
         for number, folder in ((1, run), (2, other))
     ] == [True, True]
-    assert "no run here" in terminal.error("table", tmp_path, "--like", "deepfund-consistency")
+    assert "no run here" in terminal.error(
+        "paper", "table", tmp_path, "--like", "deepfund-consistency"
+    )
 
 
 # ---- DeepFund's public database
@@ -567,7 +573,7 @@ def test_the_public_database_has_the_documented_figures(
 
     assert follows == [row["consistent"] for row in decision_rows(record)]
 
-    text = terminal.out("table", path, "--like", "deepfund-consistency")
+    text = terminal.out("paper", "table", path, "--like", "deepfund-consistency")
     assert all(
         lines in text
         for lines in (
@@ -619,7 +625,7 @@ def lines_of(text: str) -> list[str]:
 
 def rows_of(terminal: Terminal, name: str, *paths: object) -> list[dict[str, Any]]:
     """Rows of a table as JSON has them."""
-    rows: list[dict[str, Any]] = terminal.report("table", *paths, "--like", name)["rows"]
+    rows: list[dict[str, Any]] = terminal.report("paper", "table", *paths, "--like", name)["rows"]
     return rows
 
 
@@ -655,7 +661,7 @@ def test_a_database_is_printed_as_tables_of_models_of_analysts_and_of_decisions(
     tables = {"consistency": models, "signals": analysts, "decisions": decisions}
 
     for name, lines in tables.items():
-        text = terminal.text("table", path, "--like", f"deepfund-{name}")
+        text = terminal.text("paper", "table", path, "--like", f"deepfund-{name}")
         assert lines_of(text) == [*lines, *(" ".join(note.split()) for note in notes())]
 
     record = read_database(path)
@@ -664,17 +670,17 @@ def test_a_database_is_printed_as_tables_of_models_of_analysts_and_of_decisions(
     assert rows_of(terminal, "deepfund-signals", path)[len(models) - 1 :] == analyst_rows(record)
     assert rows_of(terminal, "deepfund-decisions", path) == decision_rows(record)
 
-    shown = terminal.report("table", path, "--like", "deepfund-decisions")
+    shown = terminal.report("paper", "table", path, "--like", "deepfund-decisions")
     assert shown["notes"] == list(notes())
 
 
 def test_a_database_has_no_results_and_is_a_table_alone(tmp_path: Path, terminal: Terminal) -> None:
     path = database(tmp_path / "a.db")
-    refused = terminal.refusal("table", path, "--like", "deepfund-effectiveness")
+    refused = terminal.refusal("paper", "table", path, "--like", "deepfund-effectiveness")
 
     assert "a database of DeepFund has no prices of later days; give runs" in refused
 
-    refused = terminal.refusal("table", path, tmp_path, "--like", "deepfund-signals")
+    refused = terminal.refusal("paper", "table", path, tmp_path, "--like", "deepfund-signals")
     assert "a table is of one database, or of runs; give one of them" in refused
 
 
@@ -744,7 +750,7 @@ def test_two_systems_of_one_name_are_distinguished_by_their_parameters(
         f"deepfund_berkshire · run{number}" for number in (1, 2)
     ]
 
-    terminal.out("table", *runs[:2], "--like", "deepfund-4")
+    terminal.out("paper", "table", *runs[:2], "--like", "deepfund-4")
 
 
 def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) -> None:

@@ -801,24 +801,24 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
         == "the cards' figures are of different metric rules"
     )
     assert "figures are of different metric rules" in terminal.refusal(
-        "table", cards[0], other, "--like", "ktdfin-4"
+        "paper", "table", cards[0], other, "--like", "ktdfin-4"
     )
 
     for name in ("ktdfin-3", "ktdfin-4", "ktdfin-8"):
         assert "figures are of different windows" in terminal.refusal(
-            "table", cards[0], traders / "cut", "--like", name
+            "paper", "table", cards[0], traders / "cut", "--like", name
         )
 
     # of one episode there are no quartiles
     for card, spread in ((cards[0], True), (str(traders / "cut"), False)):
-        code, shown, message = terminal.call("table", card, "--like", "ktdfin-3")
+        code, shown, message = terminal.call("paper", "table", card, "--like", "ktdfin-3")
         assert (code, "[" in shown) == (0, spread)
         assert "ktdeval: warning: limited: every card\n" in message
 
     ruined = save_card(tmp_path / "ruined", ruined_card())
     note = f"total_return, sharpe, max_drawdown: median over 2 of 3 episodes: {RUIN}"
 
-    assert note in terminal.call("table", ruined, "--like", "ktdfin-4")[2]
+    assert note in terminal.call("paper", "table", ruined, "--like", "ktdfin-4")[2]
     assert "lies in no run folder, so its trials can't be counted" in terminal.refusal(
         "compare", "luck", ruined
     )

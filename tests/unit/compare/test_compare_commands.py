@@ -576,16 +576,18 @@ def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(
 ) -> None:
     cards = design(terminal, ("bright", "blinded"), ("open_research",), config=REBASED)
     assert f"a table of {rows} is of one task family" in terminal.refusal(
-        "table", *cards, "--like", name
+        "paper", "table", *cards, "--like", name
     )
-    assert terminal.call("table", cards[1], "--like", name)[0] == 0
+    assert terminal.call("paper", "table", cards[1], "--like", name)[0] == 0
 
 
 def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
     terminal: CardTerminal, tmp_path: Path
 ) -> None:
     card = make_card({("A1", 0): 0.01})
-    with_index = terminal.text("table", save_card(tmp_path / "with", card), "--like", "ktdfin-9")
+    with_index = terminal.text(
+        "paper", "table", save_card(tmp_path / "with", card), "--like", "ktdfin-9"
+    )
 
     assert "buy-and-hold" in with_index
 
@@ -597,9 +599,9 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
 
     path = save_card(tmp_path / "without", card)
 
-    assert "buy-and-hold" not in terminal.text("table", path, "--like", "ktdfin-9")
+    assert "buy-and-hold" not in terminal.text("paper", "table", path, "--like", "ktdfin-9")
     assert "have no exposures to the same style factors" in terminal.refusal(
-        "table", path, "--like", "ktdfin-8"
+        "paper", "table", path, "--like", "ktdfin-8"
     )
 
 
@@ -697,7 +699,7 @@ def test_a_long_window_is_never_pooled_with_short_ones(
     )
     assert (
         "house/one: window long is left out: has 2085 weekdays"
-        in terminal.call("table", *files[:2], "--like", "ktdfin-9")[2]
+        in terminal.call("paper", "table", *files[:2], "--like", "ktdfin-9")[2]
     )
 
 

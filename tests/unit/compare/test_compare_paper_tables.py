@@ -1,4 +1,4 @@
-"""`ktdeval table`: rows are systems and never names, and patterns of cohorts match systems,
+"""`ktdeval paper table`: rows are systems and never names, and patterns of cohorts match systems,
 whatever else is given.
 """
 
@@ -42,7 +42,9 @@ def rows_of(
     """The rows of a table as CSV."""
     return list(
         csv.DictReader(
-            io.StringIO(terminal.text("table", *cards, "--like", name, "--format", "csv", *words))
+            io.StringIO(
+                terminal.text("paper", "table", *cards, "--like", name, "--format", "csv", *words)
+            )
         )
     )
 
@@ -96,14 +98,14 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
     assert masks[1]["Model"] == label != masks[0]["Model"]
 
     # As JSON, the same figures, and null for one that no card has.
-    shown = terminal.report("table", *cards, "--like", "ktdfin-3")
+    shown = terminal.report("paper", "table", *cards, "--like", "ktdfin-3")
     assert [column["name"] for column in shown["columns"]] == list(modes[0])[2:]
     assert [(row["Model"], row["bright"], row["blinded"]) for row in shown["rows"]] == [
         (modes[0]["Model"], 0.10, None),
         (label, None, 0.02),
     ]
     assert "give one" in terminal.refusal(
-        "table", *cards, "--like", "ktdfin-3", "--json", "--format", "csv"
+        "paper", "table", *cards, "--like", "ktdfin-3", "--json", "--format", "csv"
     )
 
     # One system under two masks is one row.
@@ -223,7 +225,7 @@ def test_a_pattern_means_the_same_among_any_other_cards(terminal: CardTerminal) 
 def test_every_pattern_matches_something(terminal: CardTerminal) -> None:
     cards = terminal.cards(tilted("house/momentum", 1.0), tilted("house/reversal", 0.2))
     refusal = terminal.refusal(
-        "table", *cards, "--like", "ktdfin-8", "--cohort", "A=house/momentum,house/reversl"
+        "paper", "table", *cards, "--like", "ktdfin-8", "--cohort", "A=house/momentum,house/reversl"
     )
     there = "there are house/momentum, house/reversal; did you mean 'house/reversal'"
 
@@ -232,7 +234,7 @@ def test_every_pattern_matches_something(terminal: CardTerminal) -> None:
 
 def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTerminal) -> None:
     cards = terminal.cards(tilted("house/one", 1.0), make_card({("A1", 0): 0.01}, "house/bare"))
-    words = ("table", *cards, "--like", "ktdfin-8", "--cohort")
+    words = ("paper", "table", *cards, "--like", "ktdfin-8", "--cohort")
     code, shown, message = terminal.call(*words, "A=house/*")
 
     assert (code, "1.00" in shown) == (0, True)
@@ -255,7 +257,9 @@ def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
     """
     several = parted({"A1": (0.01, 0.0), "A2": (0.0, 0.05), "A3": (0.06, 0.0)})
     cards = terminal.cards(several)
-    code, written, message = terminal.call("table", *cards, "--like", "ktdfin-5", "--format", "csv")
+    code, written, message = terminal.call(
+        "paper", "table", *cards, "--like", "ktdfin-5", "--format", "csv"
+    )
     (row,) = csv.DictReader(io.StringIO(written))
 
     assert [float(row[name]) for name in ("common_return", "selection_alpha", "total_return")] == [
@@ -270,13 +274,15 @@ def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
     )
 
     for form in ("text", "markdown", "latex"):
-        assert note in terminal.text("table", *cards, "--like", "ktdfin-5", "--format", form)
+        assert note in terminal.text(
+            "paper", "table", *cards, "--like", "ktdfin-5", "--format", form
+        )
 
     assert (code, message) == (0, f"ktdeval: warning: {note}\n")
 
     alone = terminal.cards(parted({"A1": (0.01, 0.02)}))
-    assert note not in terminal.text("table", *alone, "--like", "ktdfin-5")
-    assert "median over episodes" in terminal.text("table", *alone, "--like", "ktdfin-5")
+    assert note not in terminal.text("paper", "table", *alone, "--like", "ktdfin-5")
+    assert "median over episodes" in terminal.text("paper", "table", *alone, "--like", "ktdfin-5")
 
 
 def parted(parts: dict[str, tuple[float, float]]) -> dict[str, Any]:
@@ -300,7 +306,7 @@ PAPERS = ("ama", "deepfund", "investorbench", "ktdfin", "qfinzero")
 def test_without_a_name_every_table_is_listed_with_its_place_in_the_paper(
     words: tuple[str, ...], terminal: CardTerminal
 ) -> None:
-    listed = terminal.text("table", *words).splitlines()
+    listed = terminal.text("paper", "table", *words).splitlines()
     assert listed[0].split() == ["name", "source", "shows"]
     assert {line.split("-")[0] for line in listed[1:]} == set(PAPERS)
 
@@ -336,7 +342,7 @@ def test_each_column_of_a_table_has_a_form_that_is_known(name: str) -> None:
     [
         (["x.json", "--like", "ktdfn-4"], "there is no table 'ktdfn-4'; did you mean 'ktdfin-4'"),
         (["--like", "ktdfin-4"], "ktdfin-4: give the cards or runs that it is made of"),
-        (["x.json"], "--like NAME: name the table; `ktdeval table --like` lists all"),
+        (["x.json"], "--like NAME: name the table; `ktdeval paper table --like` lists all"),
         (
             ["x.json", "--like", "ktdfin-4", "--cohort", "A=*"],
             "--cohort: ktdfin-4 does not take it; ktdfin-8 do",
@@ -347,13 +353,16 @@ def test_each_column_of_a_table_has_a_form_that_is_known(name: str) -> None:
         ),
         (["x", "--like", "ama-1", "--data", "d"], "--data: ama-1 does not take it"),
         (["x", "--like", "ama-1", "--json", "--format", "csv"], "are two forms; give one of them"),
-        (["x", "--show", "types"], "each is a table of its own: `ktdeval table --like` lists them"),
+        (
+            ["x", "--show", "types"],
+            "each is a table of its own: `ktdeval paper table --like` lists them",
+        ),
     ],
 )
 def test_a_table_that_can_not_be_printed_is_one_line(
     words: list[str], message: str, terminal: CardTerminal
 ) -> None:
-    assert message in terminal.refusal("table", *words)
+    assert message in terminal.refusal("paper", "table", *words)
 
 
 @pytest.mark.parametrize(
@@ -489,13 +498,15 @@ def test_a_table_of_agents_says_what_differs_from_the_paper(
 ) -> None:
     cards = terminal.cards(make_card(figures, rules=rules, config={"assets": ["TSLA"]}))
 
-    lines = terminal.text("table", *cards, "--like", "ama-1", "--format", "markdown").splitlines()
+    lines = terminal.text(
+        "paper", "table", *cards, "--like", "ama-1", "--format", "markdown"
+    ).splitlines()
 
     assert lines[0] == (
         "Agents, models and their votes by asset, in per cent but SR (AMA, Table 1)"
     )
     assert lines[-1] == note
-    assert terminal.report("table", *cards, "--like", "ama-1")["notes"] == [note]
+    assert terminal.report("paper", "table", *cards, "--like", "ama-1")["notes"] == [note]
 
 
 def test_agents_are_rows_and_assets_columns_in_the_order_of_the_paper(
@@ -518,7 +529,7 @@ def test_agents_are_rows_and_assets_columns_in_the_order_of_the_paper(
         of_asset("TSLA", "react", 0.03, "house/two"),
     )
 
-    text = terminal.text("table", *cards, "--like", "ama-1", "--format", "markdown")
+    text = terminal.text("paper", "table", *cards, "--like", "ama-1", "--format", "markdown")
 
     rows = []
 
@@ -574,7 +585,7 @@ def asset_card(*assets: str, **changes: Any) -> dict[str, Any]:
 def test_a_table_of_agents_is_of_one_asset_a_card_and_one_set_of_rules(
     cards: list[dict[str, Any]], message: str, terminal: CardTerminal
 ) -> None:
-    assert message in terminal.refusal("table", *terminal.cards(*cards), "--like", "ama-1")
+    assert message in terminal.refusal("paper", "table", *terminal.cards(*cards), "--like", "ama-1")
 
 
 def reference_of(card: dict[str, Any], **figures: float | None) -> dict[str, Any]:
@@ -600,7 +611,7 @@ def test_a_table_of_a_fund_ends_with_its_index(terminal: CardTerminal) -> None:
     better = make_card({("A1", 0): 0.07}, "house/two", rules="paper")
     cards = terminal.cards(reference_of(worse, **index), reference_of(better, **index))
 
-    report = terminal.report("table", *cards, "--like", "deepfund-3")
+    report = terminal.report("paper", "table", *cards, "--like", "deepfund-3")
 
     first, second, third = report["rows"]
 
@@ -626,7 +637,7 @@ def test_by_strict_rules_the_bill_grows_by_the_day(terminal: CardTerminal) -> No
     index = {"total_return": 0.04, "sharpe": 2.0, "volatility": 0.2}
     cards = terminal.cards(reference_of(make_card(ONE), **index))
 
-    report = terminal.report("table", *cards, "--like", "deepfund-3")
+    report = terminal.report("paper", "table", *cards, "--like", "deepfund-3")
 
     bill = 252 * (1.0429 ** (1 / 252) - 1)
 
@@ -664,7 +675,7 @@ def test_a_table_of_a_fund_has_one_card_of_a_model_and_one_task(terminal: CardTe
     other = make_card(ONE, "house/two", config={"name": "another"})
     cards = terminal.cards(make_card(ONE), other)
 
-    message = terminal.refusal("table", *cards, "--like", "deepfund-3")
+    message = terminal.refusal("paper", "table", *cards, "--like", "deepfund-3")
 
     assert "a table of a fund is of one task, these cards are of another, blinded_open" in message
 
@@ -720,7 +731,7 @@ def test_modes_are_rows_in_the_order_of_the_benchmark_with_quartiles(
         make_card(THREE, mode="fixed_candidate", mask="bright"),
     )
 
-    text = terminal.text("table", *cards, "--like", "ktdfin-3", "--format", "markdown")
+    text = terminal.text("paper", "table", *cards, "--like", "ktdfin-3", "--format", "markdown")
 
     lines = [line for line in text.splitlines() if line.startswith("|")]
 
@@ -736,7 +747,7 @@ def test_modes_are_rows_in_the_order_of_the_benchmark_with_quartiles(
 def test_the_only_episode_of_a_mode_has_no_quartiles(terminal: CardTerminal) -> None:
     cards = terminal.cards(make_card(ONE), make_card(ONE, mask="bright"))
 
-    text = terminal.text("table", *cards, "--like", "ktdfin-3", "--format", "markdown")
+    text = terminal.text("paper", "table", *cards, "--like", "ktdfin-3", "--format", "markdown")
 
     assert "| house/one | open_research | +1.00 | +1.00 |" in text.splitlines()
 
@@ -789,7 +800,7 @@ def test_a_table_refuses_cards_that_do_not_give_it(
 ) -> None:
     cards = terminal.cards(make_card(ONE), make_card(ONE, **changes))
 
-    assert message in terminal.refusal("table", *cards, "--like", name)
+    assert message in terminal.refusal("paper", "table", *cards, "--like", name)
 
 
 def test_attackers_are_ranked_by_their_success_above_chance(terminal: CardTerminal) -> None:
@@ -898,7 +909,7 @@ def test_a_suite_has_one_card_of_a_model(terminal: CardTerminal) -> None:
 
     for name in ("qfinzero-2", "qfinzero-kinds"):
         assert "has two cards of the suite calling; give one" in terminal.refusal(
-            "table", *cards, "--like", name
+            "paper", "table", *cards, "--like", name
         )
 
 

@@ -58,7 +58,7 @@ class Commands:
 
     @hookimpl
     def ktdeval_commands(self) -> list[Spec]:
-        names = ("view episodes", "view report", "compare luck", "table")
+        names = ("view episodes", "view report", "compare luck", "paper table")
         return [Spec(name, lambda name=name: self.command(name), "says so") for name in names]
 
 
@@ -116,7 +116,7 @@ def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
     assert 'href="report.html"' in index
 
     median = load_evaluation(card).episodes[1].id
-    form = ("table", str(card), "--like", "ama-1", "--format")
+    form = ("paper table", str(card), "--like", "ama-1", "--format")
 
     assert commands.calls == [
         (*form, "text"),

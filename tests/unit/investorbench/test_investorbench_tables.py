@@ -422,7 +422,9 @@ def test_incomparable_cards_are_refused_in_one_line(
 ) -> None:
     plant(tmp_path / "a.json", "m/0", GIVEN)
     other = plant(tmp_path / "b" / "cards" / "c.json", second.pop("model", "m/1"), GIVEN, **second)
-    assert message in terminal.refusal("table", tmp_path / "a.json", other, "--like", *words)
+    assert message in terminal.refusal(
+        "paper", "table", tmp_path / "a.json", other, "--like", *words
+    )
 
 
 def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_refused(
@@ -462,7 +464,7 @@ def test_formats_hold_the_same_figures_and_nothing_of_a_card_reaches_the_termina
     ]
 
     def printed(*words: str, like: str = "investorbench-2") -> str:
-        return terminal.out("table", *paths, "--like", like, *words)
+        return terminal.out("paper", "table", *paths, "--like", like, *words)
 
     report = json.loads(printed("--format", "json"))
     frame = pd.read_csv(io.StringIO(printed("--format", "csv")))

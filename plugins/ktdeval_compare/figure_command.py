@@ -23,9 +23,9 @@ from ktdeval.cli import (
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.registry.paper_tables import Median, RuleSet
 from ktdeval.values.files import make_folder, write_atomic
 from ktdeval.values.strict_json import dumps_pretty
+from ktdeval_compare.investorbench_options import InvestorBenchOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ _FORMS = (".svg", ".html", ".json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureOptions(JsonOptions, MarketOptions, PluginOptions):
+class FigureOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptions):
     """Options of a figure."""
 
     out: Path | None = flag(
@@ -57,18 +57,6 @@ class FigureOptions(JsonOptions, MarketOptions, PluginOptions):
     )
     event: tuple[str, ...] = flag(
         (), metavar="DAY,…", help="days that ama-3 marks [default: chosen by news and price]"
-    )
-    rules: RuleSet | None = flag(None, help="InvestorBench: take only the cards by this rule set")
-    median: Median = flag(
-        "trajectory",
-        help="InvestorBench: figures of the epoch with the median Sharpe ratio, or their medians",
-    )
-    classes: tuple[str, ...] = flag(
-        (),
-        name="--class",
-        type=click.STRING,
-        metavar="MODEL=TYPE:BILLIONS|FILE",
-        help="InvestorBench: class of a model, or a YAML file of patterns; may be repeated",
     )
 
     def choices(self, plugins: Plugins) -> FigureChoices:

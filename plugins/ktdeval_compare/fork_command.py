@@ -18,13 +18,10 @@ from ktdeval.cli import (
     config_option,
     example,
     flag,
-    line_width,
     open_plugins,
     options_of,
     work_shown,
 )
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
 
 if TYPE_CHECKING:
     from ktdeval_compare.fork_run import ForkCost
@@ -80,7 +77,7 @@ def fork(run: Path, options: ForkOptions, **changes: Any) -> None:
     # not at the top, so that help is quick
     from ktdeval_compare.fork_run import ForkSettings, fork_run, load_fork_again
     from ktdeval_compare.fork_texts import fork_parts
-    from ktdeval_compare.table_columns import lines_of
+    from ktdeval_compare.table_columns import print_result
 
     settings = ForkSettings(
         steps=options.step,
@@ -97,21 +94,14 @@ def fork(run: Path, options: ForkOptions, **changes: Any) -> None:
         _agree(cost, has_agreed=options.yes or options.as_json)
 
     file = load_fork_again(run, settings)
-    out = None
+    made = None
     if file is None:
         with work_shown() as tell:
             plugins = open_plugins(options.plugin)
-            file, out = fork_run(run, settings, plugins, agree, options.out, tell)
+            file, folder = fork_run(run, settings, plugins, agree, options.out, tell)
+            made = "fork", folder
 
-    if options.as_json:
-        click.echo(dumps_pretty(to_plain(file)), nl=False)
-        return
-
-    for line in lines_of(fork_parts(file), line_width()):
-        click.echo(line)
-
-    if out is not None:
-        click.echo(f"\nfork  {out}")
+    print_result(file, fork_parts(file), made, options.as_json)
 
 
 def _agree(cost: ForkCost, *, has_agreed: bool) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import click
 import msgspec
 
 from ktdeval.cards import folded_texts, is_fraction, unit_word
-from ktdeval.cli import grid_lines
+from ktdeval.cli import grid_lines, line_width
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -54,6 +58,24 @@ def lines_of(parts: Iterable[Part], width: int | None = None) -> Iterator[str]:
             yield from part.lines(width)
         else:
             yield from folded_texts([part], width)
+
+
+def print_result(
+    document: object, parts: Iterable[Part], made: tuple[str, Path] | None, as_json: bool
+) -> None:
+    """Print what a command made: its document as JSON, or its parts and, with the name of the
+    command, the folder that it wrote. `made`: that name and folder; None: shown again.
+    """
+    if as_json:
+        click.echo(dumps_pretty(to_plain(document)), nl=False)
+        return
+
+    for line in lines_of(parts, line_width()):
+        click.echo(line)
+
+    if made is not None:
+        name, folder = made
+        click.echo(f"\n{name}  {folder}")
 
 
 def grid(rows: Iterable[RowT], *columns: Column[RowT], indent: str = "  ") -> Table:

@@ -22,12 +22,13 @@ from ktdeval.cli import (
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.registry.paper_tables import Median, RuleSet, TableChoices
+from ktdeval.registry.paper_tables import TableChoices
 from ktdeval.registry.plugin_registry import Plugins
+from ktdeval_compare.investorbench_options import InvestorBenchOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(JsonOptions, MarketOptions, PluginOptions):
+class TableOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptions):
     """Options of a table."""
 
     like: str | None = flag(
@@ -43,21 +44,6 @@ class TableOptions(JsonOptions, MarketOptions, PluginOptions):
         type=click.STRING,
         metavar="NAME=PATTERN,…",
         help="systems whose mean is one column of ktdfin-8",
-    )
-    rules: RuleSet | None = flag(None, help="InvestorBench: take only the cards by this rule set")
-    median: Median = flag(
-        "trajectory",
-        help=(
-            "InvestorBench: figures of the epoch with the median Sharpe ratio, or the median of"
-            " each figure over the epochs"
-        ),
-    )
-    classes: tuple[str, ...] = flag(
-        (),
-        name="--class",
-        type=click.STRING,
-        metavar="MODEL=TYPE:BILLIONS|FILE",
-        help="InvestorBench: class of a model, or a YAML file of patterns; may be repeated",
     )
 
     def choices(self, plugins: Plugins) -> TableChoices:

@@ -17,14 +17,11 @@ from ktdeval.cli import (
     RunPath,
     example,
     flag,
-    line_width,
     open_plugins,
     options_of,
     work_shown,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
 
 _MOST_CASH = 10**15  # of minor units a ledger's integers hold 92,000 times as many
 
@@ -77,7 +74,7 @@ def transplant(run: Path, options: TransplantOptions) -> None:
     these fills: the cards are labelled `transplanted` and never ranked.
     """
     # not at the top, so that help is quick
-    from ktdeval_compare.table_columns import lines_of
+    from ktdeval_compare.table_columns import print_result
     from ktdeval_compare.transplant_run import TransplantSettings, load_again, transplant_run
     from ktdeval_compare.transplant_texts import transplant_parts
 
@@ -90,21 +87,14 @@ def transplant(run: Path, options: TransplantOptions) -> None:
         data=options.data,
     )
     file = load_again(run, settings)
-    out = None
+    made = None
     if file is None:
         with work_shown() as tell:
             plugins = open_plugins(options.plugin)
-            file, out = transplant_run(run, settings, plugins, options.out, tell)
+            file, folder = transplant_run(run, settings, plugins, options.out, tell)
+            made = "transplant", folder
 
-    if options.as_json:
-        click.echo(dumps_pretty(to_plain(file)), nl=False)
-        return
-
-    for line in lines_of(transplant_parts(file), line_width()):
-        click.echo(line)
-
-    if out is not None:
-        click.echo(f"\ntransplant  {out}")
+    print_result(file, transplant_parts(file), made, options.as_json)
 
 
 def capital_of(text: str, option: str = "--cash") -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner import RunConfig, RunFolder, evaluate
+from ktdeval.runner import DECLARED_FILE, RunConfig, RunFolder, evaluate
 from ktdeval.trading import AccountConfig, Ledger, TradingConfig
 from ktdeval.values.config_options import build
 from ktdeval.values.files import write_atomic
@@ -22,7 +22,6 @@ from ktdeval_judge.market_plan import MarketPlan
 
 BASE_TASK = "declared_decisions"
 WINDOW = "declared"
-PLAN_FILE = "declared.json"  #: in the run folder: the plan, whose SHA-256 is in the spec
 MASK_KEY = "0" * 32  #: nothing is masked, and the same file gives the same run
 _MOST_POSITIONS = 100_000
 
@@ -113,7 +112,7 @@ def execute_plan(
         reasons = "; ".join(str(each.error) for each in result.failed)
         raise StoreError(f"{result.folder}: the run did not finish: {reasons}")
 
-    write_atomic(result.folder / PLAN_FILE, kept.read_bytes())
+    write_atomic(result.folder / DECLARED_FILE, kept.read_bytes())
     folder = RunFolder.load(result.folder)
     spec = next(spec for spec in folder.manifest.specs if spec.task == name)
     return Executed(result.folder, name, result.cards[0], folder.load_ledger(spec))

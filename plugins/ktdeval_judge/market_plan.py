@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ktdeval.values.config_options import near_matches
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.plan import PLAN_VERSION, Plan, PlannedDay, PlanForm
 
+Dated = Literal["decision", "fill"]
 MOST_WEIGHT = 1.001  #: sum of a day's weights up to which it counts as 1, rounded
 _MOST_SHOWN = 5
 
@@ -47,8 +47,10 @@ def market_plan(
     trading: TradingConfig,
     *,
     keeps_others: bool = False,
+    dated: Dated = "decision",
 ) -> MarketPlan:
-    """Return the plan of declared decisions or trades. Raises DataError: a code that the market
+    """Return the plan of declared decisions or trades. `dated`: what the days of decisions are;
+    decisions dated by their fill were taken at the close before. Raises DataError: a code that the market
     does not have, a day without a session, weights that borrow; with the line.
     """
     table = declared.decisions if declared.decisions is not None else declared.trades
@@ -57,13 +59,28 @@ def market_plan(
 
     rules = MarketRules.of(snapshot, trading)
     table = table.assign(column=_columns(declared.source, table, snapshot))
-    table = table.assign(row=_rows(declared.source, table, "day", snapshot))
+    rows = _rows(declared.source, table, "day", snapshot)
+    table = table.assign(row=rows)
+    if declared.decisions is not None and dated == "decision":
+        _check_last_day(declared.source, table, snapshot)
+    if declared.decisions is not None and dated == "fill":
+        table = _at_close_before(declared.source, table, snapshot)
     if declared.decisions is not None:
         return _of_decisions(declared, table, snapshot, rules, keeps_others=keeps_others)
     return _of_trades(declared, table, snapshot, rules)
 
 
 # ---- decisions
+
+
+def _at_close_before(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
+    first = table["row"].min()
+    if first < 1:
+        raise DataError(
+            f"{source}: the market has no day before {snapshot.days[first]}, on which it was decided"
+            " (--dated fill); import earlier days"
+        )
+    return table.assign(row=table["row"] - 1)
 
 
 def _of_decisions(
@@ -265,15 +282,20 @@ def _rows(source: str, table: Any, column: str, snapshot: MarketSnapshot) -> lis
         line = _line(table, table.index[wrong[0]])
         raise DataError(f"{source}{line}: {_no_session(day, snapshot, len(set(days[wrong])))}")
 
-    if column == "day" and "price" not in table and (rows >= len(snapshot.days) - 1).any():
-        at = int(np.argmax(rows))
-        line = _line(table, table.index[at])
-        raise DataError(
-            f"{source}{line}: {days[at]} is the market's last day: nothing decided on it can be"
-            " filled; drop it, or import later days"
-        )
-
     return [int(row) for row in rows]
+
+
+def _check_last_day(source: str, table: Any, snapshot: MarketSnapshot) -> None:
+    rows = table["row"]
+    last = rows.max()
+    if last < len(snapshot.days) - 1:
+        return
+
+    line = _line(table, rows.idxmax())
+    raise DataError(
+        f"{source}{line}: {snapshot.days[last]} is the market's last day: nothing decided on it can"
+        " be filled; drop it, or import later days"
+    )
 
 
 def _no_session(day: np.datetime64, snapshot: MarketSnapshot, count: int) -> str:
@@ -299,8 +321,3 @@ def _line(table: Any, index: Any) -> str:
 
 def _iso(day: int) -> str:
     return f"{day // 10_000:04d}-{day // 100 % 100:02d}-{day % 100:02d}"
-
-
-def reason_counts(refused: Sequence[Refused]) -> Mapping[str, int]:
-    """Return how many decisions each reason refuses."""
-    return Counter(each.reason for each in refused)

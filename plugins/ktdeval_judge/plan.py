@@ -183,9 +183,12 @@ class PlanReader:
 
     def _in_lots(self, code: str, shares: float) -> float:
         lot = self._plan.lots.get(code)
-        if lot is None:
-            return shares
-        return math.floor(shares / lot + SAME) * lot
+        return shares if lot is None else in_lots(shares, lot)
+
+
+def in_lots(shares: float, lot: float) -> float:
+    """Return shares in whole lots, rounded down but for noise of floats."""
+    return math.floor(shares / lot + SAME) * lot
 
 
 def _to_weight(code: str, goal: float, own: Held, nav: float) -> PlannedOrder | None:

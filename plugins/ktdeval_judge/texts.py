@@ -181,10 +181,11 @@ def _unfilled(file: JudgeFile) -> Iterator[str]:
 
 
 def largest(unfilled: tuple[Unfilled, ...]) -> list[Unfilled]:
-    """Return those to show: findings without a size first, then the largest."""
+    """Return those to show: what no market gives first, then the largest."""
 
     def by_size(each: Unfilled) -> tuple[bool, float, str, str]:
-        return each.missing is not None, -(each.missing or 0.0), each.day, each.code
+        is_claim = each.reason in ("impossible_price", "before_decision", "short")
+        return not is_claim, -(each.missing or 0.0), each.day, each.code
 
     return sorted(unfilled, key=by_size)[:_SHOWN]
 

@@ -20,7 +20,8 @@ from typing import Any
 from ktdeval.errors import DataError
 from ktdeval.values.tables.rows import TableFault, TableFile, TableRow, TableShape, read_rows
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.sample import ReadOptions, Sample, check_file, refuse
+from ktdeval_judge.readers.sample import ReadOptions, Sample, refuse, sample_of
+from ktdeval_judge.readers.wide import is_wide, read_wide
 
 name = "plain"
 
@@ -74,7 +75,10 @@ def read(path: Path, options: ReadOptions) -> Declared:  # noqa: ARG001 - the sa
     """Return what a plain table declares. Raises DataError: with file, line, column and the fix."""
     import pandas as pd  # noqa: PLC0415 - readers are listed without it
 
-    check_file(path)
+    sample = sample_of(path)
+    if sample.kind in ("csv", "parquet") and is_wide(sample.names, SHAPE):
+        return read_wide(path, sample.names, day_of, number_of)
+
     rows = _Rows(path)
     for row in read_rows(TableFile(path, SHAPE), rows.fault):
         rows.take(row)

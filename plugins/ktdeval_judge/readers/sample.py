@@ -19,7 +19,6 @@ from ktdeval.values.tables.rows import (
     csv_reader,
     file_faults,
     open_strict,
-    read_rows,
 )
 
 MOST_BYTES = 256 << 20  #: of a file of decisions
@@ -40,7 +39,8 @@ class Sample:
 
     path: Path
     kind: Kind
-    columns: tuple[str, ...]  #: of a table, or the keys of the first object, in lower case
+    columns: tuple[str, ...]  #: of a table, or the keys of its first bytes, in lower case
+    names: tuple[str, ...] = ()  #: the same as they are written
 
 
 def check_file(path: Path) -> None:
@@ -89,7 +89,8 @@ def sample_of(path: Path) -> Sample:
     with file_faults(table, fail):
         columns = _names(table)
 
-    return Sample(path, table.kind, tuple(name.strip().lower() for name in columns))
+    lower = tuple(name.strip().lower() for name in columns)
+    return Sample(path, table.kind, lower, columns)
 
 
 def _names(table: TableFile) -> tuple[str, ...]:
@@ -114,6 +115,3 @@ def _keys_in(text: str) -> list[str]:
         keys.append(piece.rpartition('"')[2])
 
     return list(dict.fromkeys(keys))
-
-
-__all__ = ["ReadOptions", "Sample", "check_file", "read_rows", "refuse", "sample_of"]

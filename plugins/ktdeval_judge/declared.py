@@ -29,7 +29,7 @@ class Declared:
     source: str  #: file name, for words
     decisions: pd.DataFrame | None = None
     trades: pd.DataFrame | None = None
-    values: pd.Series | None = None  # type: ignore[type-arg]
-    benchmark: pd.Series | None = None  # type: ignore[type-arg]
+    values: pd.Series | None = None
+    benchmark: pd.Series | None = None
     cash: float | None = None  #: initial account value, where the file says so
     notes: tuple[str, ...] = ()  #: what was left out or assumed, one sentence each

@@ -62,7 +62,9 @@ class JudgeFile(Value):
     program: str  #: name of the reader
     source: str  #: name of the file
     source_sha256: str
-    plan_sha256: str | None  #: of `declared.json`, by which the run's spec names it; null: a NAV only
+    plan_sha256: (
+        str | None
+    )  #: of `declared.json`, by which the run's spec names it; null: a NAV only
     form: str  #: `weight`, `shares`, `orders`, `trades` or `nav`
     decisions: int  #: rows
     codes: int

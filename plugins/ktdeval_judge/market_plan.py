@@ -13,7 +13,7 @@ from ktdeval.market import MarketSnapshot, parse_code, parse_symbol
 from ktdeval.trading import MarketRules, TradingConfig
 from ktdeval.values.config_options import near_matches
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.plan import PLAN_VERSION, Plan, PlannedDay, PlanForm
+from ktdeval_judge.plan import PLAN_VERSION, Plan, PlanForm, PlannedDay
 
 Dated = Literal["decision", "fill"]
 MOST_WEIGHT = 1.001  #: sum of a day's weights up to which it counts as 1, rounded
@@ -188,7 +188,9 @@ def _of_trades(
         _last_row(declared, snapshot, last),
         (),
         table,
-        ("trades: each is executed as an order of its shares, decided at the close before its day",),
+        (
+            "trades: each is executed as an order of its shares, decided at the close before its day",
+        ),
     )
 
 

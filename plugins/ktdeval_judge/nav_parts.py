@@ -163,7 +163,7 @@ def _from_one(path: Path) -> Path:
     values = np.asarray(path, dtype=np.float64)
     if len(values) < 2 or not (values > 0).all() or not np.isfinite(values).all():
         raise ValueError("a NAV needs two or more finite values above 0")
-    return values / values[0]
+    return np.asarray(values / values[0])
 
 
 def _gaps(claimed: Path, executed: Path) -> Path:

@@ -29,7 +29,7 @@ REASONS: Mapping[str, str] = {
     "minimum": "below the venue's smallest order",
     "target": "the weight was reached at the open",
     "position_limit": "too many names",
-    "weight_limit": "too large a weight",
+    "weight_limit": "more than the whole account",
     "limit": "the price limit of the order was not reached",
     "schema": "not an order that the venue takes",
     "short": "a short, and the venue is long only",

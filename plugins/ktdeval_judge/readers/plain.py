@@ -60,9 +60,7 @@ def _aliases() -> dict[str, str]:
     return {other: column for column, others in ALIASES.items() for other in others}
 
 
-SHAPE = TableShape(
-    fields=tuple(ALIASES), required=("day",), aliases=_aliases(), ignored=("*",)
-)
+SHAPE = TableShape(fields=tuple(ALIASES), required=("day",), aliases=_aliases(), ignored=("*",))
 
 
 def recognises(sample: Sample) -> bool:

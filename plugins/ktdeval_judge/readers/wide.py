@@ -67,7 +67,9 @@ def read_wide(path: Path, columns: Sequence[str], day_of: Any, number_of: Any) -
             except ValueError as error:
                 raise refuse(path, row.line, f"column {code}: {error}") from error
             if abs(weight) > 1.001:
-                words = f"column {code}: {weight:g} is more than the whole account; a table of codes"
+                words = (
+                    f"column {code}: {weight:g} is more than the whole account; a table of codes"
+                )
                 raise refuse(path, row.line, f"{words} holds weights, as 0.05 for 5 %")
             rows.append((day, code.strip(), weight, row.line))
 

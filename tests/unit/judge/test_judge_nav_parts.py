@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.market import MarketSnapshot
 from ktdeval.trading import AccountConfig, TradingConfig
@@ -129,9 +128,7 @@ def planted_market(folder: Path) -> Counterfactuals:
 PLANTED: tuple[Cause, ...] = tuple(
     cause for cause in CAUSES if cause not in ("fill_at_declared", "fill_at_open")
 )
-PAIRS = [
-    pair for pair in itertools.combinations(PLANTED, 2) if len(FILLS & frozenset(pair)) < 2
-]
+PAIRS = [pair for pair in itertools.combinations(PLANTED, 2) if len(FILLS & frozenset(pair)) < 2]
 
 
 @pytest.mark.parametrize("cause", PLANTED)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.errors import ConfigError
 from ktdeval.trading import AccountConfig, TradingConfig
@@ -26,9 +25,7 @@ from trading_market import make_market
 DAY = "2024-01-02"
 CODE = "600001.SH"
 TRADING = AccountConfig(max_weight=1.0, max_positions=10).rules("test")
-MARKET = make_market(
-    ["000002.SZ", CODE], opens=[[10.0, 20.0]] * 5, first="2024-01-01"
-)
+MARKET = make_market(["000002.SZ", CODE], opens=[[10.0, 20.0]] * 5, first="2024-01-01")
 
 
 def plan_of(form: str, *rows: tuple[str, float], others: str = "sell", **lots: float) -> PlanReader:
@@ -38,7 +35,9 @@ def plan_of(form: str, *rows: tuple[str, float], others: str = "sell", **lots: f
     )
 
 
-def planned(folder: Path, text: str, trading: TradingConfig = TRADING, **more: object) -> MarketPlan:
+def planned(
+    folder: Path, text: str, trading: TradingConfig = TRADING, **more: object
+) -> MarketPlan:
     path = folder / "file.csv"
     path.write_text(text)
     declared = read_declared(path, ReadOptions())

@@ -81,7 +81,7 @@ class Counterfactuals:
         for row in range(self.made.first_row, self.made.last_row):
             held = self._held(account, tape, row)
             orders = reader.orders(str(self.snapshot.days[row]), held, nav_minor / minor)
-            action = tuple(self._order(order, account, tape.rules) for order in orders)
+            action = tuple(self._order(order, tape.rules) for order in orders)
             settled = settle(account, tape.day(row + 1), action, row)
             account = settled.after
             nav_minor = settled.nav_minor
@@ -103,7 +103,7 @@ class Counterfactuals:
             held[self.snapshot.codes[column]] = Held(position.shares / steps, value)
         return held
 
-    def _order(self, order: PlannedOrder, account: Account, rules: MarketRules) -> Order:
+    def _order(self, order: PlannedOrder, rules: MarketRules) -> Order:
         column = self.snapshot.asset_index[order.code]
         shares = None
         if order.shares is not None:

@@ -158,7 +158,7 @@ def _document(
 ) -> JudgeFile:
     card = load_card(executed.card).plain
     unfilled = unfilled_of(made, executed.ledger, snapshot)
-    nav, claimed, notes = _nav_report(declared, made, executed.ledger, snapshot, trading)
+    nav, claimed, notes = _nav_report(declared, made, snapshot, trading)
     metrics: Any = card["metrics"]
     table = declared.decisions if declared.decisions is not None else declared.trades
     assert table is not None, "a plan was made of it"
@@ -251,7 +251,6 @@ def _selection(card: Mapping[str, Any]) -> Figure:
 def _nav_report(
     declared: Declared,
     made: MarketPlan,
-    ledger: Ledger,
     snapshot: MarketSnapshot,
     trading: TradingConfig,
 ) -> tuple[NavReport | None, Figure | None, tuple[str, ...]]:
@@ -291,7 +290,8 @@ def claimed_path(
     Raises DataError: fewer than two days in common, or a value that is not above 0.
     """
     assert declared.values is not None, "asked only where a NAV is claimed"
-    by_day = {int(day): float(value) for day, value in declared.values.items()}
+    days = [int(day) for day in declared.values.index]
+    by_day = dict(zip(days, map(float, declared.values), strict=True))
     rows = []
     values = []
     for row in range(first_row, last_row + 1):

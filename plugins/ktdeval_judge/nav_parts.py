@@ -129,9 +129,9 @@ def compare_navs(
         days=len(claimed) - 1,
         claimed_return=claimed_return,
         executed_return=float(executed[-1] - 1.0),
-        parts=_parts(ladder, paths.claimed),
+        parts=_parts(ladder),
         first_parting=first,
-        parting_cause=None if first is None else _cause_on(first, ladder, paths.claimed),
+        parting_cause=None if first is None else _cause_on(first, ladder),
         largest_gap=largest,
         remaining_gap=float(_gaps(paths.claimed, last).max()),
         found=found,
@@ -233,14 +233,14 @@ def _ladder(paths: _Paths, found: Sequence[Cause]) -> Mapping[str, tuple[Path, P
     return ladder
 
 
-def _parts(ladder: Mapping[str, tuple[Path, Path]], claimed: Path) -> tuple[Part, ...]:
+def _parts(ladder: Mapping[str, tuple[Path, Path]]) -> tuple[Part, ...]:
     parts = []
     for cause, (before, after) in ladder.items():
         parts.append(Part(cause, float(after[-1] - before[-1])))
     return tuple(parts)
 
 
-def _cause_on(day: int, ladder: Mapping[str, tuple[Path, Path]], claimed: Path) -> str:
+def _cause_on(day: int, ladder: Mapping[str, tuple[Path, Path]]) -> str:
     sizes = {}
     for cause, (before, after) in ladder.items():
         sizes[cause] = abs(float(after[day] - before[day]))

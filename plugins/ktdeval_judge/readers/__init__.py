@@ -10,7 +10,11 @@ from ktdeval.errors import UsageError
 from ktdeval.values.config_options import near_matches
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import plain
-from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.sample import (
+    ReadOptions as ReadOptions,
+    Sample as Sample,
+    sample_of as sample_of,
+)
 
 READERS: tuple[ModuleType, ...] = (plain,)
 """Modules with `name`, `recognises(sample)` and `read(path, options)`. `plain` comes last: it takes

@@ -48,6 +48,7 @@ SIDES: Mapping[str, str] = {
     "sell": "sell", "s": "sell", "sld": "sell", "sold": "sell", "-1": "sell",
 }  # fmt: skip
 MOST_ROWS = 2_000_000
+_FORM_COLUMNS = ("weight", "holding", "cash", "shares")
 
 _DAY = re.compile(r"([0-9]{4})[-/.]?([0-9]{2})[-/.]?([0-9]{2})(?:[T ]+(.+))?")
 _MIDNIGHT = re.compile(r"00:00(?::00(?:\.0+)?)?")
@@ -149,26 +150,15 @@ class _Rows:
         Raises DataError: nothing, or several forms at once.
         """
         found = self.columns
+        if "code" not in found and "value" in found:
+            return self._checked("value", ("day", "value"))
         if "code" not in found:
-            if "value" in found:
-                return self._checked("value", ("day", "value"))
             raise DataError(
                 f"{self.path}: has no column of codes (symbol, ticker, instrument); write one row a"
                 " day and code"
             )
 
-        forms = [each for each in ("weight", "holding", "cash", "shares") if each in found]
-        if "price" in found and "shares" in found:
-            forms = ["trade" if each == "shares" else each for each in forms]
-        if len(forms) > 1:
-            raise DataError(
-                f"{self.path}: mixes {' and '.join(forms)}; one file declares in one form: keep one"
-                " of these columns"
-            )
-        if not forms:
-            raise DataError(f"{self.path}: says nothing to do; write one of: {FORMS}")
-
-        form = forms[0]
+        form = self._only_form()
         if form == "cash" and "side" not in found:
             raise DataError(f"{self.path}: cash without a side; add a column side of buy and sell")
         if form == "shares" and "side" not in found:
@@ -184,6 +174,23 @@ class _Rows:
         if form in ("cash", "shares") or "side" in found:
             needed.append("side")
         return self._checked(form, tuple(needed))
+
+    def _only_form(self) -> str:
+        """Return the one form that the columns have."""
+        forms: list[str] = []
+        for column in _FORM_COLUMNS:
+            if column in self.columns:
+                is_trade = column == "shares" and "price" in self.columns
+                forms.append("trade" if is_trade else column)
+
+        if len(forms) > 1:
+            raise DataError(
+                f"{self.path}: mixes {' and '.join(forms)}; one file declares in one form: keep one"
+                " of these columns"
+            )
+        if not forms:
+            raise DataError(f"{self.path}: says nothing to do; write one of: {FORMS}")
+        return forms[0]
 
     def _checked(self, form: str, needed: tuple[str, ...]) -> str:
         """Return the form. Raises DataError: a row lacks a cell, or has a number out of range."""
@@ -302,7 +309,8 @@ def _no_day(text: str) -> str:
 def number_of(cell: Any) -> float:
     """Return a finite number. Raises ValueError: it is none."""
     if isinstance(cell, bool) or not isinstance(cell, int | float | str):
-        raise ValueError(f"{str(cell)[:40]!r} is not a number")
+        # a cell of a file, not an argument of the wrong type
+        raise ValueError(f"{str(cell)[:40]!r} is not a number")  # noqa: TRY004
 
     text = str(cell).strip()
     if isinstance(cell, str) and not _NUMBER.fullmatch(text):
@@ -322,8 +330,8 @@ def number_of(cell: Any) -> float:
 
 
 def _code_of(cell: Any) -> str:
-    if isinstance(cell, float) or isinstance(cell, bool):
-        raise ValueError(f"{cell!r} is not a code; write codes as text, as 600519.SH")
+    if isinstance(cell, float | bool):
+        raise ValueError(f"{cell!r} is not a code; write codes as text, as 600519.SH")  # noqa: TRY004 - as above
 
     text = str(cell).strip()
     if not text:

@@ -212,7 +212,7 @@ def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_reader_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(HEAD + ROW)
-    with pytest.raises(UsageError, match="no reader 'plian'.*plain"):
+    with pytest.raises(UsageError, match=r"no reader 'plian'.*plain"):
         read_declared(path, ReadOptions(program="plian"))
 
 
@@ -265,5 +265,5 @@ def test_the_plain_reader_recognises_its_own_columns_only(tmp_path: Path) -> Non
 def test_a_line_of_an_error_is_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(HEAD + ROW + "2024-01-03,NOPE,0.5\n")
-    with pytest.raises(DataError, match="a.csv: line 3: 'NOPE' is no code of tiny"):
+    with pytest.raises(DataError, match=r"a\.csv: line 3: 'NOPE' is no code of tiny"):
         market_plan(read_declared(path, ReadOptions()), MARKET, TRADING)

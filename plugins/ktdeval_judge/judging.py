@@ -33,6 +33,7 @@ from ktdeval_judge.document import (
     load_judgement,
 )
 from ktdeval_judge.execution import AccountRules, Executed, execute_plan
+from ktdeval_judge.implied_nav import implied_nav
 from ktdeval_judge.market_plan import Dated, MarketPlan, market_plan
 from ktdeval_judge.nav_only import benchmark_figures, nav_ledger
 from ktdeval_judge.nav_parts import compare_navs
@@ -148,6 +149,9 @@ def _whole(cash: float | None) -> int | None:
 # ---- decisions and trades
 
 
+_IMPLIED = "no NAV is given: the claimed one follows from the trades' own prices and fees"
+
+
 def _document(
     declared: Declared,
     made: MarketPlan,
@@ -257,10 +261,18 @@ def _nav_report(
     """Return the comparison with the claimed NAV, the claimed return, and notes; nothing where
     nothing is claimed.
     """
-    if declared.values is None:
+    if declared.values is not None:
+        rows, claimed, notes = claimed_path(declared, made.first_row, made.last_row, snapshot)
+    elif made.trades is not None:
+        rows = list(range(made.first_row, made.last_row + 1))
+        cash = float(trading.initial_cash)
+        claimed = implied_nav(made.trades, snapshot, cash, made.first_row, made.last_row)
+        notes = (_IMPLIED,)
+        if claimed.min() <= 0:
+            return None, None, ("at its own prices the account of the trades falls to nothing",)
+    else:
         return None, None, ()
 
-    rows, claimed, notes = claimed_path(declared, made.first_row, made.last_row, snapshot)
     chosen = np.array(rows) - made.first_row
     runs = Counterfactuals(made, snapshot, trading)
     found = compare_navs(claimed, lambda causes: runs.nav(causes)[chosen], runs.possible)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_a_claimed_nav_of_fills_at_the_close_of_the_decision_is_a_look_ahead(
     parts = {part["cause"]: part["value"] for part in report["nav"]["parts"]}
     assert {"costs", "fill_at_decision"} <= parts.keys()
     in_all = report["nav"]["claimed_return"] - report["nav"]["executed_return"]
-    assert sum(parts.values()) == pytest.approx(in_all, abs=1e-12)
+    assert math.fsum(parts.values()) == pytest.approx(in_all, abs=1e-12)
 
     text = terminal.out("judge", tmp_path / "run")
     assert "LOOK-AHEAD" in text

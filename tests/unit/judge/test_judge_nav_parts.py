@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_the_example_of_the_module_is_found_to_be_a_fill_at_the_close_of_the_dec
     assert found.first_parting == 1
     assert found.parting_cause == "fill_at_decision"
     in_all = found.claimed_return - found.executed_return
-    assert sum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-15)
+    assert math.fsum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-15)
 
 
 def test_two_equal_navs_do_not_part(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_two_deviations_planted_together_are_both_named(
     assert set(found.found) == set(pair)
     assert found.remaining_gap == 0.0
     in_all = found.claimed_return - found.executed_return
-    assert sum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-12)
+    assert math.fsum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-12)
 
 
 # ---- laws
@@ -179,7 +180,7 @@ def test_the_parts_add_up_whatever_is_claimed(
     found = compare_navs(path, simulate, ("costs", "lots"))
 
     in_all = found.claimed_return - found.executed_return
-    assert sum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-12)
+    assert math.fsum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-12)
     assert found.remaining_gap <= found.largest_gap * 3 + 1e-12
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ def test_sells_come_before_buys_and_each_code_has_one_order(
     goals: dict[str, float], values: dict[str, float]
 ) -> None:
     held = {code: Held(value / 10, value) for code, value in values.items()}
-    orders = plan_of("weight", *goals.items()).orders(DAY, held, sum(values.values()) + 1.0)
+    orders = plan_of("weight", *goals.items()).orders(DAY, held, math.fsum(values.values()) + 1.0)
 
     sides = [order.side for order in orders]
     assert sides == sorted(sides, reverse=True)

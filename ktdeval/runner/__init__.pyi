@@ -106,13 +106,14 @@ from ktdeval.runner.remote.worker_part import (
     episode_progress as episode_progress,
     recorded_calls as recorded_calls,
 )
+from ktdeval.runner.result_documents import load_result as load_result
 from ktdeval.runner.run import (
     RunResult as RunResult,
     SharedRun as SharedRun,
     evaluate as evaluate,
     open_access as open_access,
 )
-from ktdeval.runner.run_file_names import MANIFEST as MANIFEST
+from ktdeval.runner.run_file_names import DECLARED_FILE as DECLARED_FILE, MANIFEST as MANIFEST
 from ktdeval.runner.run_locator import (
     local_run_path as local_run_path,
     paths_of_runs as paths_of_runs,

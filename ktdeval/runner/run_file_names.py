@@ -17,6 +17,8 @@ CANARY = "canary.json"
 CERTIFICATE = "certificate.json"  #: The certificate that a run was given
 #: Folder of the task files that belong to no package, each named by its hash
 TASK_FILES = "task-files"
+#: Decisions that were made elsewhere, as the model `declared/…` read them
+DECLARED_FILE = "declared.json"
 CARDS = "cards"
 EPISODES = "episodes"
 AGENT_FILES = (

@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_evaluation
+from ktdeval.cards.fields.models import is_declared
 from ktdeval.cards.fields.provenance import made_at
 from ktdeval.cards.recomputation_diff import (
     card_difference,
@@ -42,6 +43,7 @@ from ktdeval.runner.episode_journal import Entry, Record, count_said
 from ktdeval.runner.model_identity_checks import card_claims, manifest_problems, unknown_model
 from ktdeval.runner.remote.run_folder import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
 from ktdeval.runner.remote.url_run import run_file
+from ktdeval.runner.run_file_names import DECLARED_FILE
 from ktdeval.runner.score import (
     check_ran,
     make_card,
@@ -219,6 +221,9 @@ def verify_card(
 
     records = verify_records(folder, task, plugins, snapshot, tell)
     card_findings = list(_artefact_findings(folder, card.artefacts))
+    if not is_published:
+        card_findings += _declared_findings(folder, card)
+
     card_findings += call_findings(path.name, folder, card, complete, is_published)
 
     card_findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
@@ -433,6 +438,22 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
         digest = file_sha256(path)
         if digest != recorded:
             yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
+
+
+def _declared_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:
+    """Yield how the kept file of declared decisions differs from the one that the run names."""
+    if not is_declared(card.model.name):
+        return
+
+    path = folder.path / DECLARED_FILE
+    recorded = str(card.model.args.get("sha256"))
+    if not path.is_file():
+        yield f"{DECLARED_FILE}: is missing; the run names the SHA-256 {recorded[:12]}…"
+        return
+
+    digest = file_sha256(path)
+    if digest != recorded:
+        yield f"{DECLARED_FILE}: SHA-256 is {digest[:12]}…, the run names {recorded[:12]}…"
 
 
 def _with_labels_of(

@@ -36,6 +36,7 @@ from ktdeval.trading.types import (
     trading_rules as trading_rules,
 )
 from ktdeval.trading.venue_terms import (
+    NO_DUTIES as NO_DUTIES,
     Duty as Duty,
     has_dated_duties as has_dated_duties,
     target_steps as target_steps,

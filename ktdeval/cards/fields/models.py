@@ -14,11 +14,19 @@ from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row
 
 PEOPLE = "human/"  #: Begins the names of models that are people
+DECLARED = "declared/"  #: Begins the names of models that submit what a file declares
+NOT_RECORDED = "the decisions were made elsewhere: nobody saw how, so there is no record of a model"
+"""Reason against ranking a card of declared decisions."""
 
 
 def is_person(model: str) -> bool:
     """Whether the model of this full name is a person."""
     return model.startswith(PEOPLE)
+
+
+def is_declared(model: str) -> bool:
+    """Whether the model of this full name submits decisions that were made elsewhere."""
+    return model.startswith(DECLARED)
 
 
 # ---- gathered from the plan

@@ -6,6 +6,7 @@ from ktdeval.cards.fields.base_types import Name
 from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, derive_coverage
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.isolation import NOT_ISOLATED, is_not_isolated
+from ktdeval.cards.fields.models import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.task import never_ranked
 from ktdeval.cards.fields.warning_labels import derive_labels
@@ -41,6 +42,9 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
     reason = never_ranked(facts.task.config)
     if reason:
         reasons.append(reason)
+
+    if is_declared(facts.model.name):
+        reasons.append(NOT_RECORDED)
 
     if facts.snapshot is not None and facts.snapshot.is_placebo:
         reasons.append("the market is a placebo, on which there is nothing to select")

@@ -11,7 +11,7 @@ from ktdeval.cards.fields.decision_provenance import derive_decisions
 from ktdeval.cards.fields.fact_types import SnapshotPart
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.isolation import is_not_isolated
-from ktdeval.cards.fields.models import is_person
+from ktdeval.cards.fields.models import is_declared, is_person
 from ktdeval.cards.fields.orders import is_untraded
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
@@ -35,6 +35,7 @@ Label = Literal[
     "human",
     "mixed code",
     "transplanted",
+    "declared",
 ]  # of cards of evaluations
 TradingLabel = Literal["never decided", "never traded", "mask not certified", "certificate claimed"]
 """Further labels of trading cards."""
@@ -85,6 +86,7 @@ def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
         "human": any(map(is_person, models)),
         "mixed code": is_of_mixed_code(makers),
         "transplanted": bool(facts.task.config.get(TRANSPLANTED)),
+        "declared": any(map(is_declared, models)),
     }
 
 
@@ -215,6 +217,13 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "The decisions of a run were executed again at another capital or cost, without the model,"
         " which saw the fills of its run and not these; never ranked.",
         "capacity.md",
+    ),
+    "declared": FieldWords(
+        "declared",
+        "",
+        "The decisions came from a file (`declared/…`) and were made elsewhere: nobody saw how, by"
+        " what model, or with what knowledge; never ranked.",
+        "judge.md",
     ),
 }
 """Words of the labels, in the order in which a card shows them."""

@@ -1,0 +1,159 @@
+"""`ktdeval judge`: decisions, trades or returns that were made anywhere, executed and judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from ktdeval.cli import (
+    FilePath,
+    JsonOptions,
+    OutputPath,
+    PluginOptions,
+    example,
+    flag,
+    line_width,
+    open_plugins,
+    options_of,
+    work_shown,
+)
+from ktdeval.errors import UsageError
+from ktdeval.values.secret_free_addresses import Address, Parameters
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import to_plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions(PluginOptions, JsonOptions):
+    """Options of `judge`."""
+
+    data: Address = flag(
+        "synthetic", metavar="DATA", help="the market: a snapshot folder or data provider"
+    )
+    data_args: Parameters = flag({}, help="parameters of the data provider")
+    nav: Path | None = flag(
+        None,
+        type=FilePath(),
+        metavar="FILE",
+        help="the account value by day that the program claims; alone: judged as it is",
+    )
+    program: str | None = flag(
+        None,
+        name="--from",
+        metavar="PROGRAM",
+        help="program that wrote the file [default: as its columns say]",
+    )
+    cash: str | None = flag(
+        None, metavar="N", help="first cash [default: as the file says, else 1e6]"
+    )
+    venue: str | None = flag(
+        None, metavar="NAME", help="rules of this venue for all assets [default: each one's own]"
+    )
+    execution: str | None = flag(
+        None, metavar="NAME", help="costs of execution: none, spread, sqrt [default: the venue's]"
+    )
+    set: Parameters = flag(
+        {},
+        help=(
+            "rules of trading: fill=next_close, fees.buy_bps=5, fees.sell_bps=5 (with --venue), …"
+        ),
+    )
+    dated: Literal["decision", "fill"] = flag(
+        "decision",
+        help="what the days of decisions are: at whose close it was decided, or on which it fills",
+    )
+    keep_others: bool = flag(
+        False, help="keep holdings that a day of weights does not name, instead of selling them"
+    )
+    out: Path | None = flag(
+        None,
+        type=OutputPath("folder"),
+        metavar="DIR",
+        help="folder of the run [default: a new folder in ktdeval-runs]",
+    )
+
+
+@example(
+    "ktdeval judge weights.csv --data synthetic",
+    "ktdeval judge trades.csv --data market --nav nav.csv",
+    "ktdeval judge weights.csv --data market --venue unrestricted_cny --set fill=next_close",
+    "ktdeval judge --nav nav.csv --data market",
+)
+@click.command()
+@click.argument("decisions", type=FilePath(), metavar="[DECISIONS]", required=False)
+@options_of(JudgeOptions)
+def judge(decisions: Path | None, options: JudgeOptions) -> None:
+    """Judge decisions, trades or returns that were made anywhere, by any program.
+
+    DECISIONS is a table (CSV, Parquet or JSON) of days and codes with weights, holdings, orders or
+    trades; they are executed under the venue's rules as any run, with a card labelled `declared`.
+    It says what could not have been filled, and where a claimed NAV parts from the executed one.
+    The folder of an earlier judgement is shown again. With --nav alone only returns are judged.
+    """
+    # not at the top, so that help is quick
+    from ktdeval.cards import folded_texts
+    from ktdeval_judge.judging import JudgeSettings, judge_files, load_again
+    from ktdeval_judge.texts import judge_lines
+
+    file = load_again(decisions)
+    folder = decisions
+    if file is None:
+        settings = JudgeSettings(
+            decisions=decisions,
+            nav=options.nav,
+            program=options.program,
+            data=options.data,
+            data_args=options.data_args,
+            cash=None if options.cash is None else _cash_of(options.cash),
+            venue=options.venue,
+            execution=options.execution,
+            changes=nested(options.set),
+            keeps_others=options.keep_others,
+            dated=options.dated,
+            out=options.out,
+        )
+        with work_shown():
+            file, folder = judge_files(settings, open_plugins(options.plugin))
+
+    if options.as_json:
+        click.echo(dumps_pretty(to_plain(file)), nl=False)
+        return
+
+    for line in folded_texts(judge_lines(file, folder), line_width()):
+        click.echo(line)
+
+
+def nested(flat: Any) -> dict[str, Any]:
+    """Return options with dotted names as nested ones: `fees.buy_bps=5` as {"fees": {"buy_bps":
+    5}}. Raises UsageError: a name is both a value and a group.
+    """
+    options: dict[str, Any] = {}
+    for name, value in flat.items():
+        *groups, last = str(name).split(".")
+        inner = options
+        for group in groups:
+            inner = inner.setdefault(group, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"--set {name}: {group} has a value of its own")
+        inner[last] = value
+
+    return options
+
+
+def _cash_of(text: str) -> int:
+    """Return an amount of cash: a whole number above 0, such as 1e6. Raises UsageError."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        number = Decimal(text.strip().replace("_", ""))
+    except InvalidOperation:
+        number = Decimal("NaN")
+
+    if not number.is_finite() or number != number.to_integral_value() or not 0 < number <= 10**15:
+        raise UsageError(
+            f"--cash {text!r}: expected a whole number of units of currency above 0, such as 1e6"
+        )
+    return int(number)

@@ -1,0 +1,98 @@
+"""Model `declared/decisions`: submits what a plan says, and reads nothing but the account.
+
+The plan is found by its SHA-256, the model's one parameter, in the user's cache: a record names
+the content, not a place of this machine. `ktdeval judge` puts it there, and a copy into the run
+folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
+from ktdeval.keyless import NO_ACCOUNT, Conversation
+from ktdeval.runner import cache_folder
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_judge.params import DeclaredParams
+from ktdeval_judge.plan import MOST_BYTES, Held, Plan, PlannedOrder, PlanReader, read_plan
+
+MODEL = "declared/decisions"
+CONFIDENCE = 0.5  #: of every order: none was declared
+
+
+def kept_plan(sha256: str) -> Path:
+    """Return where the cache keeps a plan. Raises ConfigError: the hash is none."""
+    if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
+        raise ConfigError(f"sha256 {sha256[:40]!r}: expected 64 hexadecimal digits")
+    return cache_folder() / "declared" / f"{sha256}.json"
+
+
+def keep_plan(plan: Plan) -> Path:
+    """Put a plan into the cache, and return where it is."""
+    path = kept_plan(plan.sha256)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, plan.encode())
+    return path
+
+
+class DecisionsModel:
+    """Submits the orders of a plan. Holds nothing between steps."""
+
+    def __init__(self, _name: str, params: DeclaredParams) -> None:
+        """Read the plan. Raises ConfigError: it is not kept here, or was changed."""
+        path = kept_plan(params.sha256)
+        try:
+            data = read_plain(path, MOST_BYTES)
+        except OSError as error:
+            raise ConfigError(
+                f"no plan {params.sha256[:12]} is kept here; `ktdeval judge` of the file of"
+                " decisions, or of the run folder, puts it back"
+            ) from error
+
+        if sha256_hex(data) != params.sha256:
+            raise ConfigError(f"{path}: was changed; delete it and run `ktdeval judge` again")
+
+        self._reader = PlanReader(read_plan(data, path.name))
+        self.traits = ModelTraits(is_free=True, request_problem=_problem)
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request."""
+        conversation = Conversation(request)
+        if not conversation.is_submission or not conversation.is_readable:
+            return Reply("Nothing to look up.")
+
+        state = conversation.state
+        held = {}
+        for row in conversation.rows(state["positions"]):
+            held[str(row["stock_id"])] = Held(float(row["shares"]), float(row["value"]))
+
+        nav = float(state["account"]["nav"])
+        orders = self._reader.orders(str(state["day"]), held, nav)
+        submitted = [_submitted(order, conversation) for order in orders]
+        return conversation.submit(submitted, conversation.reason("As declared."))
+
+
+def _problem(request: ModelRequest) -> str | None:
+    conversation = Conversation(request)
+    if conversation.is_submission and not conversation.is_readable:
+        return NO_ACCOUNT
+    return None
+
+
+def _submitted(order: PlannedOrder, conversation: Conversation) -> dict[str, JsonValue]:
+    size: dict[str, Any] = {"target_weight": order.weight}
+    if order.weight is None:
+        shares = order.shares or 0.0
+        size = {"shares": int(shares) if shares == int(shares) else shares}
+
+    return {
+        "stock_id": order.code,
+        "side": order.side,
+        "confidence": CONFIDENCE,
+        "reason": conversation.reason("as declared"),
+        **size,
+    }

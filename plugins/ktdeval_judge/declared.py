@@ -1,0 +1,35 @@
+"""What a program's file declares, whichever program wrote it: the one value between readers and the
+rest of `ktdeval judge`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # readers are listed without a table
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What a program's file declares: at least one of decisions, trades and values.
+
+    `decisions`: columns day (int yyyymmdd, the day on whose knowledge it was decided), code (str), and
+    either weight (share of account value, float), or shares (target holding, float), or side ("buy"/"sell") with
+    cash (amount in the account's currency, float) or amount (shares, float); one form a file.
+    `trades`: columns day (int, of the fill), code, side, shares (float > 0), price (float > 0), and fee (float) where known.
+    `values`: account value by day (int yyyymmdd index, of the close), float, before which `cash` stood.
+
+    Decisions and trades may have a column `line` (int, of the file), which errors name. Trades may
+    have a column `decided` (int, the day of the signal).
+    """  # noqa: E501
+
+    program: str  #: name of the reader, such as `qlib`
+    source: str  #: file name, for words
+    decisions: pd.DataFrame | None = None
+    trades: pd.DataFrame | None = None
+    values: pd.Series | None = None
+    benchmark: pd.Series | None = None
+    cash: float | None = None  #: initial account value, where the file says so
+    notes: tuple[str, ...] = ()  #: what was left out or assumed, one sentence each

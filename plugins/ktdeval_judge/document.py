@@ -1,0 +1,98 @@
+"""Document of a judgement (`judge.json` in the run folder): what was judged, and what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ktdeval.runner import load_result
+from ktdeval.values.format_versions import format_version
+from ktdeval.values.typed_json import Value
+
+FORMAT = "judge"
+JUDGE = "judge.json"
+JUDGE_VERSION = format_version(FORMAT)
+
+
+class Figure(Value):
+    """A figure with its 95 % interval; null with the reason where it is not defined."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+class Unfilled(Value):
+    """A decision, or a part of it, that could not be filled."""
+
+    day: str  #: of the fill, ISO
+    code: str
+    reason: str  #: rule of the executor, or finding on a declared trade
+    detail: str  #: the reason in words
+    side: str | None = None
+    missing: float | None = None  #: part of the NAV that was not filled; null: not known
+
+
+class NavPart(Value):
+    """A part of the difference between the claimed and the executed return."""
+
+    cause: str
+    value: float  #: claimed less executed, a share of the first NAV
+
+
+class NavReport(Value):
+    """The claimed NAV against the executed one."""
+
+    days: int  #: that both have
+    claimed_return: float
+    executed_return: float
+    parts: tuple[NavPart, ...]  #: add up to claimed less executed
+    first_parting: str | None  #: first day on which they part, ISO; null: they agree
+    parting_cause: str | None
+    largest_gap: float  #: largest relative difference of a day
+    remaining_gap: float  #: of it, left with the causes found
+    is_explained: bool  #: whether next to nothing is left
+    looks_ahead: bool  #: whether the claimed NAV is one of fills at the close of the decision
+
+
+class JudgeFile(Value):
+    """What `ktdeval judge` found (`judge.json`)."""
+
+    version: int
+    program: str  #: name of the reader
+    source: str  #: name of the file
+    source_sha256: str
+    plan_sha256: (
+        str | None
+    )  #: of `declared.json`, by which the run's spec names it; null: a NAV only
+    form: str  #: `weight`, `shares`, `orders`, `trades` or `nav`
+    decisions: int  #: rows
+    codes: int
+    market: str
+    snapshot: str
+    first: str  #: first fill day, ISO
+    last: str
+    cash: float
+    currency: str
+    task: str | None
+    rules: str  #: in words
+    executed_return: Figure | None  #: null: a NAV only
+    claimed_return: Figure | None  #: null: nothing is claimed
+    benchmark_return: Figure
+    sharpe: Figure
+    excess_sharpe: Figure  #: information ratio over the benchmark
+    selection: Figure | None  #: null: a NAV has no holdings
+    #: of a NAV, by its returns alone: what the benchmark does not explain, a year
+    alpha_a_year: Figure | None
+    beta: Figure | None  #: likewise, slope of the returns by those of the benchmark
+    psr: Figure
+    years_needed: Figure  #: until such a Sharpe ratio would be significant
+    unfilled: tuple[Unfilled, ...]
+    unfilled_counts: dict[str, int]
+    nav: NavReport | None
+    notes: tuple[str, ...]
+
+
+def load_judgement(folder: Path) -> JudgeFile:
+    """Read the document of a judgement. Raises StoreError: there is none, or it is not readable."""
+    return load_result(folder, JUDGE, JudgeFile, FORMAT)

@@ -1,0 +1,139 @@
+"""A plan executed as an ordinary run: its task, its folder, its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner import DECLARED_FILE, RunConfig, RunFolder, evaluate
+from ktdeval.trading import AccountConfig, Ledger, TradingConfig
+from ktdeval.values.config_options import build
+from ktdeval.values.files import write_atomic
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue, dumps_pretty, plain
+from ktdeval.values.temporary import temporary_folder
+from ktdeval_judge.decisions_model import MODEL, keep_plan
+from ktdeval_judge.market_plan import MarketPlan
+
+BASE_TASK = "declared_decisions"
+WINDOW = "declared"
+MASK_KEY = "0" * 32  #: nothing is masked, and the same file gives the same run
+_MOST_POSITIONS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountRules:
+    """Account and rules that a file is judged under."""
+
+    cash: int
+    venue: str | None = None  #: None: each asset's own
+    execution: str | None = None
+    changes: Mapping[str, Any] | None = None  #: further `trading` options, nested
+
+    def options(self) -> dict[str, Any]:
+        """Return the `trading` options of the task."""
+        changes = dict(self.changes or {})
+        own: dict[str, Any] = {
+            "initial_cash": self.cash,
+            "max_positions": _MOST_POSITIONS,
+            "max_weight": 1.0,
+            "constraint_feedback": False,
+        }
+        if self.venue is not None:
+            own["venue"] = self.venue
+        if self.execution is not None:
+            own["execution"] = self.execution
+        return {**own, **changes}
+
+    def trading(self, plugins: Plugins) -> TradingConfig:
+        """Return what the executor reads. Raises ConfigError: an unknown option or value, or costs
+        without the venue that they replace those of.
+        """
+        options = self.options()
+        if self.venue is not None:
+            plugins.make_venue(self.venue)  # says which there are
+        return build(AccountConfig, options, "--set").rules("--set")
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A finished run of a plan."""
+
+    folder: Path
+    task: str
+    card: Path
+    ledger: Ledger
+
+
+def window_of(made: MarketPlan, snapshot: MarketSnapshot) -> tuple[str, str]:
+    """Return the first and last fill day."""
+    return str(snapshot.days[made.first_row + 1]), str(snapshot.days[made.last_row])
+
+
+def execute_plan(
+    made: MarketPlan,
+    rules: AccountRules,
+    config: Mapping[str, Any],
+    snapshot: MarketSnapshot,
+    plugins: Plugins,
+) -> Executed:
+    """Run a plan and return its records. `config`: `data`, `data_args` and `out` of the run.
+
+    Raises KtdevalError as a run does.
+    """
+    if made.last_row <= made.first_row:
+        raise UsageError("the market ends with the first decision: nothing can be filled")
+
+    kept = keep_plan(made.plan)
+    first, last = window_of(made, snapshot)
+    name, text = task_file(rules, first, last)
+    with temporary_folder(".declared-") as temporary:
+        path = temporary / "task.yaml"
+        write_atomic(path, text)
+        if name not in plugins.specs("tasks"):
+            plugins.add_task_file(str(path))
+
+        run = RunConfig(
+            model=MODEL,
+            model_args={"sha256": made.plan.sha256},
+            tasks=(name,),
+            mask_key=MASK_KEY,
+            quiet=True,
+            **config,
+        )
+        result = evaluate(run, plugins)
+
+    if result.failed or not result.cards:
+        reasons = "; ".join(str(each.error) for each in result.failed)
+        raise StoreError(f"{result.folder}: the run did not finish: {reasons}")
+
+    write_atomic(result.folder / DECLARED_FILE, kept.read_bytes())
+    folder = RunFolder.load(result.folder)
+    spec = next(spec for spec in folder.manifest.specs if spec.task == name)
+    return Executed(result.folder, name, result.cards[0], folder.load_ledger(spec))
+
+
+def task_file(rules: AccountRules, first: str, last: str) -> tuple[str, str]:
+    """Return name and text of the task of these rules and days; the same rules and days give the
+    same task, so that two files judged under them can be compared.
+    """
+    variant: dict[str, JsonValue] = {
+        "extends": BASE_TASK,
+        "summary": f"Declared decisions, {first} to {last}",
+        "windows": {WINDOW: {"first": first, "last": last, "regime": "declared"}},
+        "default_windows": [WINDOW],
+        "trading": plain(rules.options()),
+    }
+    name = f"declared_{content_hash(variant)[:8]}"
+    file: dict[str, JsonValue] = {
+        "family": "declared",
+        "version": "1",
+        "summary": "Decisions that were made elsewhere",
+        "variants": {name: variant},
+    }
+    return name, dumps_pretty(file)

@@ -1,0 +1,426 @@
+"""From a file of decisions, trades or values to a judgement: read, executed, compared, written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.cards import load_card
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner import open_snapshot
+from ktdeval.stats import episode_intervals
+from ktdeval.trading import Ledger, MarketRules, TradingConfig
+from ktdeval.values.files import write_atomic
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.typed_json import to_plain
+from ktdeval_judge.counterfactual import Counterfactuals
+from ktdeval_judge.declared import Declared
+from ktdeval_judge.document import (
+    JUDGE,
+    JUDGE_VERSION,
+    Figure,
+    JudgeFile,
+    NavPart,
+    NavReport,
+    load_judgement,
+)
+from ktdeval_judge.execution import AccountRules, Executed, execute_plan
+from ktdeval_judge.implied_nav import implied_nav
+from ktdeval_judge.market_plan import Dated, MarketPlan, market_plan
+from ktdeval_judge.nav_only import benchmark_figures, nav_ledger
+from ktdeval_judge.nav_parts import compare_navs
+from ktdeval_judge.readers import ReadOptions, read_declared
+from ktdeval_judge.unfilled import counted, unfilled_of
+
+USUAL_CASH = 1_000_000
+MOST_UNFILLED = 10_000  #: in a document; the counts have all
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeSettings:
+    """What is judged, on which market, under which rules."""
+
+    decisions: Path | None = None
+    nav: Path | None = None
+    program: str | None = None
+    data: str = "synthetic"
+    data_args: Mapping[str, JsonValue] = field(default_factory=dict)
+    cash: int | None = None  #: None: as the file says, else `USUAL_CASH`
+    venue: str | None = None
+    execution: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    keeps_others: bool = False
+    dated: Dated = "decision"
+    out: Path | None = None
+
+
+def load_again(path: Path | None) -> JudgeFile | None:
+    """Return the document of a judged run folder; None of any other path."""
+    if path is None or not (path / JUDGE).exists():
+        return None
+    return load_judgement(path)
+
+
+def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, Path | None]:
+    """Judge a file of decisions or trades, or a NAV; return the document and the run folder, which
+    a NAV has none of. Raises DataError: a file can't be read, or does not fit the market;
+    UsageError: nothing to judge, or an option that does not fit.
+    """
+    declared = _declared(settings)
+    snapshot = open_snapshot(plugins, settings.data, settings.data_args)
+    if declared.decisions is None and declared.trades is None:
+        return _judge_nav(declared, settings, snapshot, plugins), None
+
+    cash = settings.cash or _whole(declared.cash) or USUAL_CASH
+    rules = AccountRules(
+        cash=cash,
+        venue=settings.venue,
+        execution=settings.execution,
+        changes=settings.changes,
+    )
+    trading = rules.trading(plugins)
+    made = market_plan(
+        declared,
+        snapshot,
+        trading,
+        keeps_others=settings.keeps_others,
+        dated=settings.dated,
+    )
+    config: dict[str, Any] = {"data": settings.data, "data_args": dict(settings.data_args)}
+    if settings.out is not None:
+        config["out"] = str(settings.out)
+
+    executed = execute_plan(made, rules, config, snapshot, plugins)
+    document = _document(declared, made, executed, settings, snapshot, trading)
+    write_atomic(executed.folder / JUDGE, dumps_pretty(to_plain(document)))
+    return document, executed.folder
+
+
+def _declared(settings: JudgeSettings) -> Declared:
+    """Return what the files declare, the values of `--nav` among it."""
+    options = ReadOptions(program=settings.program)
+    if settings.decisions is None and settings.nav is None:
+        raise UsageError(
+            "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
+        )
+
+    values = None
+    if settings.nav is not None:
+        own = ReadOptions() if settings.decisions is not None else options
+        nav = read_declared(settings.nav, own)
+        values = nav.values
+        if values is None:
+            raise DataError(
+                f"--nav {settings.nav}: has no account value; write a day and a nav a row"
+            )
+        if settings.decisions is None:
+            return nav
+
+    assert settings.decisions is not None, "one of both is there"
+    declared = read_declared(settings.decisions, options)
+    if values is None:
+        return declared
+
+    return Declared(
+        program=declared.program,
+        source=declared.source,
+        decisions=declared.decisions,
+        trades=declared.trades,
+        values=values,
+        benchmark=declared.benchmark,
+        cash=declared.cash,
+        notes=declared.notes,
+    )
+
+
+def _whole(cash: float | None) -> int | None:
+    """Return cash in whole units of currency, as accounts begin with."""
+    return None if cash is None else max(1, round(cash))
+
+
+# ---- decisions and trades
+
+
+_IMPLIED = "no NAV is given: the claimed one follows from the trades' own prices and fees"
+
+
+def _document(
+    declared: Declared,
+    made: MarketPlan,
+    executed: Executed,
+    settings: JudgeSettings,
+    snapshot: MarketSnapshot,
+    trading: TradingConfig,
+) -> JudgeFile:
+    card = load_card(executed.card).plain
+    unfilled = unfilled_of(made, executed.ledger, snapshot)
+    nav, claimed, notes = _nav_report(declared, made, snapshot, trading)
+    metrics: Any = card["metrics"]
+    table = declared.decisions if declared.decisions is not None else declared.trades
+    assert table is not None, "a plan was made of it"
+    form = made.plan.form if declared.trades is None else "trades"
+
+    return JudgeFile(
+        version=JUDGE_VERSION,
+        program=declared.program,
+        source=declared.source,
+        source_sha256=file_sha256(settings.decisions) if settings.decisions else "",
+        plan_sha256=made.plan.sha256,
+        form=form,
+        decisions=len(table),
+        codes=len(made.plan.codes),
+        market=snapshot.meta.name,
+        snapshot=snapshot.id,
+        first=executed.ledger.steps[0].filled_on,
+        last=executed.ledger.steps[-1].filled_on,
+        cash=float(trading.initial_cash),
+        currency=executed.ledger.currency,
+        task=executed.task,
+        rules=rules_words(snapshot, trading, made.plan.codes),
+        executed_return=_of_metric(metrics, "total_return"),
+        claimed_return=claimed,
+        benchmark_return=benchmark_figures(executed.ledger, snapshot)["benchmark_return"],
+        sharpe=_of_metric(metrics, "sharpe"),
+        excess_sharpe=_of_metric(metrics, "information_ratio"),
+        selection=_selection(card),
+        alpha_a_year=None,
+        beta=None,
+        psr=_of_metric(metrics, "psr"),
+        years_needed=_of_metric(metrics, "min_track_record"),
+        unfilled=tuple(unfilled[:MOST_UNFILLED]),
+        unfilled_counts=counted(unfilled),
+        nav=nav,
+        notes=(*declared.notes, *made.notes, *notes),
+    )
+
+
+def rules_words(snapshot: MarketSnapshot, trading: TradingConfig, codes: tuple[str, ...]) -> str:
+    """Return the venues of the codes and their fills, in words."""
+    rules = MarketRules.of(snapshot, trading)
+    columns = [snapshot.asset_index[code] for code in codes]
+    venues = {rules.venues[column].name: rules.venues[column] for column in columns}
+    words = []
+    for name, venue in sorted(venues.items()):
+        words.append(f"{name}: {venue.summary}; fills at the {_FILL_WORDS[venue.fill]}")
+
+    if trading.execution is not None:
+        name = getattr(trading.execution, "name", "own")
+        words.append(f"execution {name}")
+    return "; ".join(words)
+
+
+_FILL_WORDS = {
+    "next_open": "next open",
+    "next_close": "next close",
+    "same_close": "close of the decision (a look-ahead)",
+    "vwap_30m": "mean of the next day's first half hour",
+    "twap_day": "mean of the next day",
+}
+
+
+def _of_metric(metrics: Mapping[str, Any], name: str) -> Figure:
+    entry = metrics.get(name)
+    if not entry:
+        return Figure(value=None, reason="not computed")
+
+    interval = entry.get("interval") or {}
+    return Figure(
+        value=entry["value"],
+        low=interval.get("low"),
+        high=interval.get("high"),
+        reason=entry.get("reason"),
+    )
+
+
+def _selection(card: Mapping[str, Any]) -> Figure:
+    """Return the linked contribution of selection, with the interval of the attribution."""
+    attribution = card.get("attribution") or {}
+    lines = (attribution.get("value") or {}).get("lines", {})
+    if "selection" in lines:
+        return _of_metric(lines, "selection")
+    return Figure(value=None, reason=attribution.get("reason") or "no attribution")
+
+
+# ---- the claimed NAV
+
+
+def _nav_report(
+    declared: Declared,
+    made: MarketPlan,
+    snapshot: MarketSnapshot,
+    trading: TradingConfig,
+) -> tuple[NavReport | None, Figure | None, tuple[str, ...]]:
+    """Return the comparison with the claimed NAV, the claimed return, and notes; nothing where
+    nothing is claimed.
+    """
+    if declared.values is not None:
+        rows, claimed, notes = claimed_path(declared, made.first_row, made.last_row, snapshot)
+    elif made.trades is not None:
+        rows = list(range(made.first_row, made.last_row + 1))
+        cash = float(trading.initial_cash)
+        claimed = implied_nav(made.trades, snapshot, cash, made.first_row, made.last_row)
+        notes = (_IMPLIED,)
+        if claimed.min() <= 0:
+            return None, None, ("at its own prices the account of the trades falls to nothing",)
+    else:
+        return None, None, ()
+
+    chosen = np.array(rows) - made.first_row
+    runs = Counterfactuals(made, snapshot, trading)
+    found = compare_navs(claimed, lambda causes: runs.nav(causes)[chosen], runs.possible)
+    first = None
+    if found.first_parting is not None:
+        first = str(snapshot.days[rows[found.first_parting]])
+
+    report = NavReport(
+        days=found.days,
+        claimed_return=found.claimed_return,
+        executed_return=found.executed_return,
+        parts=tuple(NavPart(cause=part.cause, value=part.value) for part in found.parts),
+        first_parting=first,
+        parting_cause=found.parting_cause,
+        largest_gap=found.largest_gap,
+        remaining_gap=found.remaining_gap,
+        is_explained=found.is_explained,
+        looks_ahead=found.looks_ahead,
+    )
+    return report, Figure(value=found.claimed_return), notes
+
+
+def claimed_path(
+    declared: Declared, first_row: int, last_row: int, snapshot: MarketSnapshot
+) -> tuple[list[int], npt.NDArray[np.float64], tuple[str, ...]]:
+    """Return rows and claimed values of the days that both NAVs have, the base first, and notes.
+    Raises DataError: fewer than two days in common, or a value that is not above 0.
+    """
+    assert declared.values is not None, "asked only where a NAV is claimed"
+    days = [int(day) for day in declared.values.index]
+    by_day = dict(zip(days, map(float, declared.values), strict=True))
+    rows = []
+    values = []
+    for row in range(first_row, last_row + 1):
+        value = by_day.get(_as_int(snapshot.days[row]))
+        if value is not None:
+            rows.append(row)
+            values.append(value)
+
+    notes: tuple[str, ...] = ()
+    if rows and rows[0] > first_row:
+        if declared.cash is not None:
+            rows.insert(0, first_row)
+            values.insert(0, declared.cash)
+        else:
+            day = snapshot.days[rows[0]]
+            notes = (f"the claimed NAV begins on {day}, so that what came before is not compared",)
+
+    if len(rows) < 2:
+        raise DataError(
+            f"{declared.source}: the claimed NAV has fewer than two days of"
+            f" {snapshot.days[first_row]} … {snapshot.days[last_row]}; give the NAV of these days"
+        )
+    if min(values) <= 0:
+        raise DataError(f"{declared.source}: the claimed NAV is not above 0 on every day")
+
+    missing = last_row + 1 - first_row - len(rows)
+    if missing and not notes:
+        notes = (f"the claimed NAV lacks {missing} days, which are not compared",)
+    return rows, np.array(values, dtype=np.float64), notes
+
+
+def _as_int(day: np.datetime64) -> int:
+    return int(str(day).replace("-", ""))
+
+
+# ---- a NAV alone
+
+
+def _judge_nav(
+    declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot, plugins: Plugins
+) -> JudgeFile:
+    """Return what a NAV alone can say. Raises DataError: its days are not those of the market."""
+    if declared.values is None or len(declared.values) < 2:
+        raise DataError(f"{declared.source}: fewer than two days of account value")
+
+    values = declared.values.sort_index()
+    rows = _session_rows(declared.source, [int(day) for day in values.index], snapshot)
+    ledger = nav_ledger(values.to_numpy(dtype=np.float64), rows, snapshot)
+    intervals = episode_intervals(ledger, snapshot)
+    of_benchmark = benchmark_figures(ledger, snapshot)
+
+    def panel(name: str) -> Figure:
+        found = plugins.make_metric(name).compute(ledger, snapshot, "strict")
+        return Figure(value=found.value, reason=found.reason)
+
+    source = settings.nav or settings.decisions
+    assert source is not None, "a NAV was read"
+
+    return JudgeFile(
+        version=JUDGE_VERSION,
+        program=declared.program,
+        source=declared.source,
+        source_sha256=file_sha256(source),
+        plan_sha256=None,
+        form="nav",
+        decisions=0,
+        codes=0,
+        market=snapshot.meta.name,
+        snapshot=snapshot.id,
+        first=str(snapshot.days[rows[1]]),
+        last=str(snapshot.days[rows[-1]]),
+        cash=float(values.iloc[0]),
+        currency=snapshot.currency,
+        task=None,
+        rules="none: a NAV is taken as it is",
+        executed_return=None,
+        claimed_return=_with_interval(_total(ledger), intervals["total_return"]),
+        benchmark_return=of_benchmark["benchmark_return"],
+        sharpe=_with_interval(panel("sharpe"), intervals["sharpe"]),
+        excess_sharpe=_with_interval(panel("information_ratio"), intervals["information_ratio"]),
+        selection=None,
+        alpha_a_year=of_benchmark["alpha_a_year"],
+        beta=of_benchmark["beta"],
+        psr=panel("psr"),
+        years_needed=panel("min_track_record"),
+        unfilled=(),
+        unfilled_counts={},
+        nav=None,
+        notes=declared.notes,
+    )
+
+
+def _total(ledger: Ledger) -> Figure:
+    return Figure(value=float(ledger.nav[-1] / ledger.nav[0] - 1.0))
+
+
+def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> list[int]:
+    """Return the rows of a NAV's days. Raises DataError: one is no session, or sessions between
+    them are missing, whose returns would count as those of one day.
+    """
+    known = {_as_int(day): row for row, day in enumerate(snapshot.days)}
+    unknown = [day for day in days if day not in known]
+    if unknown:
+        raise DataError(
+            f"{source}: {len(unknown)} days are no sessions of {snapshot.meta.name}, the first"
+            f" {unknown[0]}; give the NAV at the closes of {snapshot.days[0]} … {snapshot.days[-1]}"
+        )
+
+    rows = [known[day] for day in days]
+    missing = sorted(set(range(rows[0], rows[-1])) - set(rows))
+    if missing:
+        raise DataError(
+            f"{source}: the NAV lacks {len(missing)} sessions, the first {snapshot.days[missing[0]]};"
+            " give one value a session"
+        )
+    return rows
+
+
+def _with_interval(figure: Figure, interval: Any) -> Figure:
+    return Figure(value=figure.value, low=interval.low, high=interval.high, reason=figure.reason)

@@ -1,0 +1,325 @@
+"""From what a file declares to a plan on a market: codes and days that it knows, shares for cash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ktdeval.errors import DataError
+from ktdeval.market import MarketSnapshot, parse_code, parse_symbol
+from ktdeval.trading import MarketRules, TradingConfig
+from ktdeval.values.config_options import near_matches
+from ktdeval_judge.declared import Declared
+from ktdeval_judge.plan import PLAN_VERSION, Plan, PlanForm, PlannedDay
+
+Dated = Literal["decision", "fill"]
+MOST_WEIGHT = 1.001  #: sum of a day's weights up to which it counts as 1, rounded
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A decision that no account under the venue's rules could take."""
+
+    day: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class MarketPlan:
+    """A plan on a market, and what was found while it was made."""
+
+    plan: Plan
+    first_row: int  #: of the first decision
+    last_row: int  #: of the last fill
+    refused: tuple[Refused, ...]
+    trades: Any  #: declared trades with `column` and `row` of the market; None of decisions
+    notes: tuple[str, ...]
+
+
+def market_plan(
+    declared: Declared,
+    snapshot: MarketSnapshot,
+    trading: TradingConfig,
+    *,
+    keeps_others: bool = False,
+    dated: Dated = "decision",
+) -> MarketPlan:
+    """Return the plan of declared decisions or trades. `dated`: what the days of decisions are;
+    decisions dated by their fill were taken at the close before. Raises DataError: a code that the market
+    does not have, a day without a session, weights that borrow; with the line.
+    """
+    table = declared.decisions if declared.decisions is not None else declared.trades
+    if table is None or not len(table):
+        raise DataError(f"{declared.source}: declares no decision and no trade")
+
+    rules = MarketRules.of(snapshot, trading)
+    table = table.assign(column=_columns(declared.source, table, snapshot))
+    rows = _rows(declared.source, table, "day", snapshot)
+    table = table.assign(row=rows)
+    if declared.decisions is not None and dated == "decision":
+        _check_last_day(declared.source, table, snapshot)
+    if declared.decisions is not None and dated == "fill":
+        table = _at_close_before(declared.source, table, snapshot)
+    if declared.decisions is not None:
+        return _of_decisions(declared, table, snapshot, rules, keeps_others=keeps_others)
+    return _of_trades(declared, table, snapshot, rules)
+
+
+# ---- decisions
+
+
+def _at_close_before(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
+    first = table["row"].min()
+    if first < 1:
+        raise DataError(
+            f"{source}: the market has no day before {snapshot.days[first]}, on which it was decided"
+            " (--dated fill); import earlier days"
+        )
+    return table.assign(row=table["row"] - 1)
+
+
+def _of_decisions(
+    declared: Declared, table: Any, snapshot: MarketSnapshot, rules: MarketRules, keeps_others: bool
+) -> MarketPlan:
+    form: PlanForm = "orders"
+    numbers: Sequence[float]
+    refused: list[Refused] = []
+    if "weight" in table:
+        form = "weight"
+        numbers = table["weight"].tolist()
+        _check_weights(declared.source, table)
+    elif "shares" in table:
+        form = "shares"
+        numbers = table["shares"].tolist()
+    else:
+        numbers = _signed(declared.source, table, snapshot)
+
+    triples = []
+    for row, column, number in zip(table["row"], table["column"], numbers, strict=True):
+        code = snapshot.codes[column]
+        if form != "orders" and number < 0 and rules.terms[column].margin is None:
+            reason = f"a short, and the venue {rules.venues[column].name} is long only"
+            refused.append(Refused(str(snapshot.days[row]), code, reason))
+            number = 0.0
+        triples.append((int(row), code, float(number)))
+
+    last = max(row for row, _, _ in triples)
+    plan = _plan(form, triples, snapshot, rules, keeps_others=keeps_others)
+    return MarketPlan(
+        plan,
+        min(row for row, _, _ in triples),
+        _last_row(declared, snapshot, last + 1),
+        tuple(refused),
+        None,
+        (),
+    )
+
+
+def _check_weights(source: str, table: Any) -> None:
+    for day, weights in table.groupby("day", sort=True)["weight"]:
+        total = float(weights[weights > 0].sum())
+        if total <= MOST_WEIGHT:
+            continue
+
+        line = _line(table, weights.index[0])
+        words = f"{source}{line}: weights of {_iso(day)} sum to {total:.4g}, and the account"
+        words += " borrows no cash; "
+        if total > 20:
+            words += "write shares of the account, as 0.05 for 5 %"
+        else:
+            words += "divide them by their sum, or judge the program at its own gearing as a NAV"
+        raise DataError(words)
+
+
+def _signed(source: str, table: Any, snapshot: MarketSnapshot) -> list[float]:
+    """Return the shares of orders, below 0 of sells; of an amount of cash at the last close."""
+    signed = []
+    for index, each in enumerate(table.itertuples()):
+        sign = 1.0 if each.side == "buy" else -1.0
+        if "amount" in table:
+            signed.append(sign * float(each.amount))
+            continue
+
+        closes = snapshot.close[: each.row + 1, each.column]
+        known = closes[np.isfinite(closes)]
+        if not len(known):
+            line = _line(table, index)
+            raise DataError(
+                f"{source}{line}: {snapshot.codes[each.column]} has no close by"
+                f" {snapshot.days[each.row]}, so that cash buys no number of shares; drop the row"
+            )
+        signed.append(sign * float(each.cash) / float(known[-1]))
+
+    return signed
+
+
+# ---- trades
+
+
+def _of_trades(
+    declared: Declared, table: Any, snapshot: MarketSnapshot, rules: MarketRules
+) -> MarketPlan:
+    """Return the plan of trades: each is decided at the close before its fill."""
+    triples = []
+    for each in table.itertuples():
+        at_close = rules.venues[each.column].fill == "same_close"
+        row = int(each.row) - (0 if at_close else 1)
+        if row < 0:
+            raise DataError(
+                f"{declared.source}{_line(table, each.Index)}: the market has no day before"
+                f" {snapshot.days[each.row]}, on which the trade was decided; import earlier days"
+            )
+        sign = 1.0 if each.side == "buy" else -1.0
+        triples.append((row, snapshot.codes[each.column], sign * float(each.shares)))
+
+    if "decided" in table:
+        table = table.assign(decided_row=_rows(declared.source, table, "decided", snapshot))
+
+    last = int(table["row"].max())
+    plan = _plan("orders", triples, snapshot, rules, keeps_others=True)
+    return MarketPlan(
+        plan,
+        min(row for row, _, _ in triples),
+        _last_row(declared, snapshot, last),
+        (),
+        table,
+        (
+            "trades: each is executed as an order of its shares, decided at the close before its day",
+        ),
+    )
+
+
+# ---- shared
+
+
+def _plan(
+    form: PlanForm,
+    triples: Iterable[tuple[int, str, float]],
+    snapshot: MarketSnapshot,
+    rules: MarketRules,
+    keeps_others: bool,
+) -> Plan:
+    by_row: dict[int, list[tuple[str, float]]] = {}
+    for row, code, number in triples:
+        by_row.setdefault(row, []).append((code, number))
+
+    days = []
+    for row in sorted(by_row):
+        days.append(PlannedDay(day=str(snapshot.days[row]), rows=tuple(by_row[row])))
+
+    codes = sorted({code for rows in by_row.values() for code, _ in rows})
+    lots = {}
+    for code in codes:
+        column = snapshot.asset_index[code]
+        lot = rules.terms[column].lot / rules.scales[column].steps_per_unit
+        if lot >= 1.0:
+            lots[code] = lot
+
+    others: Any = "keep" if keeps_others or form == "orders" else "sell"
+    return Plan(version=PLAN_VERSION, form=form, others=others, days=tuple(days), lots=lots)
+
+
+def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
+    """Return the last fill day: that of the decisions, or of the declared account value."""
+    most = len(snapshot.days) - 1
+    if declared.values is not None and len(declared.values):
+        day = np.datetime64(_iso(int(declared.values.index[-1])), "D")
+        last = max(last, int(np.searchsorted(snapshot.days, day, side="right")) - 1)
+
+    return min(last, most)
+
+
+def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
+    """Return the column of each row's code. Raises DataError: the market has no such code."""
+    known: dict[str, int] = {}
+    unknown: list[str] = []
+    for code in dict.fromkeys(table["code"]):
+        column = column_of(str(code), snapshot)
+        if column is None:
+            unknown.append(str(code))
+        else:
+            known[str(code)] = column
+
+    if unknown:
+        first = unknown[0]
+        line = _line(table, table.index[table["code"] == first][0])
+        near = near_matches(first, snapshot.codes) or _examples(snapshot)
+        more = ""
+        if len(unknown) > 1:
+            shown = ", ".join(repr(each[:24]) for each in unknown[1:_MOST_SHOWN])
+            more = f" ({len(unknown)} codes in all, {shown})"
+        raise DataError(
+            f"{source}{line}: {first[:24]!r} is no code of {snapshot.meta.name}{near}{more}"
+        )
+
+    return [known[str(code)] for code in table["code"]]
+
+
+def column_of(code: str, snapshot: MarketSnapshot) -> int | None:
+    """Return the column of a code in any usual spelling; None where the market has none."""
+    for spelling in (code, parse_code(code), parse_symbol(code)):
+        if spelling is not None and spelling in snapshot.asset_index:
+            return snapshot.asset_index[spelling]
+
+    return None
+
+
+def _examples(snapshot: MarketSnapshot) -> str:
+    return f"; its codes are such as {', '.join(snapshot.codes[:3])}"
+
+
+def _rows(source: str, table: Any, column: str, snapshot: MarketSnapshot) -> list[int]:
+    """Return the market's row of each day. Raises DataError: a day without a session."""
+    days = np.array([_iso(int(day)) for day in table[column]], dtype="datetime64[D]")
+    rows = np.searchsorted(snapshot.days, days)
+    inside = np.minimum(rows, len(snapshot.days) - 1)
+    wrong = np.flatnonzero(snapshot.days[inside] != days)
+    if len(wrong):
+        day = days[wrong[0]]
+        line = _line(table, table.index[wrong[0]])
+        raise DataError(f"{source}{line}: {_no_session(day, snapshot, len(set(days[wrong])))}")
+
+    return [int(row) for row in rows]
+
+
+def _check_last_day(source: str, table: Any, snapshot: MarketSnapshot) -> None:
+    rows = table["row"]
+    last = rows.max()
+    if last < len(snapshot.days) - 1:
+        return
+
+    line = _line(table, rows.idxmax())
+    raise DataError(
+        f"{source}{line}: {snapshot.days[last]} is the market's last day: nothing decided on it can"
+        " be filled; drop it, or import later days"
+    )
+
+
+def _no_session(day: np.datetime64, snapshot: MarketSnapshot, count: int) -> str:
+    first = snapshot.days[0]
+    last = snapshot.days[-1]
+    if not first <= day <= last:
+        return f"{day} lies outside {snapshot.meta.name}, {first} … {last}; choose other data"
+
+    row = int(np.searchsorted(snapshot.days, day))
+    more = "" if count == 1 else f" ({count} such days)"
+    return (
+        f"{day} is no trading day of {snapshot.meta.name}{more}; the sessions around it are"
+        f" {snapshot.days[row - 1]} and {snapshot.days[row]}: write the session at whose close it"
+        " was decided"
+    )
+
+
+def _line(table: Any, index: Any) -> str:
+    if "line" not in table:
+        return ""
+    return f": line {int(table['line'].loc[index])}"
+
+
+def _iso(day: int) -> str:
+    return f"{day // 10_000:04d}-{day // 100 % 100:02d}-{day % 100:02d}"

@@ -1,0 +1,16 @@
+"""Parameters of the model of declared decisions, in a module of their own so that listing it imports
+nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.values.config_options import option
+
+
+@dataclass(frozen=True)
+class DeclaredParams:
+    """Parameters of `declared/decisions`."""
+
+    sha256: str = option(help="SHA-256 of the plan, as `ktdeval judge` kept it")

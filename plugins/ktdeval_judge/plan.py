@@ -1,0 +1,237 @@
+"""Declared decisions in the market's own codes and days, and the orders that they come to.
+
+A plan is what the model `declared/decisions` reads: one JSON file, known by its SHA-256. It holds
+no word of the program that wrote the decisions.
+
+A day of weights, or of shares to hold, is the whole portfolio: what is held and not named is sold,
+unless `others` is `keep`. Days without a row change nothing. Orders are single acts and leave
+the rest as it is. Shares are cut to whole lots here, since a broker would return an odd order
+whole; what closes a position is never cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ktdeval.errors import ConfigError
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.typed_json import Value, decode_json
+
+PlanForm = Literal["weight", "shares", "orders"]
+MOST_BYTES = 256 << 20
+SAME = 1e-5  #: relative difference up to which a holding as shown is the one declared before
+NEGLIGIBLE = 1e-9  #: share of the NAV below which a weight is reached
+
+
+class PlannedDay(Value):
+    """Decisions at one close."""
+
+    day: str  #: ISO day on whose close it was decided
+    #: code -> weight, or shares to hold; of orders code and shares, below 0 a sell, in their order
+    rows: tuple[tuple[str, float], ...]
+
+
+class Plan(Value):
+    """All declared decisions of a run."""
+
+    version: int
+    form: PlanForm
+    others: Literal["sell", "keep"]  #: what is done with holdings that a day does not name
+    days: tuple[PlannedDay, ...]  #: ascending
+    lots: dict[str, float]  #: shares in a lot, by code; codes without one trade any number
+
+    @property
+    def by_day(self) -> Mapping[str, PlannedDay]:
+        """Decisions by ISO day."""
+        return {each.day: each for each in self.days}
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """All codes that are named, sorted."""
+        return tuple(sorted({code for each in self.days for code, _ in each.rows}))
+
+    def encode(self) -> bytes:
+        """Return the plan as its file."""
+        plain = {
+            "version": self.version,
+            "form": self.form,
+            "others": self.others,
+            "lots": dict(sorted(self.lots.items())),
+            "days": [
+                {"day": each.day, "rows": [list(row) for row in each.rows]} for each in self.days
+            ],
+        }
+        return dumps_canonical(plain).encode()  # type: ignore[arg-type]  # lists are JSON
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the file."""
+        return sha256_hex(self.encode())
+
+
+PLAN_VERSION = 1
+
+
+def read_plan(data: bytes, where: str) -> Plan:
+    """Return the plan of a file. Raises ConfigError: it is none, with field."""
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"{where}: {len(data):,} bytes; at most {MOST_BYTES:,} are read")
+
+    plan = decode_json(data, Plan, where, ConfigError)
+    if plan.version != PLAN_VERSION:
+        raise ConfigError(f"{where}: version {plan.version}, expected {PLAN_VERSION}")
+
+    days = [each.day for each in plan.days]
+    if days != sorted(set(days)):
+        raise ConfigError(f"{where}: days: not in ascending order, each once")
+    for each in plan.days:
+        for code, number in each.rows:
+            if not math.isfinite(number):
+                raise ConfigError(f"{where}: {each.day}: {code}: not a finite number")
+    return plan
+
+
+@dataclass(frozen=True)
+class Held:
+    """A holding at a close."""
+
+    shares: float
+    value: float  #: in units of currency
+
+
+@dataclass(frozen=True)
+class PlannedOrder:
+    """An order that a decision comes to: a weight to reach, or shares to trade."""
+
+    code: str
+    side: Literal["BUY", "SELL"]
+    weight: float | None = None
+    shares: float | None = None
+
+
+class PlanReader:
+    """Turns a plan into orders, close by close; holds nothing but the plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._days = plan.by_day
+        self._before = _targets_before(plan)
+
+    def orders(self, day: str, held: Mapping[str, Held], nav: float) -> list[PlannedOrder]:
+        """Return the orders of a close, sells first; none on a day without a decision. `held`: by
+        code; `nav`: value of the account at this close.
+        """
+        decided = self._days.get(day)
+        if decided is None:
+            return []
+        if self._plan.form == "orders":
+            orders = [self._single(code, shares, held) for code, shares in decided.rows]
+        else:
+            orders = self._portfolio(decided, held, nav)
+
+        known = [order for order in orders if order is not None]
+        return sorted(known, key=lambda order: order.side == "BUY")
+
+    def _single(self, code: str, shares: float, held: Mapping[str, Held]) -> PlannedOrder | None:
+        own = held.get(code)
+        size = abs(shares)
+        if shares < 0 and own is not None and size >= own.shares * (1 - SAME):
+            return PlannedOrder(code, "SELL", weight=0.0)
+
+        whole = self._in_lots(code, size)
+        if whole <= 0:
+            return None
+        return PlannedOrder(code, "BUY" if shares > 0 else "SELL", shares=whole)
+
+    def _portfolio(
+        self, decided: PlannedDay, held: Mapping[str, Held], nav: float
+    ) -> list[PlannedOrder | None]:
+        goals = dict(decided.rows)
+        if self._plan.others == "sell":
+            for code in sorted(held.keys() - goals.keys()):
+                goals[code] = 0.0
+
+        orders: list[PlannedOrder | None] = []
+        for code, goal in goals.items():
+            own = held.get(code, Held(0.0, 0.0))
+            if self._plan.form == "weight":
+                orders.append(_to_weight(code, goal, own, nav))
+            else:
+                orders.append(self._to_shares(decided.day, code, goal, own))
+
+        return orders
+
+    def _to_shares(self, day: str, code: str, goal: float, own: Held) -> PlannedOrder | None:
+        if goal == 0.0:
+            return _to_weight(code, 0.0, own, 1.0)
+
+        # A holding is shown at six digits; the number declared before has all of them.
+        shares = own.shares
+        before = self._before.get((day, code))
+        if before is not None and abs(shares - before) <= SAME * abs(before):
+            shares = before
+
+        gap = goal - shares
+        whole = self._in_lots(code, abs(gap))
+        if whole <= 0:
+            return None
+        return PlannedOrder(code, "BUY" if gap > 0 else "SELL", shares=whole)
+
+    def _in_lots(self, code: str, shares: float) -> float:
+        lot = self._plan.lots.get(code)
+        return shares if lot is None else in_lots(shares, lot)
+
+
+def in_lots(shares: float, lot: float) -> float:
+    """Return shares in whole lots, rounded down but for noise of floats."""
+    return math.floor(shares / lot + SAME) * lot
+
+
+def _to_weight(code: str, goal: float, own: Held, nav: float) -> PlannedOrder | None:
+    """Return the order to a weight: its side follows from the last close, the size from the price
+    of the fill.
+    """
+    gap = goal * nav - own.value
+    if goal == 0.0 and own.shares == 0.0:
+        return None
+    if abs(gap) <= NEGLIGIBLE * nav and goal != 0.0:
+        return None
+    return PlannedOrder(code, "BUY" if gap > 0 else "SELL", weight=goal)
+
+
+def _targets_before(plan: Plan) -> dict[tuple[str, str], float]:
+    """Return the shares declared for a code before each of its days."""
+    if plan.form != "shares":
+        return {}
+
+    before: dict[tuple[str, str], float] = {}
+    last: dict[str, float] = {}
+    for each in plan.days:
+        for code, shares in each.rows:
+            if code in last:
+                before[each.day, code] = last[code]
+            last[code] = shares
+
+    return before
+
+
+def scaled(plan: Plan, times: int) -> Plan:
+    """Return the plan of an account that many times as large, without lots."""
+    if plan.form == "weight":
+        return _with(plan, plan.days, {})
+
+    days = []
+    for each in plan.days:
+        rows = tuple((code, number * times) for code, number in each.rows)
+        days.append(PlannedDay(day=each.day, rows=rows))
+    return _with(plan, tuple(days), {})
+
+
+def _with(plan: Plan, days: Sequence[PlannedDay], lots: dict[str, float]) -> Plan:
+    return Plan(
+        version=plan.version, form=plan.form, others=plan.others, days=tuple(days), lots=lots
+    )

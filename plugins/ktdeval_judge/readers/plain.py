@@ -1,0 +1,348 @@
+"""Reader of plain tables: a day, a code and what was decided, under any usual name; or trades with
+prices, or a NAV.
+
+Which form it is follows from the columns. `weight`: share of the account. A holding (`position`,
+`target_shares`), or `shares` without side and price: the shares to hold. `side` with `cash` or
+`shares`: an order. `shares` with `price`: a trade, whose side may be its sign. `value` without
+code: a NAV.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from ktdeval.errors import DataError
+from ktdeval.values.tables.rows import TableFault, TableFile, TableRow, TableShape, read_rows
+from ktdeval_judge.declared import Declared
+from ktdeval_judge.readers.sample import ReadOptions, Sample, refuse, sample_of
+from ktdeval_judge.readers.wide import is_wide, read_wide
+
+name = "plain"
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "day": ("date", "datetime", "timestamp", "time", "trade_date", "trading_day", "index", "dt"),
+    "code": ("symbol", "ticker", "instrument", "asset", "stock", "stock_id", "sid", "tic", "name"),
+    "weight": ("w", "target_weight", "weights", "allocation", "target_percent"),
+    "holding": ("position", "target_shares", "target_position", "positions", "holdings"),
+    "side": ("action", "direction", "type", "buy_sell", "order_side"),
+    "cash": ("notional", "dollars", "order_value", "target_cash"),
+    "shares": ("qty", "quantity", "amount", "size", "units", "filled_shares", "volume"),
+    "price": ("fill_price", "trade_price", "avg_price", "exec_price", "execution_price"),
+    "fee": ("commission", "cost", "fees", "commissions"),
+    "decided": ("signal_day", "signal_date", "decision_day", "decision_date", "decided_on"),
+    "value": ("nav", "equity", "account_value", "portfolio_value", "total_value", "net_value"),
+}
+"""Field -> other names of its column, in lower case."""
+FORMS = (
+    "weight; position (the shares to hold); side with cash or shares; shares with price (a trade);"
+    " or a day with nav"
+)
+SIDES: Mapping[str, str] = {
+    "buy": "buy", "b": "buy", "long": "buy", "bot": "buy", "bought": "buy", "1": "buy",
+    "sell": "sell", "s": "sell", "sld": "sell", "sold": "sell", "-1": "sell",
+}  # fmt: skip
+MOST_ROWS = 2_000_000
+_FORM_COLUMNS = ("weight", "holding", "cash", "shares")
+
+_DAY = re.compile(r"([0-9]{4})[-/.]?([0-9]{2})[-/.]?([0-9]{2})(?:[T ]+(.+))?")
+_MIDNIGHT = re.compile(r"00:00(?::00(?:\.0+)?)?")
+_ZONED = re.compile(r".*(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2})")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_COMMA_DECIMAL = re.compile(r"[+-]?[0-9.]*,[0-9]+")
+
+
+def _aliases() -> dict[str, str]:
+    return {other: column for column, others in ALIASES.items() for other in others}
+
+
+SHAPE = TableShape(fields=tuple(ALIASES), required=("day",), aliases=_aliases(), ignored=("*",))
+
+
+def recognises(sample: Sample) -> bool:
+    """Whether a file has a day and one of the usual columns."""
+    fields = {SHAPE.field_of(column) for column in sample.columns}
+    return "day" in fields and bool(fields & {"weight", "holding", "shares", "cash", "value"})
+
+
+def read(path: Path, options: ReadOptions) -> Declared:  # noqa: ARG001 - the same for all readers
+    """Return what a plain table declares. Raises DataError: with file, line, column and the fix."""
+    import pandas as pd  # noqa: PLC0415 - readers are listed without it
+
+    sample = sample_of(path)
+    if sample.kind in ("csv", "parquet") and is_wide(sample.names, SHAPE):
+        return read_wide(path, sample.names, day_of, number_of)
+
+    rows = _Rows(path)
+    for row in read_rows(TableFile(path, SHAPE), rows.fault):
+        rows.take(row)
+
+    if not rows.cells:
+        raise DataError(f"{path}: has no row below its header; write one row a decision")
+
+    form = rows.form()
+    frame = pd.DataFrame(rows.cells)
+    frame["line"] = rows.lines
+    if form == "value":
+        _refuse_repeats(path, frame, ["day"])
+        values = pd.Series(frame["value"].to_numpy(), index=frame["day"].to_numpy()).sort_index()
+        return Declared(program=name, source=path.name, values=values)
+
+    if form == "trade":
+        return Declared(program=name, source=path.name, trades=_trades(path, frame))
+
+    if form in ("weight", "holding"):
+        _refuse_repeats(path, frame, ["day", "code"])
+
+    return Declared(program=name, source=path.name, decisions=_decisions(frame, form))
+
+
+@dataclass
+class _Rows:
+    """Rows read so far, as typed cells."""
+
+    path: Path
+    cells: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    columns: set[str] = field(default_factory=set)
+
+    def fault(self, fault: TableFault) -> None:
+        words = fault.words
+        if words.startswith("lacks the column day"):
+            words = f"has no column of days (date, datetime, timestamp); {words.partition('; ')[2]}"
+        raise refuse(self.path, fault.line, words)
+
+    def take(self, row: TableRow) -> None:
+        """Add a row. Raises DataError: a cell is not what its column holds."""
+        if len(self.cells) >= MOST_ROWS:
+            raise refuse(self.path, row.line, f"more than {MOST_ROWS:,} rows; write it in parts")
+
+        typed: dict[str, Any] = {}
+        for column, cell in row.cells.items():
+            typed[column] = self._typed(column, cell, row.line)
+
+        if "day" not in typed:
+            raise refuse(self.path, row.line, "has no day; write it as 2024-01-02")
+
+        self.columns |= typed.keys()
+        self.cells.append(typed)
+        self.lines.append(row.line)
+
+    def _typed(self, column: str, cell: Any, line: int) -> Any:
+        try:
+            if column in ("day", "decided"):
+                return day_of(cell)
+            if column == "code":
+                return _code_of(cell)
+            if column == "side":
+                return _side_of(cell)
+            return number_of(cell)
+        except ValueError as error:
+            raise refuse(self.path, line, f"column {column}: {error}") from error
+
+    def form(self) -> str:
+        """Return what the rows declare: `weight`, `holding`, `cash`, `shares`, `trade`, `value`.
+        Raises DataError: nothing, or several forms at once.
+        """
+        found = self.columns
+        if "code" not in found and "value" in found:
+            return self._checked("value", ("day", "value"))
+        if "code" not in found:
+            raise DataError(
+                f"{self.path}: has no column of codes (symbol, ticker, instrument); write one row a"
+                " day and code"
+            )
+
+        form = self._only_form()
+        if form == "cash" and "side" not in found:
+            raise DataError(f"{self.path}: cash without a side; add a column side of buy and sell")
+        if form == "shares" and "side" not in found:
+            # shares without side and price are what is to be held
+            for row in self.cells:
+                if "shares" in row:
+                    row["holding"] = row.pop("shares")
+            form = "holding"
+
+        needed = ["day", "code", "shares" if form == "trade" else form]
+        if form == "trade":
+            needed.append("price")
+        if form in ("cash", "shares") or "side" in found:
+            needed.append("side")
+        return self._checked(form, tuple(needed))
+
+    def _only_form(self) -> str:
+        """Return the one form that the columns have."""
+        forms: list[str] = []
+        for column in _FORM_COLUMNS:
+            if column in self.columns:
+                is_trade = column == "shares" and "price" in self.columns
+                forms.append("trade" if is_trade else column)
+
+        if len(forms) > 1:
+            raise DataError(
+                f"{self.path}: mixes {' and '.join(forms)}; one file declares in one form: keep one"
+                " of these columns"
+            )
+        if not forms:
+            raise DataError(f"{self.path}: says nothing to do; write one of: {FORMS}")
+        return forms[0]
+
+    def _checked(self, form: str, needed: tuple[str, ...]) -> str:
+        """Return the form. Raises DataError: a row lacks a cell, or has a number out of range."""
+        for row, line in zip(self.cells, self.lines, strict=True):
+            for column in needed:
+                if column not in row:
+                    raise refuse(self.path, line, f"has no {column}; fill it in, or drop the row")
+
+            self._check_range(form, row, line)
+
+        return form
+
+    def _check_range(self, form: str, row: Mapping[str, Any], line: int) -> None:
+        if form in ("value", "trade"):
+            column = "value" if form == "value" else "price"
+            if not row[column] > 0:
+                words = f"column {column}: {row[column]:g} is not above 0"
+                raise refuse(self.path, line, words)
+
+        if form in ("cash", "shares") and not row[form] > 0:
+            raise refuse(
+                self.path, line, f"column {form}: {row[form]:g} is not above 0; the side says which"
+            )
+        if form == "trade" and row["shares"] == 0:
+            raise refuse(self.path, line, "column shares: a trade of 0 shares; drop the row")
+        if form == "trade" and "side" in row and row["shares"] < 0:
+            raise refuse(
+                self.path, line, "column shares: below 0 beside a side; write sizes above 0"
+            )
+        if form == "weight" and abs(row["weight"]) > 1.001:
+            raise refuse(
+                self.path,
+                line,
+                f"column weight: {row['weight']:g} is more than the whole account; write shares of"
+                " it, as 0.05 for 5 %",
+            )
+
+
+# ---- tables
+
+
+def _decisions(frame: Any, form: str) -> Any:
+    renamed = frame.rename(columns={"holding": "shares"} if form == "holding" else {})
+    if form == "shares":
+        renamed = renamed.rename(columns={"shares": "amount"})
+
+    own = {"weight": ["weight"], "holding": ["shares"], "cash": ["side", "cash"]}
+    columns = ["day", "code", *own.get(form, ["side", "amount"]), "line"]
+    return renamed[columns].sort_values(["day"], kind="stable", ignore_index=True)
+
+
+def _trades(path: Path, frame: Any) -> Any:
+    if "side" not in frame:
+        frame["side"] = ["buy" if each > 0 else "sell" for each in frame["shares"]]
+        frame["shares"] = frame["shares"].abs()
+
+    columns = ["day", "code", "side", "shares", "price"]
+    columns += [each for each in ("fee", "decided") if each in frame]
+    repeated = frame.duplicated(columns)
+    if repeated.any():
+        line = int(frame["line"][repeated].iloc[0])
+        raise refuse(path, line, "the same trade a second time; drop it, or sum both in one row")
+
+    return frame[[*columns, "line"]].sort_values(["day"], kind="stable", ignore_index=True)
+
+
+def _refuse_repeats(path: Path, frame: Any, columns: list[str]) -> None:
+    repeated = frame.duplicated(columns)
+    if repeated.any():
+        row = frame[repeated].iloc[0]
+        named = " and ".join(columns)
+        raise refuse(path, int(row["line"]), f"the same {named} a second time; keep one row")
+
+
+# ---- cells
+
+
+def day_of(cell: Any) -> int:
+    """Return a day as yyyymmdd. Raises ValueError: no day, an ambiguous one, or a moment of a zone
+    whose day at the market is not known.
+    """
+    if isinstance(cell, datetime):
+        if cell.tzinfo is not None and (cell.hour or cell.minute):
+            raise ValueError(f"{cell.isoformat()} has a time zone; write the market's own day")
+        return cell.year * 10_000 + cell.month * 100 + cell.day
+    if isinstance(cell, date):
+        return cell.year * 10_000 + cell.month * 100 + cell.day
+
+    text = str(cell).strip()
+    match = _DAY.fullmatch(text)
+    if match is None:
+        raise ValueError(_no_day(text))
+
+    time = match[4] or ""
+    bare = re.sub(r"\s*(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2})$", "", time)
+    if time and _ZONED.fullmatch(time) and not _MIDNIGHT.fullmatch(bare):
+        raise ValueError(f"{text[:40]} has a time zone; write the market's own day, as 2024-01-02")
+
+    year, month, day = (int(match[part]) for part in (1, 2, 3))
+    try:
+        date(year, month, day)
+    except ValueError:
+        raise ValueError(f"{text[:40]} is not a date; write it as 2024-01-02") from None
+    if not 1900 <= year < 2200:
+        raise ValueError(f"{text[:40]} is not of this time; write it as 2024-01-02")
+
+    return year * 10_000 + month * 100 + day
+
+
+def _no_day(text: str) -> str:
+    if re.fullmatch(r"[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4}.*", text):
+        return f"{text[:40]} can mean two days; write it as 2024-01-02"
+    return f"{text[:40]!r} is not a date; write it as 2024-01-02"
+
+
+def number_of(cell: Any) -> float:
+    """Return a finite number. Raises ValueError: it is none."""
+    if isinstance(cell, bool) or not isinstance(cell, int | float | str):
+        # a cell of a file, not an argument of the wrong type
+        raise ValueError(f"{str(cell)[:40]!r} is not a number")  # noqa: TRY004
+
+    text = str(cell).strip()
+    if isinstance(cell, str) and not _NUMBER.fullmatch(text):
+        if not text:
+            raise ValueError("is empty; fill it in, or drop the row")
+        if _COMMA_DECIMAL.fullmatch(text):
+            raise ValueError(f"{text[:40]!r} has a comma; write decimals with a point")
+        raise ValueError(f"{text[:40]!r} is not a number such as 0.05")
+
+    try:
+        number = float(text)
+    except (ValueError, OverflowError):
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is not a finite number; drop the row, or fill it in")
+    return number
+
+
+def _code_of(cell: Any) -> str:
+    if isinstance(cell, float | bool):
+        raise ValueError(f"{cell!r} is not a code; write codes as text, as 600519.SH")  # noqa: TRY004 - as above
+
+    text = str(cell).strip()
+    if not text:
+        raise ValueError("is empty; write a code")
+    if len(text) > 40 or not text.isprintable():
+        raise ValueError(f"{text[:40]!r} is not a code")
+    return text
+
+
+def _side_of(cell: Any) -> str:
+    text = str(cell).strip().lower()
+    if text not in SIDES:
+        raise ValueError(f"{text[:40]!r} is neither buy nor sell")
+    return SIDES[text]

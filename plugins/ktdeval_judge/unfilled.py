@@ -1,0 +1,209 @@
+"""What could not be filled, by day and code, and why: from the ledger's own outcomes, and from the
+prices and days of declared trades.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ktdeval.market import MarketSnapshot
+from ktdeval.trading import Ledger, OrderRecord, StepRecord
+from ktdeval_judge.document import Unfilled
+from ktdeval_judge.market_plan import MarketPlan
+from ktdeval_judge.plan import SAME, in_lots
+
+REASONS: Mapping[str, str] = {
+    "suspended": "suspended: it did not trade that day",
+    "price_limit": "at its price limit",
+    "universe": "not in the universe that day: not yet listed, delisted or no member",
+    "t_plus_1": "bought that day, sellable from the next (T+1)",
+    "holding": "not held",
+    "volume": "more than the part of the day's volume that may be traded",
+    "lot": "not a whole number of lots",
+    "cash": "no cash left",
+    "margin": "no cash for the margin of a short",
+    "minimum": "below the venue's smallest order",
+    "target": "the weight was reached at the open",
+    "position_limit": "too many names",
+    "weight_limit": "more than the whole account",
+    "limit": "the price limit of the order was not reached",
+    "schema": "not an order that the venue takes",
+    "short": "a short, and the venue is long only",
+    "impossible_price": "the day's bar has no such price",
+    "before_decision": "dated on or before the day of its signal",
+}
+"""Rule of the executor, or finding on a declared trade -> words."""
+LEAST = 1e-4  #: share of the NAV below which what is missing is rounding
+_PRICE_SLACK = 1e-6  #: relative; of a bar's low and high
+
+
+def unfilled_of(made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot) -> list[Unfilled]:
+    """Return what could not be filled, in order of days, the largest of a day first."""
+    found = [
+        Unfilled(day=each.day, code=each.code, reason="short", detail=each.reason)
+        for each in made.refused
+    ]
+    found += _of_ledger(ledger, snapshot)
+    found += _odd_lots(made, snapshot)
+    if made.trades is not None:
+        found += impossible_trades(made.trades, snapshot)
+
+    return sorted(found, key=lambda each: (each.day, -(each.missing or 0.0), each.code))
+
+
+# ---- the ledger's outcomes
+
+
+def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
+    before: StepRecord | None = None
+    for step in ledger.steps:
+        for order in step.fills:
+            if order.status == "filled" or order.rule is None or order.code is None:
+                continue
+
+            missing = _missing(order, step, before, ledger, snapshot)
+            is_rounding = missing is not None and missing < LEAST
+            # what is below a lot, or reached at the open, is the rounding of a target
+            if is_rounding and order.rule in ("cash", "lot", "target"):
+                continue
+
+            yield Unfilled(
+                day=step.filled_on,
+                code=order.code,
+                side=order.side,
+                reason=order.rule,
+                missing=missing,
+                detail=_detail(order, step, snapshot),
+            )
+        before = step
+
+
+def _odd_lots(made: MarketPlan, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
+    """Yield the buys of orders that are not whole lots: what is beyond them was not ordered."""
+    if made.plan.form != "orders":
+        return
+
+    fill_days = {str(day): str(next_day) for day, next_day in _with_next(snapshot)}
+    for each in made.plan.days:
+        for code, shares in each.rows:
+            lot = made.plan.lots.get(code)
+            if lot is None or shares <= 0:
+                continue
+
+            whole = in_lots(shares, lot)
+            if shares - whole > SAME * lot:
+                yield Unfilled(
+                    day=fill_days[each.day],
+                    code=code,
+                    side="BUY",
+                    reason="lot",
+                    detail=f"{shares:,.6g} shares are {whole:,.0f} in whole lots of {lot:,.0f}",
+                )
+
+
+def _with_next(snapshot: MarketSnapshot) -> Iterator[tuple[np.datetime64, np.datetime64]]:
+    return zip(snapshot.days[:-1], snapshot.days[1:], strict=True)
+
+
+def _missing(
+    order: OrderRecord,
+    step: StepRecord,
+    before: StepRecord | None,
+    ledger: Ledger,
+    snapshot: MarketSnapshot,
+) -> float | None:
+    """Return the part of an order that was not filled, as a share of the NAV at the fills; None
+    where no price tells.
+    """
+    if not step.open_nav_minor:
+        return None
+
+    held = 0
+    if before is not None:
+        held = sum(each.value_minor for each in before.positions if each.code == order.code)
+
+    if order.target_weight is not None:
+        asked = abs(order.target_weight * step.open_nav_minor - held)
+        return max(0.0, asked - order.notional_minor) / step.open_nav_minor
+
+    scale = ledger.scale(order.code)
+    row = int(np.searchsorted(snapshot.days, np.datetime64(step.filled_on)))
+    closes = snapshot.close[: row + 1, snapshot.asset_index[str(order.code)]]
+    known = closes[np.isfinite(closes)]
+    if not len(known) or order.shares is None:
+        return None
+
+    shares = (order.shares - order.filled_shares) / scale.steps_per_unit
+    return shares * float(known[-1]) * ledger.minor_per_unit / step.open_nav_minor
+
+
+def _detail(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> str:
+    if order.rule != "universe":
+        return REASONS.get(str(order.rule), order.message)
+
+    column = snapshot.asset_index[str(order.code)]
+    row = int(np.searchsorted(snapshot.days, np.datetime64(step.filled_on)))
+    traded = np.flatnonzero(np.isfinite(snapshot.close[:, column]))
+    if not len(traded) or row < traded[0]:
+        return "not yet listed"
+    if row > traded[-1]:
+        return f"delisted: its last bar is of {snapshot.days[traded[-1]]}"
+    return "no member of the universe that day"
+
+
+# ---- declared trades
+
+
+def impossible_trades(trades: Any, snapshot: MarketSnapshot) -> list[Unfilled]:
+    """Return the trades with a price outside the day's bar, and those dated before they could be:
+    on the day of their signal, or earlier.
+    """
+    found = []
+    for each in trades.itertuples():
+        day = str(snapshot.days[each.row])
+        code = snapshot.codes[each.column]
+        side = "BUY" if each.side == "buy" else "SELL"
+        decided = getattr(each, "decided_row", math.nan)
+        if decided == decided and each.row <= decided:
+            detail = f"filled on {day}, and its signal is of {snapshot.days[int(decided)]}"
+            found.append(
+                Unfilled(day=day, code=code, side=side, reason="before_decision", detail=detail)
+            )
+
+        low = float(snapshot.low[each.row, each.column])
+        high = float(snapshot.high[each.row, each.column])
+        if math.isnan(low) or math.isnan(high):
+            continue
+        if low * (1 - _PRICE_SLACK) <= each.price <= high * (1 + _PRICE_SLACK):
+            continue
+
+        detail = f"{each.price:g} lies outside the day's {low:g} … {high:g}"
+        detail += _adjusted_words(each, low, high, snapshot)
+        found.append(
+            Unfilled(day=day, code=code, side=side, reason="impossible_price", detail=detail)
+        )
+
+    return found
+
+
+def _adjusted_words(trade: Any, low: float, high: float, snapshot: MarketSnapshot) -> str:
+    """Return what a price that the bar does not have may be: an adjusted one."""
+    factor = float(snapshot.factor[trade.row, trade.column])
+    if abs(factor - 1.0) < _PRICE_SLACK:
+        return ""
+
+    if low * (1 - 1e-3) <= trade.price / factor <= high * (1 + 1e-3):
+        return "; it fits the adjusted bar: give unadjusted prices and shares"
+    return ""
+
+
+def counted(found: Sequence[Unfilled]) -> dict[str, int]:
+    """Return how many each reason has, the most frequent first."""
+    counts: dict[str, int] = {}
+    for each in found:
+        counts[each.reason] = counts.get(each.reason, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

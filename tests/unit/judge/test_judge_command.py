@@ -1,0 +1,160 @@
+"""`ktdeval judge` as somebody types it, on the embedded market."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import UsageError
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.runner import open_snapshot
+from ktdeval_judge.command import nested
+from terminal import Terminal
+
+pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data")
+
+
+@pytest.fixture(scope="module")
+def market() -> MarketSnapshot:
+    return open_snapshot(load_plugins(), "synthetic", {})
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(capsys)
+
+
+@pytest.fixture
+def weights(market: MarketSnapshot, tmp_path: Path) -> Path:
+    """Three months of weights of four members, anew every week."""
+    first = int(np.searchsorted(market.days, np.datetime64("2024-04-02")))
+    days = slice(first - 1, first + 61)
+    always = market.member[days].all(axis=0) & np.isfinite(market.close[days]).all(axis=0)
+    codes = [code for code, member in zip(market.codes, always, strict=True) if member][:8]
+    lines = ["date,ticker,weight"]
+    for week, row in enumerate(range(first, first + 55, 5)):
+        chosen = codes[week % 4 : week % 4 + 4]
+        lines += [f"{market.days[row]},{code},0.24" for code in chosen]
+
+    path = tmp_path / "weights.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.slow
+def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
+    weights: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    out = tmp_path / "run"
+    text = terminal.out("judge", weights, "--out", out)
+    assert "target weights (plain), 44 rows, 7 codes" in " ".join(text.split())
+    assert "Return as executed" in text
+    assert f"ktdeval compare luck {out}" in " ".join(text.split())
+
+    again = terminal.out("judge", out)
+    assert again == text
+    report = terminal.report("judge", out)
+    assert report["form"] == "weight"
+    assert report["plan_sha256"] in (out / "manifest.json").read_text()
+
+
+@pytest.mark.slow
+def test_a_claimed_nav_of_fills_at_the_close_of_the_decision_is_a_look_ahead(
+    weights: Path, tmp_path: Path, terminal: Terminal, market: MarketSnapshot
+) -> None:
+    closes = np.array(market.close)
+    rows = {str(day): row for row, day in enumerate(market.days)}
+    goals: dict[int, dict[int, float]] = {}
+    for line in weights.read_text().splitlines()[1:]:
+        day, code, weight = line.split(",")
+        goals.setdefault(rows[day], {})[market.asset_index[code]] = float(weight)
+
+    # a notebook's backtest: adjusted returns of the close of the decision on, without costs
+    adjusted = closes * market.factor
+    first = min(goals)
+    nav = [1.0]
+    for row in range(first, max(goals) + 1):
+        held = goals[max(each for each in goals if each <= row)]
+        # weights drift until the next decision
+        if row in goals:
+            base, at = nav[-1], row
+        growth = sum(w * (adjusted[row + 1, c] / adjusted[at, c] - 1.0) for c, w in held.items())
+        nav.append(base * (1.0 + growth))
+
+    path = tmp_path / "nav.csv"
+    lines = [f"{market.days[first + step]},{value!r}" for step, value in enumerate(map(float, nav))]
+    path.write_text("\n".join(["date,nav", *lines]) + "\n")
+
+    words = ("judge", weights, "--nav", path, "--out", tmp_path / "run", "--json")
+    report = json.loads(terminal.out(*words))
+    assert report["nav"]["looks_ahead"]
+    parts = {part["cause"]: part["value"] for part in report["nav"]["parts"]}
+    assert {"costs", "fill_at_decision"} <= parts.keys()
+    in_all = report["nav"]["claimed_return"] - report["nav"]["executed_return"]
+    assert math.fsum(parts.values()) == pytest.approx(in_all, abs=1e-12)
+
+    text = terminal.out("judge", tmp_path / "run")
+    assert "LOOK-AHEAD" in text
+
+
+@pytest.mark.slow
+def test_a_nav_alone_has_an_alpha_and_says_what_it_cannot_say(
+    market: MarketSnapshot, tmp_path: Path, terminal: Terminal
+) -> None:
+    rows = slice(300, 500)
+    index = market.indices[market.meta.benchmark][rows]
+    nav = 1.0 + 0.5 * (index / index[0] - 1.0)
+    path = tmp_path / "nav.csv"
+    lines = [
+        f"{day},{value!r}" for day, value in zip(market.days[rows], map(float, nav), strict=True)
+    ]
+    path.write_text("\n".join(["date,equity", *lines]) + "\n")
+
+    report = json.loads(terminal.out("judge", "--nav", path, "--json"))
+    assert report["beta"]["value"] == pytest.approx(0.5, abs=0.1)
+    assert report["selection"] is None
+    assert "A NAV has no holdings" in " ".join(terminal.out("judge", "--nav", path).split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "nothing to judge"),
+        (("none.csv",), "can't read"),
+        (("--nav", "none.csv"), "can't read"),
+        (("w.csv", "--from", "plian"), "no reader 'plian'"),
+        (("w.csv", "--cash", "much"), "--cash 'much'"),
+        (("w.csv", "--data", "sinthetic"), "synthetic"),
+        (("w.csv", "--venue", "a_shares"), "a_share"),
+        (("w.csv", "--set", "fill=never", "--venue", "a_share"), "fill"),
+        (("w.csv", "--set", "fees.buy_bps=5"), "name the venue"),
+        (("w.csv", "--set", "speed=5"), "speed"),
+        (("w.csv", "--venue", "unrestricted_usd"), "currency"),
+    ],
+)
+def test_a_wrong_command_is_refused_in_one_line(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("w.csv").write_text("date,code,weight\n2024-04-02,009016.SZ,0.5\n")
+    error = terminal.error("judge", *words)
+    assert said in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_dotted_names_are_nested() -> None:
+    assert nested({"fill": "next_close", "fees.buy_bps": 5, "fees.minimum": 1}) == {
+        "fill": "next_close",
+        "fees": {"buy_bps": 5, "minimum": 1},
+    }
+    with pytest.raises(UsageError, match="has a value of its own"):
+        nested({"fees": 1, "fees.buy_bps": 5})

@@ -1,0 +1,190 @@
+"""A claimed NAV against an executed one: each planted deviation is named, and the parts add up."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.market import MarketSnapshot
+from ktdeval.trading import AccountConfig, TradingConfig
+from ktdeval_judge.counterfactual import Counterfactuals
+from ktdeval_judge.market_plan import market_plan
+from ktdeval_judge.nav_parts import CAUSES, FILLS, Cause, compare_navs
+from ktdeval_judge.readers import ReadOptions, read_declared
+from trading_market import make_market
+
+A, B, C = "000002.SZ", "300003.SZ", "600001.SH"
+FREE = TradingConfig(
+    max_weight=1.0,
+    max_positions=10,
+    buy_fee_bps=0.0,
+    sell_fee_bps=0.0,
+    min_fee_cny=0.0,
+    lot_shares=1,
+)
+
+
+def counterfactuals(
+    folder: Path, text: str, market: MarketSnapshot, trading: TradingConfig
+) -> Counterfactuals:
+    path = folder / "declared.csv"
+    path.write_text(text)
+    declared = read_declared(path, ReadOptions())
+    return Counterfactuals(market_plan(declared, market, trading), market, trading)
+
+
+# ---- worked by hand
+
+
+def test_the_example_of_the_module_is_found_to_be_a_fill_at_the_close_of_the_decision(
+    tmp_path: Path,
+) -> None:
+    market = make_market(
+        [C],
+        opens=[[10.0], [10.5], [11.0]],
+        closes=[[10.0], [11.0], [12.0]],
+        first="2024-01-01",
+    )
+    runs = counterfactuals(tmp_path, "date,code,weight\n2024-01-01,600001.SH,1\n", market, FREE)
+
+    executed = runs.nav(frozenset())
+    # 1,000,000 / 10.5 is 95,238 whole shares, bought on the second day
+    assert executed[1] == pytest.approx(1_000_000 + 95_238 * 0.5)
+    claimed = np.array([100.0, 110.0])
+    found = compare_navs(claimed, runs.nav, runs.possible)
+
+    assert found.found == ("fill_at_decision",)
+    assert found.looks_ahead
+    assert found.first_parting == 1
+    assert found.parting_cause == "fill_at_decision"
+    in_all = found.claimed_return - found.executed_return
+    assert math.fsum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-15)
+
+
+def test_two_equal_navs_do_not_part(tmp_path: Path) -> None:
+    runs = planted_market(tmp_path)
+    found = compare_navs(runs.nav(frozenset()) / 7.0, runs.nav, runs.possible)
+
+    assert found.agrees
+    assert found.found == ()
+    assert not found.looks_ahead
+
+
+def test_a_nav_that_nothing_explains_is_left_to_the_remainder(tmp_path: Path) -> None:
+    runs = planted_market(tmp_path)
+    executed = runs.nav(frozenset())
+    rising = executed * np.linspace(1.0, 1.5, len(executed))
+    found = compare_navs(rising, runs.nav, runs.possible)
+
+    assert not found.is_explained
+    remainder = found.parts[-1]
+    assert remainder.cause == "remainder"
+    assert abs(remainder.value) > 0.3
+
+
+# ---- planted on a market where each cause matters
+
+
+def planted_market(folder: Path) -> Counterfactuals:
+    """Sixty days of three shares: gaps at the open, a dividend, a halt, opens at the limit."""
+    chance = np.random.default_rng(5)
+    days = 60
+    moves = chance.normal(0.001, 0.02, (days, 3))
+    closes = np.round(np.array([8.0, 23.0, 61.0]) * np.exp(np.cumsum(moves, axis=0)), 2)
+    opens = np.round(closes * np.exp(chance.normal(0.0, 0.012, (days, 3))), 2)
+    volumes = np.full((days, 3), 1e7)
+
+    # an open at the upper limit on a day on which the plan buys, and a halt on another one
+    opens[13, 0] = round(closes[12, 0] * 1.10, 2)
+    closes[13, 0] = opens[13, 0]
+    volumes[25, 1] = 0.0
+    volumes[27, 0] = 0.0  # of a decision, for fills at its close
+    # a dividend of a tenth
+    factor = np.ones((days, 3))
+    factor[30:, 2] = 1.1
+
+    market = make_market(
+        [A, B, C],
+        opens=opens.tolist(),
+        closes=closes.tolist(),
+        volume=volumes.tolist(),
+        factor=factor.tolist(),
+        first="2024-01-01",
+    )
+    lines = ["date,code,weight"]
+    for row in range(0, days - 1, 3):
+        weights = chance.dirichlet(np.ones(3)) * 0.95
+        for code, weight in zip((A, B, C), weights, strict=True):
+            lines.append(f"{market.days[row]},{code},{weight:.4f}")
+
+    trading = AccountConfig(initial_cash=60_000, max_weight=1.0, max_positions=10).rules("test")
+    return counterfactuals(folder, "\n".join(lines) + "\n", market, trading)
+
+
+PLANTED: tuple[Cause, ...] = tuple(
+    cause for cause in CAUSES if cause not in ("fill_at_declared", "fill_at_open")
+)
+PAIRS = [pair for pair in itertools.combinations(PLANTED, 2) if len(FILLS & frozenset(pair)) < 2]
+
+
+@pytest.mark.parametrize("cause", PLANTED)
+def test_a_deviation_planted_alone_is_named_and_nothing_else(cause: Cause, tmp_path: Path) -> None:
+    runs = planted_market(tmp_path)
+    found = compare_navs(runs.nav(frozenset({cause})), runs.nav, runs.possible)
+
+    assert found.found == (cause,)
+    assert found.parting_cause == cause
+    assert found.remaining_gap == 0.0
+    assert found.looks_ahead == (cause == "fill_at_decision")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_two_deviations_planted_together_are_both_named(
+    pair: tuple[Cause, Cause], tmp_path: Path
+) -> None:
+    runs = planted_market(tmp_path)
+    found = compare_navs(runs.nav(frozenset(pair)), runs.nav, runs.possible)
+
+    assert set(found.found) == set(pair)
+    assert found.remaining_gap == 0.0
+    in_all = found.claimed_return - found.executed_return
+    assert math.fsum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-12)
+
+
+# ---- laws
+
+RETURNS = st.lists(st.floats(-0.05, 0.05), min_size=1, max_size=30)
+
+
+@given(claimed=RETURNS, effects=st.lists(RETURNS, min_size=2, max_size=2))
+def test_the_parts_add_up_whatever_is_claimed(
+    claimed: list[float], effects: list[list[float]]
+) -> None:
+    days = len(claimed)
+
+    def simulate(causes: frozenset[Cause]) -> np.ndarray:
+        path = np.ones(days + 1)
+        for cause, effect in zip(("costs", "lots"), effects, strict=True):
+            if cause in causes:
+                padded = np.resize(np.array(effect), days)
+                path[1:] *= np.cumprod(1.0 + padded)
+        return path
+
+    path = np.cumprod(np.concatenate([[1.0], 1.0 + np.array(claimed)]))
+    found = compare_navs(path, simulate, ("costs", "lots"))
+
+    in_all = found.claimed_return - found.executed_return
+    assert math.fsum(part.value for part in found.parts) == pytest.approx(in_all, abs=1e-12)
+    assert found.remaining_gap <= found.largest_gap * 3 + 1e-12
+
+
+@pytest.mark.parametrize("wrong", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, np.nan], [1.0, np.inf]])
+def test_a_nav_that_is_none_is_refused(wrong: list[float]) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        compare_navs(np.array(wrong), lambda _: np.ones(2))

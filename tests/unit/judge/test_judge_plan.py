@@ -1,0 +1,170 @@
+"""Plans: what declared decisions come to as orders, in the market's codes and days."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.errors import ConfigError
+from ktdeval.trading import AccountConfig, TradingConfig
+from ktdeval_judge.market_plan import MarketPlan, market_plan
+from ktdeval_judge.plan import (
+    PLAN_VERSION,
+    Held,
+    Plan,
+    PlannedDay,
+    PlannedOrder,
+    PlanReader,
+    read_plan,
+)
+from ktdeval_judge.readers import ReadOptions, read_declared
+from trading_market import make_market
+
+DAY = "2024-01-02"
+CODE = "600001.SH"
+TRADING = AccountConfig(max_weight=1.0, max_positions=10).rules("test")
+MARKET = make_market(["000002.SZ", CODE], opens=[[10.0, 20.0]] * 5, first="2024-01-01")
+
+
+def plan_of(form: str, *rows: tuple[str, float], others: str = "sell", **lots: float) -> PlanReader:
+    days = (PlannedDay(day=DAY, rows=rows),)
+    return PlanReader(
+        Plan(version=PLAN_VERSION, form=form, others=others, days=days, lots=lots)  # type: ignore[arg-type]
+    )
+
+
+def planned(
+    folder: Path, text: str, trading: TradingConfig = TRADING, **more: object
+) -> MarketPlan:
+    path = folder / "file.csv"
+    path.write_text(text)
+    declared = read_declared(path, ReadOptions())
+    return market_plan(declared, MARKET, trading, **more)  # type: ignore[arg-type]
+
+
+# ---- orders
+
+
+def test_a_weight_above_what_is_held_is_a_buy_to_it() -> None:
+    orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"a": Held(10, 100.0)}, 1000.0)
+    assert orders == [PlannedOrder("a", "BUY", weight=0.5)]
+
+
+def test_a_weight_below_what_is_held_is_a_sell_to_it() -> None:
+    orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"a": Held(60, 600.0)}, 1000.0)
+    assert orders == [PlannedOrder("a", "SELL", weight=0.5)]
+
+
+def test_what_a_day_of_weights_does_not_name_is_sold_before_anything_is_bought() -> None:
+    orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"b": Held(10, 100.0)}, 1000.0)
+    assert orders == [PlannedOrder("b", "SELL", weight=0.0), PlannedOrder("a", "BUY", weight=0.5)]
+
+
+def test_what_a_day_does_not_name_can_be_kept() -> None:
+    reader = plan_of("weight", ("a", 0.5), others="keep")
+    assert [order.code for order in reader.orders(DAY, {"b": Held(10, 100.0)}, 1e3)] == ["a"]
+
+
+def test_a_day_without_a_row_changes_nothing() -> None:
+    assert plan_of("weight", ("a", 0.5)).orders("2024-01-03", {"b": Held(1, 1.0)}, 10.0) == []
+
+
+def test_a_holding_is_reached_in_whole_lots() -> None:
+    orders = plan_of("shares", ("a", 550.0), a=100.0).orders(DAY, {"a": Held(100, 1.0)}, 10.0)
+    assert orders == [PlannedOrder("a", "BUY", shares=400.0)]
+
+
+def test_a_holding_of_none_sells_all_whatever_the_lot() -> None:
+    orders = plan_of("shares", ("a", 0.0), a=100.0).orders(DAY, {"a": Held(155, 1.0)}, 10.0)
+    assert orders == [PlannedOrder("a", "SELL", weight=0.0)]
+
+
+def test_a_sell_of_all_that_is_held_is_no_odd_lot() -> None:
+    orders = plan_of("orders", ("a", -155.0), a=100.0).orders(DAY, {"a": Held(155, 1.0)}, 10.0)
+    assert orders == [PlannedOrder("a", "SELL", weight=0.0)]
+
+
+def test_an_order_below_a_lot_is_none() -> None:
+    assert plan_of("orders", ("a", 99.0), a=100.0).orders(DAY, {}, 10.0) == []
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.floats(0.0, 1.0), min_size=1),
+    st.dictionaries(st.sampled_from("abcd"), st.floats(1.0, 1e6)),
+)
+def test_sells_come_before_buys_and_each_code_has_one_order(
+    goals: dict[str, float], values: dict[str, float]
+) -> None:
+    held = {code: Held(value / 10, value) for code, value in values.items()}
+    orders = plan_of("weight", *goals.items()).orders(DAY, held, math.fsum(values.values()) + 1.0)
+
+    sides = [order.side for order in orders]
+    assert sides == sorted(sides, reverse=True)
+    assert len({order.code for order in orders}) == len(orders)
+
+
+# ---- from files
+
+
+def test_cash_becomes_shares_at_the_close_of_the_decision(tmp_path: Path) -> None:
+    made = planned(tmp_path, "date,code,side,cash\n2024-01-02,600001,buy,5000\n")
+    assert made.plan.days[0].rows == ((CODE, 250.0),)
+
+
+def test_a_trade_is_decided_at_the_close_before_it(tmp_path: Path) -> None:
+    made = planned(tmp_path, "date,code,qty,price\n2024-01-03,sh600001,-200,20\n")
+    assert made.plan.days[0] == PlannedDay(day="2024-01-02", rows=((CODE, -200.0),))
+
+
+def test_decisions_dated_by_their_fill_were_taken_at_the_close_before(tmp_path: Path) -> None:
+    text = "date,code,weight\n2024-01-03,600001.SH,1\n"
+    assert planned(tmp_path, text, dated="fill").plan.days[0].day == "2024-01-02"
+
+
+def test_a_short_where_the_venue_is_long_only_is_refused_and_the_holding_closed(
+    tmp_path: Path,
+) -> None:
+    made = planned(tmp_path, "date,code,weight\n2024-01-02,600001.SH,-0.5\n")
+    assert made.plan.days[0].rows == ((CODE, 0.0),)
+    assert [each.code for each in made.refused] == [CODE]
+
+
+def test_a_wide_table_of_weights_is_read_and_empty_cells_are_no_position(tmp_path: Path) -> None:
+    text = ",600001.SH,000002.SZ\n2024-01-01,0.5,\n2024-01-02,,0.25\n"
+    made = planned(tmp_path, text)
+    rows = [day.rows for day in made.plan.days]
+    assert rows == [((CODE, 0.5),), (("000002.SZ", 0.25),)]
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
+    text = "date,code,weight\n2024-01-02,600001.SH,0.3\n2024-01-02,000002.SZ,0.3\n"
+    assert planned(tmp_path, text).plan.sha256 == planned(tmp_path, text).plan.sha256
+
+
+# ---- the kept plan
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "date,code,weight\n2024-01-02,600001.SH,0.3\n").plan
+    assert read_plan(plan.encode(), "plan") == plan
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ((b'"version":1', b'"version":2'), "version 2"),
+        ((b'"form":"weight"', b'"form":"wish"'), "form"),
+        ((b'"others":"sell"', b'"others":"give"'), "others"),
+        ((b"0.3", b"1e999"), "plan"),
+        ((b'"lots":', b'"plots":'), "plots"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(
+    change: tuple[bytes, bytes], words: str, tmp_path: Path
+) -> None:
+    data = planned(tmp_path, "date,code,weight\n2024-01-02,600001.SH,0.3\n").plan.encode()
+    with pytest.raises(ConfigError, match=words):
+        read_plan(data.replace(*change), "plan")

@@ -1,0 +1,1 @@
+"""Judge decisions and returns made anywhere."""

@@ -1,0 +1,31 @@
+"""What a program's file declares: decisions, trades, account values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What a program's file declares: at least one of decisions, trades and values.
+
+    `decisions`: columns day (int yyyymmdd, the day on whose knowledge it was decided), code (str),
+    and either weight (share of account value, float), or shares (target holding, float), or side
+    ("buy"/"sell") with cash (amount in the account's currency, float) or amount (shares, float); one
+    form a file.
+    `trades`: columns day (int, of the fill), code, side, shares (float > 0), price (float > 0), and
+    fee (float) where known.
+    `values`: account value by day (int yyyymmdd index, of the close), float, before which `cash`
+    stood.
+    """
+
+    program: str  # name of the reader, e.g. "qlib"
+    source: str  # file name, for words
+    decisions: pd.DataFrame | None = None
+    trades: pd.DataFrame | None = None
+    values: pd.Series | None = None
+    benchmark: pd.Series | None = None
+    cash: float | None = None  # initial account value, where the file says so
+    notes: tuple[str, ...] = ()  # what was left out or assumed, one sentence each

@@ -1,0 +1,146 @@
+"""First look at a program's file: its kind, its columns or keys, its first lines.
+
+Readers recognise their files by these alone, never by the name of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.errors import DataError
+from ktdeval.values.decompression_limits import open_parquet
+from ktdeval.values.files import open_plain
+from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval.values.tables.file_kinds import first_bytes, kind_of
+from ktdeval.values.tables.rows import (
+    LARGEST_JSON,
+    TableFile,
+    TableShape,
+    bounded_lines,
+    csv_reader,
+    file_faults,
+    open_strict,
+)
+
+HEAD_ROWS = 40  #: rows of a text that are looked at
+PICKLE_ADVICE = (
+    "is a pickle, which can run code when it is opened, and is never read; open it where it was"
+    " written and save it by .to_csv(...) or .to_parquet(...)"
+)
+_PICKLE_STARTS = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
+_PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
+
+Shape = Literal["table", "document"]
+"""Rows with columns (CSV, Parquet), or one JSON value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What a reader is told besides the file."""
+
+    zone: str = ""  #: IANA time zone of the market; empty: the program's usual one
+    sessions: tuple[int, ...] = ()  #: trading days of the market (yyyymmdd), ascending
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """First look at a file."""
+
+    path: Path
+    shape: Shape
+    columns: tuple[str, ...] = ()  #: of a table, as written, stripped
+    head: tuple[tuple[str, ...], ...] = ()  #: cells of the first rows of a text
+    keys: frozenset[str] = frozenset()  #: of a JSON object, or of the first object in a list
+    inner_keys: frozenset[str] = frozenset()  #: of the first object among the values of `keys`
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Near names of the columns: lower case, letters and digits alone."""
+        return frozenset(map(near_name, self.columns))
+
+    def has_columns(self, *names: str) -> bool:
+        """Whether a table has columns of these near names."""
+        return self.shape == "table" and self.names.issuperset(map(near_name, names))
+
+    def has_keys(self, *names: str) -> bool:
+        """Whether a document has these keys."""
+        return self.shape == "document" and self.keys.issuperset(names)
+
+
+def near_name(column: str) -> str:
+    """Return a column's name in lower case, without blanks and marks: `Order Id` is `orderid`."""
+    return "".join(letter for letter in column.lower() if letter.isalnum())
+
+
+def sample_of(path: Path) -> Sample:
+    """Return the first look at a file. Raises DataError: it is a pickle, or can't be read."""
+    refuse_pickle(path)
+    table = TableFile(path, TableShape(fields=()))
+    with file_faults(table, table.refuse):
+        kind = kind_of(path)
+        if kind == "parquet":
+            with open_parquet(path) as file:
+                names = tuple(file.schema_arrow.names)
+            return Sample(path=path, shape="table", columns=names)
+
+        if kind in ("json", "lines"):
+            return _of_document(path, load_document(path))
+        if kind == "workbook":
+            raise DataError(f"{path}: is a workbook; save its sheet as .csv")
+
+        head = tuple(tuple(cells) for _, cells in islice(text_rows(path), HEAD_ROWS))
+
+    columns = tuple(cell.strip() for cell in head[0]) if head else ()
+    return Sample(path=path, shape="table", columns=columns, head=head)
+
+
+def refuse_pickle(path: Path) -> None:
+    """Raise DataError where a file is a pickle by its first bytes or its name."""
+    try:
+        start = first_bytes(path)
+    except OSError as error:
+        raise DataError(f"{path}: can't read: {error.strerror or error}") from error
+
+    if start.startswith(_PICKLE_STARTS) or path.suffix.lower() in _PICKLE_SUFFIXES:
+        raise DataError(f"{path}: {PICKLE_ADVICE}")
+
+
+def text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each line of a CSV text whose rows may differ in length."""
+    table = TableFile(path, TableShape(fields=()))
+    with file_faults(table, table.refuse), open_strict(path) as stream:
+        reader = csv_reader(bounded_lines(stream))
+        for cells in reader:
+            yield reader.line_num, cells
+
+
+def load_document(path: Path) -> JsonValue:
+    """Return the JSON value of a file. Raises DataError: it is none, or too large."""
+    with open_plain(path) as stream:
+        data = stream.read(LARGEST_JSON + 1)
+
+    if len(data) > LARGEST_JSON:
+        raise DataError(f"{path}: has more than {LARGEST_JSON} bytes; export a shorter period")
+
+    try:
+        return loads_untrusted(data)
+    except ValueError as error:
+        words = " ".join(str(error).split())[:120]
+        raise DataError(
+            f"{path}: is not valid JSON: {words}; write the file again, to its end"
+        ) from error
+
+
+def _of_document(path: Path, value: JsonValue) -> Sample:
+    first = value
+    if isinstance(value, list):
+        first = value[0] if value else None
+    if not isinstance(first, Mapping):
+        return Sample(path=path, shape="document")
+
+    inner = next((item for item in first.values() if isinstance(item, Mapping)), {})
+    return Sample(path=path, shape="document", keys=frozenset(first), inner_keys=frozenset(inner))

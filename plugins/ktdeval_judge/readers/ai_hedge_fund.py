@@ -138,7 +138,7 @@ def _of_days(path: Path, result: Row) -> Declared:
 def _of_day(row: Row) -> tuple[list[Order], list[Fill]]:
     moment = row.moment("date")
     executed = object_row(f"{row.place}: executed_trades", row.members("executed_trades"))
-    prices = Row(f"{row.place}: current_prices", row.cells.get("current_prices") or {}, unit="key")
+    prices = object_row(f"{row.place}: current_prices", row.members("current_prices"))
     orders: list[Order] = []
     fills: list[Fill] = []
     for code, decision in row.members("decisions").items():

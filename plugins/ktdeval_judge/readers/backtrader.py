@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.cells import Row, day_of, read_table
 from ktdeval_judge.readers.frames import (
@@ -100,9 +101,11 @@ def _of_writer(path: Path) -> Declared:
     """Read the account's value at each close from the columns of the observer `Broker`."""
     pairs: list[tuple[Row, int, float]] = []
     columns: list[str] = []
+    is_whole = False
     for line, cells in text_rows(path):
         is_rule = bool(cells) and cells[0].startswith(_RULE)
         if is_rule and pairs:
+            is_whole = True
             break
         if is_rule or not cells:
             continue
@@ -112,6 +115,9 @@ def _of_writer(path: Path) -> Declared:
 
         row = _writer_row(f"{path}: line {line}", columns, cells)
         pairs.append((row, day_of(row.moment("datetime")), row.number("value")))
+
+    if not is_whole:
+        raise DataError(f"{path}: its table has no closing line of =====; write the file whole")
 
     notes = ("Values are those of the observer Broker, after the fills of each day.",)
     values = values_of(by_day(pairs, "datetime"), path)

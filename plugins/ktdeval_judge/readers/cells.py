@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.tables.rows import TableFile, TableShape, WrittenNumber, read_rows
+from ktdeval.values.tables.rows import NO_HEADER, TableFile, TableShape, WrittenNumber, read_rows
 from ktdeval_judge.readers.sample import Sample, refuse_pickle, sample_of
 
 NEW_YORK = "America/New_York"
@@ -131,7 +132,7 @@ def zone_of(name: str) -> ZoneInfo:
     """Return a time zone. Raises UsageError: there is none of this name."""
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError) as error:
+    except (ZoneInfoNotFoundError, OSError, ValueError) as error:
         raise UsageError(
             f"{name[:_SHOWN]!r} is no time zone; write one such as {NEW_YORK}"
         ) from error
@@ -144,15 +145,22 @@ def object_row(place: str, value: Any) -> Row:
     return Row(place, value, unit="key")
 
 
-def read_table(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> list[Row]:
+def read_table(
+    path: Path,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    renamed: Mapping[str, str] = MappingProxyType({}),
+) -> list[Row]:
     """Return the rows of a table with these columns, in any case of letters; others are passed
-    over. Raises DataError: the first fault, with file, line and column.
+    over. `renamed`: names for columns that are written with others, or with none. Raises DataError:
+    the first fault, with file, line and column.
     """
     refuse_pickle(path)
     fields = (*required, *optional)
     shape = TableShape(
         fields=fields,
         required=tuple(required),
+        renamed=renamed,
         aliases={name.lower(): name for name in fields},
         ignored=("*",),
         kinds=("csv", "parquet"),
@@ -184,7 +192,10 @@ def read_wide(path: Path) -> tuple[list[Row], list[str]]:
 
 
 def index_column(sample: Sample) -> str:
-    """Return the name of the column that holds the days."""
+    """Return the name of the column that holds the days. Raises DataError: there is none."""
+    if not sample.columns:
+        raise DataError(f"{sample.path}: {NO_HEADER}")
+
     for column in sample.columns:
         if column.lower() in INDEX_NAMES:
             return column

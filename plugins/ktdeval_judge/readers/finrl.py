@@ -31,7 +31,8 @@ def recognises(sample: Sample) -> bool:
 
 def read(path: Path, _options: ReadOptions) -> Declared:
     """Return what a file declares. Raises DataError: the first fault, with its place."""
-    if sample_of(path).has_columns("account_value"):
+    sample = sample_of(path)
+    if sample.has_columns("account_value") or sample.has_columns("daily_return"):
         return _of_values(path)
 
     return _of_actions(path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -17,27 +16,16 @@ from zoneinfo import ZoneInfo
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.cells import NEW_YORK, Row, day_of, zone_of
+from ktdeval_judge.readers.export_rows import Found, check_columns, plain, row_of
 from ktdeval_judge.readers.frames import Fill, by_day, signed_fill, trades_of, values_of
 from ktdeval_judge.readers.sample import ReadOptions, Sample, text_rows
 
 name = "interactive-brokers"
-_THOUSANDS = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
 _DATE_TIME = re.compile(r"([0-9]{8});?([0-9]{6})")
 _TRADES = ("DataDiscriminator", "Asset Category", "Symbol", "Date/Time", "Quantity", "T. Price")
 _FLEX_TRADES = ("Symbol", "TradeDate", "Quantity", "TradePrice")
 _FLEX_VALUES = ("ReportDate", "Total")
 _MARKS = ("HEADER", "DATA", "BOF", "BOA", "BOS", "EOS", "EOA", "EOF", "MSG")
-
-
-@dataclass
-class _Found:
-    """What is gathered from the rows of an export."""
-
-    fills: list[tuple[str, Fill]] = field(default_factory=list)  #: with the level of detail
-    values: list[tuple[Row, int, float]] = field(default_factory=list)
-    currencies: set[str] = field(default_factory=set)
-    others: int = 0  #: trades in assets other than stocks
-    cash: float | None = None
 
 
 def recognises(sample: Sample) -> bool:
@@ -52,7 +40,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
     """Return what a file declares. Raises DataError: the first fault, with its place."""
     lines = list(text_rows(path))
     is_statement = any(cells[1:2] in (["Header"], ["Data"]) for _, cells in lines)
-    found = _Found()
+    found = Found()
     if is_statement:
         _read_statement(path, lines, options.zone, found)
     else:
@@ -90,7 +78,7 @@ def _one_level(fills: list[tuple[str, Fill]]) -> Iterator[Fill]:
 
 
 def _read_statement(
-    path: Path, lines: list[tuple[int, list[str]]], zone: str, found: _Found
+    path: Path, lines: list[tuple[int, list[str]]], zone: str, found: Found
 ) -> None:
     header: list[str] = []
     for line, cells in lines:
@@ -98,17 +86,17 @@ def _read_statement(
         kind = cells[1] if len(cells) > 1 else ""
         if section == "Trades" and kind == "Header":
             header = cells
-            _check_columns(f"{path}: line {line}", header, _TRADES)
+            check_columns(f"{path}: line {line}", header, _TRADES)
         elif section == "Trades" and kind == "Data":
-            row = _row_of(f"{path}: line {line}", header, cells)
+            row = row_of(f"{path}: line {line}", header, cells)
             if row.text("DataDiscriminator") in ("Order", "Trade"):
                 _add_statement_trade(row, zone, found)
         elif section == "Change in NAV" and cells[2:3] == ["Starting Value"]:
-            row = Row(f"{path}: line {line}", {"Starting Value": _plain(cells[-1])})
+            row = Row(f"{path}: line {line}", {"Starting Value": plain(cells[-1])})
             found.cash = row.number("Starting Value")
 
 
-def _add_statement_trade(row: Row, zone: str, found: _Found) -> None:
+def _add_statement_trade(row: Row, zone: str, found: Found) -> None:
     if row.text("Asset Category") not in ("Stocks", "Equity"):
         found.others += 1
         return
@@ -130,7 +118,7 @@ def _local(moment: datetime, zone: str) -> datetime:
 # ---- Flex query
 
 
-def _read_flex(path: Path, lines: list[tuple[int, list[str]]], found: _Found) -> None:
+def _read_flex(path: Path, lines: list[tuple[int, list[str]]], found: Found) -> None:
     header: list[str] = []
     for line, cells in lines:
         if cells and cells[0] in _MARKS:
@@ -142,11 +130,11 @@ def _read_flex(path: Path, lines: list[tuple[int, list[str]]], found: _Found) ->
         if "ClientAccountID" in cells or "TradeDate" in cells or "ReportDate" in cells:
             header = cells
             if "TradePrice" in header or "TradeDate" in header:
-                _check_columns(place, header, _FLEX_TRADES)
+                check_columns(place, header, _FLEX_TRADES)
         elif "TradePrice" in header:
-            _add_flex_trade(_row_of(place, header, cells), found)
+            _add_flex_trade(row_of(place, header, cells), found)
         elif set(_FLEX_VALUES) <= set(header):
-            row = _row_of(place, header, cells)
+            row = row_of(place, header, cells)
             found.values.append((row, day_of(row.moment("ReportDate")), row.number("Total")))
 
     if not header:
@@ -155,7 +143,7 @@ def _read_flex(path: Path, lines: list[tuple[int, list[str]]], found: _Found) ->
         )
 
 
-def _add_flex_trade(row: Row, found: _Found) -> None:
+def _add_flex_trade(row: Row, found: Found) -> None:
     level = row.cells.get("LevelOfDetail", "")
     if level not in ("", "EXECUTION", "ORDER"):
         return
@@ -184,31 +172,3 @@ def _flex_moment(row: Row) -> datetime:
     if hour > 23 or minute > 59 or second > 59:
         row.refuse("DateTime", f"expected a time such as 093000, was {stamp[2]}")
     return day.replace(hour=hour, minute=minute, second=second)
-
-
-# ---- rows
-
-
-def _check_columns(place: str, header: list[str], required: tuple[str, ...]) -> None:
-    for column in required:
-        if column not in header:
-            raise DataError(f"{place}: lacks the column {column}; include it in the export")
-
-
-def _row_of(place: str, header: list[str], cells: list[str]) -> Row:
-    if not header:
-        raise DataError(f"{place}: stands before its header; include column headers")
-    if len(cells) != len(header):
-        raise DataError(
-            f"{place}: has {len(cells)} of {len(header)} cells; export the file again, to its end"
-        )
-
-    return Row(place, dict(zip(header, map(_plain, cells), strict=True)))
-
-
-def _plain(cell: str) -> str:
-    """Return a cell without the commas of thousands, and a stamp without the one in it."""
-    text = cell.strip()
-    if _THOUSANDS.fullmatch(text):
-        return text.replace(",", "")
-    return text.replace(", ", " ") if text[:4].isdecimal() else text

@@ -1,7 +1,8 @@
 """Results of QuantConnect LEAN: the JSON of a backtest, and the JSON of its order events.
 
-All times are UTC; days are those of the market's time zone, New York unless another is given. A sample
-of equity at local midnight is the close of the day before. Older versions begin keys with a capital.
+All times are UTC; days are those of the market's time zone, New York unless another is given. Equity is
+sampled at midnight of the algorithm, which is the close of the day before (`BaseResultsHandler.Sample`).
+Older versions begin keys with a capital.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
     result = _camel(object_row(str(path), document))
     notes = [_ADJUSTED, _NO_DECISIONS]
     trades = _trades(path, result, zone, notes)
-    values, first = _values(path, result, zone)
+    values, first = _values(path, result, zone, options.sessions)
     return Declared(
         program=name,
         source=path.name,
@@ -150,8 +151,12 @@ def _event_moment(event: Row, zone: str) -> datetime:
 # ---- equity
 
 
-def _values(path: Path, result: Row, zone: str) -> tuple[pd.Series, float]:
-    """Return account values by day, and the first sample."""
+def _values(
+    path: Path, result: Row, zone: str, sessions: tuple[int, ...]
+) -> tuple[pd.Series, float]:
+    """Return account values by day, and the first sample. Nights of days without trading are sampled
+    too: where `sessions` are given, those alone count.
+    """
     charts = object_row(f"{path}: charts", result.members("charts"))
     chart = _member(charts, "Strategy Equity")
     lines = object_row(f"{chart.place}: series", chart.members("series"))
@@ -165,8 +170,11 @@ def _values(path: Path, result: Row, zone: str) -> tuple[pd.Series, float]:
         samples = samples[1:]  # taken as the algorithm started, before its first bar
 
     by_day: dict[int, float] = {}
+    trading = frozenset(sessions)
     for moment, value in samples:
-        by_day[day_of(_close_day(moment))] = value
+        day = day_of(_close_day(moment))
+        if not trading or day in trading:
+            by_day[day] = value
 
     return values_of(by_day, path), first
 

@@ -5,19 +5,21 @@ Readers recognise their files by these alone, never by the name of a file.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.errors import DataError
+from ktdeval.errors import DataError, explained
 from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.files import open_plain
 from ktdeval.values.strict_json import JsonValue, loads_untrusted
 from ktdeval.values.tables.file_kinds import first_bytes, kind_of
 from ktdeval.values.tables.rows import (
     LARGEST_JSON,
+    TableFault,
     TableFile,
     TableShape,
     bounded_lines,
@@ -100,10 +102,8 @@ def sample_of(path: Path) -> Sample:
 
 def refuse_pickle(path: Path) -> None:
     """Raise DataError where a file is a pickle by its first bytes or its name."""
-    try:
+    with explained(f"{path}: can't read", kind=DataError):
         start = first_bytes(path)
-    except OSError as error:
-        raise DataError(f"{path}: can't read: {error.strerror or error}") from error
 
     if start.startswith(_PICKLE_STARTS) or path.suffix.lower() in _PICKLE_SUFFIXES:
         raise DataError(f"{path}: {PICKLE_ADVICE}")
@@ -114,13 +114,16 @@ def text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     table = TableFile(path, TableShape(fields=()))
     with file_faults(table, table.refuse), open_strict(path) as stream:
         reader = csv_reader(bounded_lines(stream))
-        for cells in reader:
-            yield reader.line_num, cells
+        try:
+            for cells in reader:
+                yield reader.line_num, cells
+        except csv.Error as error:
+            table.refuse(TableFault(reader.line_num, f"is not CSV: {error}"))
 
 
 def load_document(path: Path) -> JsonValue:
     """Return the JSON value of a file. Raises DataError: it is none, or too large."""
-    with open_plain(path) as stream:
+    with explained(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
         data = stream.read(LARGEST_JSON + 1)
 
     if len(data) > LARGEST_JSON:

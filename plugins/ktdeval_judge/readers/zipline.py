@@ -63,9 +63,9 @@ def code_of(asset: str) -> str:
 
 def _of_transactions(path: Path, options: ReadOptions) -> Declared:
     fills = []
-    index = _index_of(path)
-    for row in read_table(path, (index, *_FILLS), ("commission",)):
-        moment = row.moment(index, options.zone)
+    renamed = {_index_of(path): "dt"}
+    for row in read_table(path, ("dt", *_FILLS), ("commission",), renamed):
+        moment = row.moment("dt", options.zone)
         fill = signed_fill(row, moment, code_of(row.text("symbol")), "amount", "price")
         # pyfolio writes no commission as an empty cell or as nan.
         has_fee = row.has("commission") and row.cells["commission"] != "nan"
@@ -78,7 +78,7 @@ def _of_transactions(path: Path, options: ReadOptions) -> Declared:
 def _index_of(path: Path) -> str:
     """Return the column with the moments of fills: the unnamed index, or one with a name."""
     columns = sample_of(path).columns
-    for column in ("dt", "date", "index"):
+    for column in ("dt", "date", "index", "", "__index_level_0__"):
         if column in columns:
             return column
 

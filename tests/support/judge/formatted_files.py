@@ -71,7 +71,8 @@ def simulated() -> tuple[list[Fill], pd.Series]:
 def write_lean(fills: list[Fill], values: pd.Series) -> None:
     """Write a result and its order events."""
     points = [[_unix(values.index[0], 0), *[CASH] * 4]]
-    points += [[_unix(day, 16), value, value, value, value] for day, value in values.items()]
+    night = pd.Timedelta(days=1)  # equity is sampled at the midnight that ends a day
+    points += [[_unix(day + night, 0), *[value] * 4] for day, value in values.items()]
     orders = {}
     events = []
     for number, fill in enumerate(fills, start=1):

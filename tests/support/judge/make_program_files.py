@@ -283,7 +283,7 @@ def _run_qlib(place: str) -> None:
     rows = [
         (day, code, book.get_stock_amount(code), book.get_stock_price(code))
         for day, book in positions.items()
-        for code in book.get_stock_list()
+        for code in sorted(book.get_stock_list())
     ]
     names = ["datetime", "instrument", "amount", "price"]
     pd.DataFrame(rows, columns=names).to_csv(out / "positions.csv", index=False)

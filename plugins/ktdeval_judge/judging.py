@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from ktdeval.runner import open_snapshot
 from ktdeval.stats import episode_intervals
 from ktdeval.trading import Ledger, MarketRules, TradingConfig
 from ktdeval.values.files import write_atomic
-from ktdeval.values.hashes import file_sha256
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from ktdeval_judge.counterfactual import Counterfactuals
@@ -37,7 +36,8 @@ from ktdeval_judge.implied_nav import implied_nav
 from ktdeval_judge.market_plan import Dated, MarketPlan, market_plan
 from ktdeval_judge.nav_only import benchmark_figures, nav_ledger
 from ktdeval_judge.nav_parts import compare_navs
-from ktdeval_judge.readers import ReadOptions, read_declared
+from ktdeval_judge.readers import ReadOptions, read_declared, source_sha256
+from ktdeval_judge.readers.cells import day_of
 from ktdeval_judge.unfilled import counted, unfilled_of
 
 USUAL_CASH = 1_000_000
@@ -74,8 +74,8 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     a NAV has none of. Raises DataError: a file can't be read, or does not fit the market;
     UsageError: nothing to judge, or an option that does not fit.
     """
-    declared = _declared(settings)
     snapshot = open_snapshot(plugins, settings.data, settings.data_args)
+    declared = _declared(settings, snapshot)
     if declared.decisions is None and declared.trades is None:
         return _judge_nav(declared, settings, snapshot, plugins), None
 
@@ -104,17 +104,20 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     return document, executed.folder
 
 
-def _declared(settings: JudgeSettings) -> Declared:
+def _declared(settings: JudgeSettings, snapshot: MarketSnapshot) -> Declared:
     """Return what the files declare, the values of `--nav` among it."""
-    options = ReadOptions(program=settings.program)
     if settings.decisions is None and settings.nav is None:
         raise UsageError(
             "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
         )
 
+    sessions = tuple(day_of(day) for day in snapshot.days.tolist())
+    options = ReadOptions(program=settings.program, sessions=sessions)
     values = None
     if settings.nav is not None:
-        own = ReadOptions() if settings.decisions is not None else options
+        own = options
+        if settings.decisions is not None:
+            own = replace(options, program=None)
         nav = read_declared(settings.nav, own)
         values = nav.values
         if values is None:
@@ -172,7 +175,7 @@ def _document(
         version=JUDGE_VERSION,
         program=declared.program,
         source=declared.source,
-        source_sha256=file_sha256(settings.decisions) if settings.decisions else "",
+        source_sha256=source_sha256(settings.decisions) if settings.decisions else "",
         plan_sha256=made.plan.sha256,
         form=form,
         decisions=len(table),
@@ -366,7 +369,7 @@ def _judge_nav(
         version=JUDGE_VERSION,
         program=declared.program,
         source=declared.source,
-        source_sha256=file_sha256(source),
+        source_sha256=source_sha256(source),
         plan_sha256=None,
         form="nav",
         decisions=0,

@@ -1,50 +1,222 @@
-"""Readers of declared decisions: one module a program, chosen by `--from` or by near names."""
+"""Readers of other programs' files: which there are, and which one reads a file.
+
+A reader is a module with `name`, `recognises` and `read`. `read_declared` reads a file, or a folder
+with the files of one program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType
+from typing import Protocol, TypeVar
 
-from ktdeval.errors import UsageError
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
 from ktdeval.values.config_options import near_matches
+from ktdeval.values.hashes import content_hash, file_sha256
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers import plain
+from ktdeval_judge.readers import (
+    ai_hedge_fund,
+    alpaca,
+    backtrader,
+    bt,
+    finrl,
+    interactive_brokers,
+    lean,
+    plain,
+    qlib,
+    tradingagents,
+    vectorbt,
+    zipline,
+)
+from ktdeval_judge.readers.frames import RETURNS_ONLY
 from ktdeval_judge.readers.sample import (
     ReadOptions as ReadOptions,
     Sample as Sample,
+    check_file,
+    refuse_pickle,
     sample_of as sample_of,
 )
 
-READERS: tuple[ModuleType, ...] = (plain,)
-"""Modules with `name`, `recognises(sample)` and `read(path, options)`. `plain` comes last: it takes
-what no program's reader recognises.
-"""
+Frame = TypeVar("Frame", pd.DataFrame, pd.Series)
+MOST_FILES = 20_000
+_SUFFIXES = (".csv", ".json", ".parquet", ".gz")
+_PICKLES = (".pkl", ".pickle")
+
+
+class Reader(Protocol):
+    """What a reader's module has."""
+
+    @property
+    def name(self) -> str:
+        """Name of the program, for `--from`."""
+
+    def recognises(self, sample: Sample, /) -> bool:
+        """Whether a file is of the program, by its columns or keys."""
+
+    def read(self, path: Path, options: ReadOptions, /) -> Declared:
+        """Return what a file declares. Raises DataError."""
+
+
+READERS: tuple[Reader, ...] = (
+    ai_hedge_fund,
+    alpaca,
+    backtrader,
+    bt,
+    finrl,
+    interactive_brokers,
+    lean,
+    qlib,
+    tradingagents,
+    vectorbt,
+    zipline,
+)
+"""Readers of programs. `plain`, which is none of them, reads what no program's reader recognises."""
+
+_TOGETHER: Mapping[str, Callable[[Sequence[Path], ReadOptions], Declared]] = MappingProxyType(
+    {tradingagents.name: tradingagents.read_all}
+)
+"""Readers whose files mean something only together."""
 
 
 def read_declared(path: Path, options: ReadOptions) -> Declared:
-    """Return what a file declares. Raises UsageError: no reader of that name, or several recognise
-    the file; DataError: it can't be read, with line and column.
+    """Return what the files of a program declare: one file, or all in a folder.
+
+    Raises UsageError: there is no reader of that name. Raises DataError: several readers recognise
+    the file, or it has a fault, with its place.
     """
-    return _reader_of(path, options).read(path, options)  # type: ignore[no-any-return]
-
-
-def _reader_of(path: Path, options: ReadOptions) -> ModuleType:
-    by_name = {reader.name: reader for reader in READERS}
+    named = None
     if options.program is not None:
-        if options.program not in by_name:
-            near = near_matches(options.program, by_name)
-            known = near or f"; there are {', '.join(by_name)}"
-            raise UsageError(f"--from: no reader {options.program!r}{known}")
-        return by_name[options.program]
+        named = reader_named(options.program)
 
-    sample = sample_of(path)
-    found = [reader for reader in READERS if reader is not plain and reader.recognises(sample)]
+    if not path.is_dir():
+        check_file(path)
+        reader = named or reader_of(sample_of(path))
+        return reader.read(path, options)
+
+    files = _files_in(path)
+    reader = named or _reader_of_all(path, files)
+    if reader.name in _TOGETHER:
+        return _TOGETHER[reader.name](files, options)
+
+    return _merged(path, [reader.read(file, options) for file in files])
+
+
+def reader_named(program: str) -> Reader:
+    """Return the reader of a program. Raises UsageError: there is none."""
+    by_name = {reader.name: reader for reader in (*READERS, plain)}
+    if program in by_name:
+        return by_name[program]
+
+    known = near_matches(program[:40], by_name) or f"; there are {', '.join(by_name)}"
+    raise UsageError(f"--from: no reader {program[:40]!r}{known}")
+
+
+def reader_of(sample: Sample) -> Reader:
+    """Return the reader that recognises a file. Raises DataError: several do."""
+    found = [reader for reader in READERS if reader.recognises(sample)]
     if len(found) > 1:
-        raise UsageError(f"{path.name}: may be a file of {_either(found)}; choose with --from")
+        names = " or of ".join(reader.name for reader in found)
+        raise DataError(f"{sample.path}: may be a file of {names}; choose with --from")
 
     return found[0] if found else plain
 
 
-def _either(readers: Sequence[ModuleType]) -> str:
-    return " or of ".join(str(reader.name) for reader in readers)
+def source_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, or of the names and hashes of a folder's files."""
+    if not path.is_dir():
+        return file_sha256(path)
+
+    return content_hash(
+        [[str(file.relative_to(path)), file_sha256(file)] for file in _files_in(path)]
+    )
+
+
+# ---- folders
+
+
+def _files_in(folder: Path) -> list[Path]:
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    files = sorted(path for path in found if path.suffix.lower() in _SUFFIXES)
+    if not files:
+        for path in found:
+            if path.suffix.lower() in _PICKLES:
+                refuse_pickle(path)
+        raise DataError(f"{folder}: holds no .csv, .json or .parquet file; export some into it")
+    if len(files) > MOST_FILES:
+        raise DataError(f"{folder}: holds more than {MOST_FILES} files; give a smaller folder")
+
+    return files
+
+
+def _reader_of_all(folder: Path, files: Sequence[Path]) -> Reader:
+    """Return the reader that recognises files of a folder; some tables have no names of their own and
+    are of the same program.
+    """
+    found: dict[str, tuple[Reader, Path]] = {}
+    samples = [sample_of(file) for file in files]
+    for sample in samples:
+        matching = [reader for reader in READERS if reader.recognises(sample)]
+        if len(matching) == 1:
+            found.setdefault(matching[0].name, (matching[0], sample.path))
+
+    if not found:
+        return plain
+    if len(found) > 1:
+        shown = ", ".join(f"{path.name} ({name})" for name, (_, path) in sorted(found.items()))
+        raise DataError(f"{folder}: holds files of several programs: {shown}; give each a folder")
+
+    return next(iter(found.values()))[0]
+
+
+def _merged(folder: Path, parts: Sequence[Declared]) -> Declared:
+    """Return what several files of one program declare together. Values in money win over those that
+    returns give.
+    """
+    if len(parts) == 1:
+        return parts[0]
+
+    in_money = [part for part in parts if part.values is not None and not _is_index(part)]
+    indices = [part for part in parts if _is_index(part)]
+    others = [part for part in parts if part.values is None]
+    kept = [*others, *(in_money or indices)]
+    cashes = [part.cash for part in kept if part.cash is not None]
+    if others and not in_money:
+        cashes = []  # an account of 1 tells nothing of trades in money
+
+    return replace(
+        parts[0],
+        source=folder.name,
+        decisions=_one(folder, kept, "decisions", [part.decisions for part in kept]),
+        trades=_one(folder, kept, "trades", [part.trades for part in kept]),
+        values=_one(folder, kept, "account values", [part.values for part in kept]),
+        benchmark=_one(folder, kept, "benchmark", [part.benchmark for part in kept]),
+        cash=cashes[0] if cashes else None,
+        notes=tuple(dict.fromkeys(note for part in kept for note in part.notes)),
+    )
+
+
+def _is_index(part: Declared) -> bool:
+    """Whether values are those of an account of 1, from returns."""
+    return RETURNS_ONLY in part.notes
+
+
+def _one(
+    folder: Path, parts: Sequence[Declared], what: str, found: Sequence[Frame | None]
+) -> Frame | None:
+    """Return the only one of what files declare; two that are equal count as one."""
+    first: tuple[str, Frame] | None = None
+    for part, each in zip(parts, found, strict=True):
+        if each is None:
+            continue
+        if first is None:
+            first = (part.source, each)
+        elif not first[1].equals(each):
+            raise DataError(
+                f"{folder}: {first[0]} and {part.source} both declare {what}; keep one of them"
+            )
+
+    return None if first is None else first[1]

@@ -66,7 +66,7 @@ SHAPE = TableShape(fields=tuple(ALIASES), required=("day",), aliases=_aliases(),
 
 def recognises(sample: Sample) -> bool:
     """Whether a file has a day and one of the usual columns."""
-    fields = {SHAPE.field_of(column) for column in sample.columns}
+    fields = {SHAPE.field_of(column) for column in (*sample.columns, *sample.keys)}
     return "day" in fields and bool(fields & {"weight", "holding", "shares", "cash", "value"})
 
 
@@ -75,8 +75,8 @@ def read(path: Path, options: ReadOptions) -> Declared:  # noqa: ARG001 - the sa
     import pandas as pd  # noqa: PLC0415 - readers are listed without it
 
     sample = sample_of(path)
-    if sample.kind in ("csv", "parquet") and is_wide(sample.names, SHAPE):
-        return read_wide(path, sample.names, day_of, number_of)
+    if sample.shape == "table" and is_wide(sample.columns, SHAPE):
+        return read_wide(path, sample.columns, day_of, number_of)
 
     rows = _Rows(path)
     for row in read_rows(TableFile(path, SHAPE), rows.fault):
@@ -114,7 +114,11 @@ class _Rows:
     def fault(self, fault: TableFault) -> None:
         words = fault.words
         if words.startswith("lacks the column day"):
-            words = f"has no column of days (date, datetime, timestamp); {words.partition('; ')[2]}"
+            others = words.partition("; ")[2]
+            words = (
+                f"has no column of days (date, datetime, timestamp); {others}; a file of a program"
+                " is named by --from"
+            )
         raise refuse(self.path, fault.line, words)
 
     def take(self, row: TableRow) -> None:

@@ -1,17 +1,24 @@
-"""First look at a file: its kind and its names, by which a reader recognises it."""
+"""First look at a program's file: its kind, its columns or keys, its first lines.
+
+Readers recognise their files by these alone, never by the name of a file.
+"""
 
 from __future__ import annotations
 
-import itertools
+import csv
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Literal
 
-from ktdeval.errors import DataError
-from ktdeval.values.decompression_limits import open_parquet, open_unpacked
-from ktdeval.values.file_signatures import READ
+from ktdeval.errors import DataError, explained
+from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.files import open_plain
-from ktdeval.values.tables.file_kinds import Kind
+from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval.values.tables.file_kinds import first_bytes, kind_of
 from ktdeval.values.tables.rows import (
+    LARGEST_JSON,
     TableFault,
     TableFile,
     TableShape,
@@ -21,41 +28,91 @@ from ktdeval.values.tables.rows import (
     open_strict,
 )
 
-MOST_BYTES = 256 << 20  #: of a file of decisions
-PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
-"""First bytes of Python's pickles by protocol (`pickletools`); older ones are text."""
+MOST_BYTES = 256 << 20  #: of a file
+HEAD_ROWS = 40  #: rows of a text that are looked at
+PICKLE_ADVICE = (
+    "is a pickle, which can run code when it is opened, and is never read; open it where it was"
+    " written and save it by .to_csv(...) or .to_parquet(...)"
+)
+_PICKLE_STARTS = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
+_PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
+
+Shape = Literal["table", "document"]
+"""Rows with columns (CSV, Parquet), or one JSON value."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How a file is read."""
+    """What a reader is told besides the file."""
 
     program: str | None = None  #: name of the reader; None: by what the file holds
+    zone: str = ""  #: IANA time zone of the market; empty: the program's usual one
+    sessions: tuple[int, ...] = ()  #: trading days of the market (yyyymmdd), ascending
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What a reader recognises a file by."""
+    """First look at a file."""
 
     path: Path
-    kind: Kind
-    columns: tuple[str, ...]  #: of a table, or the keys of its first bytes, in lower case
-    names: tuple[str, ...] = ()  #: the same as they are written
+    shape: Shape
+    columns: tuple[str, ...] = ()  #: of a table, as written, stripped
+    head: tuple[tuple[str, ...], ...] = ()  #: cells of the first rows of a text
+    keys: frozenset[str] = frozenset()  #: of a JSON object, or of the first object in a list
+    inner_keys: frozenset[str] = frozenset()  #: of the first object among the values of `keys`
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Near names of the columns: lower case, letters and digits alone."""
+        return frozenset(map(near_name, self.columns))
+
+    def has_columns(self, *names: str) -> bool:
+        """Whether a table has columns of these near names."""
+        return self.shape == "table" and self.names.issuperset(map(near_name, names))
+
+    def has_keys(self, *names: str) -> bool:
+        """Whether a document has these keys."""
+        return self.shape == "document" and self.keys.issuperset(names)
+
+
+def near_name(column: str) -> str:
+    """Return a column's name in lower case, without blanks and marks: `Order Id` is `orderid`."""
+    return "".join(letter for letter in column.lower() if letter.isalnum())
+
+
+def sample_of(path: Path) -> Sample:
+    """Return the first look at a file. Raises DataError: it is a pickle, or can't be read."""
+    check_file(path)
+    table = TableFile(path, TableShape(fields=()))
+    with file_faults(table, table.refuse):
+        kind = kind_of(path)
+        if kind == "parquet":
+            with open_parquet(path) as file:
+                names = tuple(file.schema_arrow.names)
+            return Sample(path=path, shape="table", columns=names)
+
+        if kind in ("json", "lines"):
+            return _of_document(path)
+        if kind == "workbook":
+            # no program of these writes one: the reader of plain tables opens it
+            return Sample(path=path, shape="table")
+
+        head = tuple(tuple(cells) for _, cells in islice(text_rows(path), HEAD_ROWS))
+
+    columns = tuple(cell.strip() for cell in head[0]) if head else ()
+    return Sample(path=path, shape="table", columns=columns, head=head)
 
 
 def check_file(path: Path) -> None:
-    """Raise DataError for a file that is not read whatever its columns: missing, a folder, empty,
-    too large, or a pickle, which can run code.
+    """Raise DataError for a file that is not read whatever it holds: missing, a folder, empty, too
+    large, or a pickle, which can run code.
     """
     if path.is_dir():
-        raise DataError(f"{path}: is a folder; name the file of decisions in it")
+        raise DataError(f"{path}: is a folder; name the file in it")
 
-    try:
-        with open_plain(path) as stream:
-            head = stream.read(READ)
-            size = stream.seek(0, 2)
-    except OSError as error:
-        raise DataError(f"{path}: can't read: {error.strerror or error}") from error
+    refuse_pickle(path)
+    with explained(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
+        size = stream.seek(0, 2)
 
     if not size:
         raise DataError(f"{path}: is empty; write a header and one row a decision")
@@ -63,11 +120,6 @@ def check_file(path: Path) -> None:
         raise DataError(
             f"{path}: {size:,} bytes; at most {MOST_BYTES:,} are read: write it as Parquet, or in"
             " parts"
-        )
-    if head.startswith(PICKLES):
-        raise DataError(
-            f"{path}: is a pickle, which can run code and is never opened; write"
-            " df.to_parquet('decisions.parquet') or df.to_csv('decisions.csv') instead"
         )
 
 
@@ -77,41 +129,67 @@ def refuse(path: Path, line: int, words: str) -> DataError:
     return DataError(f"{place}: {words}")
 
 
-def sample_of(path: Path) -> Sample:
-    """Return the sample of a file. Raises DataError: it is no table."""
-    check_file(path)
-    table = TableFile(path, TableShape(fields=(), ignored=("*",)))
+def refuse_pickle(path: Path) -> None:
+    """Raise DataError where a file is a pickle by its first bytes or its name."""
+    with explained(f"{path}: can't read", kind=DataError):
+        start = first_bytes(path)
 
-    def fail(fault: TableFault) -> None:
-        raise refuse(path, fault.line, fault.words)
-
-    columns: tuple[str, ...] = ()
-    with file_faults(table, fail):
-        columns = _names(table)
-
-    lower = tuple(name.strip().lower() for name in columns)
-    return Sample(path, table.kind, lower, columns)
+    if start.startswith(_PICKLE_STARTS) or path.suffix.lower() in _PICKLE_SUFFIXES:
+        raise DataError(f"{path}: {PICKLE_ADVICE}")
 
 
-def _names(table: TableFile) -> tuple[str, ...]:
-    path = table.path
-    if table.kind == "parquet":
-        with open_parquet(path) as file:
-            return tuple(file.schema_arrow.names)
-
-    if table.kind == "csv":
-        with open_strict(path) as stream:
-            return tuple(next(csv_reader(bounded_lines(stream)), []))
-
-    with open_unpacked(path) as packed:
-        head = packed.read(READ).decode("utf-8-sig", "replace")
-    return tuple(itertools.islice(_keys_in(head), 50))
+def text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each line of a CSV text whose rows may differ in length."""
+    table = TableFile(path, TableShape(fields=()))
+    with file_faults(table, table.refuse), open_strict(path) as stream:
+        reader = csv_reader(bounded_lines(stream))
+        try:
+            for cells in reader:
+                yield reader.line_num, cells
+        except csv.Error as error:
+            table.refuse(TableFault(reader.line_num, f"is not CSV: {error}"))
 
 
-def _keys_in(text: str) -> list[str]:
-    """Return the texts before a colon: keys, whatever is cut off behind them."""
-    keys = []
-    for piece in text.split('":')[:-1]:
-        keys.append(piece.rpartition('"')[2])
+def load_document(path: Path) -> JsonValue:
+    """Return the JSON value of a file. Raises DataError: it is none, or too large."""
+    with explained(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
+        data = stream.read(LARGEST_JSON + 1)
 
-    return list(dict.fromkeys(keys))
+    if len(data) > LARGEST_JSON:
+        raise DataError(f"{path}: has more than {LARGEST_JSON} bytes; export a shorter period")
+
+    try:
+        return loads_untrusted(data)
+    except ValueError as error:
+        words = " ".join(str(error).split())[:120]
+        raise DataError(
+            f"{path}: is not valid JSON: {words}; write the file again, to its end"
+        ) from error
+
+
+def _of_document(path: Path) -> Sample:
+    """Return the first look at JSON. What is none has no keys: its reader says where it ends."""
+    with explained(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
+        data = stream.read(LARGEST_JSON + 1)
+
+    try:
+        value = loads_untrusted(data)
+    except ValueError:
+        value = _first_line(data)
+
+    first = value
+    if isinstance(value, list):
+        first = value[0] if value else None
+    if not isinstance(first, Mapping):
+        return Sample(path=path, shape="document")
+
+    inner = next((item for item in first.values() if isinstance(item, Mapping)), {})
+    return Sample(path=path, shape="document", keys=frozenset(first), inner_keys=frozenset(inner))
+
+
+def _first_line(data: bytes) -> JsonValue:
+    """Return the first of JSON lines; None if it is no JSON."""
+    try:
+        return loads_untrusted(data.partition(b"\n")[0])
+    except ValueError:
+        return None

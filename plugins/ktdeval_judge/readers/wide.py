@@ -95,6 +95,9 @@ class _Cells:
             except ValueError as error:
                 raise refuse(self.path, row.line, f"column {code}: {error}") from error
             if abs(weight) > 1.001:
-                words = f"column {code}: {weight:g} is more than the whole account; a table of"
-                raise refuse(self.path, row.line, f"{words} codes holds weights, as 0.05 for 5 %")
+                words = (
+                    f"column {code}: {weight:g} is more than the whole account; a table of codes"
+                )
+                advice = "holds weights, as 0.05 for 5 %; a file of a program is named by --from"
+                raise refuse(self.path, row.line, f"{words} {advice}")
             yield code.strip(), weight

@@ -1,0 +1,214 @@
+"""The reader of a file is found by its columns or keys alone; several files of a program are one
+declaration.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval_judge.declared import Declared
+from ktdeval_judge.readers import READERS, read_declared, reader_named, reader_of
+from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.tradingagents import rating_of
+from program_files import ALL_FILES, FILES, READERS_BY_FILE, UNNAMED, declared
+
+SHUFFLED = [name for name in ALL_FILES if name.endswith(".csv") and "writer" not in name
+            and "flex" not in name and "statement" not in name]  # fmt: skip
+
+
+def same(one: Declared, other: Declared) -> None:
+    """Assert that two declarations are equal but for the name of their source."""
+    for field in ("decisions", "trades"):
+        left, right = getattr(one, field), getattr(other, field)
+        assert (left is None) == (right is None)
+        if left is not None:
+            pd.testing.assert_frame_equal(left, right)
+    for field in ("values", "benchmark"):
+        left, right = getattr(one, field), getattr(other, field)
+        assert (left is None) == (right is None)
+        if left is not None:
+            pd.testing.assert_series_equal(left, right)
+    assert (one.cash, one.notes, one.program) == (other.cash, other.notes, other.program)
+
+
+@pytest.mark.parametrize("name", READERS_BY_FILE)
+def test_each_file_is_recognised_by_one_reader_whatever_it_is_called(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / f"x{Path(name).suffix}"
+    shutil.copy(FILES / name, path)
+    assert reader_of(sample_of(path)).name == READERS_BY_FILE[name]
+    same(declared(name), read_declared(path, ReadOptions(sessions=_sessions())))
+
+
+def _sessions() -> tuple[int, ...]:
+    from program_files import bars
+
+    return tuple(bars("close").index)
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_a_file_without_names_of_its_own_needs_its_program(name: str) -> None:
+    with pytest.raises(DataError, match="a file of a program is named by --from"):
+        read_declared(FILES / name, ReadOptions())
+    assert declared(name, UNNAMED[name]).program == UNNAMED[name]
+
+
+def test_a_file_of_two_programs_is_refused_with_both_names() -> None:
+    columns = ("datetime", "account", "return", "cost", "turnover", "date", "account_value")
+    sample = Sample(path=Path("both.csv"), shape="table", columns=columns)
+    with pytest.raises(
+        DataError, match=r"both\.csv: may be a file of finrl or of qlib; choose with --from"
+    ):
+        reader_of(sample)
+
+
+def test_an_unknown_program_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(UsageError, match="--from: no reader 'quantopian'; there are ai-hedge"):
+        reader_named("quantopian")
+
+
+def test_columns_are_near_names(tmp_path: Path) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text("order id,COLUMN,timestamp,size,price,fees,side\n"
+                    "0,SPY,2025-03-03,2.5,580.5,1.5,Sell\n")  # fmt: skip
+    trades = read_declared(path, ReadOptions()).trades
+    assert trades is not None
+    assert trades.iloc[0].tolist() == [20250303, "SPY", "sell", 2.5, 580.5, 1.5]
+
+
+# ---- folders
+
+
+@pytest.mark.parametrize("name", ["qlib", "finrl", "bt", "vectorbt", "zipline", "backtrader"])
+def test_a_folder_declares_what_its_files_declare_together(name: str) -> None:
+    found = declared(name)
+    assert found.source == name
+    assert found.values is not None
+    assert found.decisions is not None or found.trades is not None
+
+
+def test_values_in_money_win_over_those_of_returns() -> None:
+    # zipline: positions in money, returns of an account of 1, transactions
+    found = declared("zipline")
+    assert found.values is not None
+    assert found.values.iloc[0] == 1_000_000.0
+    assert not any("account of 1" in note for note in found.notes)
+
+
+def test_returns_next_to_orders_tell_no_cash() -> None:
+    found = declared("backtrader")
+    assert found.values is not None
+    assert found.values.iloc[0] == 1.0
+    assert found.cash is None
+
+
+def test_a_folder_with_two_programs_is_refused(tmp_path: Path) -> None:
+    shutil.copy(FILES / "qlib/report.csv", tmp_path / "report.csv")
+    shutil.copy(FILES / "finrl/account_value.csv", tmp_path / "values.csv")
+    with pytest.raises(DataError, match=r"values\.csv \(finrl\), report\.csv \(qlib\); give each"):
+        read_declared(tmp_path, ReadOptions())
+
+
+def test_a_folder_with_two_declarations_of_one_thing_is_refused(tmp_path: Path) -> None:
+    shutil.copy(FILES / "backtrader/orders.csv", tmp_path / "a.csv")
+    shutil.copy(FILES / "backtrader_transactions/transactions.csv", tmp_path / "b.csv")
+    with pytest.raises(DataError, match=r"a\.csv and b\.csv both declare trades; keep one of them"):
+        read_declared(tmp_path, ReadOptions())
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"holds no \.csv, \.json or \.parquet file"):
+        read_declared(tmp_path, ReadOptions())
+
+
+# ---- order and form
+
+
+@pytest.mark.parametrize("name", SHUFFLED)
+def test_the_order_of_rows_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    header, *rows = (FILES / name).read_text().splitlines()
+    path = tmp_path_factory.mktemp("shuffled") / Path(name).name
+
+    @settings(max_examples=5)
+    @given(st.randoms(use_true_random=False))
+    def check(random: object) -> None:
+        mixed = list(rows)
+        random.shuffle(mixed)  # type: ignore[attr-defined]
+        path.write_text("\n".join([header, *mixed, ""]))
+        options = ReadOptions(sessions=_sessions())
+        same(
+            declared(name, ALL_FILES[name]),
+            read_declared(path, replace(options, program=ALL_FILES[name])),
+        )
+
+    check()
+
+
+def test_a_table_as_parquet_declares_the_same() -> None:
+    csv = declared("qlib/report.csv")
+    parquet = declared("qlib_parquet")
+    assert csv.values is not None
+    assert parquet.values is not None
+    pd.testing.assert_series_equal(csv.values, parquet.values, rtol=1e-12)
+    assert csv.cash == parquet.cash
+
+
+@pytest.mark.parametrize("name", ["bt/values.csv", "finrl/actions.csv", "zipline/positions.csv"])
+def test_a_frame_with_its_index_is_read_from_parquet(tmp_path: Path, name: str) -> None:
+    frame = pd.read_csv(FILES / name, index_col=0, parse_dates=True)
+    path = tmp_path / "frame.parquet"
+    frame.to_parquet(path)
+    program = ALL_FILES[name]
+    same(declared(name, program), read_declared(path, ReadOptions(program=program)))
+
+
+@pytest.mark.parametrize("name", ALL_FILES)
+def test_frames_have_the_columns_and_types_of_the_contract(name: str) -> None:
+    found = declared(name, ALL_FILES[name])
+    forms = (["weight"], ["shares"], ["side", "amount"])
+    if found.decisions is not None:
+        assert list(found.decisions.columns)[:2] == ["day", "code"]
+        assert list(found.decisions.columns)[2:] in forms
+        assert found.decisions.day.dtype == "int64"
+    if found.trades is not None:
+        assert list(found.trades.columns)[:5] == ["day", "code", "side", "shares", "price"]
+        assert found.trades.side.isin(["buy", "sell"]).all()
+        assert (found.trades[["shares", "price"]] > 0).all(axis=None)
+    if found.values is not None:
+        assert found.values.index.is_monotonic_increasing
+        assert found.values.dtype == "float64"
+    assert not (found.decisions is None and found.trades is None and found.values is None)
+
+
+# ---- ratings
+
+
+@pytest.mark.parametrize(
+    ("text", "rating"),
+    [
+        ("**Rating**: Overweight\n\nBuy more later.", "overweight"),
+        ("rating - **Sell**", "sell"),
+        ("Rating: undecided\nI would hold it.", "hold"),
+        ("My view.\nFINAL TRANSACTION PROPOSAL: **BUY**", "buy"),
+        ("Sell half.\nFINAL TRANSACTION PROPOSAL: **HOLD**", "hold"),
+        ("We should buy.", "buy"),
+        ("Nothing is said.", ""),
+    ],
+)
+def test_a_rating_is_found_by_the_rule_of_tradingagents(text: str, rating: str) -> None:
+    assert rating_of(text) == rating
+
+
+def test_readers_are_listed_by_name_and_named_once() -> None:
+    names = [reader.name for reader in READERS]
+    assert names == sorted(set(names))

@@ -80,7 +80,9 @@ def test_luck_sets_it_among_random_players(run: Path, terminal: Terminal) -> Non
     assert "Random players, 100 an episode" in text
 
 
-def test_it_is_executed_again_at_other_capitals(run: Path, folder: Path, terminal: Terminal) -> None:
+def test_it_is_executed_again_at_other_capitals(
+    run: Path, folder: Path, terminal: Terminal
+) -> None:
     words = ("transplant", run, "--cash", "1e6,1e8", "--out", folder / "at", "--json")
     lines = json.loads(terminal.out(*words))["lines"]
     assert [line["capital"] for line in lines] == [1_000_000, 100_000_000]

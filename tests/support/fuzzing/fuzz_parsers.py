@@ -17,6 +17,7 @@ import zstandard
 from fuzz_batches import batch_parsers
 from fuzz_bridge import bridge_parsers, tool_parsers
 from fuzz_files import files_of_users
+from fuzz_judge import judge_parsers
 from fuzz_kit import Parser, in_folder, of_file, text_of
 from fuzz_markets import dated_parquet, files_of_markets
 from fuzz_people import people_parsers
@@ -45,6 +46,7 @@ def parsers() -> dict[str, Parser]:
     of_untrusted = {**_values(), **_records(), **_plans(), **_replies(), **_tables(), **_services()}
     of_untrusted |= {**bridge_parsers(), **tool_parsers(), **program_parsers()}
     of_untrusted |= people_parsers()
+    of_untrusted |= judge_parsers(packed_document("judge", "judged/judge.json"))
     return {**of_untrusted, **files_of_users(), **files_of_markets(), **batch_parsers()}
 
 

@@ -18,7 +18,8 @@ from ktdeval.runner import open_snapshot
 from ktdeval.stats import episode_intervals
 from ktdeval.trading import Ledger, MarketRules, TradingConfig
 from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.secret_free_addresses import Address, Parameters
+from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.declared import Declared
@@ -51,8 +52,8 @@ class JudgeSettings:
     decisions: Path | None = None
     nav: Path | None = None
     program: str | None = None
-    data: str = "synthetic"
-    data_args: Mapping[str, JsonValue] = field(default_factory=dict)
+    data: Address = "synthetic"
+    data_args: Parameters = field(default_factory=dict)
     cash: int | None = None  #: None: as the file says, else `USUAL_CASH`
     venue: str | None = None
     execution: str | None = None

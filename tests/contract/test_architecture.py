@@ -203,6 +203,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "plugins/ktdeval_compare/power_command.py",
         "plugins/ktdeval_compare/table_command.py",
         "plugins/ktdeval_compare/transplant_command.py",
+        "plugins/ktdeval_judge/command.py",
         "tasks/ktdeval_deanon/certificate/command.py",
         "ktdeval/registry/plugin_registry.py",
         "ktdeval/runner/config.py",

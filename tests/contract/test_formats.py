@@ -76,6 +76,7 @@ LATER = {
     "market": ("market/manifest.json", '"version": 2', '"version": 99'),
     "transplant": ("run-transplanted/transplant.json", '"version": 1', '"version": 99'),
     "fork": ("run-fork/fork.json", '"version": 1', '"version": 99'),
+    "judge": ("judged/judge.json", '"version": 1', '"version": 99'),
 }
 
 #: The same of a version from before the first release

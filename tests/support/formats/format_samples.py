@@ -19,6 +19,7 @@ import ktdeval
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply, Usage
+from paths import REPOSITORY
 
 FOLDER = Path(__file__).parent
 MOST_BYTES = 40_000  #: of one packed sample
@@ -36,6 +37,7 @@ OPENED_BY = {
     "market": ("data", "info", "{}/market"),
     "transplant": ("transplant", "{}/run-transplanted"),
     "fork": ("fork", "{}/run-fork"),
+    "judge": ("judge", "{}/judged"),
 }
 
 _PLAN = """
@@ -88,6 +90,7 @@ def _make_all(work: Path) -> dict[str, list[str]]:
     )  # fmt: skip
     _run("transplant", "run", "--cash", "1e6", cwd=work)
     _run("fork", "run", cwd=work)
+    _run("judge", REPOSITORY / "examples" / "judge" / "weights.csv", "--out", "judged", cwd=work)
     (card,) = (work / "run" / "cards").glob("*.json")
     (work / "card.json").write_bytes(card.read_bytes())
     _run(
@@ -110,6 +113,7 @@ def _make_all(work: Path) -> dict[str, list[str]]:
         "market": ["market"],
         "transplant": ["run-transplanted/transplant.json"],
         "fork": ["run-fork"],
+        "judge": ["judged/judge.json", "judged/declared.json"],
     }
 
 

@@ -1,76 +1,52 @@
-"""Readers of other programs' backtest files."""
+"""Parsers of what `ktdeval judge` reads: files of any program, and its own plan and document."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from fuzz_kit import Parser, of_file
-from paths import REPOSITORY
-
-FILES = REPOSITORY / "tests/support/judge/files"
-_LOG = "tradingagents/009005.SZ/TradingAgentsStrategy_logs/full_states_log_2025-03-17.json"
-_SEEDS: dict[str, tuple[str, ...]] = {
-    "ai-hedge-fund": ("ai_hedge_fund_v1/backtest.json", "ai_hedge_fund/backtest.json"),
-    "alpaca": ("alpaca/activities.json", "alpaca_orders/orders.json"),
-    "backtrader": ("backtrader/orders.csv", "backtrader/returns.csv"),
-    "bt": ("bt/transactions.csv", "bt/values.csv"),
-    "finrl": ("finrl/actions.csv", "finrl/account_value.csv"),
-    "interactive-brokers": ("interactive_brokers/statement.csv",
-                            "interactive_brokers_flex/flex.csv"),
-    "lean": ("lean/result.json", "lean_events/backtest-order-events.json"),
-    "qlib": ("qlib/report.csv", "qlib/positions.csv", "qlib_parquet/report.parquet"),
-    "tradingagents": (_LOG,),
-    "vectorbt": ("vectorbt/orders.csv", "vectorbt_trades/trades.csv", "vectorbt/value.csv"),
-    "zipline": ("zipline/transactions.csv", "zipline/positions.csv", "zipline/returns.csv"),
-}  # fmt: skip
+from fuzz_kit import Parser, in_folder, of_file
 
 
-def judge_parsers() -> dict[str, Parser]:
-    """Return a parser for each reader, and one that chooses among them."""
-    writer = FILES / "backtrader_writer/writer.csv"
-    seeds = tuple(_start(FILES / names[0]) for names in _SEEDS.values())
-    chosen = Parser(
-        of_file(_read(""), "file.csv"),
-        (*seeds, _start(writer)),
-        ("ktdeval_judge/readers/sample.py", "ktdeval_judge/readers/backtrader.py"),
+def judge_parsers(judgement: bytes) -> dict[str, Parser]:
+    """Return the readers of declared decisions, of a plan and of a judgement, such as the one
+    given.
+    """
+    from ktdeval_judge.document import load_judgement
+    from ktdeval_judge.plan import PLAN_VERSION, Plan, PlannedDay, read_plan
+    from ktdeval_judge.readers import ReadOptions, read_declared
+
+    def declared(path: Path) -> object:
+        return read_declared(path, ReadOptions())
+
+    day = PlannedDay(day="2024-01-02", rows=(("600001.SH", 0.5),))
+    plan = Plan(version=PLAN_VERSION, form="weight", others="sell", days=(day,), lots={})
+    readers = tuple(
+        f"ktdeval_judge/readers/{name}.py" for name in ("__init__", "plain", "sample", "wide")
     )
-
-    parsers = {"judged file": chosen}
-    for program, names in _SEEDS.items():
-        read = of_file(_read(program), "file.csv")
-        files = tuple(_start(FILES / name) for name in names)
-        parsers[f"judged file of {program}"] = Parser(read, files, ())
-
-    return parsers
-
-
-def _read(program: str) -> Callable[[Path], object]:
-    from ktdeval_judge.readers import read_declared
-    from ktdeval_judge.readers.sample import ReadOptions
-
-    return lambda path: read_declared(path, ReadOptions(program=program))
-
-
-def _start(path: Path) -> bytes:
-    """Return the first rows of a table, or the first members of the lists in a document."""
-    data = path.read_bytes()
-    if path.suffix == ".json":
-        return json.dumps(_short(json.loads(data))).encode()
-    if path.suffix == ".csv":
-        return b"".join(data.splitlines(keepends=True)[:12])
-
-    return data
-
-
-def _short(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_short(item) for item in value[:3]]
-    if not isinstance(value, dict):
-        return value
-
-    keys = [key for key in value if key != "Total Orders"]
-    most = 3 if len(keys) > 25 else len(keys)  # orders by their number
-    return {key: _short(value[key]) for key in keys[:most]}
+    return {
+        "declared table": Parser(
+            of_file(declared, "decisions.csv"),
+            (
+                b"date,code,weight\n2024-01-02,600001.SH,0.5\n",
+                b"date,code,side,qty,price\n2024-01-02,600001.SH,buy,100,20\n",
+                b",600001.SH,AAPL\n2024-01-02,0.5,\n",
+                b"date,nav\n2024-01-02,1.5\n2024-01-03,1.6\n",
+            ),
+            readers,
+        ),
+        "declared JSON": Parser(
+            of_file(declared, "decisions.json"),
+            (b'[{"date":"2024-01-02","symbol":"AAPL","position":10}]',),
+            (),
+        ),
+        "plan of decisions": Parser(
+            lambda data: read_plan(data, "declared.json"),
+            (plan.encode(),),
+            ("ktdeval_judge/plan.py",),
+        ),
+        "judgement": Parser(
+            in_folder("judge.json", load_judgement),
+            (judgement,),
+            ("ktdeval_judge/document.py",),
+        ),
+    }

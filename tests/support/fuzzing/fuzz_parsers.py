@@ -18,6 +18,7 @@ from fuzz_batches import batch_parsers
 from fuzz_bridge import bridge_parsers, tool_parsers
 from fuzz_files import files_of_users
 from fuzz_judge import judge_parsers
+from fuzz_judge_readers import program_file_parsers
 from fuzz_kit import Parser, in_folder, of_file, text_of
 from fuzz_markets import dated_parquet, files_of_markets
 from fuzz_people import people_parsers
@@ -45,7 +46,9 @@ def parsers() -> dict[str, Parser]:
     """Return all parsers by name. Imports are inside: a run needs one of them."""
     of_untrusted = {**_values(), **_records(), **_plans(), **_replies(), **_tables(), **_services()}
     of_untrusted |= {**bridge_parsers(), **tool_parsers(), **program_parsers()}
-    of_untrusted |= {**people_parsers(), **judge_parsers()}
+    of_untrusted |= people_parsers()
+    of_untrusted |= judge_parsers(packed_document("judge", "judged/judge.json"))
+    of_untrusted |= program_file_parsers()
     return {**of_untrusted, **files_of_users(), **files_of_markets(), **batch_parsers()}
 
 

@@ -21,6 +21,7 @@ from ktdeval_judge.plan import (
     read_plan,
 )
 from ktdeval_judge.readers import ReadOptions, read_declared
+from ktdeval_judge.schemas import SCHEMA, schema_text
 from trading_market import make_market
 
 DAY = "2024-01-02"
@@ -168,3 +169,7 @@ def test_a_plan_that_is_none_is_refused(
     data = planned(tmp_path, "date,code,weight\n2024-01-02,600001.SH,0.3\n").plan.encode()
     with pytest.raises(ConfigError, match=words):
         read_plan(data.replace(*change), "plan")
+
+
+def test_the_schema_of_the_document_is_the_one_on_file() -> None:
+    assert SCHEMA.read_text() == schema_text()

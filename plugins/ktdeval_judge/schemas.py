@@ -1,0 +1,25 @@
+"""JSON Schema of `judge.json`, generated from its type: `python -m ktdeval_judge.schemas` writes it
+anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ktdeval.values.files import write_atomic
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import json_schema
+from ktdeval_judge.document import JUDGE_VERSION, JudgeFile
+
+SCHEMA = Path(__file__).parent / "schema" / f"judge-v{JUDGE_VERSION}.json"
+
+
+def schema_text() -> str:
+    """Return the text of the schema."""
+    identity = f"urn:ktdeval:judge:{JUDGE_VERSION}"
+    schema = json_schema(JudgeFile, identity, "judge.json: decisions that were made elsewhere")
+    return dumps_pretty(schema)
+
+
+if __name__ == "__main__":
+    write_atomic(SCHEMA, schema_text())

@@ -1,0 +1,158 @@
+"""A judged file is an ordinary run: pages, comparisons, transplants, luck and verification work on
+its folder, and what was changed is found.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from paths import REPOSITORY
+from terminal import Terminal
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs("ktdeval_markets", "ktdeval_data", "ktdeval_compare", "ktdeval_view"),
+]
+
+EXAMPLES = REPOSITORY / "examples" / "judge"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("judged")
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(capsys)
+
+
+@pytest.fixture
+def run(folder: Path, terminal: Terminal) -> Path:
+    """The run of the example's weights, made once."""
+    out = folder / "weights"
+    if not out.exists():
+        nav = EXAMPLES / "nav.csv"
+        terminal.out("judge", EXAMPLES / "weights.csv", "--nav", nav, "--out", out)
+    return out
+
+
+def test_the_card_says_where_the_decisions_are_from_and_is_not_ranked(
+    run: Path, terminal: Terminal
+) -> None:
+    text = terminal.out("card", "show", run)
+    assert "[declared]" in text
+    assert "not rankable: the decisions were made elsewhere" in " ".join(text.split())
+
+
+def test_the_card_is_verified_from_the_folder_alone(
+    run: Path, folder: Path, terminal: Terminal
+) -> None:
+    moved = folder / "moved"
+    shutil.copytree(run, moved)
+    assert "verified" in terminal.out("card", "verify", moved)
+
+
+def test_a_changed_or_missing_plan_is_found(run: Path, folder: Path, terminal: Terminal) -> None:
+    forged = folder / "forged"
+    shutil.copytree(run, forged)
+    plan = forged / "declared.json"
+    plan.write_text(plan.read_text().replace("0.19", "0.18"))
+    code, _, error = terminal.call("card", "verify", forged)
+    assert (code, "declared.json: SHA-256" in error) == (1, True)
+
+    plan.unlink()
+    code, _, error = terminal.call("card", "verify", forged)
+    assert (code, "declared.json: is missing" in error) == (1, True)
+
+
+def test_pages_are_written_of_it(run: Path, folder: Path, terminal: Terminal) -> None:
+    terminal.out("view", run, "--out", folder / "pages")
+    assert list((folder / "pages").rglob("*.html"))
+
+
+def test_luck_sets_it_among_random_players(run: Path, terminal: Terminal) -> None:
+    text = terminal.out("compare", "luck", run, "--players", 100)
+    assert "Random players, 100 an episode" in text
+
+
+def test_it_is_executed_again_at_other_capitals(
+    run: Path, folder: Path, terminal: Terminal
+) -> None:
+    words = ("transplant", run, "--cash", "1e6,1e8", "--out", folder / "at", "--json")
+    lines = json.loads(terminal.out(*words))["lines"]
+    assert [line["capital"] for line in lines] == [1_000_000, 100_000_000]
+
+
+def test_two_judged_files_of_the_same_days_and_rules_are_compared(
+    run: Path, folder: Path, terminal: Terminal
+) -> None:
+    other = folder / "halves.csv"
+    text = (EXAMPLES / "weights.csv").read_text()
+    other.write_text(text.replace(",0.19", ",0.1"))
+    # the claimed NAV has the same days, so that both windows end on one day
+    nav = EXAMPLES / "nav.csv"
+    terminal.out("judge", other, "--nav", nav, "--out", folder / "halves")
+    shown = terminal.out("compare", "agents", run, folder / "halves")
+    assert "declared" in shown
+
+
+def test_the_same_command_gives_the_same_bytes(run: Path, folder: Path, terminal: Terminal) -> None:
+    nav = EXAMPLES / "nav.csv"
+    again = folder / "again"
+    terminal.out("judge", EXAMPLES / "weights.csv", "--nav", nav, "--out", again)
+    for name in ("judge.json", "declared.json"):
+        assert (again / name).read_bytes() == (run / name).read_bytes()
+
+    (ledger,) = again.glob("episodes/*/ledger.parquet")
+    same = run / ledger.relative_to(again)
+    assert ledger.read_bytes() == same.read_bytes()
+
+
+def test_the_look_ahead_of_the_example_is_found_and_an_honest_nav_is_none(
+    run: Path, folder: Path, terminal: Terminal
+) -> None:
+    assert json.loads((run / "judge.json").read_text())["nav"]["looks_ahead"]
+
+    # the executed NAV itself, as an honest program would claim it
+    from ktdeval.registry.plugin_registry import load_plugins
+    from ktdeval.runner import open_run
+
+    opened = open_run(run, load_plugins())
+    ledger = opened.load_ledger(opened.manifest.specs[0])
+    days = [str(ledger.base_day), *map(str, ledger.days)]
+    lines = [f"{day},{value:.2f}" for day, value in zip(days, ledger.nav, strict=True)]
+    nav = folder / "honest.csv"
+    nav.write_text("\n".join(["date,nav", *lines]) + "\n")
+    words = ("judge", EXAMPLES / "weights.csv", "--nav", nav, "--out", folder / "honest", "--json")
+    found = json.loads(terminal.out(*words))["nav"]
+    assert found["first_parting"] is None
+    assert not found["looks_ahead"]
+
+
+def test_trades_at_prices_that_no_bar_has_are_listed(folder: Path, terminal: Terminal) -> None:
+    words = ("judge", EXAMPLES / "trades.csv", "--out", folder / "trades", "--json")
+    report = json.loads(terminal.out(*words))
+    assert report["unfilled_counts"] == {"impossible_price": 1, "lot": 1}
+    causes = {part["cause"] for part in report["nav"]["parts"]}
+    assert causes == {"costs", "fill_at_declared", "lots", "remainder"}
+
+
+def test_with_equal_rules_the_claimed_nav_is_the_executed_one(
+    folder: Path, terminal: Terminal
+) -> None:
+    words = ("--venue", "unrestricted_cny", "--set", "fill=same_close", "--cash", "1e9")
+    nav = EXAMPLES / "nav.csv"
+    report = json.loads(
+        terminal.out(
+            "judge", EXAMPLES / "weights.csv", "--nav", nav, *words, "--out", folder / "equal",
+            "--json",
+        )
+    )  # fmt: skip
+    assert report["nav"]["first_parting"] is None
+    # the file has cents of a million
+    assert report["nav"]["largest_gap"] < 3e-7

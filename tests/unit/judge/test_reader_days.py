@@ -4,6 +4,9 @@ values are cash and holdings at that day's closes.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -140,6 +143,36 @@ def test_an_action_of_finrl_is_paid_at_the_close_of_its_own_day() -> None:
         closes = CLOSES[day_after(day)]
         value = cash + sum(shares * closes[code] for code, shares in held.items())
         assert found.values[day_after(day)] == pytest.approx(value, abs=1e-6)
+
+
+def test_weights_of_finrl_s_portfolio_were_decided_on_the_row_before() -> None:
+    # return(t + 1) = sum of weights decided on t * (close(t + 1) / close(t) - 1)
+    found = declared("finrl_portfolio/actions.csv", "finrl")
+    values = declared("finrl_portfolio/returns.csv").values
+    assert found.decisions is not None
+    assert values is not None
+    returns = values.pct_change()
+    books = found.decisions.pivot(index="day", columns="code", values="weight")
+    assert books.index.tolist() == DAYS[:-1].tolist()
+    for day, book in books.iterrows():
+        after = day_after(day)
+        earned = sum(
+            weight * (CLOSES[after][code] / CLOSES[day][code] - 1) for code, weight in book.items()
+        )
+        assert returns[after] == pytest.approx(earned, abs=1e-9)
+
+
+def test_logs_of_older_versions_of_tradingagents_repeat_earlier_days(tmp_path: Path) -> None:
+    folder = FILES / "tradingagents/009005.SZ/TradingAgentsStrategy_logs"
+    states: dict[str, object] = {}
+    for path in sorted(folder.glob("*.json")):
+        state = json.loads(path.read_text())
+        states[state["trade_date"]] = state
+        (tmp_path / path.name).write_text(json.dumps(states))
+    decisions = read_declared(tmp_path, ReadOptions()).decisions
+    assert decisions is not None
+    # Buy, Hold, Overweight, Underweight, Sell, Hold of the only asset; days of Hold trade nothing.
+    assert decisions.weight.tolist() == [1.0, 1.0, 0.5, 0.0]
 
 
 def test_ratings_of_tradingagents_move_an_asset_within_its_share() -> None:

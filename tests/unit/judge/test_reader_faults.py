@@ -236,8 +236,8 @@ def test_an_answer_without_fills_is_refused(tmp_path: Path, document: Any, words
         read_declared(path, ReadOptions(), "alpaca")
 
 
-def test_two_logs_of_one_asset_and_day_are_refused(tmp_path: Path) -> None:
-    for number in range(2):
-        shutil.copy(FILES / LOG, tmp_path / f"log{number}.json")
-    with pytest.raises(DataError, match=r"009005\.SZ has two logs of 20250317; keep one"):
+def test_two_ratings_of_one_asset_and_day_are_refused(tmp_path: Path) -> None:
+    shutil.copy(FILES / LOG, tmp_path / "a.json")
+    (tmp_path / "b.json").write_text((FILES / LOG).read_text().replace("Buy", "Sell"))
+    with pytest.raises(DataError, match=r"009005\.SZ has two ratings of 20250317; keep one log"):
         read_declared(tmp_path, ReadOptions())

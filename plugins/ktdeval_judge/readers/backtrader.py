@@ -126,11 +126,17 @@ def _of_writer(path: Path) -> Declared:
 
 def _writer_row(place: str, columns: list[str], cells: list[str]) -> Row:
     """Return day and value of a row, whose columns repeat their names for each data and observer."""
-    broker = columns.index("Broker")
-    found = {
-        "datetime": columns.index("datetime"),
-        "value": columns.index("value", broker),
-    }
+    try:
+        broker = columns.index("Broker")
+        found = {
+            "datetime": columns.index("datetime"),
+            "value": columns.index("value", broker),
+        }
+    except ValueError as error:
+        raise DataError(
+            f"{place}: its header lacks datetime, Broker or value; keep the observer Broker"
+        ) from error
+
     row = Row(place, {key: cells[at] for key, at in found.items() if at < len(cells)})
     if len(cells) != len(columns):
         row.refuse(

@@ -15,7 +15,7 @@ from typing import Literal
 from ktdeval.errors import DataError, explained
 from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.files import open_plain
-from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_untrusted
 from ktdeval.values.tables.file_kinds import first_bytes, kind_of
 from ktdeval.values.tables.rows import (
     LARGEST_JSON,
@@ -130,7 +130,10 @@ def load_document(path: Path) -> JsonValue:
         raise DataError(f"{path}: has more than {LARGEST_JSON} bytes; export a shorter period")
 
     try:
-        return loads_untrusted(data)
+        value = loads_untrusted(data)
+        if b"\\u" in data or b"\xed" in data:
+            dumps_canonical(value).encode()  # fails on a lone surrogate, which is not text
+        return value
     except ValueError as error:
         words = " ".join(str(error).split())[:120]
         raise DataError(

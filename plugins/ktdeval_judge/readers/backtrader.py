@@ -55,7 +55,7 @@ def read(path: Path, _options: ReadOptions) -> Declared:
 def _is_writer(sample: Sample) -> bool:
     if len(sample.head) < 2 or not sample.columns or not sample.columns[0].startswith(_RULE):
         return False
-    return "Broker" in sample.head[1] and "value" in sample.head[1]
+    return "Broker" in sample.head[1]
 
 
 def _of_orders(path: Path) -> Declared:

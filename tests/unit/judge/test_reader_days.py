@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import read_declared
 from ktdeval_judge.readers.sample import ReadOptions
@@ -277,6 +278,26 @@ def test_qlib_s_book_after_a_day_s_trades_and_its_cash_are_the_account_of_that_d
         holdings = sum(closes[row.code] * row.shares for row in book.itertuples())
         value = holdings + report.loc[day, "cash"]
         assert found.values[day] == pytest.approx(value, rel=1e-6)
+
+
+def test_qlib_s_books_filled_at_the_next_open_at_its_costs_give_its_account() -> None:
+    rules = load_yaml(FILES / "qlib_rules.yaml")
+    found = declared("qlib")
+    assert found.decisions is not None
+    assert found.values is not None
+    cash = rules["cash"]
+    held: dict[str, float] = {}
+    for day, rows in found.decisions.groupby("day"):
+        after = day_after(day)
+        for row in rows.itertuples():
+            shares = row.shares - held.get(row.code, 0.0)
+            money = shares * bars("open").loc[after, row.code]
+            rate = rules["open_cost"] if shares > 0 else rules["close_cost"]
+            cost = max(rules["min_cost"], abs(money) * rate) if shares else 0.0
+            held[row.code] = row.shares
+            cash -= money + cost
+        value = cash + sum(shares * CLOSES[after][code] for code, shares in held.items())
+        assert found.values[after] == pytest.approx(value, rel=2e-7)  # Qlib's prices are float32
 
 
 def test_the_first_row_of_bt_is_the_account_before_its_first_day() -> None:

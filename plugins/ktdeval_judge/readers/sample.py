@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import DataError, explained
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.files import open_plain
+from ktdeval.values.decompression_limits import open_parquet, open_unpacked
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_untrusted
 from ktdeval.values.tables.file_kinds import first_bytes, kind_of
 from ktdeval.values.tables.rows import (
@@ -54,7 +53,7 @@ class Sample:
 
     path: Path
     shape: Shape
-    columns: tuple[str, ...] = ()  #: of a table, as written, stripped
+    columns: tuple[str, ...] = ()  #: of a table, as written
     head: tuple[tuple[str, ...], ...] = ()  #: cells of the first rows of a text
     keys: frozenset[str] = frozenset()  #: of a JSON object, or of the first object in a list
     inner_keys: frozenset[str] = frozenset()  #: of the first object among the values of `keys`
@@ -96,7 +95,7 @@ def sample_of(path: Path) -> Sample:
 
         head = tuple(tuple(cells) for _, cells in islice(text_rows(path), HEAD_ROWS))
 
-    columns = tuple(cell.strip() for cell in head[0]) if head else ()
+    columns = head[0] if head else ()
     return Sample(path=path, shape="table", columns=columns, head=head)
 
 
@@ -123,7 +122,8 @@ def text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def load_document(path: Path) -> JsonValue:
     """Return the JSON value of a file. Raises DataError: it is none, or too large."""
-    with explained(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
+    table = TableFile(path, TableShape(fields=()))
+    with file_faults(table, table.refuse), open_unpacked(path) as stream:
         data = stream.read(LARGEST_JSON + 1)
 
     if len(data) > LARGEST_JSON:

@@ -4,6 +4,7 @@ declaration.
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def test_an_unknown_program_is_refused_with_those_that_there_are() -> None:
 
 def test_columns_are_near_names(tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
-    path.write_text("order id,COLUMN,timestamp,size,price,fees,side\n"
+    path.write_text("order_id,COLUMN,time_stamp,Size ,price,fees,side\n"
                     "0,SPY,2025-03-03,2.5,580.5,1.5,Sell\n")  # fmt: skip
     trades = read_declared(path, ReadOptions()).trades
     assert trades is not None
@@ -155,6 +156,13 @@ def test_a_table_as_parquet_declares_the_same() -> None:
     assert parquet.values is not None
     pd.testing.assert_series_equal(csv.values, parquet.values, rtol=1e-12)
     assert csv.cash == parquet.cash
+
+
+@pytest.mark.parametrize("name", ["qlib/report.csv", "alpaca/activities.json"])
+def test_a_packed_file_declares_the_same(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{Path(name).name}.gz"
+    path.write_bytes(gzip.compress((FILES / name).read_bytes()))
+    same(declared(name), read_declared(path, ReadOptions()))
 
 
 @pytest.mark.parametrize("name", ["bt/values.csv", "finrl/actions.csv", "zipline/positions.csv"])

@@ -55,7 +55,7 @@ def read(path: Path, _options: ReadOptions) -> Declared:
 def _is_writer(sample: Sample) -> bool:
     if len(sample.head) < 2 or not sample.columns or not sample.columns[0].startswith(_RULE):
         return False
-    return "Broker" in sample.head[1] and "value" in sample.head[1]
+    return "Broker" in sample.head[1]
 
 
 def _of_orders(path: Path) -> Declared:
@@ -126,11 +126,17 @@ def _of_writer(path: Path) -> Declared:
 
 def _writer_row(place: str, columns: list[str], cells: list[str]) -> Row:
     """Return day and value of a row, whose columns repeat their names for each data and observer."""
-    broker = columns.index("Broker")
-    found = {
-        "datetime": columns.index("datetime"),
-        "value": columns.index("value", broker),
-    }
+    try:
+        broker = columns.index("Broker")
+        found = {
+            "datetime": columns.index("datetime"),
+            "value": columns.index("value", broker),
+        }
+    except ValueError as error:
+        raise DataError(
+            f"{place}: its header lacks datetime, Broker or value; keep the observer Broker"
+        ) from error
+
     row = Row(place, {key: cells[at] for key, at in found.items() if at < len(cells)})
     if len(cells) != len(columns):
         row.refuse(

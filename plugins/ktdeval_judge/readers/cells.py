@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values.tables.rows import NO_HEADER, TableFile, TableShape, WrittenNumber, read_rows
-from ktdeval_judge.readers.sample import Sample, refuse_pickle, sample_of
+from ktdeval_judge.readers.sample import Sample, near_name, sample_of
 
 NEW_YORK = "America/New_York"
 INDEX_NAMES = frozenset(
@@ -151,17 +151,21 @@ def read_table(
     optional: Sequence[str] = (),
     renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Row]:
-    """Return the rows of a table with these columns, in any case of letters; others are passed
-    over. `renamed`: names for columns that are written with others, or with none. Raises DataError:
-    the first fault, with file, line and column.
+    """Return the rows of a table with these columns or near names of them; others are passed over.
+    `renamed`: names for columns that are written with others, or with none. Raises DataError: the
+    first fault, with file, line and column.
     """
-    refuse_pickle(path)
     fields = (*required, *optional)
+    near = {near_name(name): name for name in fields}
+    written = {
+        column: near[near_name(column)]
+        for column in sample_of(path).columns
+        if column not in fields and near_name(column) in near
+    }
     shape = TableShape(
         fields=fields,
         required=tuple(required),
-        renamed=renamed,
-        aliases={name.lower(): name for name in fields},
+        renamed={**written, **renamed},
         ignored=("*",),
         kinds=("csv", "parquet"),
         exact=True,
@@ -197,7 +201,7 @@ def index_column(sample: Sample) -> str:
         raise DataError(f"{sample.path}: {NO_HEADER}")
 
     for column in sample.columns:
-        if column.lower() in INDEX_NAMES:
+        if column.strip().lower() in INDEX_NAMES:
             return column
 
     shown = ", ".join(sample.columns)[:200]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import DataError, explained
-from ktdeval.values.decompression_limits import open_parquet
+from ktdeval.values.decompression_limits import open_parquet, open_unpacked
 from ktdeval.values.files import open_plain
-from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_untrusted
 from ktdeval.values.tables.file_kinds import first_bytes, kind_of
 from ktdeval.values.tables.rows import (
     LARGEST_JSON,
@@ -56,7 +56,7 @@ class Sample:
 
     path: Path
     shape: Shape
-    columns: tuple[str, ...] = ()  #: of a table, as written, stripped
+    columns: tuple[str, ...] = ()  #: of a table, as written
     head: tuple[tuple[str, ...], ...] = ()  #: cells of the first rows of a text
     keys: frozenset[str] = frozenset()  #: of a JSON object, or of the first object in a list
     inner_keys: frozenset[str] = frozenset()  #: of the first object among the values of `keys`
@@ -99,7 +99,7 @@ def sample_of(path: Path) -> Sample:
 
         head = tuple(tuple(cells) for _, cells in islice(text_rows(path), HEAD_ROWS))
 
-    columns = tuple(cell.strip() for cell in head[0]) if head else ()
+    columns = head[0] if head else ()
     return Sample(path=path, shape="table", columns=columns, head=head)
 
 
@@ -152,14 +152,18 @@ def text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def load_document(path: Path) -> JsonValue:
     """Return the JSON value of a file. Raises DataError: it is none, or too large."""
-    with explained(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
+    table = TableFile(path, TableShape(fields=()))
+    with file_faults(table, table.refuse), open_unpacked(path) as stream:
         data = stream.read(LARGEST_JSON + 1)
 
     if len(data) > LARGEST_JSON:
         raise DataError(f"{path}: has more than {LARGEST_JSON} bytes; export a shorter period")
 
     try:
-        return loads_untrusted(data)
+        value = loads_untrusted(data)
+        if b"\\u" in data or b"\xed" in data:
+            dumps_canonical(value).encode()  # fails on a lone surrogate, which is not text
+        return value
     except ValueError as error:
         words = " ".join(str(error).split())[:120]
         raise DataError(
@@ -169,7 +173,8 @@ def load_document(path: Path) -> JsonValue:
 
 def _of_document(path: Path) -> Sample:
     """Return the first look at JSON. What is none has no keys: its reader says where it ends."""
-    with explained(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
+    table = TableFile(path, TableShape(fields=()))
+    with file_faults(table, table.refuse), open_unpacked(path) as stream:
         data = stream.read(LARGEST_JSON + 1)
 
     try:

@@ -40,17 +40,15 @@ def read(path: Path, options: ReadOptions) -> Declared:
 def read_all(paths: Sequence[Path], _options: ReadOptions) -> Declared:
     """Return what several logs declare together: shares depend on how many assets there are."""
     ratings: dict[tuple[int, str], str] = {}
-    unrated = 0
     for path in paths:
         for state in _states(path):
             day = day_of(state.moment("trade_date"))
             code = state.text("company_of_interest")
-            if (day, code) in ratings:
-                state.refuse("trade_date", f"{code[:40]} has two logs of {day}; keep one")
-
             rating = rating_of(state.text("final_trade_decision"))
-            unrated += not rating
-            ratings[day, code] = rating or "hold"
+            if ratings.setdefault((day, code), rating) != rating:
+                state.refuse("trade_date", f"{code[:40]} has two ratings of {day}; keep one log")
+
+    unrated = sum(not rating for rating in ratings.values())
 
     notes = [_SIZES]
     if unrated:
@@ -105,12 +103,12 @@ def _books(ratings: dict[tuple[int, str], str]) -> dict[int, dict[str, float]]:
         moved = {
             "buy": share,
             "overweight": (held + share) / 2,
-            "hold": held,
             "underweight": held / 2,
             "sell": 0.0,
         }
-        book[code] = moved[ratings[day, code]]
-        if ratings[day, code] != "hold":
+        rating = ratings[day, code]
+        book[code] = moved.get(rating, held)
+        if rating in moved:
             moving.add(day)
         books[day] = dict(book)
 

@@ -65,7 +65,11 @@ def read_wide(path: Path, columns: Sequence[str], day_of: Any, number_of: Any) -
 
     frame = pd.DataFrame(rows, columns=["day", "code", "weight", "line"])
     frame = frame.sort_values(["day"], kind="stable", ignore_index=True)
-    notes = ("a table of days and codes is read as weights, an empty cell as no position",)
+    notes = (
+        "a table of days and codes is read as weights, an empty cell as no position",
+        "its days are taken for those of the decisions; else say --dated fill, or the program by"
+        " --from",
+    )
     return Declared(program="plain", source=path.name, decisions=frame, notes=notes)
 
 

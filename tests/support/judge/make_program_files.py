@@ -378,7 +378,7 @@ def make_zipline() -> None:
 
 
 def make_finrl(source: str) -> None:
-    """Write actions and account values of FinRL's own environment, with fixed actions."""
+    """Write actions and account values of FinRL's own environments, with fixed actions."""
     vec_env = types.ModuleType("stable_baselines3.common.vec_env")
     vec_env.DummyVecEnv = object  # what the module imports and this run does not use
     for name in ("stable_baselines3", "stable_baselines3.common"):
@@ -416,9 +416,28 @@ def make_finrl(source: str) -> None:
     is_over = False
     while not is_over:
         _, _, is_over, _, _ = env.step(draw.uniform(-1, 1, 4))
+    _run_finrl_portfolio(source, bars)
     for name in ("actions", "account_value"):
         text = Path(f"results/{name}_trade_fixed_1.csv").read_text()
         (out / f"{name}.csv").write_text(text)
+
+
+def _run_finrl_portfolio(source: str, bars: pd.DataFrame) -> None:
+    sys.path.insert(0, str(Path(source) / "finrl/meta/env_portfolio_allocation"))
+    from env_portfolio import StockPortfolioEnv
+
+    bars = bars.assign(cov_list=[np.eye(4)] * len(bars))
+    env = StockPortfolioEnv(
+        bars, stock_dim=4, hmax=100, initial_amount=int(CASH), transaction_cost_pct=0,
+        reward_scaling=1, state_space=4, action_space=4, tech_indicator_list=["flag"],
+    )  # fmt: skip
+    env.reset()
+    draw = np.random.default_rng(11)
+    for _ in range(DAYS - 1):
+        env.step(draw.uniform(0, 3, 4))
+    out = folder("finrl_portfolio")
+    env.save_action_memory().to_csv(out / "actions.csv")
+    env.save_asset_memory().to_csv(out / "returns.csv", index=False)
 
 
 # ---- ai-hedge-fund

@@ -31,6 +31,7 @@ READERS_BY_FILE = {
     "zipline/transactions.csv": "zipline",
     "zipline_perf/perf.csv": "zipline",
     "finrl/account_value.csv": "finrl",
+    "finrl_portfolio/returns.csv": "finrl",
     "ai_hedge_fund/backtest.json": "ai-hedge-fund",
     "ai_hedge_fund_v1/backtest.json": "ai-hedge-fund",
     "tradingagents/009005.SZ/TradingAgentsStrategy_logs/full_states_log_2025-03-17.json": (
@@ -51,6 +52,7 @@ UNNAMED = {
     "bt_prices/prices.csv": "bt",
     "vectorbt/value.csv": "vectorbt",
     "finrl/actions.csv": "finrl",
+    "finrl_portfolio/actions.csv": "finrl",
 }
 """Files whose columns have no names of their own, so that the program has to be said."""
 

@@ -4,6 +4,7 @@ declaration.
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -54,11 +55,26 @@ def _sessions() -> tuple[int, ...]:
     return tuple(bars("close").index)
 
 
-@pytest.mark.parametrize("name", UNNAMED)
+WEIGHTS = "finrl_portfolio/actions.csv"
+
+
+@pytest.mark.parametrize("name", [name for name in UNNAMED if name != WEIGHTS])
 def test_a_file_without_names_of_its_own_needs_its_program(name: str) -> None:
     with pytest.raises(DataError, match="a file of a program is named by --from"):
         read_declared(FILES / name, ReadOptions())
     assert declared(name, UNNAMED[name]).program == UNNAMED[name]
+
+
+def test_weights_of_no_program_are_read_as_decisions_and_say_so() -> None:
+    plain = read_declared(FILES / WEIGHTS, ReadOptions())
+    assert plain.program == "plain"
+    assert any("else say --dated fill, or the program by --from" in each for each in plain.notes)
+
+    # FinRL's own row is that of the day after
+    named = declared(WEIGHTS, UNNAMED[WEIGHTS])
+    assert plain.decisions is not None
+    assert named.decisions is not None
+    assert named.decisions["day"].min() < plain.decisions["day"].min()
 
 
 def test_a_file_of_two_programs_is_refused_with_both_names() -> None:
@@ -77,7 +93,7 @@ def test_an_unknown_program_is_refused_with_those_that_there_are() -> None:
 
 def test_columns_are_near_names(tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
-    path.write_text("order id,COLUMN,timestamp,size,price,fees,side\n"
+    path.write_text("order_id,COLUMN,time_stamp,Size ,price,fees,side\n"
                     "0,SPY,2025-03-03,2.5,580.5,1.5,Sell\n")  # fmt: skip
     trades = read_declared(path, ReadOptions()).trades
     assert trades is not None
@@ -161,6 +177,13 @@ def test_a_table_as_parquet_declares_the_same() -> None:
     assert parquet.values is not None
     pd.testing.assert_series_equal(csv.values, parquet.values, rtol=1e-12)
     assert csv.cash == parquet.cash
+
+
+@pytest.mark.parametrize("name", ["qlib/report.csv", "alpaca/activities.json"])
+def test_a_packed_file_declares_the_same(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{Path(name).name}.gz"
+    path.write_bytes(gzip.compress((FILES / name).read_bytes()))
+    same(declared(name), read_declared(path, ReadOptions()))
 
 
 @pytest.mark.parametrize("name", ["bt/values.csv", "finrl/actions.csv", "zipline/positions.csv"])

@@ -4,10 +4,14 @@ values are cash and holdings at that day's closes.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import read_declared
 from ktdeval_judge.readers.sample import ReadOptions
@@ -142,6 +146,36 @@ def test_an_action_of_finrl_is_paid_at_the_close_of_its_own_day() -> None:
         assert found.values[day_after(day)] == pytest.approx(value, abs=1e-6)
 
 
+def test_weights_of_finrl_s_portfolio_were_decided_on_the_row_before() -> None:
+    # return(t + 1) = sum of weights decided on t * (close(t + 1) / close(t) - 1)
+    found = declared("finrl_portfolio/actions.csv", "finrl")
+    values = declared("finrl_portfolio/returns.csv").values
+    assert found.decisions is not None
+    assert values is not None
+    returns = values.pct_change()
+    books = found.decisions.pivot(index="day", columns="code", values="weight")
+    assert books.index.tolist() == DAYS[:-1].tolist()
+    for day, book in books.iterrows():
+        after = day_after(day)
+        earned = sum(
+            weight * (CLOSES[after][code] / CLOSES[day][code] - 1) for code, weight in book.items()
+        )
+        assert returns[after] == pytest.approx(earned, abs=1e-9)
+
+
+def test_logs_of_older_versions_of_tradingagents_repeat_earlier_days(tmp_path: Path) -> None:
+    folder = FILES / "tradingagents/009005.SZ/TradingAgentsStrategy_logs"
+    states: dict[str, object] = {}
+    for path in sorted(folder.glob("*.json")):
+        state = json.loads(path.read_text())
+        states[state["trade_date"]] = state
+        (tmp_path / path.name).write_text(json.dumps(states))
+    decisions = read_declared(tmp_path, ReadOptions()).decisions
+    assert decisions is not None
+    # Buy, Hold, Overweight, Underweight, Sell, Hold of the only asset; days of Hold trade nothing.
+    assert decisions.weight.tolist() == [1.0, 1.0, 0.5, 0.0]
+
+
 def test_ratings_of_tradingagents_move_an_asset_within_its_share() -> None:
     # 009005.SZ: Buy, Hold, Overweight, Underweight, Sell, Hold; 009083.SZ the reverse. Share 1/2.
     decisions = declared("tradingagents").decisions
@@ -244,6 +278,26 @@ def test_qlib_s_book_after_a_day_s_trades_and_its_cash_are_the_account_of_that_d
         holdings = sum(closes[row.code] * row.shares for row in book.itertuples())
         value = holdings + report.loc[day, "cash"]
         assert found.values[day] == pytest.approx(value, rel=1e-6)
+
+
+def test_qlib_s_books_filled_at_the_next_open_at_its_costs_give_its_account() -> None:
+    rules = load_yaml(FILES / "qlib_rules.yaml")
+    found = declared("qlib")
+    assert found.decisions is not None
+    assert found.values is not None
+    cash = rules["cash"]
+    held: dict[str, float] = {}
+    for day, rows in found.decisions.groupby("day"):
+        after = day_after(day)
+        for row in rows.itertuples():
+            shares = row.shares - held.get(row.code, 0.0)
+            money = shares * bars("open").loc[after, row.code]
+            rate = rules["open_cost"] if shares > 0 else rules["close_cost"]
+            cost = max(rules["min_cost"], abs(money) * rate) if shares else 0.0
+            held[row.code] = row.shares
+            cash -= money + cost
+        value = cash + sum(shares * CLOSES[after][code] for code, shares in held.items())
+        assert found.values[after] == pytest.approx(value, rel=2e-7)  # Qlib's prices are float32
 
 
 def test_the_first_row_of_bt_is_the_account_before_its_first_day() -> None:

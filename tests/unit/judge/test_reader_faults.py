@@ -63,6 +63,8 @@ CASES: list[tuple[str, Change, str]] = [
      "column 'value': the row has 9 of 59 cells; write the file whole"),
     ("backtrader_writer/writer.csv", lambda text: text[: text.index("\n40,") + 1],
      "its table has no closing line of =====; write the file whole"),
+    ("backtrader_writer/writer.csv", swap("len,cash,value", "len,cash,worth"),
+     "its header lacks datetime, Broker or value; keep the observer Broker"),
     ("backtrader/returns.csv", swap(",0.0\n", ",flat\n"), "line 2: column 'return': expected a"),
     # bt
     ("bt/transactions.csv", swap("quantity", "q"), "lacks the column quantity"),
@@ -236,8 +238,16 @@ def test_an_answer_without_fills_is_refused(tmp_path: Path, document: Any, words
         read_declared(path, ReadOptions(program="alpaca"))
 
 
-def test_two_logs_of_one_asset_and_day_are_refused(tmp_path: Path) -> None:
-    for number in range(2):
-        shutil.copy(FILES / LOG, tmp_path / f"log{number}.json")
-    with pytest.raises(DataError, match=r"009005\.SZ has two logs of 20250317; keep one"):
+def test_text_that_no_file_can_hold_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    activities = (FILES / "alpaca/activities.json").read_text()
+    path.write_text(activities.replace("009034.SZ", "\\ud800", 1))
+    with pytest.raises(DataError, match=r"is not valid JSON: .* surrogates not allowed"):
+        read_declared(path, ReadOptions())
+
+
+def test_two_ratings_of_one_asset_and_day_are_refused(tmp_path: Path) -> None:
+    shutil.copy(FILES / LOG, tmp_path / "a.json")
+    (tmp_path / "b.json").write_text((FILES / LOG).read_text().replace("Buy", "Sell"))
+    with pytest.raises(DataError, match=r"009005\.SZ has two ratings of 20250317; keep one log"):
         read_declared(tmp_path, ReadOptions())

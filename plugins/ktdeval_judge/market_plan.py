@@ -37,7 +37,7 @@ class MarketPlan:
     first_row: int  #: of the first decision
     last_row: int  #: of the last fill
     refused: tuple[Refused, ...]
-    trades: Any  #: declared trades with `column` and `row` of the market; None of decisions
+    trades: Any  #: declared trades with `column` and `row` of the market; None where there are none
     notes: tuple[str, ...]
 
 
@@ -58,9 +58,7 @@ def market_plan(
         raise DataError(f"{declared.source}: declares no decision and no trade")
 
     rules = MarketRules.of(snapshot, trading)
-    table = table.assign(column=_columns(declared.source, table, snapshot))
-    rows = _rows(declared.source, table, "day", snapshot)
-    table = table.assign(row=rows)
+    table = _located(declared.source, table, snapshot)
     if declared.decisions is not None and dated == "decision":
         _check_last_day(declared.source, table, snapshot)
     if declared.decisions is not None and dated == "fill":
@@ -68,6 +66,13 @@ def market_plan(
     if declared.decisions is not None:
         return _of_decisions(declared, table, snapshot, rules, keeps_others=keeps_others)
     return _of_trades(declared, table, snapshot, rules)
+
+
+def _located(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
+    """Return a table with `column` and `row` of the market."""
+    return table.assign(
+        column=_columns(source, table, snapshot), row=_rows(source, table, "day", snapshot)
+    )
 
 
 # ---- decisions
@@ -108,16 +113,19 @@ def _of_decisions(
             number = 0.0
         triples.append((int(row), code, float(number)))
 
-    last = max(row for row, _, _ in triples)
+    rows = [row for row, _, _ in triples]
+    first = min(rows)
+    last = max(rows) + 1
+    trades = None
+    if declared.trades is not None:
+        # what the program says it filled, beside what it decided: compared, not executed
+        trades = _located(declared.source, declared.trades, snapshot)
+        first = min(first, int(trades["row"].min()))
+        last = max(last, int(trades["row"].max()))
+
     plan = _plan(form, triples, snapshot, rules, keeps_others=keeps_others)
-    return MarketPlan(
-        plan,
-        min(row for row, _, _ in triples),
-        _last_row(declared, snapshot, last + 1),
-        tuple(refused),
-        None,
-        (),
-    )
+    last_row = _last_row(declared, snapshot, last)
+    return MarketPlan(plan, first, last_row, tuple(refused), trades, ())
 
 
 def _check_weights(source: str, table: Any) -> None:

@@ -70,11 +70,11 @@ def test_weights_of_no_program_are_read_as_decisions_and_say_so() -> None:
     assert plain.program == "plain"
     assert any("else say --dated fill, or the program by --from" in each for each in plain.notes)
 
-    # FinRL's own row is that of the day after
+    # FinRL's own row is that of the day after the decision
     named = declared(WEIGHTS, UNNAMED[WEIGHTS])
     assert plain.decisions is not None
     assert named.decisions is not None
-    assert named.decisions["day"].min() < plain.decisions["day"].min()
+    assert named.decisions["day"].max() < plain.decisions["day"].max()
 
 
 def test_a_file_of_two_programs_is_refused_with_both_names() -> None:

@@ -134,6 +134,7 @@ from ktdeval.stats.series import (
     beta_to as beta_to,
     day_rows as day_rows,
     has_no_variance as has_no_variance,
+    information_ratio as information_ratio,
     least_squares as least_squares,
     level_problem as level_problem,
     max_drawdown as max_drawdown,

@@ -90,7 +90,8 @@ class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
     day: str | None = flag(
         None,
         metavar="DAY",
-        help="the day to begin at: its number, `day_+17`, or the date of the decision",
+        help="the day to begin at: its number, `day_+17`, or its date, which is that of its"
+        " fills and NAV",
     )
     is_opened: bool = flag(
         False,

@@ -1,5 +1,5 @@
 """Figures of the tear sheet equal those of quantstats, empyrical and pyfolio on the same series, up
-to the differences of convention that docs/tear-sheet.md names.
+to the differences of convention that docs/view.md names.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`ktdeval view`: a run folder in, static pages out, one for each episode with a recorded step, and
-an index of all of them.
+"""`ktdeval view`: a run folder in, static pages out, one for each episode with a recorded step, a tear
+sheet of each trading task, and an index of all of them.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
 @click.argument("run", type=RunPath(), metavar="RUN")
 @options_of(ViewOptions)
 def episodes(run: Path, options: ViewOptions) -> None:
-    """Walk a run's episodes day by day, or sample by sample, as static pages.
+    """Walk a run's episodes day by day, or sample by sample, as static pages, with a tear sheet of
+    each trading task.
 
     RUN is a run folder, which is only read; an episode that is still running is shown as far as it
     is. Each page is one file that needs no server and asks nothing of the network. Secrets of the

@@ -78,6 +78,7 @@ class TrackView:
     heading: str
     facts: str
     page: str  # of the episode shown; empty without one
+    problem: str  # why it has no daily returns; empty where it has them
     heads: Sequence[str]
     performance: Sequence[Row]
     book: Sequence[Row]
@@ -200,6 +201,7 @@ class _ViewMaker:
             heading=heading,
             facts=span,
             page=page,
+            problem=track.problem,
             heads=heads,
             performance=_performance_rows(track, others),
             book=_book_rows(track),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ktdeval.cards import TradingCard, card_files, load_evaluation
+from ktdeval.cards import TradingCard, card_files, load_evaluation, price_index
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder
@@ -47,13 +47,13 @@ class TearSheets:
 
     def pages(self, tasks: Iterable[str], redactor: Redactor) -> dict[str, str]:
         """Return the pages of those of the tasks that have a track: file name -> HTML."""
-        labels = self._labels()
+        cards = self._cards()
         found = {}
         for task in tasks:
             if task not in self._tracks:
                 continue
 
-            facts = self._facts(task, labels.get(task))
+            facts = self._facts(task, cards.get(task))
             text = make_tear_sheet(self._tracks[task], facts, self._market, redactor)
             found[sheet_name(task)] = text
 
@@ -68,11 +68,16 @@ class TearSheets:
                 found[task] = sheet_name(task)
         return found
 
-    def _facts(self, task: str, labels: list[str] | None) -> SheetFacts:
+    def _facts(self, task: str, card: TradingCard | None) -> SheetFacts:
         spec = self._specs[task]
         notes = [self._no_market, *self._notes.get(task, [])]
-        if labels is None:
-            labels = []
+        labels: list[str] = []
+        if card is not None:
+            labels += card.labels
+            dividends = price_index(card.episodes)
+            if dividends:
+                notes.append(f"The benchmark is the index as it is in the data{dividends}")
+        else:
             notes.append("The run has no readable card of this task yet, so labels are missing")
             if self._market is not None and self._market.meta.synthetic:
                 labels.append("synthetic")
@@ -88,9 +93,9 @@ class TearSheets:
             pages=self._pages.get(task, {}),
         )
 
-    def _labels(self) -> dict[str, list[str]]:
-        """Return the labels of each task that has a readable card."""
-        found: dict[str, list[str]] = {}
+    def _cards(self) -> dict[str, TradingCard]:
+        """Return the card of each trading task that has a readable one."""
+        found: dict[str, TradingCard] = {}
         try:
             files = card_files([self._run.path])
         except KtdevalError:  # no cards before the end of the run
@@ -102,6 +107,6 @@ class TearSheets:
             except KtdevalError:  # the ledgers can be shown without it
                 continue
             if isinstance(card, TradingCard):
-                found[card.task.name] = list(card.labels)
+                found[card.task.name] = card
 
         return found

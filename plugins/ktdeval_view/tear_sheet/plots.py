@@ -139,7 +139,7 @@ class TrackPlots:
         lines = [Line(_with_base(rolling.values), "agent")]
         areas = [Area(_with_base(rolling.low), _with_base(rolling.high))]
         plot = self._day_plot(name, text, lines, areas=areas, is_share=False)
-        keys = [("agent", "agent"), ("band", "95 % band")]
+        keys = [("band", "95 % band")]
         return self._plot(name, plot, keys, days=rolling.window)
 
     def _exposures(self) -> SheetPlot:

@@ -100,6 +100,20 @@ from ktdeval.stats.random_traders import (
     envelope_problem as envelope_problem,
     random_envelope as random_envelope,
 )
+from ktdeval.stats.return_paths import (
+    Drawdown as Drawdown,
+    MonthReturn as MonthReturn,
+    Rolling as Rolling,
+    beta as beta,
+    cagr as cagr,
+    calmar as calmar,
+    hit_rate as hit_rate,
+    monthly_returns as monthly_returns,
+    rolling_beta as rolling_beta,
+    rolling_sharpe as rolling_sharpe,
+    underwater as underwater,
+    worst_drawdowns as worst_drawdowns,
+)
 from ktdeval.stats.sequential import (
     Look as Look,
     NormalBoundaries as NormalBoundaries,
@@ -120,13 +134,17 @@ from ktdeval.stats.series import (
     beta_to as beta_to,
     day_rows as day_rows,
     has_no_variance as has_no_variance,
+    information_ratio as information_ratio,
     least_squares as least_squares,
     level_problem as level_problem,
+    max_drawdown as max_drawdown,
     mean as mean,
     newey_west_mean as newey_west_mean,
     sharpe as sharpe,
     simple_returns as simple_returns,
     sortino as sortino,
     standard_deviation as standard_deviation,
+    total_return as total_return,
+    volatility as volatility,
 )
 from ktdeval.stats.sharpe_significance import deflated_sharpe_ratio as deflated_sharpe_ratio

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.cards import count
+from ktdeval.stats import underwater
 from ktdeval.trading import Ledger
 from ktdeval_pages.colours import SERIES
 from ktdeval_report.canvas import Plot, colour, quiet
@@ -86,8 +87,7 @@ def _growth(levels: npt.ArrayLike) -> Values:
 
 
 def _drawdown(levels: npt.ArrayLike) -> Values:
-    values = np.asarray(levels, dtype=np.float64)
-    return 100.0 * (values / np.maximum.accumulate(values) - 1.0)
+    return 100.0 * underwater(np.asarray(levels, dtype=np.float64))
 
 
 def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:

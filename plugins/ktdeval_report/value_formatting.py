@@ -19,7 +19,6 @@ from ktdeval.cards import (
     count,
     cutoff_words,
     dollars,
-    is_fraction,
     price_index,
     rests_on,
     tally,
@@ -31,12 +30,14 @@ from ktdeval.stats import Interval
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_pages.page_templates import make_environment
 from ktdeval_pages.page_words import WORDS as WORDS_OF_PAGES
+from ktdeval_pages.value_formatting import (
+    UNDEFINED as UNDEFINED,
+    figure as figure,
+    percent as percent,
+    span as span,
+)
 
-UNDEFINED = WORDS_OF_PAGES.undefined
 WORDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("words.yaml"))
-_MINUS = "\N{MINUS SIGN}"
-_DECIMALS = {"per year": 2, "count": 0, "years": 2}
-_NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -101,38 +102,6 @@ def render(name: str, **values: Any) -> str:
 
 
 # ---- figures
-
-
-def figure(value: float | None, unit: str = "ratio", signed: bool = False) -> str:
-    """Return a figure without its unit, fractions in per cent; a dash for None."""
-    if value is None:
-        return UNDEFINED
-
-    decimals = _DECIMALS.get(unit, 3)
-    if is_fraction(unit):
-        value = 100.0 * value
-        decimals = 2
-
-    sign = "+" if signed else ""
-    text = f"{value:{sign},.{decimals}f}"
-    if float(text.replace(",", "")) == 0:
-        text = text.lstrip("+-")  # a figure that rounds to zero has no sign
-
-    return text.replace("-", _MINUS)
-
-
-def percent(value: float | None, signed: bool = True) -> str:
-    """Return a fraction in per cent with the sign %; a dash for None."""
-    if value is None:
-        return UNDEFINED
-    return f"{figure(value, 'fraction', signed)}{_NARROW}%"
-
-
-def span(low: float | None, high: float | None, unit: str = "ratio", signed: bool = False) -> str:
-    """Return two ends; a dash if one is None."""
-    if low is None or high is None:
-        return UNDEFINED
-    return f"{figure(low, unit, signed)} … {figure(high, unit, signed)}"
 
 
 def ends(interval: Interval | None, unit: str = "ratio", signed: bool = False) -> str:

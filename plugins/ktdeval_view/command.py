@@ -1,5 +1,5 @@
-"""`ktdeval view`: a run folder in, static pages out, one for each episode with a recorded step, and
-an index of all of them.
+"""`ktdeval view`: a run folder in, static pages out, one for each episode with a recorded step, a tear
+sheet of each trading task, and an index of all of them.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ from ktdeval_view.sample_pages import (
     make_samples_page,
     read_samples,
 )
+from ktdeval_view.tear_sheet.sheets import TearSheets
 
 _NO_MARKET = (
     "Without the market there is no benchmark, no price around an order and no true name beside a"
@@ -89,7 +90,8 @@ class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
     day: str | None = flag(
         None,
         metavar="DAY",
-        help="the day to begin at: its number, `day_+17`, or the date of the decision",
+        help="the day to begin at: its number, `day_+17`, or its date, which is that of its"
+        " fills and NAV",
     )
     is_opened: bool = flag(
         False,
@@ -107,7 +109,8 @@ class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
 @click.argument("run", type=RunPath(), metavar="RUN")
 @options_of(ViewOptions)
 def episodes(run: Path, options: ViewOptions) -> None:
-    """Walk a run's episodes day by day, or sample by sample, as static pages.
+    """Walk a run's episodes day by day, or sample by sample, as static pages, with a tear sheet of
+    each trading task.
 
     RUN is a run folder, which is only read; an episode that is still running is shown as far as it
     is. Each page is one file that needs no server and asks nothing of the network. Secrets of the
@@ -138,6 +141,8 @@ def episodes(run: Path, options: ViewOptions) -> None:
     else:
         shown = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
         click.echo(f"view    {files.index} ({shown}, {files.size / 1e6:.1f} MB)")
+        for sheet in files.sheets:
+            click.echo(f"sheet   {sheet}")
         for line in capacity_lines(run):
             click.echo(f"at size {line}")
 
@@ -167,6 +172,7 @@ def _json_outcome(run: RunFolder, files: PageFiles, address: str) -> dict[str, J
         "index": str(files.index),
         "address": address,
         "pages": [str(path) for path in files.pages],
+        "tear_sheets": [str(path) for path in files.sheets],
         "bytes": files.size,
         "episodes": list(files.entries),
         "problems": list(files.problems),
@@ -182,6 +188,7 @@ class PageFiles:
     size: int  # bytes of all of them
     problems: Sequence[str]  # what a reader must know of the records, a sentence each
     entries: Sequence[JsonValue] = ()  # figures of every episode, as the index shows them
+    sheets: Sequence[Path] = ()  # tear sheets, one for each trading task that was chosen
 
 
 class RunView:
@@ -237,6 +244,7 @@ class RunView:
         pages: list[Path] = []
         problems = [self._no_market]
         entries: list[JsonValue] = []
+        sheets = TearSheets(self._run, self._market, self._no_market)
         size = 0
 
         for spec in self._run.manifest.specs:
@@ -251,6 +259,8 @@ class RunView:
                 pages.append(path)
                 has_page = True
 
+            if isinstance(records, EpisodeRecords):
+                sheets.add(records, path.name if has_page else "")
             entries.append(self._entry(records, path.name if has_page else None))
 
         problems = [problem for problem in dict.fromkeys(problems) if problem]
@@ -258,12 +268,19 @@ class RunView:
             why = "; ".join(problems) or "wait for one"
             raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
 
-        index = make_index_page(self._run, self._market, entries, self._redactor)
+        tasks = dict.fromkeys(spec.task for spec in chosen)
+        written = sheets.pages(tasks, self._redactor)
+        for name, text in written.items():
+            size += _write_page(fresh / name, text)
+
+        links = sheets.links(written)
+        index = make_index_page(self._run, self._market, entries, links, self._redactor)
         size += _write_page(fresh / INDEX, index)
         redacted = [self._redactor.text(problem) for problem in problems]
 
         shown = [self._redactor.value(entry) for entry in entries]
-        return PageFiles(out / INDEX, pages, size, redacted, shown)
+        paths = [out / name for name in written]
+        return PageFiles(out / INDEX, pages, size, redacted, shown, paths)
 
     def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
         if is_scoring(self._run, spec):

@@ -345,9 +345,15 @@ def capacity_lines(run: Path) -> list[str]:
 
 
 def make_index_page(
-    run: RunFolder, market: MarketSnapshot | None, entries: Sequence[JsonValue], redactor: Redactor
+    run: RunFolder,
+    market: MarketSnapshot | None,
+    entries: Sequence[JsonValue],
+    sheets: Mapping[str, str],
+    redactor: Redactor,
 ) -> str:
-    """Return the page as HTML, with a line for each episode of the run."""
+    """Return the page as HTML, with a line for each episode of the run. `sheets`: file name of each
+    task's tear sheet.
+    """
     first = run.manifest.specs[0]
     name = run.path.resolve().name
     head: dict[str, JsonValue] = {
@@ -359,6 +365,7 @@ def make_index_page(
         "benchmark": None,
         "capacity": capacity_lines(run.path),
         "episodes": entries,
+        "sheets": [[task, page] for task, page in sheets.items()],
     }
     if market is not None:
         head["market"] = market.meta.name

@@ -17,7 +17,7 @@ from ktdeval.runner import RunFolder
 from ktdeval_agents import TEAMS
 from run_support import PLUGIN, SAME_MASK, card_of, ktdeval, records
 from searching import is_searching
-from view_page import days_of
+from view_page import days_of, pages
 
 AGENTS = [*TEAMS, "vote"]
 STUB = "test/member"
@@ -129,7 +129,7 @@ def check_words(agent: str, data: str, run: Path) -> None:
 
     assert main(["view", str(run)]) == 0
 
-    (page,) = (path for path in (run / "view").glob("*.html") if path.name != "index.html")
+    (page,) = pages(run / "view")
     shown = itertools.chain.from_iterable(day["talk"]["exchanges"] for day in days_of(page))
 
     assert [one["role"] for one in shown] == [one["role"] for one in exchanges]

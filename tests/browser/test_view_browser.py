@@ -168,7 +168,7 @@ def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> 
 
 
 def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path) -> None:
-    dates = [row["decided_on"] for row in head_of(talk)["rows"]]
+    dates = [row["filled_on"] for row in head_of(talk)["rows"]]
     for address, day in (("day=17", 17), (f"day={dates[5]}", 5), ("day=day_+3", 3), ("", 0)):
         tab = open_day(session, talk, address)
         wait_for_day(tab, day)

@@ -14,15 +14,13 @@ class DayPanel {
     replace(byId("day-title"), `Day ${day}`);
     replace(
       byId("day-when"),
+      el("strong.nb", {}, filled),
+      ": ",
       el("span.nb", {}, `decided at the close of ${decided}`),
       `${handle}, `,
-      el(
-        "span.nb",
-        {},
-        `${this.view.head.is_exact ? "filled on" : "filled at the open of"} ${filled}`,
-      ),
+      el("span.nb", {}, `filled ${this.view.head.is_exact ? "" : "at the open "}on ${filled}`),
     );
-    replace(byId("bar-day"), `Day ${day} · ${decided}`);
+    replace(byId("bar-day"), `Day ${day} · ${filled}`);
   }
 
   show(day, data) {

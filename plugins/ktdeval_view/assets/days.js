@@ -50,7 +50,7 @@ class DayList {
         "a",
         {href: `#day=${day}`},
         el("span.number", {}, day),
-        el("span.date", {}, row.decided_on),
+        el("span.date", {}, row.filled_on),
         el(`span.change.${tone(change)}`, {}, percent(change)),
         el("span.amount", {}, this.amount(row)),
         this.trouble(row),

@@ -117,7 +117,11 @@ begin(async () => {
     head.market ? `market ${head.market}` : null,
   ];
   replace(byId("title"), `Episodes of ${head.model}`);
-  replace(byId("facts"), facts.filter(Boolean).join(" · "));
+  const sheets = head.sheets.flatMap(([task, page]) => [
+    " · ",
+    el("a", {href: page}, head.sheets.length > 1 ? `Tear sheet of ${task}` : "Tear sheet"),
+  ]);
+  replace(byId("facts"), facts.filter(Boolean).join(" · "), sheets);
   const problems = new Set(head.episodes.map((one) => one.problem).filter(Boolean));
   replace(
     byId("notes"),

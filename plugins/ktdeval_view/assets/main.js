@@ -65,7 +65,7 @@ class EpisodeView {
     this.chart.mark(day);
     this.panel.heading(day);
     byId("scrub").value = day;
-    byId("scrub").setAttribute("aria-valuetext", `Day ${day}, ${this.rows[day].decided_on}`);
+    byId("scrub").setAttribute("aria-valuetext", `Day ${day}, ${this.rows[day].filled_on}`);
     this.legend(day);
     this.shown += 1;
     const mine = this.shown;
@@ -94,7 +94,7 @@ class EpisodeView {
   announce(day) {
     const row = this.rows[day];
     const words = [kt.kindLabel("provenance", row.provenance), count(row.orders.length, "order")];
-    byId("said").textContent = `Day ${day}, ${row.decided_on}: ${words.join(", ")}`;
+    byId("said").textContent = `Day ${day}, ${row.filled_on}: ${words.join(", ")}`;
   }
 
   legend(day) {
@@ -134,7 +134,7 @@ class EpisodeView {
     const number = text.replace(/^day_\+/, "");
     const day = /^\d+$/.test(number)
       ? Number(number)
-      : this.rows.findIndex((row) => row.decided_on === text);
+      : this.rows.findIndex((row) => row.filled_on === text);
     return day >= 0 && day < this.rows.length ? day : null;
   }
 

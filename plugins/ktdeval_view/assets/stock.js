@@ -122,13 +122,13 @@ class StockBox {
         "tr",
         {},
         el("td", {}, el("a", {href: `#day=${day}`, click: () => this.box.close()}, `Day ${day}`)),
-        [row.decided_on, side, (STATUS[status] || [status])[0]].map((word) => el("td", {}, word)),
+        [row.filled_on, side, (STATUS[status] || [status])[0]].map((word) => el("td", {}, word)),
         [shares ? quantity(shares) : NONE, shares ? price(at) : NONE].map((number) =>
           el("td.n", {}, number),
         ),
       ),
     );
-    const heads = ["day", "decided", "side", "outcome"].map((head) =>
+    const heads = ["day", "date", "side", "outcome"].map((head) =>
       el("th", {scope: "col"}, head),
     );
     const figures = ["shares", "price"].map((head) => el("th.n", {scope: "col"}, head));

@@ -94,7 +94,9 @@ def view(runs_folder: Path, run: str, *words: object, code: int = 0) -> Any:
 
 
 def pages(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.html") if path.name != "index.html")
+    """Pages of episodes."""
+    others = ("index.html", "tear-sheet-")
+    return sorted(path for path in folder.glob("*.html") if not path.name.startswith(others))
 
 
 def data_of(path: Path) -> dict[str, str]:

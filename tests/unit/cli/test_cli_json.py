@@ -96,7 +96,7 @@ def test_a_view_names_its_pages_and_the_figures_of_each_episode(
     run: Path, terminal: Terminal
 ) -> None:
     shown = terminal.report("view", run)
-    pages = [*shown["pages"], shown["index"]]
+    pages = [*shown["pages"], *shown["tear_sheets"], shown["index"]]
 
     assert sorted(pages) == sorted(map(str, (run / "view").iterdir()))
     assert shown["bytes"] == sum(Path(page).stat().st_size for page in pages)

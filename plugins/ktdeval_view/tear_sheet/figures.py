@@ -1,0 +1,200 @@
+"""Figures of a track, and of windows with their mean."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from ktdeval import stats
+from ktdeval.market import FloatArray
+from ktdeval.stats import MetricValue
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_view.tear_sheet.tracks import Holding, Track, WindowTracks
+
+
+class FigureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Label, unit, range and definition of a figure."""
+
+    label: str
+    definition: str
+    unit: str = "fraction"
+    signed: bool = False
+    low: float = -math.inf  # ends of the values that it can have
+    high: float = math.inf
+
+
+class SheetWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of `words.yaml`: figures in the order of the page."""
+
+    performance: Mapping[str, FigureWords]
+    book: Mapping[str, FigureWords]
+    plots: Mapping[str, FigureWords]
+    tables: Mapping[str, FigureWords]
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """Definition of each label, in the order of the page; one of equal labels."""
+        found: dict[str, str] = {}
+        for group in (self.performance, self.book, self.plots, self.tables):
+            for words in group.values():
+                found.setdefault(words.label, words.definition)
+        return found
+
+
+WORDS = msgspec.convert(load_yaml(Path(__file__).with_name("words.yaml")), SheetWords)
+
+_TO_BENCHMARK = ("beta", "information_ratio")
+"""Figures that relate a track to its benchmark, which has none of its own."""
+
+_ROLLING_DAYS = (126, 63, 20)
+"""Days of rolling figures, the first that a track has twice."""
+
+_TOP_HOLDINGS = 10
+
+
+def performance(track: Track) -> dict[str, MetricValue]:
+    """Return the figures of growth and risk of a track, by name."""
+    n = len(track.days) - 1
+    if track.problem:
+        return {name: MetricValue(None, n, track.problem) for name in WORDS.performance}
+
+    found = _of_levels(track.levels, track.days_a_year, track.resolution)
+    market = track.benchmark_returns
+    if market is None:
+        missing = MetricValue(None, n, f"no benchmark: {track.no_benchmark}")
+        return found | dict.fromkeys(_TO_BENCHMARK, missing)
+
+    found["beta"] = stats.beta(track.returns, market)
+    found["information_ratio"] = stats.information_ratio(
+        track.returns, market, track.days_a_year, track.resolution
+    )
+    return found
+
+
+def benchmark_performance(track: Track) -> dict[str, MetricValue]:
+    """Return the same of the benchmark; empty without one."""
+    if track.benchmark is None:
+        return {}
+    return _of_levels(track.benchmark, track.days_a_year, stats.NO_VARIANCE)
+
+
+def _of_levels(levels: FloatArray, days_a_year: int, resolution: float) -> dict[str, MetricValue]:
+    returns = stats.simple_returns(levels)
+    return {
+        "total_return": stats.total_return(levels),
+        "cagr": stats.cagr(levels, days_a_year),
+        "volatility": stats.volatility(returns, days_a_year),
+        "sharpe": stats.sharpe(returns, days_a_year, resolution),
+        "sortino": stats.sortino(returns, days_a_year, resolution),
+        "max_drawdown": stats.max_drawdown(levels),
+        "calmar": stats.calmar(levels, days_a_year),
+        "hit_rate": stats.hit_rate(returns),
+    }
+
+
+@dataclass(frozen=True)
+class BookFigure:
+    """Mean and range of a figure over the days of a track; None with `reason`."""
+
+    mean: float | None
+    lowest: float | None
+    highest: float | None
+    reason: str = ""
+
+
+def book_figures(track: Track) -> dict[str, BookFigure]:
+    """Return exposures, turnover and holdings over the days of a track, by name."""
+    found = {}
+    for name in WORDS.book:
+        values: FloatArray = getattr(track.book, name)
+        if not len(values):
+            found[name] = BookFigure(None, None, None, "no steps")
+        elif np.isnan(values).any():
+            found[name] = BookFigure(None, None, None, "the NAV is not positive on a day")
+        else:
+            mean = stats.mean(values)
+            found[name] = BookFigure(mean, float(values.min()), float(values.max()))
+
+    return found
+
+
+def yearly_turnover(track: Track) -> MetricValue:
+    """Return the two-way turnover of a year, in NAVs: the mean of the days times the days a year."""
+    days = book_figures(track)["turnover"]
+    n = len(track.days) - 1
+    if days.mean is None:
+        return MetricValue(None, n, days.reason)
+    return MetricValue(days.mean * track.days_a_year, n)
+
+
+def rolling_days(track: Track) -> int | None:
+    """Return the days of the track's rolling figures: 126, 63 or 20, at most half of its days; None
+    where it is shorter.
+    """
+    returns = len(track.days) - 1
+    return next((days for days in _ROLLING_DAYS if 2 * days <= returns), None)
+
+
+def over_seeds(values: Sequence[MetricValue]) -> MetricValue:
+    """Return the median over the seeds of a window; undefined where one of them is."""
+    for value in values:
+        if value.value is None:
+            return value
+
+    known = [value.value for value in values if value.value is not None]
+    return MetricValue(statistics.median(known), len(known))
+
+
+@dataclass(frozen=True)
+class WindowRow:
+    """Medians over the seeds of one window."""
+
+    window: WindowTracks
+    figures: Mapping[str, MetricValue]  # of the agent, by name
+    benchmark: MetricValue  # its total return
+    turnover: MetricValue  # a year
+
+
+def window_row(window: WindowTracks) -> WindowRow:
+    """Return the figures of a window."""
+    of_seeds = [performance(track) for track in window.tracks]
+    figures = {}
+    for name in WORDS.performance:
+        figures[name] = over_seeds([found[name] for found in of_seeds])
+
+    shown = window.shown
+    reason = f"no benchmark: {shown.no_benchmark}"
+    missing = MetricValue(None, 0, reason)
+    benchmark = benchmark_performance(shown).get("total_return", missing)
+    turnover = over_seeds([yearly_turnover(track) for track in window.tracks])
+    return WindowRow(window, figures, benchmark, turnover)
+
+
+def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks]) -> MetricValue:
+    """Return the mean over windows, with `low` and `high` of its 95 % interval in the detail;
+    undefined where a window's figure is.
+    """
+    known = [value.value for value in values if value.value is not None]
+    missing = len(values) - len(known)
+    if missing:
+        return MetricValue(None, len(known), f"not defined in {missing} of {len(values)} windows")
+
+    spans = []
+    for window in windows:
+        days = window.shown.days
+        spans.append((str(days[1]), str(days[-1])))
+
+    return stats.mean_with_interval(np.array(known), stats.overlap_correlation(spans))
+
+
+def top_holdings(track: Track) -> list[Holding]:
+    """Return the assets held on most days; of equal days those of larger mean weight."""
+    holdings = list(track.book.holdings.values())
+    holdings.sort(key=lambda one: (-one.days, -abs(one.mean_weight), one.code))
+    return holdings[:_TOP_HOLDINGS]

@@ -1,0 +1,391 @@
+"""Page of a task's tear sheet: one file without a script."""
+
+from __future__ import annotations
+
+import calendar
+import functools
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from ktdeval import stats
+from ktdeval.cards import clean as one_line
+from ktdeval.market import MarketSnapshot
+from ktdeval.stats import MetricValue
+from ktdeval_pages.assets import source_hash, stylesheet
+from ktdeval_pages.page_templates import content_security_policy, make_environment
+from ktdeval_pages.value_formatting import figure, percent
+from ktdeval_view.document import Redactor
+from ktdeval_view.tear_sheet.figures import (
+    WORDS,
+    FigureWords,
+    benchmark_performance,
+    book_figures,
+    over_seeds,
+    over_windows,
+    performance,
+    top_holdings,
+    window_row,
+    yearly_turnover,
+)
+from ktdeval_view.tear_sheet.plots import SheetPlot, TrackPlots
+from ktdeval_view.tear_sheet.tracks import Track, WindowTracks, chained, overlapping
+
+_SUMMARY = ("total_return", "cagr", "volatility", "sharpe", "sortino", "max_drawdown", "calmar")
+_SUMMARY_AFTER = ("hit_rate", "beta")
+
+
+@dataclass(frozen=True)
+class SheetFacts:
+    """What a sheet says of its run."""
+
+    task: str
+    run: str
+    model: str
+    agent: str
+    mask: str
+    labels: Sequence[str]  # of the task's card
+    notes: Sequence[str]  # what a reader must know of the records, a sentence each
+    pages: Mapping[tuple[str, int], str]  # (window, seed) -> file name of the episode's page
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure in a table, or the reason why there is none."""
+
+    text: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of figures; `words` has label and definition."""
+
+    words: FigureWords
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class TrackView:
+    """One track as the page shows it."""
+
+    anchor: str
+    heading: str
+    facts: str
+    page: str  # of the episode shown; empty without one
+    problem: str  # why it has no daily returns; empty where it has them
+    heads: Sequence[str]
+    performance: Sequence[Row]
+    book: Sequence[Row]
+    plots: Sequence[SheetPlot]
+    drawdowns: Sequence[Sequence[str]]
+    months: Sequence[Sequence[Cell]]
+    holdings: Sequence[Sequence[str]]
+
+
+def sheet_name(task: str) -> str:
+    """Return the file name of a task's tear sheet."""
+    words = re.sub(r"[^A-Za-z0-9._-]+", "_", task)
+    return f"tear-sheet-{words[:100]}.html"
+
+
+def windows_of(tracks: Sequence[Track]) -> list[WindowTracks]:
+    """Return tracks by window, in the order in which the windows come first."""
+    by_name: dict[str, list[Track]] = {}
+    for track in tracks:
+        by_name.setdefault(track.name, []).append(track)
+
+    windows = []
+    for name, found in by_name.items():
+        windows.append(WindowTracks(name, sorted(found, key=lambda track: track.seed or 0)))
+    return windows
+
+
+def make_tear_sheet(
+    tracks: Sequence[Track], facts: SheetFacts, market: MarketSnapshot | None, redactor: Redactor
+) -> str:
+    """Return the page as HTML: all windows first where there are several, then each one. Equal
+    tracks, facts, market and versions give equal bytes.
+    """
+    windows = windows_of(tracks)
+    maker = _ViewMaker(facts, market)
+    views = [maker.window(window, number) for number, window in enumerate(windows)]
+    joined, no_chain = _joined(windows, maker)
+
+    style = stylesheet() + _asset("tear_sheet.css")
+    policy = content_security_policy("'none'", source_hash(style), "data:")
+    text = (
+        _templates()
+        .get_template("tear_sheet.html")
+        .render(
+            title=f"Tear sheet: {facts.task} · {facts.model}",
+            policy=policy,
+            style=Markup(style),  # noqa: S704 - files of the kit and of this package
+            facts=facts,
+            line=_line(facts, market),
+            marks=[(label, "") for label in facts.labels],
+            summary=_summary(windows, views),
+            joined=joined,
+            no_chain=no_chain,
+            views=views,
+            words=WORDS,
+            days_a_year=sorted({track.days_a_year for track in tracks}),
+        )
+    )
+    return redactor.text(text)
+
+
+def _line(facts: SheetFacts, market: MarketSnapshot | None) -> str:
+    parts = [facts.model, f"agent {facts.agent}", f"mask {facts.mask}"]
+    if market is not None:
+        parts.append(f"market {market.meta.name}")
+    return " · ".join([*parts, f"run {facts.run}"])
+
+
+def _joined(windows: Sequence[WindowTracks], maker: _ViewMaker) -> tuple[TrackView | None, str]:
+    """Return all windows as one track, or why they are not joined; neither for a single window."""
+    shown = [window.shown for window in windows]
+    if len(windows) < 2:
+        return None, ""
+
+    shared = overlapping(shown)
+    if shared is not None:
+        names = " and ".join(track.name for track in shared)
+        return None, f"The windows are not put one after another: {names} share days."
+    broken = [track for track in shown if track.problem]
+    if broken:
+        return None, f"The windows are not put one after another: {broken[0].problem}."
+    if len({track.days_a_year for track in shown}) > 1:
+        return None, "The windows are not put one after another: their years differ in days."
+
+    return maker.track(chained(shown), (), "windows", ""), ""
+
+
+class _ViewMaker:
+    """Turns tracks into what the page shows."""
+
+    def __init__(self, facts: SheetFacts, market: MarketSnapshot | None) -> None:
+        self._facts = facts
+        self._market = market
+        self._benchmark = "benchmark"
+        if market is not None:
+            known = market.index_names.get(market.meta.benchmark)
+            self._benchmark = known or market.meta.benchmark or "benchmark"
+
+    def window(self, window: WindowTracks, number: int) -> TrackView:
+        """Return a window: its shown seed, with medians over seeds where there are several."""
+        shown = window.shown
+        page = self._facts.pages.get((window.name, shown.seed or 0), "")
+        return self.track(shown, window.others, f"window-{number}", page)
+
+    def track(self, track: Track, others: Sequence[Track], anchor: str, page: str) -> TrackView:
+        """Return one track."""
+        heading = track.name if track.seed is None else f"{track.name}, seed {track.seed}"
+        days = len(track.days) - 1
+        span = f"{days} days, {track.days[1]} … {track.days[-1]}; base day {track.days[0]}"
+        if track.starts:
+            span += f"; {len(track.starts) + 1} windows, days between them are not in it"
+        if not track.is_whole:
+            span += "; not finished, shown as far as it is recorded"
+
+        heads = ["agent", self._benchmark]
+        if others:
+            heads.append(f"median of {len(others) + 1} seeds")
+        return TrackView(
+            anchor=anchor,
+            heading=heading,
+            facts=span,
+            page=page,
+            problem=track.problem,
+            heads=heads,
+            performance=_performance_rows(track, others),
+            book=_book_rows(track),
+            plots=TrackPlots(track, others, self._benchmark).all(),
+            drawdowns=_drawdown_rows(track),
+            months=_month_rows(track),
+            holdings=self._holding_rows(track),
+        )
+
+    def _holding_rows(self, track: Track) -> list[list[str]]:
+        days = len(track.days) - 1
+        rows = []
+        for holding in top_holdings(track):
+            name = holding.code
+            if self._market is not None and name in self._market.asset_index:
+                company = self._market.names[self._market.asset_index[name]]
+                name = f"{name} {company}"
+
+            share = percent(holding.days / days, signed=False)
+            held = f"{holding.days} ({share})"
+            mean = percent(holding.mean_weight, signed=False)
+            rows.append([name, held, mean, percent(holding.largest, signed=False)])
+
+        return rows
+
+
+def _cell(value: MetricValue, words: FigureWords) -> Cell:
+    if value.value is None:
+        return Cell("n/a", value.reason or "")
+    return Cell(_text(value.value, words))
+
+
+def _text(value: float, words: FigureWords) -> str:
+    if words.unit == "fraction":
+        return percent(value, signed=words.signed)
+    if words.unit == "names":
+        return f"{value:,.1f}".removesuffix(".0")
+    return figure(value, "years", signed=words.signed)  # two decimals
+
+
+def _performance_rows(track: Track, others: Sequence[Track]) -> list[Row]:
+    own = performance(track)
+    benchmark = benchmark_performance(track)
+    of_seeds = [own, *map(performance, others)]
+    rows = []
+    for name, words in WORDS.performance.items():
+        cells = [_cell(own[name], words), Cell("")]
+        if name in benchmark:
+            cells[1] = _cell(benchmark[name], words)
+        if others:
+            cells.append(_cell(over_seeds([found[name] for found in of_seeds]), words))
+        rows.append(Row(words, cells))
+
+    return rows
+
+
+def _book_rows(track: Track) -> list[Row]:
+    rows = []
+    for name, found in book_figures(track).items():
+        words = WORDS.book[name]
+        if found.mean is None or found.lowest is None or found.highest is None:
+            rows.append(Row(words, [Cell("n/a", found.reason), Cell(""), Cell("")]))
+            continue
+
+        values = (found.mean, found.lowest, found.highest)
+        rows.append(Row(words, [Cell(_text(value, words)) for value in values]))
+        if name == "turnover":
+            rows.append(_yearly_turnover_row(track))
+
+    return rows
+
+
+def _yearly_turnover_row(track: Track) -> Row:
+    words = WORDS.book["turnover"]
+    year = FigureWords("Turnover a year, NAVs", words.definition)
+    text = figure(yearly_turnover(track).value, "years")
+    return Row(year, [Cell(text), Cell(""), Cell("")])
+
+
+def _drawdown_rows(track: Track) -> list[list[str]]:
+    if track.problem:
+        return []
+
+    days = [str(day) for day in track.days]
+    rows = []
+    for one in stats.worst_drawdowns(track.levels):
+        end = "not recovered" if one.end is None else days[one.end]
+        depth = percent(one.depth, signed=False)
+        rows.append([days[one.start], days[one.trough], end, depth, str(one.days)])
+
+    return rows
+
+
+def _month_rows(track: Track) -> list[list[Cell]]:
+    """Return a row for each year: the year, twelve months and the year's return."""
+    if track.problem:
+        return []
+
+    months = stats.monthly_returns(track.returns, track.days[1:])
+    rows = []
+    for year, found in itertools.groupby(months, key=lambda month: month.year):
+        cells = [Cell("") for _ in range(12)]
+        growth = 1.0
+        days = 0
+        for month in found:
+            text = figure(month.value, "fraction", signed=True)
+            cells[month.month - 1] = Cell(text, f"{month.days} d")
+            growth *= 1.0 + month.value
+            days += month.days
+
+        whole = Cell(figure(growth - 1.0, "fraction", signed=True), f"{days} d")
+        rows.append([Cell(str(year)), *cells, whole])
+
+    return rows
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Windows in rows, then their mean and its interval."""
+
+    heads: Sequence[FigureWords]
+    rows: Sequence[tuple[str, str, Sequence[Cell]]]  # anchor, name, cells
+    mean: Sequence[Cell]
+    interval: Sequence[Cell]
+
+
+def _summary(windows: Sequence[WindowTracks], views: Sequence[TrackView]) -> Summary | None:
+    """Return the table of windows; None for a single one."""
+    if len(windows) < 2:
+        return None
+
+    benchmark = FigureWords(
+        "Benchmark", "Cumulative return of the benchmark.", signed=True, low=-1.0
+    )
+    turnover = FigureWords("Turnover a year, NAVs", WORDS.book["turnover"].definition, unit="ratio")
+    own = [WORDS.performance[name] for name in (*_SUMMARY, *_SUMMARY_AFTER)]
+    heads = [own[0], benchmark, *own[1:], turnover]
+
+    found = [window_row(window) for window in windows]
+    columns: list[list[MetricValue]] = []
+    for name in (*_SUMMARY, *_SUMMARY_AFTER):
+        columns.append([row.figures[name] for row in found])
+    columns.insert(1, [row.benchmark for row in found])
+    columns.append([row.turnover for row in found])
+
+    rows = []
+    for number, window in enumerate(windows):
+        cells = []
+        for column, words in zip(columns, heads, strict=True):
+            cells.append(_cell(column[number], words))
+        rows.append((views[number].anchor, window.name, cells))
+
+    mean = []
+    interval = []
+    for column, words in zip(columns, heads, strict=True):
+        over = over_windows(column, windows)
+        mean.append(_cell(over, words))
+        interval.append(_interval_cell(over, words))
+
+    return Summary(heads, rows, mean, interval)
+
+
+def _interval_cell(over: MetricValue, words: FigureWords) -> Cell:
+    detail = over.detail if isinstance(over.detail, Mapping) else {}
+    low, high = detail.get("low"), detail.get("high")
+    if not isinstance(low, float) or not isinstance(high, float):
+        reason = over.reason or str(detail.get("reason") or "")
+        return Cell("n/a", reason)
+    low, high = max(low, words.low), min(high, words.high)
+    return Cell(f"{_text(low, words)} … {_text(high, words)}")
+
+
+@functools.cache
+def _templates() -> Environment:
+    environment = make_environment("ktdeval_view", finalize=_clean)
+    months = list(calendar.month_abbr)[1:]
+    environment.globals |= {"month_heads": ["%", *months, "year"]}
+    return environment
+
+
+def _clean(value: object) -> object:
+    """Return one line without control and direction characters, which names may hold."""
+    return value if isinstance(value, Markup) else one_line(value)
+
+
+def _asset(name: str) -> str:
+    return files("ktdeval_view").joinpath("assets", name).read_text(encoding="utf-8").strip()

@@ -1,0 +1,191 @@
+"""Plots of a track."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from ktdeval import stats
+from ktdeval.market import FloatArray
+from ktdeval.stats import Rolling
+from ktdeval_pages.value_formatting import figure, percent
+from ktdeval_view.tear_sheet.drawing import Area, DayPlot, Line, draw
+from ktdeval_view.tear_sheet.figures import WORDS, rolling_days
+from ktdeval_view.tear_sheet.tracks import Track
+
+
+@dataclass(frozen=True)
+class SheetPlot:
+    """A plot as the page shows it."""
+
+    title: str
+    definition: str
+    keys: Sequence[tuple[str, str]]  # role and name of each line
+    svg: Markup | None  # None with `reason`
+    reason: str = ""  # why it is not defined
+
+
+class TrackPlots:
+    """Draws the plots of one track. `others`: tracks of other seeds on the same days."""
+
+    def __init__(self, track: Track, others: Sequence[Track], benchmark_name: str) -> None:
+        self._track = track
+        self._others = others
+        self._benchmark_name = benchmark_name
+        self._days = [str(day) for day in track.days]
+
+    def all(self) -> list[SheetPlot]:
+        """Return all plots in the order of the page."""
+        book = self._track.book
+        return [
+            self._cumulative(),
+            self._underwater(),
+            self._rolling_sharpe(),
+            self._rolling_beta(),
+            self._exposures(),
+            self._turnover(),
+            self._by_day("names", book.names, is_share=False),
+            self._by_day("largest", book.largest),
+        ]
+
+    def _plot(
+        self,
+        name: str,
+        plot: DayPlot | None,
+        keys: Sequence[tuple[str, str]] = (),
+        reason: str = "",
+        days: int | None = None,
+    ) -> SheetPlot:
+        words = WORDS.plots[name]
+        title = words.label if days is None else f"{words.label}, {days} days"
+        svg = None if plot is None else draw(plot)
+        return SheetPlot(title, words.definition, keys, svg, reason)
+
+    def _day_plot(self, name: str, text: str, lines: Sequence[Line], **options: object) -> DayPlot:
+        label = f"{self._track.name}: {WORDS.plots[name].label}. {text}"
+        starts = self._track.starts
+        return DayPlot(label, self._days, lines, starts=starts, **options)  # type: ignore[arg-type]
+
+    def _cumulative(self) -> SheetPlot:
+        track = self._track
+        keys = [("agent", "agent")]
+        lines = []
+        for other in self._others:
+            lines.append(Line(_growth(other.levels), "other"))
+        if self._others:
+            keys.append(("other", "other seeds"))
+
+        text = f"The agent ends at {percent(float(_growth(track.levels)[-1]))}"
+        if track.benchmark is not None:
+            growth = _growth(track.benchmark)
+            lines.append(Line(growth, "benchmark"))
+            keys.append(("benchmark", self._benchmark_name))
+            text += f", {self._benchmark_name} at {percent(float(growth[-1]))}"
+
+        lines.append(Line(_growth(track.levels), "agent"))
+        return self._plot("cumulative", self._day_plot("cumulative", f"{text}.", lines), keys)
+
+    def _underwater(self) -> SheetPlot:
+        track = self._track
+        if track.problem:
+            return self._plot("underwater", None, reason=track.problem)
+
+        falls = stats.underwater(track.levels)
+        lines = [Line(falls, "agent")]
+        keys = [("agent", "agent")]
+        text = f"The agent falls by at most {percent(-float(falls.min()), signed=False)}"
+        if track.benchmark is not None:
+            others = stats.underwater(track.benchmark)
+            lines.insert(0, Line(others, "benchmark"))
+            keys.append(("benchmark", self._benchmark_name))
+            fall = percent(-float(others.min()), signed=False)
+            text += f", {self._benchmark_name} by {fall}"
+
+        areas = [Area(falls, np.zeros(len(falls)))]
+        plot = self._day_plot("underwater", f"{text}.", lines, areas=areas)
+        return self._plot("underwater", plot, keys)
+
+    def _rolling_sharpe(self) -> SheetPlot:
+        track = self._track
+        window = rolling_days(track)
+        if track.problem or window is None:
+            return self._plot("rolling_sharpe", None, reason=track.problem or _TOO_SHORT)
+
+        rolling = stats.rolling_sharpe(track.returns, window, track.days_a_year, track.resolution)
+        return self._rolling("rolling_sharpe", rolling)
+
+    def _rolling_beta(self) -> SheetPlot:
+        track = self._track
+        window = rolling_days(track)
+        market = track.benchmark_returns
+        if market is None:
+            return self._plot("rolling_beta", None, reason=f"no benchmark: {track.no_benchmark}")
+        if track.problem or window is None:
+            return self._plot("rolling_beta", None, reason=track.problem or _TOO_SHORT)
+
+        return self._rolling("rolling_beta", stats.rolling_beta(track.returns, market, window))
+
+    def _rolling(self, name: str, rolling: Rolling) -> SheetPlot:
+        known = rolling.values[np.isfinite(rolling.values)]
+        if not len(known):
+            reason = "no stretch of days has returns that vary"
+            return self._plot(name, None, reason=reason, days=rolling.window)
+
+        lowest, highest = (figure(float(end)) for end in (known.min(), known.max()))
+        text = f"Over {rolling.window} days, from {lowest} to {highest}."
+        lines = [Line(_with_base(rolling.values), "agent")]
+        areas = [Area(_with_base(rolling.low), _with_base(rolling.high))]
+        plot = self._day_plot(name, text, lines, areas=areas, is_share=False)
+        keys = [("band", "95 % band")]
+        return self._plot(name, plot, keys, days=rolling.window)
+
+    def _exposures(self) -> SheetPlot:
+        book = self._track.book
+        lines = []
+        keys: list[tuple[str, str]] = []
+        means = []
+        for name, role in (("gross", "agent"), ("net", "net"), ("cash", "cash")):
+            values: FloatArray = getattr(book, name)
+            lines.append(Line(_with_base(values), role))
+            keys.append((role, name))
+            if np.isfinite(values).all():
+                means.append(f"{name} {percent(stats.mean(values), signed=False)}")
+
+        text = f"Means: {', '.join(means)}." if means else "The NAV is not positive on a day."
+        return self._plot("exposures", self._day_plot("exposures", text, lines), keys)
+
+    def _turnover(self) -> SheetPlot:
+        values = self._track.book.turnover
+        text = _mean_text(values, is_share=True)
+        plot = self._day_plot("turnover", text, [], bars=_with_base(values))
+        return self._plot("turnover", plot)
+
+    def _by_day(self, name: str, values: FloatArray, *, is_share: bool = True) -> SheetPlot:
+        lines = [Line(_with_base(values), "agent")]
+        plot = self._day_plot(name, _mean_text(values, is_share), lines, is_share=is_share)
+        return self._plot(name, plot)
+
+
+_TOO_SHORT = "fewer than 40 days; a rolling figure needs twice its 20 days"
+
+
+def _growth(levels: FloatArray) -> FloatArray:
+    return np.asarray(levels / levels[0] - 1.0)
+
+
+def _with_base(values: FloatArray) -> FloatArray:
+    """Return a value for the base day too, on which nothing is known."""
+    return np.concatenate([[np.nan], values])
+
+
+def _mean_text(values: FloatArray, is_share: bool) -> str:
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return "Not defined on any day."
+    mean = stats.mean(known)
+    if is_share:
+        return f"On average {percent(mean, signed=False)}."
+    return f"On average {figure(mean)}."

@@ -1,0 +1,112 @@
+"""Tear sheets of a run: tracks collected episode by episode, then one page for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ktdeval.cards import TradingCard, card_files, load_evaluation, price_index
+from ktdeval.errors import KtdevalError
+from ktdeval.market import MarketSnapshot
+from ktdeval.runner import RunFolder
+from ktdeval.task_api import EpisodeSpec
+from ktdeval_view.document import Redactor
+from ktdeval_view.episode_records import EpisodeRecords, episode_label
+from ktdeval_view.tear_sheet.page import SheetFacts, make_tear_sheet, sheet_name
+from ktdeval_view.tear_sheet.tracks import Track, track_of
+
+
+class TearSheets:
+    """Makes the tear sheets of one run, which it only reads. Of each episode it keeps the track
+    alone, since the records of many together can be large.
+    """
+
+    def __init__(self, run: RunFolder, market: MarketSnapshot | None, no_market: str) -> None:
+        self._run = run
+        self._market = market
+        self._no_market = no_market
+        self._tracks: dict[str, list[Track]] = {}
+        self._notes: dict[str, list[str]] = {}
+        self._pages: dict[str, dict[tuple[str, int], str]] = {}
+        self._specs: dict[str, EpisodeSpec] = {}
+
+    def add(self, records: EpisodeRecords, page: str) -> None:
+        """Add an episode; `page` is the file name of its page, empty without one."""
+        spec = records.spec
+        self._specs.setdefault(spec.task, spec)
+        if records.problem:
+            self._notes.setdefault(spec.task, []).append(records.problem)
+        if not records.steps:
+            note = f"{episode_label(spec)} is {records.state} and not in any figure"
+            self._notes.setdefault(spec.task, []).append(note)
+            return
+
+        track = track_of(records, self._market, self._no_market)
+        self._tracks.setdefault(spec.task, []).append(track)
+        if page:
+            self._pages.setdefault(spec.task, {})[track.name, spec.seed] = page
+
+    def pages(self, tasks: Iterable[str], redactor: Redactor) -> dict[str, str]:
+        """Return the pages of those of the tasks that have a track: file name -> HTML."""
+        cards = self._cards()
+        found = {}
+        for task in tasks:
+            if task not in self._tracks:
+                continue
+
+            facts = self._facts(task, cards.get(task))
+            text = make_tear_sheet(self._tracks[task], facts, self._market, redactor)
+            found[sheet_name(task)] = text
+
+        return found
+
+    def links(self, written: Iterable[str]) -> dict[str, str]:
+        """Return the file name of the tear sheet of each task that has one among `written`."""
+        names = set(written)
+        found = {}
+        for task in self._tracks:
+            if sheet_name(task) in names:
+                found[task] = sheet_name(task)
+        return found
+
+    def _facts(self, task: str, card: TradingCard | None) -> SheetFacts:
+        spec = self._specs[task]
+        notes = [self._no_market, *self._notes.get(task, [])]
+        labels: list[str] = []
+        if card is not None:
+            labels += card.labels
+            dividends = price_index(card.episodes)
+            if dividends:
+                notes.append(f"The benchmark is the index as it is in the data{dividends}")
+        else:
+            notes.append("The run has no readable card of this task yet, so labels are missing")
+            if self._market is not None and self._market.meta.synthetic:
+                labels.append("synthetic")
+
+        return SheetFacts(
+            task=task,
+            run=self._run.path.resolve().name,
+            model=spec.model,
+            agent=spec.agent,
+            mask=str(spec.mask),
+            labels=labels,
+            notes=list(dict.fromkeys(note for note in notes if note)),
+            pages=self._pages.get(task, {}),
+        )
+
+    def _cards(self) -> dict[str, TradingCard]:
+        """Return the card of each trading task that has a readable one."""
+        found: dict[str, TradingCard] = {}
+        try:
+            files = card_files([self._run.path])
+        except KtdevalError:  # no cards before the end of the run
+            return found
+
+        for file in files:
+            try:
+                card = load_evaluation(file)
+            except KtdevalError:  # the ledgers can be shown without it
+                continue
+            if isinstance(card, TradingCard):
+                found[card.task.name] = card
+
+        return found

@@ -1,0 +1,243 @@
+"""Track of an episode as daily series, and of windows one after another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.cards import nearest_to_median
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.stats import benchmark_levels, benchmark_problem, level_problem, simple_returns
+from ktdeval.trading import Ledger, StepRecord
+from ktdeval_view.episode_records import EpisodeRecords
+
+Days = npt.NDArray[np.datetime64]
+_NO_LEVELS = "the NAV has no returns: {problem}"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """One asset over a track. Weights are shares of the NAV at the close, below 0 for shorts."""
+
+    code: str
+    days: int  # closes at which it was held
+    weight_sum: float
+    largest: float  # weight with the largest size
+
+    @property
+    def mean_weight(self) -> float:
+        """Mean weight over the days it was held."""
+        return self.weight_sum / self.days
+
+    def joined(self, other: Holding) -> Holding:
+        """Return the asset over two tracks."""
+        largest = max(self.largest, other.largest, key=abs)
+        total = self.weight_sum + other.weight_sum
+        return Holding(self.code, self.days + other.days, total, largest)
+
+
+@dataclass(frozen=True)
+class Book:
+    """What an account held and traded, by day, [days]; NaN where the NAV is not positive."""
+
+    gross: FloatArray  # size of all positions, share of the NAV at the close
+    net: FloatArray  # longs less shorts, share of the NAV
+    cash: FloatArray  # cash, share of the NAV; above 1 with shorts
+    turnover: FloatArray  # notional of the fills over the NAV at the opens
+    names: FloatArray  # assets held at the close
+    largest: FloatArray  # size of the largest position, share of the NAV
+    holdings: Mapping[str, Holding]  # by code
+
+
+@dataclass(frozen=True)
+class Track:
+    """Daily series of one episode, or of several windows one after another.
+
+    Each series is dated by the day that earned the return. `days` begins with the base day, the close
+    before the first fill.
+    """
+
+    name: str
+    seed: int | None  # None for several episodes
+    is_whole: bool  # whether every episode in it is finished
+    days: Days  # [days + 1], the base day first
+    levels: FloatArray  # [days + 1] NAV
+    benchmark: FloatArray | None  # [days + 1] levels; None with `no_benchmark`
+    no_benchmark: str
+    book: Book
+    days_a_year: int
+    resolution: float  # smallest daily return that money can show
+    starts: Sequence[int] = ()  # indices of `days` at which a further window begins
+
+    @property
+    def problem(self) -> str:
+        """Why the NAV has no daily returns; empty where it has them."""
+        problem = level_problem(self.levels)
+        return _NO_LEVELS.format(problem=problem) if problem else ""
+
+    @property
+    def returns(self) -> FloatArray:
+        """[days] simple returns of the NAV."""
+        return simple_returns(self.levels)
+
+    @property
+    def benchmark_returns(self) -> FloatArray | None:
+        """[days] simple returns of the benchmark."""
+        if self.benchmark is None:
+            return None
+        return simple_returns(self.benchmark)
+
+
+@dataclass(frozen=True)
+class WindowTracks:
+    """One window with the tracks of its seeds, lowest seed first."""
+
+    name: str
+    tracks: Sequence[Track]
+
+    @property
+    def shown(self) -> Track:
+        """Track of the seed whose total return is nearest to the median over seeds; of equally near
+        ones that of the lowest seed.
+        """
+        totals = [float(track.levels[-1] / track.levels[0] - 1.0) for track in self.tracks]
+        return self.tracks[nearest_to_median(totals)]
+
+    @property
+    def others(self) -> list[Track]:
+        """Tracks of the other seeds."""
+        shown = self.shown
+        return [track for track in self.tracks if track is not shown]
+
+
+def track_of(records: EpisodeRecords, market: MarketSnapshot | None, no_market: str) -> Track:
+    """Return the track of an episode with at least one step."""
+    ledger = records.ledger
+    benchmark = None
+    no_benchmark = no_market
+    if market is not None:
+        levels = benchmark_levels(ledger, market)
+        no_benchmark = benchmark_problem(market, levels) or ""
+        if not no_benchmark:
+            benchmark = levels
+
+    return Track(
+        name=records.spec.span.name,
+        seed=records.spec.seed,
+        is_whole=records.state == "finished",
+        days=np.concatenate([[ledger.base_day], ledger.days]),
+        levels=ledger.nav,
+        benchmark=benchmark,
+        no_benchmark=no_benchmark,
+        book=_book(ledger),
+        days_a_year=ledger.days_a_year,
+        resolution=ledger.return_resolution,
+    )
+
+
+def _book(ledger: Ledger) -> Book:
+    columns: dict[str, list[float]] = {name: [] for name in ("gross", "net", "cash", "turnover")}
+    columns |= {"names": [], "largest": []}
+    holdings: dict[str, Holding] = {}
+
+    for step in ledger.steps:
+        for name, value in _day_of_book(step).items():
+            columns[name].append(value)
+
+        if step.nav_minor <= 0:
+            continue
+
+        for position in step.positions:
+            weight = position.value_minor / step.nav_minor
+            today = Holding(position.code, 1, weight, weight)
+            before = holdings.get(position.code)
+            holdings[position.code] = today if before is None else before.joined(today)
+
+    arrays = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
+    return Book(**arrays, holdings=holdings)
+
+
+def _day_of_book(step: StepRecord) -> dict[str, float]:
+    """Return the figures of one day by the field of `Book`."""
+    values = [position.value_minor for position in step.positions]
+    sizes = [abs(value) for value in values]
+    found = {"names": float(len(values))}
+    shares = {
+        "gross": sum(sizes),
+        "net": sum(values),
+        "cash": step.cash_minor,
+        "largest": max(sizes, default=0),
+    }
+    for name, amount in shares.items():
+        found[name] = amount / step.nav_minor if step.nav_minor > 0 else np.nan
+
+    found["turnover"] = np.nan
+    if step.open_nav_minor > 0:
+        found["turnover"] = step.traded_minor / step.open_nav_minor
+
+    return found
+
+
+def overlapping(tracks: Sequence[Track]) -> tuple[Track, Track] | None:
+    """Return two tracks that share a day of their returns, or None."""
+    ordered = sorted(tracks, key=lambda track: (track.days[1], track.days[-1]))
+    for before, after in itertools.pairwise(ordered):
+        if after.days[1] <= before.days[-1]:
+            return before, after
+    return None
+
+
+def chained(tracks: Sequence[Track]) -> Track:
+    """Return tracks that share no day as one: their daily returns in the order of the days, linked.
+
+    Each window began with the initial cash again, so this is the growth of an account that puts all
+    its money into the next window; days between the windows are not in it.
+    """
+    ordered = sorted(tracks, key=lambda track: track.days[1])
+    returns = np.concatenate([track.returns for track in ordered])
+    days = np.concatenate([ordered[0].days[:1], *[track.days[1:] for track in ordered]])
+
+    benchmark = None
+    parts = [track.benchmark_returns for track in ordered]
+    known = [part for part in parts if part is not None]
+    if len(known) == len(parts):
+        benchmark = _linked(np.concatenate(known))
+
+    lengths = [len(track.days) - 1 for track in ordered]
+    starts = [1 + int(end) for end in np.cumsum(lengths)[:-1]]
+    missing = [track.no_benchmark for track in ordered if track.no_benchmark]
+    return Track(
+        name="all windows, one after another",
+        seed=None,
+        is_whole=all(track.is_whole for track in ordered),
+        days=days,
+        levels=_linked(returns),
+        benchmark=benchmark,
+        no_benchmark=missing[0] if missing else "",
+        book=_joined_books([track.book for track in ordered]),
+        days_a_year=ordered[0].days_a_year,
+        resolution=max(track.resolution for track in ordered),
+        starts=starts,
+    )
+
+
+def _linked(returns: FloatArray) -> FloatArray:
+    return np.concatenate([[1.0], np.cumprod(1.0 + returns)])
+
+
+def _joined_books(books: Sequence[Book]) -> Book:
+    arrays = {}
+    for name in ("gross", "net", "cash", "turnover", "names", "largest"):
+        arrays[name] = np.concatenate([getattr(book, name) for book in books])
+
+    holdings: dict[str, Holding] = {}
+    for book in books:
+        for code, holding in book.holdings.items():
+            before = holdings.get(code)
+            holdings[code] = holding if before is None else before.joined(holding)
+
+    return Book(**arrays, holdings=holdings)

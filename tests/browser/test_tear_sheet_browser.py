@@ -1,0 +1,80 @@
+"""The tear sheet in a real browser: it fits the screen, follows its scheme, asks for nothing, and
+prints a window on one page of A4.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from browser_pages import Reader, axe_violations, needs_browser
+from run_support import ktdeval, store_market
+
+pytestmark = needs_browser
+
+LOOK = """() => {
+  const root = document.documentElement;
+  const wide = [...document.querySelectorAll("body *")].filter((part) =>
+    part.getBoundingClientRect().right > root.clientWidth + 1 && !part.closest(".scroll, svg") && !part.matches(".skip"));
+  const letters = [...document.querySelectorAll("details[open] svg text, section > .top svg text")];
+  return {
+    content: root.scrollWidth, width: root.clientWidth, wide: wide.map((part) => part.outerHTML.slice(0, 80)),
+    paper: getComputedStyle(document.body).backgroundColor,
+    line: getComputedStyle(document.querySelector("svg path.agent")).stroke,
+    smallest: Math.min(...letters.map((text) => text.getBoundingClientRect().height)),
+    requests: performance.getEntriesByType("resource").length,
+    titles: [...document.querySelectorAll("figcaption, tbody th[title]")].every((part) => part.title.length > 20),
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tear sheet of two windows with two seeds each."""
+    home = tmp_path_factory.mktemp("desk")
+    store_market(home / "market")
+    windows = "2024-01-02:2024-03-08,2024-03-11:2024-04-12"
+    words = ("--model", "builtin/random", "--tasks", "bright_open_research", "--data", "market")
+    for command in (
+        ("run", *words, "--windows", windows, "--seeds", 2, "--out", "run", "--quiet"),
+        ("view", "run"),
+    ):
+        done = ktdeval(*command, cwd=home)
+        assert done.code == 0, done
+
+    return home / "run" / "view" / "tear-sheet-bright_open_research.html"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
+    session: Reader, page: Path, width: int, scheme: str
+) -> None:
+    tab = session.open(
+        page.as_uri(), ready="document.readyState === 'complete'", width=width, color_scheme=scheme
+    )
+    tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    look = tab.evaluate(LOOK)
+
+    assert look["wide"] == []
+    assert look["content"] == look["width"]
+    assert look["requests"] == 0
+    assert look["titles"]
+    assert look["smallest"] >= 8, "letters in plots are too small to read"
+    assert look["paper"] == ("rgb(21, 25, 31)" if scheme == "dark" else "rgb(255, 255, 255)")
+    assert look["line"] == ("rgb(104, 176, 247)" if scheme == "dark" else "rgb(29, 99, 168)")
+    if width == 390:
+        assert axe_violations(tab) == []
+
+
+def test_a_window_prints_on_one_page_of_a4_and_folded_ones_are_printed(
+    session: Reader, page: Path
+) -> None:
+    tab = session.open(page.as_uri(), ready="document.readyState === 'complete'")
+    assert tab.evaluate("document.querySelectorAll('details:not([open])').length") == 2
+    printed = tab.pdf(prefer_css_page_size=True, print_background=True)
+    boxes = re.findall(rb"/MediaBox ?\[ ?0 0 ([\d.]+) ([\d.]+)", printed)
+    assert {(round(float(width)), round(float(height))) for width, height in boxes} == {(595, 842)}
+    # all windows on two pages, each of the two on one, definitions on one
+    assert len(re.findall(rb"/Type ?/Page\b", printed)) == 5

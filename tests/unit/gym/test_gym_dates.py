@@ -1,0 +1,31 @@
+"""A reward is dated by the day that earned it, as everywhere else. Skips where the extra `gym` is not
+installed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+
+import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
+
+WINDOW = "2020-10-02:2020-10-08"
+DAYS = ["2020-10-02", "2020-10-05", "2020-10-06", "2020-10-07", "2020-10-08"]
+
+
+@pytest.mark.slow
+def test_info_names_the_day_that_earned_the_reward_and_reset_the_base_day() -> None:
+    env = gymnasium.make("ktdeval/Trading-v0", windows=WINDOW)
+    _, info = env.reset(seed=0)
+    assert info["day"] == "2020-10-01"
+
+    days = []
+    is_over = False
+    while not is_over:
+        _, _, is_ruined, is_last, info = env.step(env.action_space.sample())
+        days.append(info["day"])
+        is_over = is_ruined or is_last
+
+    assert days == DAYS
+    env.close()

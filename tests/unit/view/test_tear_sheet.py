@@ -1,0 +1,386 @@
+"""The tear sheet of `ktdeval view`: figures of the run's own ledgers, one page without a script, and
+reasons where a figure is not defined.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.cli.python_api import load_run
+from ktdeval.values.strict_json import loads_strict
+from ktdeval_view.document import Redactor
+from ktdeval_view.episode_records import EpisodeRecords
+from ktdeval_view.tear_sheet.drawing import DayPlot, Line, draw
+from ktdeval_view.tear_sheet.figures import (
+    WORDS,
+    book_figures,
+    over_windows,
+    performance,
+    rolling_days,
+    yearly_turnover,
+)
+from ktdeval_view.tear_sheet.page import SheetFacts, make_tear_sheet, sheet_name, windows_of
+from ktdeval_view.tear_sheet.tracks import (
+    Book,
+    Holding,
+    Track,
+    chained,
+    overlapping,
+    track_of,
+)
+from loops import not_empty
+from metric_cases import CODES, ledger, spec as episode_spec, step
+from paths import REPOSITORY
+from report_page import Page, check_whole
+from run_support import ktdeval, store_market
+from view_page import source_hash
+
+empyrical = pytest.importorskip("empyrical")
+
+TEAR_SHEETS = REPOSITORY / "tests" / "support" / "tear_sheet"
+TASK = "bright_open_research"
+APART = ("2024-01-02:2024-03-08", "2024-03-11:2024-04-12")
+SHARED = ("2024-03-01:2024-03-29", "2024-03-15:2024-04-12")
+FACTS = SheetFacts("a task", "a run", "a model", "an agent", "bright", ["synthetic"], [], {})
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A market and runs on it: windows that share no day, windows that do, and one window."""
+    folder = tmp_path_factory.mktemp("desk")
+    store_market(folder / "market")
+    runs: dict[str, tuple[object, ...]] = {
+        "apart": ("--windows", ",".join(APART), "--seeds", 2, "--model", "builtin/random"),
+        "shared": ("--windows", ",".join(SHARED), "--model", "builtin/momentum"),
+        "single": ("--windows", SHARED[0], "--model", "builtin/random"),
+    }
+    for name, words in runs.items():
+        for command in (
+            ("run", *words, "--tasks", TASK, "--data", "market", "--out", name, "--quiet"),
+            ("view", name),
+        ):
+            done = ktdeval(*command, cwd=folder)
+            assert done.code == 0, done
+
+    return folder
+
+
+def page_of(desk: Path, run: str) -> Page:
+    """A tear sheet, after checks of what every one guarantees."""
+    text = (desk / run / "view" / sheet_name(TASK)).read_text()
+    pages = [path.name for path in (desk / run / "view").glob("*.html")]
+    page = check_whole(text, also=pages)
+    assert not page.all("script")
+    assert not re.search(r"url\((?!#)|javascript:", text)
+    (style,) = page.all("style")
+    (policy,) = [
+        one.attributes["content"] for one in page.all("meta") if "http-equiv" in one.attributes
+    ]
+    assert f"script-src 'none'; style-src {source_hash(style.text)};" in (policy or "")
+    assert not {"nan", "inf", "none"} & set(page.text.lower().split())
+    return page
+
+
+def percent(text: str) -> float:
+    """The value of a cell such as `−3.92 %`."""
+    number = text.replace("\N{MINUS SIGN}", "-").replace("\N{NARROW NO-BREAK SPACE}", "")
+    return float(number.removesuffix("%"))
+
+
+def track(levels: Any, name: str = "W1", first: str = "2024-01-02", **changes: Any) -> Track:
+    """A track with these NAVs, on weekdays, that holds two names each day."""
+    nav = np.array(levels, dtype=float)
+    days = len(nav) - 1
+    ones = np.ones(days)
+    held = {code: Holding(code, days, 0.4 * days, 0.5) for code in ("600519.SH", "000001.SZ")}
+    book = Book(0.8 * ones, 0.8 * ones, 0.2 * ones, 0.1 * ones, 2 * ones, 0.5 * ones, held)
+    made = Track(
+        name=name,
+        seed=0,
+        is_whole=True,
+        days=np.busday_offset(first, np.arange(days + 1), roll="forward"),
+        levels=nav,
+        benchmark=np.linspace(100.0, 110.0, days + 1) + np.sin(np.arange(days + 1)),
+        no_benchmark="",
+        book=book,
+        days_a_year=252,
+        resolution=1e-8,
+    )
+    return replace(made, **changes)
+
+
+# ---- what a run's page shows
+
+
+def test_the_page_of_a_run_is_one_file_without_a_script(desk: Path) -> None:
+    for run in ("apart", "shared", "single"):
+        page = page_of(desk, run)
+        titled = [cell for cell in page.all("th") if cell.attributes.get("title")]
+        assert {cell.text for cell in titled} >= {w.label for w in WORDS.performance.values()}
+        defined = [term.text for term in page.all("dt")]
+        assert defined == list(WORDS.definitions)
+
+
+def test_its_figures_are_those_of_empyrical_on_the_equity_of_the_python_api(desk: Path) -> None:
+    page = page_of(desk, "single")
+    equity = load_run(desk / "single").equity(benchmark=True)
+    returns = equity[TASK].pct_change().dropna()
+    own, market = (returns[SHARED[0]][seed] for seed in (0, "benchmark"))
+    rows = {row[0]: row[1:] for row in page.table("Return and risk")}
+    expected = {
+        "Cumulative return": 100 * empyrical.cum_returns_final(own),
+        "CAGR": 100 * empyrical.annual_return(own),
+        "Volatility, a year": 100 * empyrical.annual_volatility(own),
+        "Sharpe ratio": empyrical.sharpe_ratio(own),
+        "Sortino ratio": empyrical.sortino_ratio(own),
+        "Maximum drawdown": -100 * empyrical.max_drawdown(own),
+        "Calmar ratio": empyrical.calmar_ratio(own),
+        "Beta": empyrical.beta(own, market),
+    }
+    for label, value in not_empty(expected.items()):
+        assert percent(rows[label][0]) == pytest.approx(value, abs=0.00501), label
+
+    assert percent(rows["Sharpe ratio"][1]) == pytest.approx(
+        empyrical.sharpe_ratio(market), abs=0.00501
+    )
+    months = page.table("Returns by month")
+    ((_, monthly),) = empyrical.aggregate_returns(own, "monthly").items()
+    assert percent(months[1][3].split()[0]) == pytest.approx(100 * monthly, abs=0.00501)
+
+
+def test_exposure_and_turnover_are_those_of_the_ledger(desk: Path) -> None:
+    rows = {row[0]: row[1:] for row in page_of(desk, "single").table("Exposure and holdings")}
+    run = load_run(desk / "single")
+    steps = run.ledger()
+    gross = 100 * steps["holdings"] / steps["nav"]
+    assert percent(rows["Gross exposure"][0]) == pytest.approx(gross.mean(), abs=0.00501)
+    assert percent(rows["Cash"][2]) == pytest.approx(
+        (100 * steps["cash"] / steps["nav"]).max(), abs=0.00501
+    )
+    assert rows["Holdings"][2] == str(steps["positions"].max())
+    card = loads_strict((desk / "single" / "cards" / f"{TASK}.json").read_bytes())
+    turnover = card["metrics"]["turnover"]["value"]
+    assert float(rows["Turnover a year, NAVs"][0]) == pytest.approx(turnover, abs=0.00501)
+
+
+def test_windows_that_share_no_day_are_linked_and_those_that_do_are_not(desk: Path) -> None:
+    page = page_of(desk, "apart")
+    assert [row[0] for row in page.table("Windows")[1:3]] == list(APART)
+    growth = 1.0
+    for window in APART:
+        totals = load_run(desk / "apart").equity(window=window).iloc[-1] - 1.0
+        median = float(totals.median())
+        shown = min(totals, key=lambda total: round(abs(total - median), 12))
+        growth *= 1.0 + shown
+
+    first = page.table("Return and risk")
+    assert percent(first[1][1]) == pytest.approx(100 * (growth - 1.0), abs=0.00501)
+    assert "All windows, one after another" in [head.text for head in page.all("h3")]
+
+    shared = page_of(desk, "shared")
+    assert f"{SHARED[0]} and {SHARED[1]} share days" in shared.text
+    assert not shared.all("h3")
+    assert len(page_of(desk, "single").all("details")) == 0
+
+
+def test_the_index_and_the_json_name_the_tear_sheet(desk: Path) -> None:
+    done = ktdeval("view", "single", "--out", "again", "--json", cwd=desk)
+    sheets = loads_strict(done.out)["tear_sheets"]
+    assert sheets == [str(Path("again") / sheet_name(TASK))]
+    # A page links to the pages beside it, so the folder's name is not in it.
+    made = (desk / "again" / sheet_name(TASK)).read_bytes()
+    assert made == (desk / "single" / "view" / sheet_name(TASK)).read_bytes()
+
+
+def test_without_its_market_a_page_says_why_figures_are_missing(desk: Path, tmp_path: Path) -> None:
+    (desk / "market").rename(desk / "moved")
+    try:
+        done = ktdeval("view", "single", "--out", tmp_path / "pages", cwd=desk)
+    finally:
+        (desk / "moved").rename(desk / "market")
+
+    assert done.code == 0, done
+    text = (tmp_path / "pages" / sheet_name(TASK)).read_text()
+    rows = {row[0]: row[1:] for row in Page(text).table("Return and risk")}
+    assert rows["Beta"][0].startswith("n/a no benchmark: ")
+    assert rows["Sharpe ratio"][1] == ""
+
+
+# ---- figures of tracks
+
+
+def test_a_short_window_has_no_rolling_figure_and_says_so() -> None:
+    levels = 100.0 + np.sin(np.arange(40))
+    page = make_tear_sheet([track(levels)], FACTS, None, Redactor({}))
+    assert page.count("n/a: fewer than 40 days; a rolling figure needs twice its 20 days") == 2
+    assert [rolling_days(track(np.ones(n + 1))) for n in (39, 40, 126, 252)] == [None, 20, 63, 126]
+
+
+def test_an_account_below_zero_has_reasons_instead_of_figures() -> None:
+    ruined = track([100.0, -5.0, -6.0])
+    assert {one.value for one in performance(ruined).values()} == {None}
+    nan = np.array([0.5, np.nan])
+    ruined = replace(ruined, book=replace(ruined.book, gross=nan, turnover=nan))
+    assert book_figures(ruined)["gross"].reason == "the NAV is not positive on a day"
+    assert yearly_turnover(ruined).reason == "the NAV is not positive on a day"
+    page = Page(make_tear_sheet([ruined], FACTS, None, Redactor({})))
+    assert page.text.count("n/a, the NAV has no returns: a level is not positive") == 2
+    assert not {"nan", "inf"} & set(page.text.lower().split())
+
+
+def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> None:
+    late = track([100.0, 110.0], "late", "2024-02-01")
+    early = track([100.0, 120.0, 90.0], "early")
+    assert overlapping([late, early]) is None
+    joined = chained([late, early])
+    assert joined.levels.tolist() == pytest.approx([1.0, 1.2, 0.9, 0.99])
+    assert [str(day) for day in joined.days[[0, 1, 3]]] == [
+        "2024-01-02",
+        "2024-01-03",
+        "2024-02-02",
+    ]
+    assert list(joined.starts) == [3]
+    assert joined.book.holdings["600519.SH"].days == 3
+
+    # The base day of a window may be the last day of another: no return is in both.
+    after = track([100.0, 110.0], "after", "2024-01-04")
+    assert overlapping([after, early]) is None
+    assert overlapping([track([1.0, 2.0], "same", "2024-01-03"), early]) is not None
+
+
+def test_a_mean_over_windows_needs_the_figure_of_each() -> None:
+    windows = windows_of([track([100.0, 110.0]), track([100.0, 90.0], "W2", "2024-03-01")])
+    totals = [performance(window.shown) for window in windows]
+    mean = over_windows([one["total_return"] for one in totals], windows)
+    assert mean.value == pytest.approx(0.0)
+    missing = over_windows([one["calmar"] for one in totals], windows)
+    assert missing.reason == "not defined in 1 of 2 windows"
+
+
+def test_the_shown_seed_is_the_one_nearest_to_the_median() -> None:
+    tracks = [track([100.0, end], seed=seed) for seed, end in enumerate((130.0, 90.0, 105.0))]
+    (window,) = windows_of(tracks)
+    assert window.shown.seed == 2
+    assert [other.seed for other in window.others] == [0, 1]
+
+
+def test_ten_windows_of_sixty_days_make_a_page_below_300_kb() -> None:
+    draw_noise = np.random.Generator(np.random.PCG64(3)).normal
+    tracks = []
+    for number in range(10):
+        levels = 1e6 * np.cumprod(1.0 + draw_noise(0.0, 0.01, 61))
+        names = {
+            f"6000{code:02}.SH": Holding(f"6000{code:02}.SH", 40, 2.0, 0.06) for code in range(30)
+        }
+        first = str(np.datetime64("2023-01-02") + 90 * number)
+        one = track(levels, f"window {number}", first)
+        noise = {name: np.abs(draw_noise(0.5, 0.1, 60)) for name in ("gross", "net", "cash")}
+        noise |= {name: np.abs(draw_noise(0.1, 0.05, 60)) for name in ("turnover", "largest")}
+        tracks.append(replace(one, book=replace(one.book, holdings=names, **noise)))
+
+    page = make_tear_sheet(tracks, FACTS, None, Redactor({}))
+    assert len(page.encode()) <= 300_000, len(page.encode())
+
+
+def test_names_are_escaped_and_secrets_taken_out() -> None:
+    facts = replace(FACTS, run="<b>run</b>", notes=["key stub-secret-key-c0ffee0123 seen"])
+    redactor = Redactor({"TALKER_API_KEY": "stub-secret-key-c0ffee0123"})
+    page = make_tear_sheet([track([100.0, 101.0])], facts, None, redactor)
+    assert "&lt;b&gt;run" in page
+    assert "c0ffee0123" not in page
+
+
+def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
+    values = np.array([np.nan, 1.0, 2.0, np.nan, 3.0])
+    days = [f"2024-01-0{day}" for day in range(1, 6)]
+    svg = draw(DayPlot("A line with gaps in it", days, [Line(values, "agent")], is_share=False))
+    (path,) = re.findall(r'<path class="agent" d="([^"]+)"', svg)
+    assert path.count("M") == 2
+    assert all(day in svg for day in (days[0], days[4]))
+
+
+def test_every_definition_is_in_the_docs() -> None:
+    docs = " ".join((REPOSITORY / "docs" / "view.md").read_text().split())
+    for label, definition in not_empty(WORDS.definitions.items()):
+        assert f"| {label} | {definition}" in docs, label
+
+
+def test_exposures_are_those_of_pyfolio_on_the_same_positions() -> None:
+    stored = loads_strict((TEAR_SHEETS / "other_packages.json").read_bytes())["exposures"]
+    held = stored["positions"]
+    steps = []
+    for day, cash in enumerate(held["cash"]):
+        holdings = {}
+        for column, code in (("A", CODES[0]), ("B", CODES[1])):
+            if held[column][day]:
+                holdings[code] = round(100 * held[column][day])
+        steps.append(step(day, round(100 * cash), holdings))
+
+    records = EpisodeRecords(episode_spec(), "finished", ledger(steps))
+    book = track_of(records, None, "no market").book
+    shares = {name: np.array(values) for name, values in stored["shares"].items()}
+    assert book.net.tolist() == pytest.approx(stored["net"])
+    assert book.cash.tolist() == pytest.approx(shares["cash"].tolist())
+    sizes = np.abs([shares["A"], shares["B"]])
+    assert book.gross.tolist() == pytest.approx(sizes.sum(axis=0).tolist())
+    assert book.largest.tolist() == pytest.approx(sizes.max(axis=0).tolist())
+    assert book.names.tolist() == [1, 2, 1]
+    # pyfolio's top holdings are by their largest share too
+    assert book.holdings[CODES[0]].largest == pytest.approx(shares["A"].max())
+
+
+# ---- dates
+
+
+@pytest.mark.slow
+def test_a_return_has_one_date_everywhere(desk: Path) -> None:
+    """Progress lines, ledger, equity, card, pages and tear sheet date a return by the day that
+    earned it, and the first of them is the first day of the window.
+    """
+    done = ktdeval(
+        *("run", "--windows", SHARED[0], "--model", "builtin/momentum", "--tasks", TASK),
+        *("--data", "market", "--out", "dated"),
+        cwd=desk,
+    )
+    assert done.code == 0, done
+    run = load_run(desk / "dated")
+    equity = run.equity()
+    steps = run.ledger()
+    growth = (equity[TASK, SHARED[0], 0].dropna() * 1e8).round()
+    dates = [str(day.date()) for day in growth.index[1:]]
+
+    # the ledger's NAV of a step is that of the equity on its fill day
+    assert [str(day.date()) for day in steps["filled_on"]] == dates
+    initial = steps["nav"].iloc[-1] / equity[TASK, SHARED[0], 0].iloc[-1]
+    assert (steps["nav"] / initial * 1e8).round().tolist() == growth.iloc[1:].tolist()
+
+    # progress lines: so many steps done, the date of the last of them, and its NAV
+    lines = re.findall(r"(\d+)/\d+ (\d{4}-\d\d-\d\d) · NAV ([\d,]+)", done.err)
+    for number, date, nav in not_empty(lines):
+        assert date == dates[int(number) - 1]
+        assert int(nav.replace(",", "")) == round(steps["nav"].iloc[int(number) - 1])
+
+    # the card
+    card = loads_strict((desk / "dated" / "cards" / f"{TASK}.json").read_bytes())
+    (episode,) = card["episodes"]
+    assert (episode["first_day"], episode["last_day"]) == (dates[0], dates[-1])
+
+    # the episode's page: rows, list and address
+    assert ktdeval("view", "dated", cwd=desk).code == 0
+    assets = REPOSITORY / "plugins" / "ktdeval_view" / "assets"
+    assert 'el("span.date", {}, row.filled_on)' in (assets / "days.js").read_text()
+    assert "row.filled_on === text" in (assets / "main.js").read_text()
+
+    # the tear sheet
+    page = page_of(desk, "dated")
+    assert f"{dates[0]} … {dates[-1]}; base day {growth.index[0].date()}" in page.text
+    months = pd.Series(dates).str[:7].value_counts()
+    cells = page.table("Returns by month")[1]
+    assert cells[3].endswith(f"{months['2024-03']} d")

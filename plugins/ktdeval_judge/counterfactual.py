@@ -1,9 +1,10 @@
 """The same decisions with one rule of the executor taken away: for diagnosis, and never on a card.
 
 The executor is the suite's own; what changes is the tape that it reads. `costs`: no fees, duties,
-spread or impact. `fill_at_…`: another price of the bar, or that of the declared trade. `limits`: no
-T+1, price limits, halts or universe. `lots`: an account 10,000 times as large without lots, so that
-whole shares round nothing. `dividends`: splits and dividends are not booked.
+spread or impact. `declared_fees`: what the file's trades say that they paid. `fill_at_…`: another
+price of the bar, or that of the declared trade. `limits`: no T+1, price limits, halts or universe.
+`lots`: an account 10,000 times as large without lots, so that whole shares round nothing.
+`dividends`: splits and dividends are not booked.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Counterfactuals:
         for cause in CAUSES:
             if cause == "fill_at_declared" and self.made.trades is None:
                 continue
+            if cause == "declared_fees" and not self._fees.any():
+                continue
             if cause in _FILLS and own == {_FILLS[cause]}:
                 continue
             causes.append(cause)
@@ -87,7 +90,23 @@ class Counterfactuals:
             nav_minor = settled.nav_minor
             navs.append(nav_minor)
 
-        return np.array(navs, dtype=np.float64) / (minor * times)
+        path = np.array(navs, dtype=np.float64) / (minor * times)
+        if "declared_fees" in causes:
+            path = path - np.cumsum(self._fees)
+        return path
+
+    @cached_property
+    def _fees(self) -> Path:
+        """Fees that the declared trades have, by day, in units of currency."""
+        fees = np.zeros(self.made.last_row - self.made.first_row + 1)
+        trades = self.made.trades
+        if trades is None or "fee" not in trades:
+            return fees
+
+        for row, fee in zip(trades["row"], trades["fee"], strict=True):
+            if fee == fee:
+                fees[int(row) - self.made.first_row] += float(fee)
+        return fees
 
     def _fill_of(self, column: int) -> FillRule:
         venue = self.trading.venue or self.snapshot.rules[self.snapshot.venues[column]]

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 Cause = Literal[
     "costs",
+    "declared_fees",
     "fill_at_declared",
     "fill_at_close",
     "fill_at_open",
@@ -44,6 +45,7 @@ Cause = Literal[
 ]
 CAUSES: tuple[Cause, ...] = (
     "costs",
+    "declared_fees",
     "fill_at_declared",
     "fill_at_open",
     "fill_at_close",

@@ -20,6 +20,7 @@ _FORMS = {
 }
 CAUSE_WORDS = {
     "costs": "costs not charged",
+    "declared_fees": "fees of the file charged instead",
     "fill_at_declared": "the declared prices of fills",
     "fill_at_open": "fills at the next open",
     "fill_at_close": "fills at the next close",

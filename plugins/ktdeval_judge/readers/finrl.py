@@ -79,7 +79,10 @@ def _of_returns(path: Path) -> Declared:
 def _of_actions(path: Path) -> Declared:
     rows, codes = read_wide(path)
     if _SINGLE in codes:
-        raise DataError(f"{path}: column {_SINGLE!r} names no asset; rename it to the asset's code")
+        raise DataError(
+            f"{path}: column {_SINGLE!r} names no asset; rename it to the asset's code, with"
+            " --from finrl"
+        )
 
     actions: dict[int, dict[str, float]] = {}
     for row in rows:

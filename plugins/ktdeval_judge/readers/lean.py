@@ -8,23 +8,25 @@ Older versions begin keys with a capital.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, time, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import NEW_YORK, Row, day_of, object_row
-from ktdeval_judge.readers.frames import Fill, signed_fill, trades_of, values_of
+from ktdeval_judge.readers.cells import NEW_YORK, Row, object_row
+from ktdeval_judge.readers.frames import Fill, signed_fill, trades_of
+from ktdeval_judge.readers.lean_equity import camel, equity_of, member, start_equity
 from ktdeval_judge.readers.sample import ReadOptions, Sample, load_document
 
 name = "lean"
-_FILLED = ("2", "3", "partiallyfilled", "filled")  # status of an order, by number or by name
+_FILLED = ("3", "filled")  # status of an order, by number or by name
 _EVENT = ("fillPrice", "fillQuantity", "symbolValue")
-_ADJUSTED = "LEAN fills at prices adjusted for splits and dividends, unless the algorithm asks for raw ones."
-_NO_DECISIONS = "LEAN does not write on whose knowledge an order was decided."
+_NOTES = (
+    "LEAN fills at prices adjusted for splits and dividends, unless the algorithm asks for raw ones.",
+    "LEAN does not write on whose knowledge an order was decided.",
+)
 
 
 def recognises(sample: Sample) -> bool:
@@ -40,35 +42,20 @@ def read(path: Path, options: ReadOptions) -> Declared:
     document = load_document(path)
     zone = options.zone or NEW_YORK
     if isinstance(document, list):
-        fills = list(_event_fills(str(path), document, zone))
-        return Declared(
-            program=name,
-            source=path.name,
-            trades=trades_of(fills, path),
-            notes=(_ADJUSTED, _NO_DECISIONS),
-        )
+        trades = trades_of(_event_fills(str(path), document, zone), path)
+        return Declared(program=name, source=path.name, trades=trades, notes=_NOTES)
 
-    result = _camel(object_row(str(path), document))
-    notes = [_ADJUSTED, _NO_DECISIONS]
-    trades = _trades(path, result, zone, notes)
-    values, first = _values(path, result, zone, options.sessions)
+    result = camel(object_row(str(path), document))
+    notes = list(_NOTES)
+    values, first = equity_of(path, result, zone, options.sessions)
     return Declared(
         program=name,
         source=path.name,
-        trades=trades,
+        trades=_trades(path, result, zone, notes),
         values=values,
-        cash=_start_equity(result, first),
+        cash=start_equity(result, first),
         notes=tuple(notes),
     )
-
-
-def _camel(row: Row) -> Row:
-    cells = {key[:1].lower() + key[1:]: value for key, value in row.cells.items()}
-    return Row(row.place, cells, unit="key")
-
-
-def _member(row: Row, key: str) -> Row:
-    return _camel(object_row(f"{row.place}: {key}", row.members(key)))
 
 
 # ---- orders
@@ -94,9 +81,18 @@ def _trades(path: Path, result: Row, zone: str, notes: list[str]) -> pd.DataFram
         return None
 
     fills: list[Fill] = []
+    partly = 0
     for key, value in orders.items():
-        fills += _order_fills(_camel(object_row(f"{path}: orders.{key}", value)), zone)
+        order = camel(object_row(f"{path}: orders.{key}", value))
+        found = list(_order_fills(order, zone))
+        partly += not found and order.has("lastFillTime")
+        fills += found
 
+    if partly:
+        notes.append(
+            f"Left out: {partly} orders that were filled in part; the file of order events has their"
+            " fills."
+        )
     return trades_of(fills, path) if fills else None
 
 
@@ -127,12 +123,12 @@ def _order_fills(order: Row, zone: str) -> Iterator[Fill]:
 def _code(order: Row) -> str:
     if isinstance(order.cells.get("symbol"), str):
         return order.text("symbol")
-    return _member(order, "symbol").text("value")
+    return member(order, "symbol").text("value")
 
 
 def _event_fills(place: str, events: list[Any], zone: str, code: str = "") -> Iterator[Fill]:
     for number, value in enumerate(events):
-        event = _camel(object_row(f"{place}[{number}]", value))
+        event = camel(object_row(f"{place}[{number}]", value))
         if event.has("fillQuantity") and event.number("fillQuantity") == 0:
             continue
 
@@ -146,63 +142,3 @@ def _event_moment(event: Row, zone: str) -> datetime:
     if isinstance(event.cells.get("time"), str):
         return event.moment("time", zone, is_label=False)
     return event.unix_moment("time", zone)
-
-
-# ---- equity
-
-
-def _values(
-    path: Path, result: Row, zone: str, sessions: tuple[int, ...]
-) -> tuple[pd.Series, float]:
-    """Return account values by day, and the first sample. Nights of days without trading are sampled
-    too: where `sessions` are given, those alone count.
-    """
-    charts = object_row(f"{path}: charts", result.members("charts"))
-    chart = _member(charts, "Strategy Equity")
-    lines = object_row(f"{chart.place}: series", chart.members("series"))
-    points = _member(lines, "Equity").items("values")
-    samples = sorted(_points(f"{path}: charts.Strategy Equity.Equity", points, zone))
-    if not samples:
-        raise DataError(f"{path}: its Strategy Equity is empty; export a finished backtest")
-
-    first_moment, first = samples[0]
-    if first_moment.time() == time() and len(samples) > 1:
-        samples = samples[1:]  # taken as the algorithm started, before its first bar
-
-    by_day: dict[int, float] = {}
-    trading = frozenset(sessions)
-    for moment, value in samples:
-        day = day_of(_close_day(moment))
-        if not trading or day in trading:
-            by_day[day] = value
-
-    return values_of(by_day, path), first
-
-
-def _close_day(moment: datetime) -> datetime:
-    return moment - timedelta(days=1) if moment.time() == time() else moment
-
-
-def _points(place: str, points: Any, zone: str) -> Iterator[tuple[datetime, float]]:
-    for number, point in enumerate(points):
-        if isinstance(point, list) and len(point) in (2, 5):
-            cells = {"time": point[0], "value": point[-1]}  # a candle ends with its close
-        elif isinstance(point, Mapping):
-            cells = {"time": point.get("x"), "value": point.get("y")}
-        else:
-            raise DataError(f"{place}[{number}]: expected [time, value] or [time, o, h, l, c]")
-
-        row = Row(f"{place}[{number}]", cells, unit="key")
-        if row.has("value"):
-            yield row.unix_moment("time", zone), row.number("value")
-
-
-def _start_equity(result: Row, first: float) -> float:
-    """Return the capital that a backtest began with."""
-    statistics = result.cells.get("statistics")
-    text = statistics.get("Start Equity") if isinstance(statistics, Mapping) else None
-    if text is None:
-        return first
-    return Row(f"{result.place}: statistics", {"Start Equity": text}, unit="key").number(
-        "Start Equity"
-    )

@@ -137,6 +137,23 @@ def test_a_result_of_lean_without_all_its_orders_declares_no_trades(tmp_path: Pa
     assert any("39 of 5000 orders" in note for note in found.notes)
 
 
+def test_an_order_of_lean_that_was_filled_in_part_needs_its_events(tmp_path: Path) -> None:
+    # The quantity of an order is what was asked for; order events have what was filled.
+    result = json.loads((FILES / "lean/result.json").read_text())
+    result["orders"]["1"]["status"] = 5
+    result["orders"]["2"]["events"] = [
+        {"fillQuantity": 7000, "fillPrice": 25.4, "time": "2025-03-11T13:30:00Z"},
+        {"fillQuantity": 0, "fillPrice": 0, "time": "2025-03-11T20:00:00Z"},
+    ]
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(result))
+    found = read_declared(path, ReadOptions())
+    assert found.trades is not None
+    first = found.trades.iloc[0].tolist()
+    assert first[:5] == [20250311, "009116.SZ", "buy", 7000.0, 25.4]
+    assert any("Left out: 1 orders that were filled in part" in note for note in found.notes)
+
+
 STATEMENT = """\
 Trades,Header,DataDiscriminator,Asset Category,Currency,Symbol,Date/Time,Quantity,T. Price,Comm/Fee
 Trades,Data,Order,Stocks,HKD,700,"2025-03-13, 22:00:00","1,200",410.2,-60

@@ -211,7 +211,10 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
 def test_actions_on_one_asset_need_its_code(tmp_path: Path) -> None:
     path = tmp_path / "actions.csv"
     path.write_text("date,actions\n2025-03-03,[12]\n2025-03-04,[-5]\n")
-    with pytest.raises(DataError, match="'actions' names no asset; rename it to the asset's code"):
+    with pytest.raises(
+        DataError,
+        match="'actions' names no asset; rename it to the asset's code, with --from finrl",
+    ):
         read_declared(path, ReadOptions())
 
     path.write_text("date,SPY\n2025-03-03,[12]\n2025-03-04,[-5]\n")

@@ -87,6 +87,30 @@ def test_a_nav_that_nothing_explains_is_left_to_the_remainder(tmp_path: Path) ->
     assert abs(remainder.value) > 0.3
 
 
+def test_fees_of_the_file_take_the_place_of_the_venues(tmp_path: Path) -> None:
+    market = make_market(
+        [C],
+        opens=[[10.0], [10.0], [12.0], [12.0]],
+        closes=[[10.0], [11.0], [12.0], [12.5]],
+        first="2024-01-01",
+    )
+    text = "date,code,side,qty,price,fee\n2024-01-02,600001.SH,buy,5000,10,700\n"
+    costly = AccountConfig(initial_cash=60_000, max_weight=1.0, max_positions=10).rules("test")
+    runs = counterfactuals(tmp_path, text, market, costly)
+    assert "declared_fees" in runs.possible
+
+    # 9,300 of cash after the fee, and 5,000 shares at 11
+    claimed = np.array([60_000.0, 64_300.0])
+    assert runs.nav(frozenset({"costs", "declared_fees"})) == pytest.approx(claimed)
+    found = compare_navs(claimed, runs.nav, runs.possible)
+    assert set(found.found) == {"costs", "declared_fees"}
+    assert found.parts[-1].value == pytest.approx(0.0, abs=1e-12)
+
+
+def test_fees_are_no_cause_where_the_file_has_none(tmp_path: Path) -> None:
+    assert "declared_fees" not in planted_market(tmp_path).possible
+
+
 # ---- planted on a market where each cause matters
 
 
@@ -127,7 +151,7 @@ def planted_market(folder: Path) -> Counterfactuals:
 
 
 PLANTED: tuple[Cause, ...] = tuple(
-    cause for cause in CAUSES if cause not in ("fill_at_declared", "fill_at_open")
+    cause for cause in CAUSES if cause not in ("declared_fees", "fill_at_declared", "fill_at_open")
 )
 PAIRS = [pair for pair in itertools.combinations(PLANTED, 2) if len(FILLS & frozenset(pair)) < 2]
 

@@ -65,6 +65,11 @@ class JudgeOptions(PluginOptions, JsonOptions):
         "decision",
         help="what the days of decisions are: at whose close it was decided, or on which it fills",
     )
+    until: str | None = flag(
+        None,
+        metavar="DAY",
+        help="hold what is held until this day [default: the last fill, or the NAV's last day]",
+    )
     keep_others: bool = flag(
         False, help="keep holdings that a day of weights does not name, instead of selling them"
     )
@@ -113,6 +118,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
             changes=nested(options.set),
             keeps_others=options.keep_others,
             dated=options.dated,
+            until=options.until,
             out=options.out,
         )
         with work_shown():

@@ -73,6 +73,7 @@ class JudgeOptions(PluginOptions, JsonOptions):
     keep_others: bool = flag(
         False, help="keep holdings that a day of weights does not name, instead of selling them"
     )
+    check: bool = flag(False, help="execute the plan of a judged run again, and compare every step")
     out: Path | None = flag(
         None,
         type=OutputPath("folder"),
@@ -105,6 +106,10 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
 
     file = load_again(decisions)
     folder = decisions
+    if options.check:
+        _check(decisions, options)
+        return
+
     if file is None:
         settings = JudgeSettings(
             decisions=decisions,
@@ -130,6 +135,19 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
 
     for line in folded_texts(judge_lines(file, folder), line_width()):
         click.echo(line)
+
+
+def _check(run: Path | None, options: JudgeOptions) -> None:
+    """Execute the plan of a run again, and print that it gives every step."""
+    from ktdeval_judge.plan_check import check_plan
+
+    if run is None:
+        raise UsageError("--check: name the folder of a judged run")
+
+    data = None if options.data == "synthetic" else options.data
+    with work_shown():
+        steps = check_plan(run, open_plugins(options.plugin), data)
+    click.echo(f"{run}: all {steps:,} steps are those of its plan")
 
 
 def nested(flat: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ktdeval.cli import (
     JsonOptions,
     OutputPath,
     PluginOptions,
+    capital_of,
     example,
     flag,
     line_width,
@@ -117,7 +118,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
             program=options.program,
             data=options.data,
             data_args=options.data_args,
-            cash=None if options.cash is None else _cash_of(options.cash),
+            cash=None if options.cash is None else capital_of(options.cash),
             venue=options.venue,
             execution=options.execution,
             changes=nested(options.set),
@@ -165,19 +166,3 @@ def nested(flat: Any) -> dict[str, Any]:
         inner[last] = value
 
     return options
-
-
-def _cash_of(text: str) -> int:
-    """Return an amount of cash: a whole number above 0, such as 1e6. Raises UsageError."""
-    from decimal import Decimal, InvalidOperation
-
-    try:
-        number = Decimal(text.strip().replace("_", ""))
-    except InvalidOperation:
-        number = Decimal("NaN")
-
-    if not number.is_finite() or number != number.to_integral_value() or not 0 < number <= 10**15:
-        raise UsageError(
-            f"--cash {text!r}: expected a whole number of units of currency above 0, such as 1e6"
-        )
-    return int(number)

@@ -2,6 +2,7 @@
 JSON for the terminal.
 """
 
+from ktdeval.cli.amounts import capital_of as capital_of
 from ktdeval.cli.completers import (
     complete_data as complete_data,
     complete_names as complete_names,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 import click
@@ -15,15 +14,13 @@ from ktdeval.cli import (
     OutputPath,
     PluginOptions,
     RunPath,
+    capital_of,
     example,
     flag,
     open_plugins,
     options_of,
     work_shown,
 )
-from ktdeval.errors import UsageError
-
-_MOST_CASH = 10**15  # of minor units a ledger's integers hold 92,000 times as many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,23 +92,6 @@ def transplant(run: Path, options: TransplantOptions) -> None:
             made = "transplant", folder
 
     print_result(file, transplant_parts(file), made, options.as_json)
-
-
-def capital_of(text: str, option: str = "--cash") -> int:
-    """Return a capital: a whole number above 0, such as 1e6. Raises UsageError: it is none."""
-    try:
-        number = Decimal(text.strip().replace("_", ""))
-    except InvalidOperation:
-        number = Decimal("NaN")
-
-    is_whole = number.is_finite() and number == number.to_integral_value()
-    if not is_whole or not 0 < number <= _MOST_CASH:
-        raise UsageError(
-            f"{option} {text!r}: expected a whole number of units of currency above 0, such as 1e6,"
-            f" up to {_MOST_CASH:.0e}"
-        )
-
-    return int(number)
 
 
 def at_capital(cards: tuple[Path, ...], capital: str | None) -> tuple[Path, ...]:

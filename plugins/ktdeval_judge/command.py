@@ -13,6 +13,7 @@ from ktdeval.cli import (
     JsonOptions,
     OutputPath,
     PluginOptions,
+    capital_of,
     example,
     flag,
     line_width,
@@ -65,9 +66,15 @@ class JudgeOptions(PluginOptions, JsonOptions):
         "decision",
         help="what the days of decisions are: at whose close it was decided, or on which it fills",
     )
+    until: str | None = flag(
+        None,
+        metavar="DAY",
+        help="hold what is held until this day [default: the last fill, or the NAV's last day]",
+    )
     keep_others: bool = flag(
         False, help="keep holdings that a day of weights does not name, instead of selling them"
     )
+    check: bool = flag(False, help="execute the plan of a judged run again, and compare every step")
     out: Path | None = flag(
         None,
         type=OutputPath("folder"),
@@ -100,6 +107,10 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
 
     file = load_again(decisions)
     folder = decisions
+    if options.check:
+        _check(decisions, options)
+        return
+
     if file is None:
         settings = JudgeSettings(
             decisions=decisions,
@@ -107,12 +118,13 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
             program=options.program,
             data=options.data,
             data_args=options.data_args,
-            cash=None if options.cash is None else _cash_of(options.cash),
+            cash=None if options.cash is None else capital_of(options.cash),
             venue=options.venue,
             execution=options.execution,
             changes=nested(options.set),
             keeps_others=options.keep_others,
             dated=options.dated,
+            until=options.until,
             out=options.out,
         )
         with work_shown():
@@ -124,6 +136,19 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
 
     for line in folded_texts(judge_lines(file, folder), line_width()):
         click.echo(line)
+
+
+def _check(run: Path | None, options: JudgeOptions) -> None:
+    """Execute the plan of a run again, and print that it gives every step."""
+    from ktdeval_judge.plan_check import check_plan
+
+    if run is None:
+        raise UsageError("--check: name the folder of a judged run")
+
+    data = None if options.data == "synthetic" else options.data
+    with work_shown():
+        steps = check_plan(run, open_plugins(options.plugin), data)
+    click.echo(f"{run}: all {steps:,} steps are those of its plan")
 
 
 def nested(flat: Any) -> dict[str, Any]:
@@ -141,19 +166,3 @@ def nested(flat: Any) -> dict[str, Any]:
         inner[last] = value
 
     return options
-
-
-def _cash_of(text: str) -> int:
-    """Return an amount of cash: a whole number above 0, such as 1e6. Raises UsageError."""
-    from decimal import Decimal, InvalidOperation
-
-    try:
-        number = Decimal(text.strip().replace("_", ""))
-    except InvalidOperation:
-        number = Decimal("NaN")
-
-    if not number.is_finite() or number != number.to_integral_value() or not 0 < number <= 10**15:
-        raise UsageError(
-            f"--cash {text!r}: expected a whole number of units of currency above 0, such as 1e6"
-        )
-    return int(number)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ktdeval.cards import load_card
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import MarketSnapshot, parse_day
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.stats import episode_intervals
@@ -60,6 +60,7 @@ class JudgeSettings:
     changes: Mapping[str, Any] = field(default_factory=dict)
     keeps_others: bool = False
     dated: Dated = "decision"
+    until: str | None = None  #: last day, ISO; None: that of the last fill, or of the claimed NAV
     out: Path | None = None
 
 
@@ -95,6 +96,9 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
         keeps_others=settings.keeps_others,
         dated=settings.dated,
     )
+    if settings.until is not None:
+        made = _held_until(made, settings.until, snapshot)
+
     config: dict[str, Any] = {"data": settings.data, "data_args": dict(settings.data_args)}
     if settings.out is not None:
         config["out"] = str(settings.out)
@@ -103,6 +107,21 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     document = _document(declared, made, executed, settings, snapshot, trading)
     write_atomic(executed.folder / JUDGE, dumps_pretty(to_plain(document)))
     return document, executed.folder
+
+
+def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> MarketPlan:
+    """Return the plan with another last day. Raises UsageError: it is before the last fill, or
+    outside the market.
+    """
+    day = parse_day(until, "--until: ", UsageError)
+    earliest = snapshot.days[made.last_row]
+    if not earliest <= day <= snapshot.days[-1]:
+        raise UsageError(
+            f"--until {until}: expected a day from {earliest}, that of the last fill, to"
+            f" {snapshot.days[-1]}, the market's last"
+        )
+    row = int(np.searchsorted(snapshot.days, day, side="right")) - 1
+    return replace(made, last_row=row)
 
 
 def _declared(settings: JudgeSettings, snapshot: MarketSnapshot) -> Declared:

@@ -70,6 +70,19 @@ def test_a_changed_or_missing_plan_is_found(run: Path, folder: Path, terminal: T
     assert (code, "declared.json: is missing" in error) == (1, True)
 
 
+def test_the_plan_executed_again_gives_every_step(
+    run: Path, folder: Path, terminal: Terminal
+) -> None:
+    assert "all 81 steps are those of its plan" in terminal.out("judge", run, "--check")
+
+    changed = folder / "changed"
+    shutil.copytree(run, changed)
+    plan = changed / "declared.json"
+    plan.write_text(plan.read_text().replace("0.19", "0.18"))
+    code, _, error = terminal.call("judge", changed, "--check")
+    assert (code, "is not the plan that the run names" in error) == (1, True)
+
+
 def test_pages_are_written_of_it(run: Path, folder: Path, terminal: Terminal) -> None:
     terminal.out("view", run, "--out", folder / "pages")
     assert list((folder / "pages").rglob("*.html"))

@@ -1,0 +1,26 @@
+"""Amounts of money in options."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+from ktdeval.errors import UsageError
+
+MOST_CASH = 10**15  #: of minor units a ledger's integers hold 92,000 times as many
+
+
+def capital_of(text: str, option: str = "--cash") -> int:
+    """Return a capital: a whole number above 0, such as 1e6. Raises UsageError: it is none."""
+    try:
+        number = Decimal(text.strip().replace("_", ""))
+    except InvalidOperation:
+        number = Decimal("NaN")
+
+    is_whole = number.is_finite() and number == number.to_integral_value()
+    if not is_whole or not 0 < number <= MOST_CASH:
+        raise UsageError(
+            f"{option} {text!r}: expected a whole number of units of currency above 0, such as 1e6,"
+            f" up to {MOST_CASH:.0e}"
+        )
+
+    return int(number)

@@ -1,0 +1,53 @@
+"""Whether the steps of a judged run are those of the plan that it kept: the plan is executed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ktdeval.errors import DataError, StoreError, VerificationError
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner import DECLARED_FILE, EpisodeFactory, open_run, recorded_market
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import sha256_hex
+from ktdeval_judge.decisions_model import MODEL, keep_plan
+from ktdeval_judge.plan import MOST_BYTES, read_plan
+
+
+def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
+    """Execute the plan of a judged run again, and return the number of steps, all as recorded.
+
+    Raises VerificationError: the plan is not the one that the run names, or gives another step;
+    StoreError: no judged run; DataError: its market is not at hand.
+    """
+    folder = open_run(path, plugins)
+    specs = [spec for spec in folder.manifest.specs if spec.model == MODEL]
+    if not specs:
+        raise StoreError(f"{path}: is no judged run")
+
+    try:
+        kept = read_plain(path / DECLARED_FILE, MOST_BYTES)
+    except OSError as error:
+        raise StoreError(f"{path / DECLARED_FILE}: can't read: {error.strerror}") from error
+
+    market = recorded_market(folder, plugins, data, "nothing can be executed again")
+    if isinstance(market, str):
+        raise DataError(f"{path}: {market}")
+
+    steps = 0
+    for spec in specs:
+        if sha256_hex(kept) != spec.model_args.get("sha256"):
+            raise VerificationError(f"{path / DECLARED_FILE}: is not the plan that the run names")
+
+        keep_plan(read_plan(kept, DECLARED_FILE))
+        model = plugins.make_model(spec.model, spec.model_args)
+        factory = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, market)
+        episode = factory.open(spec, model)
+        recorded = folder.load_ledger(spec).steps
+        for number, own in enumerate(recorded):
+            if episode.run_step(number).step != own:
+                raise VerificationError(
+                    f"{path}: step {number}, decided on {own.decided_on}: is not what the plan gives"
+                )
+        steps += len(recorded)
+
+    return steps

@@ -56,6 +56,7 @@ class _EpisodeRun:
     id: str
     pending: list[Metric] = field(default_factory=list)
     calls: CallSums = field(default_factory=CallSums)
+    is_open: bool = True  #: False once it has its status
 
 
 class MlflowTracker:
@@ -65,6 +66,7 @@ class MlflowTracker:
         self._client = client
         self._experiment = ""
         self._run = ""
+        self._specs: dict[str, EpisodeSpec] = {}
         self._episodes: dict[str, _EpisodeRun] = {}
 
     def ktdeval_event(self, event: object) -> None:
@@ -94,6 +96,7 @@ class MlflowTracker:
         if self._client is None:
             self._client = MlflowClient()
 
+        self._specs = {spec.id: spec for spec in event.specs}
         self._episodes = {}
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
         known = self._client.get_experiment_by_name(name)
@@ -140,19 +143,21 @@ class MlflowTracker:
         child = self._child(spec)
         self._flush(child)
         self._log(child.id, child.calls.figures())
-        child.calls = CallSums()
         self._client.set_terminated(child.id, status)
+        child.is_open = False
 
     def _finish(self, event: RunFinished) -> None:
-        for under_way in self._episodes.values():
-            self._flush(under_way)
+        for episode, child in self._episodes.items():
+            if child.is_open:  # an interrupt left it so
+                self._end_episode(self._specs[episode], "KILLED")
 
         for card in cards_of(event.cards):
             self._log(self._run, card_figures(card))
             for episode, figures in episode_figures(card):
-                child = self._found(self._tags(episode))
-                if child:
-                    self._log(child, figures)
+                child = self._child(self._specs[episode])
+                self._log(child.id, figures)
+                if child.is_open:  # finished before anybody tracked it
+                    self._end_episode(self._specs[episode], "FINISHED")
 
         for path in event.cards:
             self._client.log_artifact(self._run, path, "cards")

@@ -46,7 +46,8 @@ except ImportError as error:
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Variable that lets messages leave, as of OpenTelemetry's own instrumentations."""
-_FLUSH_MS = 5_000  #: longest wait for a collector at the end of a run
+_TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
+_TIMEOUT_S = 3.0  #: longest wait for a collector where `OTEL_EXPORTER_OTLP_TIMEOUT` is not set
 _TOKEN_BUCKETS = tuple(float(4**power) for power in range(14))  #: as the conventions say
 _SECOND_BUCKETS = tuple(0.01 * 2**power for power in range(14))  #: as the conventions say
 
@@ -127,9 +128,9 @@ class OtelTracker:
         self._run = tracer.start_span(
             "ktdeval run",
             attributes={
-                "ktdeval.run.id": event.id,
-                "ktdeval.run.name": Path(event.folder).name,
-                "ktdeval.run.episodes": len(event.specs),
+                "ktdeval.run_id": event.id,
+                "ktdeval.run_name": Path(event.folder).name,
+                "ktdeval.run_episodes": len(event.specs),
                 "ktdeval.version": ktdeval.__version__,
             },
             start_time=self._clock(),
@@ -144,7 +145,7 @@ class OtelTracker:
             )
 
             provider = TracerProvider(resource=_resource())
-            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_timeout_s())))
             self._providers.append(provider)
 
         return provider.get_tracer("ktdeval", ktdeval.__version__)
@@ -157,7 +158,7 @@ class OtelTracker:
                 OTLPMetricExporter,
             )
 
-            reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+            reader = PeriodicExportingMetricReader(OTLPMetricExporter(timeout=_timeout_s()))
             provider = MeterProvider(resource=_resource(), metric_readers=[reader])
             self._providers.append(provider)
 
@@ -168,11 +169,11 @@ class OtelTracker:
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": spec.agent,
-            "ktdeval.episode.id": spec.id,
+            "ktdeval.episode_id": spec.id,
             "ktdeval.task": spec.task,
             "ktdeval.seed": spec.seed,
             "ktdeval.steps": event.total_steps,
-            "ktdeval.steps.recorded": event.done_steps,
+            "ktdeval.steps_recorded": event.done_steps,
             **_model_attributes(spec.model),
         }
         if spec.window_name is not None:
@@ -228,15 +229,15 @@ class OtelTracker:
         names = _model_attributes(event.model)
         attributes = {
             "gen_ai.operation.name": "chat",
-            "ktdeval.call.attempt": event.attempt,
-            "ktdeval.call.outcome": event.outcome,
+            "ktdeval.call_attempt": event.attempt,
+            "ktdeval.call_outcome": event.outcome,
             "gen_ai.request.temperature": event.request.params.temperature,
             "gen_ai.request.max_tokens": event.request.params.max_output_tokens,
             **names,
             **_reply_attributes(event.reply),
         }
         if event.cost_usd is not None:
-            attributes["ktdeval.call.cost_usd"] = event.cost_usd
+            attributes["ktdeval.call_cost_usd"] = event.cost_usd
         if event.reply is None:
             attributes["error.type"] = event.outcome
         if os.environ.get(CAPTURE, "").lower() == "true":
@@ -286,8 +287,8 @@ class OtelTracker:
                     span.end(self._clock())
 
         if self._run is not None:
-            self._run.set_attribute("ktdeval.run.state", event.state)
-            self._run.set_attribute("ktdeval.run.unfinished", event.unfinished)
+            self._run.set_attribute("ktdeval.run_state", event.state)
+            self._run.set_attribute("ktdeval.run_unfinished", event.unfinished)
             if event.state != "finished":
                 self._run.set_status(Status(StatusCode.ERROR, event.state))
 
@@ -295,11 +296,16 @@ class OtelTracker:
 
         self._run = None
         self._episodes = {}
-        for provider in self._providers:
-            provider.force_flush(_FLUSH_MS)
-            provider.shutdown()
+        providers, self._providers = self._providers, []
+        for provider in providers:
+            provider.shutdown()  # sends what is left
 
-        self._providers = []
+
+def _timeout_s() -> float | None:
+    """Return the longest wait for a collector: a short one, so that a run without a collector ends
+    soon. None leaves it to the exporter, which reads the variable.
+    """
+    return None if _TIMEOUT in os.environ else _TIMEOUT_S
 
 
 def _resource() -> Resource:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import ktdeval
 from ktdeval.cards import Card, ScoringCard, TradingCard, load_card
-from ktdeval.errors import UsageError
 from ktdeval.task_api import CallFinished, EpisodeSpec
 
 CACHED = "cached"  #: outcome of a call whose reply was kept
@@ -19,9 +18,9 @@ _MOST_NAMES = 20  #: windows or tasks in a parameter, before they are counted
 _ODD = re.compile(r"[^A-Za-z0-9_.\-/ ]")
 
 
-def missing(package: str, extra: str) -> UsageError:
+def missing(package: str, extra: str) -> ModuleNotFoundError:
     """Return the error of a tracker whose package is not installed."""
-    return UsageError(f"needs {package}, which is not installed: pip install 'ktdeval[{extra}]'")
+    return ModuleNotFoundError(f"needs {package}: pip install 'ktdeval[{extra}]'", name=extra)
 
 
 def parameters(specs: Sequence[EpisodeSpec]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.task_api import EpisodeStarted
+from ktdeval.task_api import EpisodeFinished, EpisodeStarted
 from tracked_run import (
     BROKEN,
     DONE,
@@ -115,6 +115,23 @@ def test_steps_that_nobody_tracked_are_caught_up(client: MlflowClient, tmp_path:
     navs = client.get_metric_history(run_of(client, episode=DONE.id).info.run_id, "nav")
 
     assert sorted(one.step for one in navs) == list(range(STEPS))
+
+
+def test_an_interrupt_leaves_no_episode_running(client: MlflowClient, tmp_path: Path) -> None:
+    track(client, interrupted_run(tmp_path / "my-run", 2))
+
+    assert run_of(client, episode=DONE.id).info.status == "KILLED"
+
+
+def test_an_episode_that_was_finished_before_has_its_figures(
+    client: MlflowClient, tmp_path: Path
+) -> None:
+    first, *_, last = whole_run(tmp_path / "my-run")
+    track(client, [first, EpisodeFinished(DONE, already_done=True), last])
+    done = run_of(client, episode=DONE.id)
+
+    assert done.info.status == "FINISHED"
+    assert "sharpe" in done.data.metrics
 
 
 def test_no_text_of_a_prompt_or_reply_is_kept(client: MlflowClient, tmp_path: Path) -> None:

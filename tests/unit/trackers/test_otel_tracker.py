@@ -88,8 +88,8 @@ def test_a_run_is_one_trace_of_run_episode_step_and_call(collected: Collected) -
         "chat gpt-4.1 < step < invoke_agent react < ktdeval run",
     }
     assert {span.context.trace_id for span in collected.spans} == {run.context.trace_id}
-    assert run.attributes["ktdeval.run.state"] == "failed"
-    assert run.attributes["ktdeval.run.name"] == "my-run"
+    assert run.attributes["ktdeval.run_state"] == "failed"
+    assert run.attributes["ktdeval.run_name"] == "my-run"
 
 
 def test_calls_have_the_attributes_of_the_conventions(collected: Collected) -> None:
@@ -106,9 +106,9 @@ def test_calls_have_the_attributes_of_the_conventions(collected: Collected) -> N
         gen_ai_attributes.GEN_AI_RESPONSE_FINISH_REASONS: ("tool_calls",),
         gen_ai_attributes.GEN_AI_USAGE_INPUT_TOKENS: 100,
         gen_ai_attributes.GEN_AI_USAGE_OUTPUT_TOKENS: 20,
-        "ktdeval.call.attempt": 1,
-        "ktdeval.call.outcome": "answered",
-        "ktdeval.call.cost_usd": 0.25,
+        "ktdeval.call_attempt": 1,
+        "ktdeval.call_outcome": "answered",
+        "ktdeval.call_cost_usd": 0.25,
     }
     assert call.end_time - call.start_time == 500_000_000
 
@@ -125,7 +125,7 @@ def test_a_step_spans_its_calls_and_has_the_nav(collected: Collected) -> None:
 def test_a_failed_call_and_its_episode_are_errors(collected: Collected) -> None:
     failed = collected.named("chat gpt-4.1")[-1]
     episodes = {
-        span.attributes["ktdeval.episode.id"]: span
+        span.attributes["ktdeval.episode_id"]: span
         for span in collected.named("invoke_agent react")
     }
 
@@ -175,7 +175,7 @@ def test_an_interrupt_leaves_no_span_open(tmp_path: Path) -> None:
     spans = Collected().track(interrupted_run(tmp_path / "my-run", 2))
 
     assert len(spans.named("step")) == 3, "two steps, and the one that was under way"
-    assert spans.named("ktdeval run")[0].attributes["ktdeval.run.state"] == "interrupted"
+    assert spans.named("ktdeval run")[0].attributes["ktdeval.run_state"] == "interrupted"
 
 
 def test_a_resumed_episode_begins_at_its_next_step(tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ def test_a_resumed_episode_begins_at_its_next_step(tmp_path: Path) -> None:
     (episode,) = [
         span
         for span in spans.named("invoke_agent react")
-        if span.attributes["ktdeval.episode.id"] == DONE.id
+        if span.attributes["ktdeval.episode_id"] == DONE.id
     ]
 
-    assert episode.attributes["ktdeval.steps.recorded"] == 3
+    assert episode.attributes["ktdeval.steps_recorded"] == 3
     steps = [span for span in spans.named("step") if "ktdeval.nav" in span.attributes]
     assert [span.attributes["ktdeval.step"] for span in steps] == [3, 4]
 

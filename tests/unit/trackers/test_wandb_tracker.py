@@ -12,9 +12,9 @@ import pytest
 from ktdeval.task_api.events import Event
 from tracked_run import PROMPT, REPLY, RUN_ID, STEPS, step, whole_run
 
-wandb: Any = pytest.importorskip(
-    "wandb", reason="needs the extra wandb: pip install 'ktdeval[wandb]'"
-)
+pytest.importorskip("wandb", reason="needs the extra wandb: pip install 'ktdeval[wandb]'")
+
+import wandb
 
 pytestmark = pytest.mark.slow  # wandb starts a process of its own
 BLOCK = 32_768  # bytes of a block of its log
@@ -22,14 +22,12 @@ KEY = "blinded_open_research/long/seed 0"
 
 
 @pytest.fixture(autouse=True)
-def _offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     for name in ("DIR", "CACHE_DIR", "CONFIG_DIR", "DATA_DIR", "ARTIFACT_DIR"):
         monkeypatch.setenv(f"WANDB_{name}", str(tmp_path / "wandb-files"))
 
     (tmp_path / "wandb-files").mkdir()
-    yield
-    wandb.teardown()
 
 
 class Kept:
@@ -53,6 +51,7 @@ def tracked(events: Iterator[Event]) -> Kept:
     for event in events:
         tracker.ktdeval_event(event)
 
+    wandb.teardown()  # its process writes the rest of the file when it ends
     return kept
 
 

@@ -27,8 +27,9 @@ from ktdeval.calls.batch_api import (
 )
 from ktdeval.calls.budget import Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
-from ktdeval.calls.client import CallSource, ClientSettings, EpisodeModel, ModelClient, PendingCall
+from ktdeval.calls.client import ClientSettings, EpisodeModel, ModelClient
 from ktdeval.calls.context_window import ContextExceeded
+from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, unwatched
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
@@ -122,15 +123,19 @@ class BatchClient(ModelClient):
     # ---- calls of episodes
 
     def for_episode(
-        self, episode_id: str, notify: Notify = lambda *_: None, fence: Fence = no_fence
+        self,
+        episode_id: str,
+        notify: Notify = lambda *_: None,
+        fence: Fence = no_fence,
+        watch: Watch = unwatched,
     ) -> EpisodeModel:
         """Return the model for the calls of one episode, as of `ModelClient.for_episode`. What was
         asked in batches belongs to the same opening.
         """
         if episode_id in NO_EPISODE:
-            return super().for_episode(episode_id, notify, fence)
+            return super().for_episode(episode_id, notify, fence, watch)
 
-        asker = CallSource(episode_id, self._opening(episode_id), fence=fence)
+        asker = CallSource(episode_id, self._opening(episode_id), fence=fence, watch=watch)
         return EpisodeModel(self, asker, notify)
 
     def _opening(self, episode: str) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from ktdeval.calls.budget import Allowance, Budget, Reservation
-from ktdeval.calls.call_log import CallLog, CallPosition, ResumedCounts
+from ktdeval.calls.call_log import CallLog, ResumedCounts
 from ktdeval.calls.concurrency_limit import CallSlot, ProviderLimiter
 from ktdeval.calls.context_window import (
     ContextExceeded,
@@ -21,13 +21,12 @@ from ktdeval.calls.context_window import (
     given_context,
     stated_context,
 )
+from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, unwatched
 from ktdeval.calls.prices import Price
-from ktdeval.calls.prompt_size import PromptBytes, prompt_bytes
 from ktdeval.calls.record import (
     ANSWERED,
     BATCHED,
     CACHED,
-    KEY_DIGITS,
     NO_EPISODE,
     REFUSED,
     CacheEntry,
@@ -68,43 +67,6 @@ class ClientSettings:
     context_tokens: int | None = None  #: prompt and reply together; None: as the server says
     #: upper end of the first random wait after a failed attempt; it doubles with each attempt
     backoff_s: float = 1.0
-
-
-@dataclass(slots=True)
-class CallSource:
-    """Source of a call: a step of an episode, or a check of the run."""
-
-    label: str  #: id of the episode, or one of `NO_EPISODE`
-    opening: int = 0  #: how often the episode had been opened; 0 for a check
-    step: int | None = None  #: None for a check
-    fence: Fence = no_fence  #: called before each attempt
-
-
-@dataclass(slots=True)
-class PendingCall:
-    """Call under way: its request, source and key, and its attempts so far."""
-
-    request: ModelRequest
-    asker: CallSource
-    key: str
-    notify: Notify
-    is_cached: bool
-    is_batched: bool = False  #: whether the provider's batch interface answers it
-    attempts_made: int = 0
-    latency_s: float = 0.0
-    _size: PromptBytes | None = None
-
-    @property
-    def size(self) -> PromptBytes:
-        """Bytes of the prompt, counted once."""
-        if self._size is None:
-            self._size = prompt_bytes(self.request)
-        return self._size
-
-    @property
-    def position(self) -> CallPosition:
-        """Position in the call log."""
-        return self.asker.label, self.key[:KEY_DIGITS]
 
 
 class _SharedCall:
@@ -210,16 +172,21 @@ class ModelClient:
         self._budget.share(allowance)
 
     def for_episode(
-        self, episode_id: str, notify: Notify = lambda *_: None, fence: Fence = no_fence
+        self,
+        episode_id: str,
+        notify: Notify = lambda *_: None,
+        fence: Fence = no_fence,
+        watch: Watch = unwatched,
     ) -> EpisodeModel:
         """Return the model for the calls of one episode (or of `check`).
 
         `notify` is called when a call waits; reason `budget` means that it waits for other calls.
-        `fence` is called before each attempt. `EpisodeModel.reply` raises ModelError if the call
+        `fence` is called before each attempt, and `watch` after it. `EpisodeModel.reply` raises ModelError if the call
         failed for good, RunStop or KeyboardInterrupt if the run is over, FencedError if the episode
         is another process's.
         """
-        asker = CallSource(episode_id, self._log.new_opening(episode_id), fence=fence)
+        opening = self._log.new_opening(episode_id)
+        asker = CallSource(episode_id, opening, fence=fence, watch=watch)
         return EpisodeModel(self, asker, notify)
 
     def ask_fresh(
@@ -303,7 +270,9 @@ class ModelClient:
         """Record a reply that cost nothing, and return it."""
         call.attempts_made = 1
         call.latency_s = time.perf_counter() - began
-        self._log.record(self._record(call, CACHED, reply, 0.0), durable=False)
+        record = self._record(call, CACHED, reply, 0.0)
+        self._log.record(record, durable=False)
+        call.asker.watch(call.request, record, reply)
         return reply
 
     def _ask(self, call: PendingCall) -> Reply:
@@ -345,7 +314,9 @@ class ModelClient:
             self.context.check(call.request, call.size)
         except ContextExceeded as error:
             call.attempts_made = 1
-            self._log.record(self._record(call, error.kind), durable=False)
+            record = self._record(call, error.kind)
+            self._log.record(record, durable=False)
+            call.asker.watch(call.request, record, None)
             raise ContextExceeded(f"{self._model.provider}/{self._model.name}: {error}") from None
 
     def _count_failure(self, error: ModelError) -> None:
@@ -476,11 +447,14 @@ class ModelClient:
 
             record = self._record(call, error.kind, held_usd=held_usd)
             self._log.record(record, durable=held_usd > 0)
+            call.asker.watch(call.request, record, None)
             self._check_reach(error, is_last=call.attempts_made >= _FIRST_CONTACTS)
             self._check_readable(call, error)
         elif was_sent and isinstance(error, ProviderError):
             self._budget.release(reservation)
-            self._log.record(self._record(call, REFUSED), durable=False)
+            record = self._record(call, REFUSED)
+            self._log.record(record, durable=False)
+            call.asker.watch(call.request, record, None)
         elif was_sent:  # a defect of the adapter: the call may have been billed
             self._budget.hold(reservation)
         else:  # the run ended while the call waited for a slot
@@ -537,6 +511,8 @@ class ModelClient:
         except StoreError as error:
             self._unrecorded = error
             raise
+
+        call.asker.watch(call.request, record, reply)
 
     def _is_shared(self, reply: Reply) -> bool:
         """Whether a reply may answer the same request again; not if another model wrote it."""

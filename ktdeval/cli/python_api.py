@@ -16,6 +16,12 @@ from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_list import Cards
 from ktdeval.cards.card_reading import load_card
 from ktdeval.cards.fields.medians import spread_of
+from ktdeval.cli.performance_frames import (
+    benchmark_returns,
+    daily_returns,
+    position_values,
+    transactions,
+)
 from ktdeval.cli.run import check_finished, run_shown
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply, ToolCall
@@ -228,12 +234,7 @@ class Evaluation:
         market has no index.
         """
         series: dict[tuple[str, str, int | str], pd.Series[float]] = {}
-        market = self._market if benchmark else None
-        if market is not None and not market.meta.benchmark:
-            raise UsageError(
-                f"{self.folder}: market {market.meta.name} has no index to compare the NAV with;"
-                " leave out benchmark=True"
-            )
+        market = self._indexed_market("leave out benchmark=True") if benchmark else None
 
         for spec, ledger in self._ledgers(episode):
             days = [ledger.base_day, *ledger.days]
@@ -249,9 +250,70 @@ class Evaluation:
         frame.columns = pd.MultiIndex.from_tuples(series, names=_EPISODE)
         return frame.rename_axis("day")
 
+    def returns(self, **episode: str | int) -> pd.Series[float] | pd.DataFrame:
+        """Daily returns of the NAV, as quantstats, pyfolio and empyrical take them: a series of one
+        episode, or a frame of several with columns (task, window, seed).
+
+        A return stands at the day whose close ends it; the first is on the initial cash, so the
+        returns compound to `equity`. `task=`, `window=` and `seed=` pick episodes.
+
+        Example:
+            quantstats.stats.sharpe(run.returns(window="W4", seed=0))
+        """
+        return _one_or_all(
+            {_episode_key(spec): daily_returns(ledger) for spec, ledger in self._ledgers(episode)}
+        )
+
+    def benchmark_returns(self, **episode: str | int) -> pd.Series[float] | pd.DataFrame:
+        """Daily returns of the benchmark index on the same days, in the same form as `returns`.
+
+        The market is opened. Raises UsageError: it has no index.
+        """
+        market = self._indexed_market("use returns() alone")
+        series = {}
+        for spec, ledger in self._ledgers(episode):
+            series[_episode_key(spec)] = benchmark_returns(ledger, market)
+
+        return _one_or_all(series)
+
+    def positions(self, **episode: str | int) -> pd.DataFrame:
+        """Value of each holding and of the cash at each close of one episode, as pyfolio takes them.
+
+        [days x codes and `cash`] in units of the currency, in true identities; shorts are negative.
+        Raises UsageError: `task=`, `window=`, `seed=` pick several episodes, or none.
+        """
+        return position_values(self._one_ledger(episode))
+
+    def transactions(self, **episode: str | int) -> pd.DataFrame:
+        """One row for each fill of one episode by day, as pyfolio takes them: symbol, amount (below
+        0 sold), price, commission. Raises UsageError as `positions`.
+        """
+        return transactions(self._one_ledger(episode))
+
     @cached_property
     def _market(self) -> MarketSnapshot:
         return open_recorded_snapshot(RunFolder.load(self.folder), self._plugins, {})
+
+    def _indexed_market(self, advice: str) -> MarketSnapshot:
+        """Return the market. Raises UsageError with this advice: it has no index."""
+        market = self._market
+        if not market.meta.benchmark:
+            raise UsageError(
+                f"{self.folder}: market {market.meta.name} has no index to compare the NAV with;"
+                f" {advice}"
+            )
+        return market
+
+    def _one_ledger(self, chosen: dict[str, str | int]) -> Ledger:
+        """Return the ledger of the one episode that was chosen."""
+        found = list(self._ledgers(chosen))
+        if len(found) > 1:
+            first = found[0][0]
+            raise UsageError(
+                f"{self.folder}: {len(found)} episodes; choose one, such as task={first.task!r},"
+                f" window={first.window_name!r}, seed={first.seed}"
+            )
+        return found[0][1]
 
     def _ledgers(self, chosen: dict[str, str | int]) -> Iterator[tuple[EpisodeSpec, Ledger]]:
         """Yield the finished episodes of trading tasks that were chosen, with their ledgers."""
@@ -275,6 +337,23 @@ class Evaluation:
             raise UsageError(
                 f"{self.folder}: no finished episode with {selection or 'a trading task'}"
             )
+
+
+def _episode_key(spec: EpisodeSpec) -> tuple[str, str, int]:
+    return spec.task, spec.span.name, spec.seed
+
+
+def _one_or_all(
+    series: Mapping[tuple[str, str, int], pd.Series[float]],
+) -> pd.Series[float] | pd.DataFrame:
+    """Return the series of one episode, named by it, or a column for each of several."""
+    if len(series) == 1:
+        ((key, only),) = series.items()
+        return only.rename(" ".join(map(str, key)))
+
+    frame = pd.DataFrame(series).sort_index()
+    frame.columns = pd.MultiIndex.from_tuples(series, names=_EPISODE)
+    return frame.rename_axis("day")
 
 
 def _metric_rows(card: TradingCard | ScoringCard) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ktdeval.calls.budget import Allowance
@@ -58,6 +59,7 @@ from ktdeval.runner.remote.model_connection import (
 )
 from ktdeval.runner.remote.run_claim import RunClaim, claim_folder, claim_url
 from ktdeval.runner.remote.run_folder import RunFolder, mask_key_of, recorded_run
+from ktdeval.runner.run_events import run_id, told_run
 from ktdeval.runner.run_locator import local_copy
 from ktdeval.runner.run_manifest import FurtherFacts, RunManifest
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
@@ -66,7 +68,6 @@ from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFinished, Event
 from ktdeval.values.config_options import lasting_data, user_path
 from ktdeval.values.files import check_output
-from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
@@ -430,6 +431,13 @@ def execute_run(run: PreparedRun) -> RunResult:
 
     Raises KeyboardInterrupt; ProviderError: the model fails before any episode ran.
     """
+    return told_run(
+        run.plugins.emit, run.folder.path, tuple(run.plan.specs), partial(_executed, run)
+    )
+
+
+def _executed(run: PreparedRun) -> RunResult:
+    """Run episodes that are not complete, then write the cards; raises as of `execute_run`."""
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
     for spec in finished:
         run.plugins.emit(EpisodeFinished(spec, already_done=True))
@@ -588,5 +596,5 @@ def run_path(config: RunConfig, plan: Plan) -> Path:
     names = list(plan.tasks)
     title = names[0] if len(names) == 1 else f"{len(names)}-tasks"
     label = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{title}-{plan.specs[0].model}")[:100]
-    digest = content_hash([spec.id for spec in plan.specs])[:8]
+    digest = run_id(plan.specs)[:8]
     return Path(DEFAULT_RUNS_FOLDER) / f"{label}-{digest}"

@@ -27,7 +27,11 @@ from ktdeval.stats.confidence_set import (
     holm as holm,
     tie_groups as tie_groups,
 )
-from ktdeval.stats.distributions import normal_effect as normal_effect
+from ktdeval.stats.distributions import (
+    normal_effect as normal_effect,
+    normal_probability as normal_probability,
+    normal_quantile as normal_quantile,
+)
 from ktdeval.stats.factorial_effects import (
     INDEPENDENT as INDEPENDENT,
     LENGTH_RATIO as LENGTH_RATIO,
@@ -147,4 +151,10 @@ from ktdeval.stats.series import (
     total_return as total_return,
     volatility as volatility,
 )
-from ktdeval.stats.sharpe_significance import deflated_sharpe_ratio as deflated_sharpe_ratio
+from ktdeval.stats.sharpe_significance import (
+    SharpeMoments as SharpeMoments,
+    deflated_sharpe_ratio as deflated_sharpe_ratio,
+    expected_best_sharpe as expected_best_sharpe,
+    minimum_track_record as minimum_track_record,
+    probabilistic_sharpe as probabilistic_sharpe,
+)

@@ -2,7 +2,8 @@
 needs.
 
 Bailey and López de Prado, *The Sharpe Ratio Efficient Frontier* (2012) and *The Deflated Sharpe
-Ratio* (2014). Sharpe ratios here are a day's, mean over standard deviation, not annualised.
+Ratio* (2014); with autocorrelation, López de Prado, Lipton and Zoonekynd, *How to Use the Sharpe
+Ratio* (2025). Sharpe ratios here are a day's, mean over standard deviation, not annualised.
 Skewness and kurtosis are the sample's (third and fourth standardised moments about the mean; 0 and
 3 for a normal law).
 """
@@ -39,13 +40,22 @@ class SharpeMoments:
     sharpe: float  #: a day's Sharpe ratio
     skew: float = 0.0  #: third standardised moment
     kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal law)
+    autocorrelation: float = 0.0  #: rho of returns that follow an AR(1), between -1 and 1
 
     @property
     def error_variance(self) -> float:
-        """`1 - skew * SR + (kurtosis - 1) / 4 * SR^2`: variance of sqrt(days - 1) times the
-        estimate; never below 0.
+        """Variance of sqrt(days - 1) times the estimate, `a - b * skew * SR + c * (kurtosis - 1) /
+        4 * SR^2`; never below 0 without autocorrelation, where a, b and c are 1.
         """
-        return 1.0 - self.skew * self.sharpe + (self.kurtosis - 1.0) / 4.0 * self.sharpe**2
+        # Long-run (co)variances of an AR(1) x and its square, each relative to independent days:
+        # of x, of x with x^2, and of x^2. López de Prado, Lipton and Zoonekynd 2025.
+        rho = self.autocorrelation
+        of_mean = (1.0 + rho) / (1.0 - rho)
+        of_square = (1.0 + rho**2) / (1.0 - rho**2)
+        of_both = (of_mean + of_square) / 2.0
+
+        by_skew = of_both * self.skew * self.sharpe
+        return of_mean - by_skew + of_square * (self.kurtosis - 1.0) / 4.0 * self.sharpe**2
 
 
 def shape_of(returns: Series) -> SharpeMoments:

@@ -8,6 +8,16 @@ from ktdeval.task_api.episode_spec import (
     Runner as Runner,
     Window as Window,
 )
+from ktdeval.task_api.events import (
+    CallFinished as CallFinished,
+    EpisodeFailed as EpisodeFailed,
+    EpisodeFinished as EpisodeFinished,
+    EpisodeStarted as EpisodeStarted,
+    RunFinished as RunFinished,
+    RunStarted as RunStarted,
+    SampleFinished as SampleFinished,
+    StepFinished as StepFinished,
+)
 from ktdeval.task_api.sample_files import (
     SampleRows as SampleRows,
     read_samples as read_samples,

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.task_api.episode_spec import EpisodeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run begins, or continues: its episodes follow, those that are finished already too."""
+
+    id: str  #: hash of its episodes, the same when the run is resumed
+    folder: str  #: path of its records
+    specs: tuple[EpisodeSpec, ...]  #: all its episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,23 @@ class SampleFinished:
     total_steps: int
     tokens: int
     provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """An attempt of an episode's model call ended, or a kept reply was used again. Calls of batches,
+    and models of this process, have no such events.
+    """
+
+    spec: EpisodeSpec  #: the episode
+    step: int | None  #: the step that asked
+    model: str  #: model that was asked, PROVIDER/NAME
+    outcome: str  #: `answered`, `cached`, `refused`, or the kind of the failure (`rate_limited`, …)
+    attempt: int  #: number of the attempt at this call, from 1
+    latency_s: float  #: seconds until the end of the reply
+    cost_usd: float | None  #: None: no price is known, or there is no reply
+    request: ModelRequest  #: as it was sent: masked texts
+    reply: Reply | None  #: None: the attempt failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +130,27 @@ class EpisodeFailed:
     is_stopped: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """A run ended, and its cards are written; nothing follows."""
+
+    folder: str  #: path of its records
+    cards: tuple[str, ...]  #: paths of the cards, of episodes that are finished
+    unfinished: int  #: episodes that are not
+    #: `stopped` by a budget, `interrupted` by the user or an error of the whole run
+    state: Literal["finished", "failed", "stopped", "interrupted"]
+
+
 Event = (
-    EpisodeStarted
+    RunStarted
+    | EpisodeStarted
     | StepFinished
     | SampleFinished
+    | CallFinished
     | CallDelayed
     | CheckDelayed
     | BatchProgress
     | EpisodeFinished
     | EpisodeFailed
+    | RunFinished
 )

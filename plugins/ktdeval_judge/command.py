@@ -10,7 +10,6 @@ import click
 
 from ktdeval.cli import (
     FilePath,
-    JsonOptions,
     OutputPath,
     PluginOptions,
     capital_of,
@@ -25,10 +24,11 @@ from ktdeval.errors import UsageError
 from ktdeval.values.secret_free_addresses import Address, Parameters
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import to_plain
+from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeOptions(PluginOptions, JsonOptions):
+class JudgeOptions(PrintedFigureOptions, PluginOptions):
     """Options of `judge`."""
 
     data: Address = flag(
@@ -88,6 +88,7 @@ class JudgeOptions(PluginOptions, JsonOptions):
     "ktdeval judge trades.csv --data market --nav nav.csv",
     "ktdeval judge weights.csv --data market --venue unrestricted_cny --set fill=next_close",
     "ktdeval judge --nav nav.csv --data market",
+    "ktdeval judge --sharpe 2.1 --days 170 --trials 12",
 )
 @click.command()
 @click.argument("decisions", type=FilePath(), metavar="[DECISIONS]", required=False)
@@ -98,8 +99,17 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
     DECISIONS is a table (CSV, Parquet or JSON) of days and codes with weights, holdings, orders or
     trades; they are executed under the venue's rules as any run, with a card labelled `declared`.
     It says what could not have been filled, and where a claimed NAV parts from the executed one.
-    The folder of an earlier judgement is shown again. With --nav alone only returns are judged.
+    The folder of an earlier judgement is shown again. With --nav alone only returns are judged, with --sharpe a printed figure.
     """
+    if options.sharpe is not None:
+        if decisions is not None or options.nav is not None:
+            raise UsageError("--sharpe judges a printed figure without a file; drop the file")
+
+        from ktdeval_judge.printed_figure_texts import print_printed_figure
+
+        print_printed_figure(options)
+        return
+
     # not at the top, so that help is quick
     from ktdeval.cards import folded_texts
     from ktdeval_judge.judging import JudgeSettings, judge_files, load_again

@@ -20,12 +20,20 @@ from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import FREE, Price, choose_price
-from ktdeval.calls.record import NO_EPISODE
+from ktdeval.calls.record import NO_EPISODE, CallRecord
 from ktdeval.calls.retry import Notify
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
-from ktdeval.harness.chat_messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
+from ktdeval.harness.chat_messages import (
+    CallParams,
+    Model,
+    ModelRequest,
+    RemoteModel,
+    Reply,
+    ToolProtocol,
+    as_remote,
+)
 from ktdeval.harness.tool_protocols import ProtocolModel
 from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_foreign, call_through
@@ -34,6 +42,7 @@ from ktdeval.runner.config import RunConfig
 from ktdeval.runner.data_source import cache_folder
 from ktdeval.runner.model_drift import ask_at_end, ask_at_start
 from ktdeval.runner.remote.run_folder import MANIFEST, REPLIES, RunFolder
+from ktdeval.runner.run_events import finished_call
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import CallDelayed, CheckDelayed, Event
@@ -240,12 +249,15 @@ class RemoteAccess(ModelAccess):
     def for_episode(
         self, spec: EpisodeSpec, emit: Callable[[Event], None], fence: Fence = no_fence
     ) -> EpisodeAccess:
-        """Return the access of one episode; waits of its calls become events."""
+        """Return the access of one episode; its calls and their waits become events."""
 
         def notify(*wait: Any) -> None:
             emit(CallDelayed(spec, *wait))
 
-        model = self.client.for_episode(spec.id, notify, fence)
+        def watch(request: ModelRequest, record: CallRecord, reply: Reply | None) -> None:
+            emit(finished_call(spec, request, record, reply))
+
+        model = self.client.for_episode(spec.id, notify, fence, watch)
         calls_of_episode = partial(self.log.episode_calls, spec.id)
         counter = CallCounter(model.begin_step, self.log.flush, calls_of_episode)
         further: dict[str, Model] = {}

@@ -18,6 +18,8 @@ MODULE_OF = {
     "pyqlib": "qlib",
     "google-genai": "google.genai",
     "exchange_calendars": "exchange_calendars",
+    "opentelemetry-sdk": "opentelemetry.sdk",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry.exporter.otlp.proto.http",
 }
 
 

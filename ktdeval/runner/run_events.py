@@ -1,0 +1,82 @@
+"""What observers are told of a run as a whole, and of its model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from ktdeval.calls.record import CallRecord
+from ktdeval.errors import BudgetError, RunStop
+from ktdeval.harness.chat_messages import ModelRequest, Reply
+from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.task_api.events import CallFinished, Event, RunFinished, RunStarted
+from ktdeval.values.hashes import content_hash
+
+
+class EndedRun(Protocol):
+    """Result of a run, as observers are told of it."""
+
+    @property
+    def cards(self) -> Sequence[Path]:
+        """Paths of its cards."""
+
+    @property
+    def failed(self) -> Sequence[EpisodeOutcome]:
+        """Episodes that did not finish."""
+
+    @property
+    def stopped(self) -> RunStop | None:
+        """Why the run stopped before its end."""
+
+
+R = TypeVar("R", bound=EndedRun)
+
+
+def told_run(
+    emit: Callable[[Event], None],
+    folder: Path,
+    specs: tuple[EpisodeSpec, ...],
+    execute: Callable[[], R],
+) -> R:
+    """Execute a run, and tell its observers of the beginning and of the end, however it ends."""
+    emit(RunStarted(run_id(specs), str(folder), specs))
+    try:
+        result = execute()
+    except BaseException:
+        emit(RunFinished(str(folder), (), len(specs), "interrupted"))
+        raise
+
+    cards = tuple(str(path) for path in result.cards)
+    emit(RunFinished(str(folder), cards, len(result.failed), _state_of(result)))
+    return result
+
+
+def run_id(specs: Sequence[EpisodeSpec]) -> str:
+    """Return the hash of a run's episodes, the same when it is resumed."""
+    return content_hash([spec.id for spec in specs])
+
+
+def _state_of(result: EndedRun) -> Literal["finished", "failed", "stopped"]:
+    if not result.failed:
+        return "finished"
+    if isinstance(result.stopped, BudgetError):
+        return "stopped"
+    return "failed"
+
+
+def finished_call(
+    spec: EpisodeSpec, request: ModelRequest, record: CallRecord, reply: Reply | None
+) -> CallFinished:
+    """Return the event of a recorded attempt."""
+    return CallFinished(
+        spec,
+        step=record.step,
+        model=record.model,
+        outcome=record.outcome,
+        attempt=record.attempt,
+        latency_s=record.latency_s,
+        cost_usd=record.cost_usd,
+        request=request,
+        reply=reply,
+    )

@@ -1,0 +1,283 @@
+"""How much a printed Sharpe ratio is worth: its interval, luck among several trials, and the track
+record that it needs.
+
+Estimates are taken as normal around the true ratio, with the error of Lo, *The Statistics of Sharpe
+Ratios* (2002), extended by skewness, kurtosis and an AR(1) (`ktdeval.stats.SharpeMoments`). Bars,
+probabilities and track records are those of Bailey and López de Prado (2012, 2014).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+from scipy.special import log_ndtr
+
+from ktdeval.errors import UsageError
+from ktdeval.stats import (
+    SharpeMoments,
+    expected_best_sharpe,
+    minimum_track_record,
+    normal_probability,
+    normal_quantile,
+    probabilistic_sharpe,
+)
+
+ROUGH_BELOW = 30  #: returns below which the normal approximation is said to be rough
+_NO_RATIO = 1e-9  #: a daily ratio below it is none
+_LARGEST = 1e6  #: of a printed ratio: a larger one is a mistake of units
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedFigure:
+    """A Sharpe ratio as somebody printed it, and what is said or assumed of its returns.
+
+    Raises UsageError: a value is impossible; the message names the option.
+
+    Example:
+        judged(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck
+    """
+
+    sharpe: float  #: a year's: mean over standard deviation of a day's return, times sqrt(periods)
+    days: int  #: number of returns
+    trials: int = 1  #: strategies that were tried, the printed one included
+    #: standard deviation of the trials' annual ratios; None: the sampling error without skill
+    trial_sd: float | None = None
+    skew: float = 0.0  #: third standardised moment of the returns
+    kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal law)
+    autocorrelation: float = 0.0  #: of returns that follow an AR(1)
+    periods: float = 252.0  #: returns in a year
+    confidence: float = 0.95  #: of the interval (two-sided) and of all proofs (one-sided)
+    power: float = 0.8  #: probability with which a true ratio is to be shown
+
+    def __post_init__(self) -> None:
+        for problem in _problems(self):
+            raise UsageError(problem)
+
+    @property
+    def moments(self) -> SharpeMoments:
+        """Moments with a day's ratio."""
+        per_day = self.sharpe / math.sqrt(self.periods)
+        return SharpeMoments(self.days, per_day, self.skew, self.kurtosis, self.autocorrelation)
+
+    @property
+    def luck_variance(self) -> float:
+        """Variance of the daily ratios of trials without skill."""
+        if self.trial_sd is not None:
+            return self.trial_sd**2 / self.periods
+        return _without_skill(self.moments).error_variance / (self.days - 1)
+
+
+def _problems(figure: PrintedFigure) -> list[str]:
+    """Return a line for each impossible value."""
+    problems = []
+    if not abs(figure.sharpe) < _LARGEST:
+        problems.append(
+            f"--sharpe {figure.sharpe:g}: expected a number, the annual Sharpe ratio, such as 2.1"
+        )
+    if figure.days <= 2:
+        problems.append(
+            f"--days {figure.days}: a Sharpe ratio has no error on fewer than 3 returns; give the"
+            " number of daily returns behind it"
+        )
+    if not 1 <= figure.trials <= 10**9:
+        problems.append(
+            f"--trials {figure.trials}: expected 1 or more (at most 10^9), the printed strategy"
+            " included"
+        )
+    if figure.trial_sd is not None and not 0 < figure.trial_sd < _LARGEST:
+        problems.append(
+            f"--trial-sd {figure.trial_sd:g}: expected a number above 0, the standard deviation of"
+            " the trials' annual Sharpe ratios"
+        )
+    if not math.isfinite(figure.skew):
+        problems.append(f"--skew {figure.skew:g}: expected a number (0 for a normal law)")
+    elif not 1 + figure.skew**2 <= figure.kurtosis < _LARGEST:
+        problems.append(
+            f"--kurtosis {figure.kurtosis:g}: no returns have it; with skew {figure.skew:g} it is at"
+            f" least {1 + figure.skew**2:g} (3 for a normal law; add 3 to an excess kurtosis)"
+        )
+    if not abs(figure.autocorrelation) <= 0.99:
+        problems.append(
+            f"--autocorrelation {figure.autocorrelation:g}: expected a number from -0.99 to 0.99"
+        )
+    if not 1 <= figure.periods <= 1e6:
+        problems.append(
+            f"--periods {figure.periods:g}: expected the returns in a year, 1 or more: 252 of daily"
+            " ones, 12 of monthly ones"
+        )
+
+    return problems
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """What a printed ratio is worth against one bar. Ratios are a year's."""
+
+    against: str  #: `zero` or `luck`
+    sharpe: float  #: the bar: 0, or the expected best of the trials without skill
+    #: probability that the true ratio is above the bar: PSR against zero, DSR against luck
+    probability: float
+    #: probability that the best of the trials (one against zero) reaches the printed ratio by luck
+    reached_by_luck: float
+    #: returns after which such a ratio would be above the bar with the confidence; None: never
+    track_record: float | None
+    #: returns after which a true ratio of this size is shown with the power; None: never
+    days_needed: float | None
+    #: smallest true ratio that these returns show with the power; None: none at all
+    smallest_shown: float | None
+    reason: str | None = None  #: why a figure is None
+
+
+class JudgedFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """Report of `judge --sharpe`. Ratios are a year's, counts are of returns."""
+
+    sharpe: float
+    days: int
+    trials: int
+    sharpe_per_day: float
+    standard_error: float
+    interval: tuple[float, float]
+    confidence: float
+    power: float
+    #: the annual ratio by Lo's rule for autocorrelated returns; as printed without autocorrelation
+    annualised: float
+    zero: Bar
+    luck: Bar
+    trial_sd: float  #: standard deviation of the trials' ratios, assumed or given
+    is_trial_sd_given: bool
+    skew: float
+    kurtosis: float
+    autocorrelation: float
+    periods: float
+
+
+def judged(figure: PrintedFigure) -> JudgedFigure:
+    """Return what a printed Sharpe ratio is worth.
+
+    Example:
+        judged(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck.probability  # DSR
+    """
+    moments = figure.moments
+    year = math.sqrt(figure.periods)
+    error = math.sqrt(max(moments.error_variance, 0.0) / (figure.days - 1)) * year
+    reach = normal_quantile((1 + figure.confidence) / 2) * error
+
+    zero = _bar(figure, "zero", 0.0)
+    luck = msgspec.structs.replace(zero, against="luck")
+    if figure.trials > 1:
+        best = expected_best_sharpe(figure.trials, figure.luck_variance)
+        luck = _bar(figure, "luck", best)
+
+    return JudgedFigure(
+        sharpe=figure.sharpe,
+        days=figure.days,
+        trials=figure.trials,
+        sharpe_per_day=moments.sharpe,
+        standard_error=error,
+        interval=(figure.sharpe - reach, figure.sharpe + reach),
+        confidence=figure.confidence,
+        power=figure.power,
+        annualised=moments.sharpe * annual_factor(figure.periods, figure.autocorrelation),
+        zero=zero,
+        luck=luck,
+        trial_sd=math.sqrt(figure.luck_variance) * year,
+        is_trial_sd_given=figure.trial_sd is not None,
+        skew=figure.skew,
+        kurtosis=figure.kurtosis,
+        autocorrelation=figure.autocorrelation,
+        periods=figure.periods,
+    )
+
+
+def annual_factor(periods: float, autocorrelation: float) -> float:
+    """Return the factor from a period's Sharpe ratio to a year's when returns follow an AR(1); the
+    root of `periods` without autocorrelation.
+    """
+    rho = autocorrelation
+    whole = round(periods)  # a negative autocorrelation has no power of a fraction
+
+    # Lo 2002: the factor of an AR(1)
+    covariances = rho / (1 - rho) * (1 - (1 - rho**whole) / (whole * (1 - rho)))
+    return math.sqrt(periods / (1 + 2 * covariances))
+
+
+def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
+    """Return the probability that the best of so many independent trials without skill shows at
+    least the printed ratio, `1 - Phi(z)^trials`.
+    """
+    score = figure.moments.sharpe / math.sqrt(figure.luck_variance)
+    return -math.expm1(trials * float(log_ndtr(score)))
+
+
+def _bar(figure: PrintedFigure, against: str, best: float) -> Bar:
+    """Return what a figure is worth against a day's ratio of `best`."""
+    moments = figure.moments
+    trials = 1 if against == "zero" else figure.trials
+    sure = normal_quantile(figure.confidence)
+    found = sure + normal_quantile(figure.power)
+    is_fixed = against == "zero" or figure.trial_sd is not None
+
+    if is_fixed:
+        track_record = minimum_track_record(moments, best, figure.confidence)
+        days_needed = minimum_track_record(moments, best, normal_probability(found))
+    else:
+        track_record = _days_above_luck(figure, sure)
+        days_needed = _days_above_luck(figure, found)
+
+    shown = _smallest_shown(moments, best, found)
+    reason = None
+    if track_record is None:
+        bar = "0" if against == "zero" else "the best of the trials without skill"
+        reason = f"the ratio is not above {bar}"
+    elif shown is None:
+        reason = "so few returns with such moments show no ratio"
+
+    year = math.sqrt(figure.periods)
+    return Bar(
+        against=against,
+        sharpe=best * year,
+        probability=probabilistic_sharpe(moments, best),
+        reached_by_luck=reached_by_luck(figure, trials),
+        track_record=track_record,
+        days_needed=days_needed,
+        smallest_shown=None if shown is None else shown * year,
+        reason=reason,
+    )
+
+
+def _days_above_luck(figure: PrintedFigure, score: float) -> float | None:
+    """Return the returns after which the printed ratio is `score` standard errors above the best of
+    its trials, whose spread shrinks with the returns; None if it is not positive.
+    """
+    moments = figure.moments
+    if moments.sharpe < _NO_RATIO:
+        return None
+
+    error = math.sqrt(max(moments.error_variance, 0.0))
+    luck = expected_best_sharpe(figure.trials, _without_skill(moments).error_variance)
+    return 1 + ((score * error + luck) / moments.sharpe) ** 2
+
+
+def _smallest_shown(moments: SharpeMoments, best: float, score: float) -> float | None:
+    """Return the daily ratio that is `score` of its own standard errors above `best`, or None."""
+    share = score**2 / (moments.days - 1)
+
+    # (S - best)^2 = share * error variance(S), a quadratic in S, from its values at -1, 0 and 1
+    values = []
+    for ratio in (-1.0, 0.0, 1.0):
+        at_ratio = SharpeMoments(
+            moments.days, ratio, moments.skew, moments.kurtosis, moments.autocorrelation
+        )
+        values.append((ratio - best) ** 2 - share * at_ratio.error_variance)
+
+    square = (values[0] + values[2]) / 2 - values[1]
+    linear = (values[2] - values[0]) / 2
+    if square <= 0:  # the error grows as fast as the ratio: none is ever far enough above
+        return None
+    return (-linear + math.sqrt(max(linear**2 - 4 * square * values[1], 0.0))) / (2 * square)
+
+
+def _without_skill(moments: SharpeMoments) -> SharpeMoments:
+    """Return the moments of the same returns with a true ratio of 0."""
+    return SharpeMoments(moments.days, 0.0, moments.skew, moments.kurtosis, moments.autocorrelation)

@@ -1,0 +1,36 @@
+"""Options of `ktdeval judge --sharpe`: a printed figure, judged without a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.cli import JsonOptions, flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedFigureOptions(JsonOptions):
+    """Options of a printed Sharpe ratio. `PrintedFigure` refuses impossible values."""
+
+    sharpe: float | None = flag(
+        None,
+        metavar="X",
+        help="judge a printed annual Sharpe ratio, without a file; needs --days",
+    )
+    days: int | None = flag(None, metavar="N", help="number of daily returns behind --sharpe")
+    trials: int = flag(1, metavar="N", help="strategies that were tried, the printed one included")
+    trial_sd: float | None = flag(
+        None,
+        metavar="X",
+        help=(
+            "standard deviation of the trials' annual Sharpe ratios; default: what chance alone"
+            " gives strategies without skill"
+        ),
+    )
+    skew: float = flag(0.0, metavar="X", help="skewness of the daily returns")
+    kurtosis: float = flag(
+        3.0, metavar="X", help="kurtosis of the daily returns, not in excess of 3"
+    )
+    autocorrelation: float = flag(
+        0.0, metavar="X", help="autocorrelation of the daily returns, from one day to the next"
+    )
+    periods: float = flag(252.0, metavar="N", help="returns in a year: 252 of days, 12 of months")

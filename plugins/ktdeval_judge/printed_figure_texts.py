@@ -1,0 +1,216 @@
+"""Reports of `judge --sharpe` as text: words first, then the table, then the assumptions."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+import click
+
+from ktdeval.cards import count
+from ktdeval.cli import grid_lines, print_json, terminal_width
+from ktdeval.errors import UsageError
+from ktdeval.values.typed_json import to_plain
+from ktdeval_judge.printed_figure import ROUGH_BELOW, Bar, JudgedFigure, PrintedFigure, judged
+from ktdeval_judge.printed_figure_options import PrintedFigureOptions
+
+_UNDEFINED = "–"
+_FEWEST_DAYS = 200  #: returns in a year that are those of days …
+_MOST_DAYS = 366  #: … on which a market trades
+_WIDEST = 100  #: columns of the words
+
+
+def print_printed_figure(options: PrintedFigureOptions) -> None:
+    """Print how much a printed Sharpe ratio is worth. Raises UsageError: an impossible value, or no
+    number of days.
+    """
+    if options.sharpe is None:
+        raise UsageError("no figure: give --sharpe, such as --sharpe 2.1 --days 170")
+    if options.days is None:
+        raise UsageError(
+            f"--sharpe {options.sharpe:g} needs --days, the number of daily returns behind it, such"
+            " as --days 170"
+        )
+
+    report = judged(
+        PrintedFigure(
+            sharpe=options.sharpe,
+            days=options.days,
+            trials=options.trials,
+            trial_sd=options.trial_sd,
+            skew=options.skew,
+            kurtosis=options.kurtosis,
+            autocorrelation=options.autocorrelation,
+            periods=options.periods,
+        )
+    )
+    if options.as_json:
+        print_json(to_plain(report))
+        return
+
+    for line in printed_figure_lines(report, min(terminal_width(), _WIDEST)):
+        click.echo(line)
+
+
+def printed_figure_lines(report: JudgedFigure, width: int = _WIDEST) -> Iterator[str]:
+    """Yield the lines of a report: one screen, at most `width` columns."""
+    yield from _wrapped(" ".join(verdict(report)), width)
+    yield ""
+    yield from _table(report)
+    yield ""
+    for note in _assumptions(report):
+        yield from _wrapped(note, width, "  ")
+
+
+def _wrapped(words: str, width: int, indent: str = "") -> Iterator[str]:
+    """Yield the lines of a text, no percent sign apart from its number."""
+    joined = words.replace(" %", "\N{NO-BREAK SPACE}%")
+    for line in textwrap.wrap(joined, width, initial_indent=indent, subsequent_indent=2 * indent):
+        yield line.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def verdict(report: JudgedFigure) -> Iterator[str]:
+    """Yield the sentences that say what the figure is worth."""
+    what = f"A Sharpe ratio of {report.sharpe:.4g} over {_returns(report.days, report)}"
+    often = _share(report.luck.reached_by_luck)
+    if report.trials == 1:
+        yield f"{what} would be beaten by a strategy without skill {often} of the time."
+    else:
+        yield (
+            f"{what} would be beaten by the best of {report.trials:,} lucky tries {often} of the"
+            " time."
+        )
+
+    low, high = report.interval
+    yield (
+        f"The true ratio lies between {low:.2f} and {high:.2f} ({_share(report.confidence)}"
+        " interval)."
+    )
+    yield from _proof(report)
+
+
+def _proof(report: JudgedFigure) -> Iterator[str]:
+    """Yield whether the ratio is shown to be above its bar, and how many days it takes."""
+    bar = report.zero
+    above = "0"
+    if report.trials > 1:
+        bar = report.luck
+        above = f"{bar.sharpe:.2f}, the best that {report.trials:,} tries without skill average,"
+
+    chance = f"the probability that the true ratio is above {above} is {_share(bar.probability)}"
+    required = f"and {_share(report.confidence)} is required"
+    if bar.probability >= report.confidence:
+        yield f"This is evidence of skill: {chance}."
+    elif bar.reached_by_luck <= 1 - report.confidence:
+        # Luck is a single bar for the deflated ratio, which also counts the error of the estimate.
+        yield f"Luck alone seldom gives as much, but {chance}, {required}."
+    else:
+        yield f"This is no evidence of skill: {chance}, {required}."
+
+    if bar.track_record is None:
+        yield f"No number of returns would change that: {bar.reason}."
+    elif bar.track_record > report.days:
+        yield f"A ratio of this size needs {_days(bar.track_record, report)} to be evidence."
+
+    if bar.smallest_shown is not None:
+        yield (
+            f"{_returns(report.days, report)} show a true ratio of {bar.smallest_shown:.2f} in"
+            f" {_share(report.power)} of all cases, and a smaller one less often."
+        )
+
+
+def _table(report: JudgedFigure) -> list[str]:
+    bars = [report.zero]
+    columns = ["", "against 0"]
+    if report.trials > 1:
+        bars.append(report.luck)
+        columns.append(f"against the best of {report.trials:,}")
+
+    sure = _share(report.confidence)
+    unit = f"{_unit(report)}s"
+    rows = [
+        ["bar: annual Sharpe ratio", *(f"{bar.sharpe:.2f}" for bar in bars)],
+        ["luck alone reaches the printed ratio", *(_share(bar.reached_by_luck) for bar in bars)],
+        ["true ratio is above the bar (PSR, DSR)", *(_share(bar.probability) for bar in bars)],
+        [
+            f"{unit} until such a ratio is {sure} certain (MinTRL)",
+            *(_rounded_up(bar.track_record) for bar in bars),
+        ],
+        [
+            f"{unit} to show such a true ratio, {_share(report.power)} of the time",
+            *(_rounded_up(bar.days_needed) for bar in bars),
+        ],
+        [
+            f"smallest true ratio that {report.days:,} {unit} show",
+            *(_smallest(bar) for bar in bars),
+        ],
+    ]
+    return grid_lines(columns, rows, left=("",), indent="  ")
+
+
+def _assumptions(report: JudgedFigure) -> Iterator[str]:
+    """Yield what the figures rest on."""
+    yield (
+        f"Assumed: {report.periods:g} returns a year, skew {report.skew:g}, kurtosis"
+        f" {report.kurtosis:g}, autocorrelation {report.autocorrelation:g}; standard error"
+        f" {report.standard_error:.2f} a year."
+    )
+    if report.trials > 1:
+        origin = "assumed: chance alone, no skill (--trial-sd)"
+        if report.is_trial_sd_given:
+            origin = "given"
+
+        yield (
+            f"Trials are independent; their annual ratios have a standard deviation of"
+            f" {report.trial_sd:.2f} ({origin})."
+        )
+    if report.autocorrelation:
+        yield f"With this autocorrelation, the annual ratio is {report.annualised:.2f} by Lo's rule."
+    if report.days < ROUGH_BELOW:
+        yield f"Fewer than {ROUGH_BELOW} returns: all of this is a rough approximation."
+
+    yield (
+        "PSR: probabilistic, DSR: deflated Sharpe ratio, MinTRL: minimum track record length (Bailey"
+        " and López de Prado 2012, 2014)."
+    )
+
+
+def _share(value: float) -> str:
+    """Return a probability in percent."""
+    if value < 0.001:
+        return "less than 0.1 %"
+    if value > 0.999:
+        return "more than 99.9 %"
+    return f"{100 * value:.3g} %"
+
+
+def _rounded_up(days: float | None) -> str:
+    if days is None:
+        return "never"
+    return f"{_whole(days):,}"
+
+
+def _whole(days: float) -> int:
+    """Return the first whole number of days that is enough."""
+    return -int(-days // 1)
+
+
+def _days(days: float, report: JudgedFigure) -> str:
+    return f"{_returns(_whole(days), report)} ({days / report.periods:.1f} years)"
+
+
+def _returns(number: int, report: JudgedFigure) -> str:
+    return count(number, _unit(report))
+
+
+def _unit(report: JudgedFigure) -> str:
+    """Return `day` where a year has as many returns as days of trading, else `return`."""
+    if _FEWEST_DAYS <= report.periods <= _MOST_DAYS:
+        return "day"
+    return "return"
+
+
+def _smallest(bar: Bar) -> str:
+    if bar.smallest_shown is None:
+        return _UNDEFINED
+    return f"{bar.smallest_shown:.2f}"

@@ -99,7 +99,8 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
     DECISIONS is a table (CSV, Parquet or JSON) of days and codes with weights, holdings, orders or
     trades; they are executed under the venue's rules as any run, with a card labelled `declared`.
     It says what could not have been filled, and where a claimed NAV parts from the executed one.
-    The folder of an earlier judgement is shown again. With --nav alone only returns are judged, with --sharpe a printed figure.
+    The folder of an earlier judgement is shown again. With --nav alone only returns are judged,
+    with --sharpe a printed figure.
     """
     if options.sharpe is not None:
         if decisions is not None or options.nav is not None:

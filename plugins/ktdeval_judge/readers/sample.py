@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,10 @@ def _names(table: TableFile) -> tuple[str, ...]:
 
     if table.kind == "csv":
         with open_strict(path) as stream:
-            return tuple(next(csv_reader(bounded_lines(stream)), []))
+            try:
+                return tuple(next(csv_reader(bounded_lines(stream)), []))
+            except csv.Error as error:
+                raise refuse(path, 1, f"is not CSV: {error}") from error
 
     with open_unpacked(path) as packed:
         head = packed.read(READ).decode("utf-8-sig", "replace")

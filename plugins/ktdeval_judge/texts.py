@@ -225,7 +225,10 @@ def _nav(nav: NavReport) -> Iterator[str]:
     if nav.is_explained:
         yield f"  With these the largest gap of a day falls from {gap} to {left}."
     else:
-        yield f"  The causes that are known leave {left} of a largest gap of {gap}: look further."
+        yield (
+            f"  The causes that are known leave {left} of a largest gap of {gap}: they are the"
+            " nearest, not an explanation."
+        )
 
 
 # ---- what to run next

@@ -125,6 +125,7 @@ TEXTS = {
     ),
     "a web page": ("<!doctype html><title>Sign in</title>", "web page"),
     "a quotation that does not end": (HEAD + '2024-01-02,"600001.SH,0.5\n', "CSV"),
+    "a header whose quotation does not end": ('date,"', "line 1: is not CSV"),
     "a wide table with a word": (",600001.SH\n2024-01-02,much\n", "column 600001.SH"),
     "a wide table of shares": (",600001.SH\n2024-01-02,500\n", "holds weights"),
     "a wide table with a day twice": (

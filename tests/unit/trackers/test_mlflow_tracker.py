@@ -40,6 +40,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> MlflowClient:
 def client(server: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
     """The server with an experiment of this test, whose artefacts lie in its folder."""
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", str(tmp_path))
+    monkeypatch.setenv(
+        "MLFLOW_TRACKING_URI", server.tracking_uri
+    )  # older ones read artefacts by it
     server.create_experiment(str(tmp_path), artifact_location=(tmp_path / "artefacts").as_uri())
     return server
 

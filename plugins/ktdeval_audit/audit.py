@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ktdeval.cards import clean
 from ktdeval.market import MarketSnapshot
 from ktdeval_audit.decision_days import DatedLog, DatedText, date_log
 from ktdeval_audit.findings import LEVELS, RULES, Finding, Level, Rule
@@ -55,9 +56,7 @@ class AuditReport:
         return any(finding.level in severe for finding in self.findings)
 
 
-def audit_log(
-    log: AgentLog, market: MarketSnapshot | None, settings: AuditSettings
-) -> AuditReport:
+def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSettings) -> AuditReport:
     """Return what the rules find in a log.
 
     `market`: bars and documents that the log's prices and news are compared with; None leaves out
@@ -77,7 +76,7 @@ def audit_log(
 
     days = dated.days
     return AuditReport(
-        log=log.source,
+        log=clean(log.source),
         kind=log.kind,
         market=None if market is None else market.meta.name,
         decisions=len(days),
@@ -183,7 +182,7 @@ def _notes(
     dated: DatedLog, market: MarketSnapshot | None, settings: AuditSettings
 ) -> Iterator[str]:
     if dated.undated:
-        first = dated.undated[0].name
+        first = clean(dated.undated[0].name)
         yield (
             f"{len(dated.undated)} decisions name no day and were not audited, such as {first};"
             " --day-field or --day-map gives it."

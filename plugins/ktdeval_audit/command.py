@@ -93,7 +93,7 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
     """
     from ktdeval_audit.audit import AuditSettings, audit_log
     from ktdeval_audit.readers import read_log
-    from ktdeval_audit.report import annotations, report_lines
+    from ktdeval_audit.report import github_lines, report_lines
     from ktdeval_audit.sarif import to_sarif
 
     read = read_log(log, options.kind)
@@ -112,7 +112,7 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
         counts = {f"{level}s": report.count(level) for level in ("error", "warning", "note")}
         print_json({**counts, **to_plain(dataclasses.asdict(report))})  # type: ignore[dict-item]
     elif options.github:
-        for line in annotations(report, str(log)):
+        for line in github_lines(report, str(log)):
             click.echo(line)
     else:
         for line in report_lines(report, every=options.every):

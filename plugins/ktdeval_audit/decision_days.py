@@ -45,7 +45,9 @@ _SAYS = (
     r"(?:as of|on the close of|close of|up to|before)",
 )
 _PHRASES = tuple(re.compile(phrase, re.IGNORECASE) for phrase in _SAYS)
-_GAP = re.compile(r"[\s*_`\"':(,]*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? )?", re.IGNORECASE)
+_GAP = re.compile(
+    r"[\s*_`\"':(,]*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? )?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

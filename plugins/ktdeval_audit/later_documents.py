@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 
 import numpy as np
 
+from ktdeval.cards import clean
 from ktdeval.market import MarketSnapshot
 from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.findings import Finding
@@ -17,7 +19,7 @@ from ktdeval_audit.text_rules import finding_at
 WORDS = 8  #: words in a row that are a quotation
 LEAST_TITLE = 5  #: words of a title that is one as a whole
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W0-9A-Za-z_]")
-_MOST_WORDS = 2_000  # of a document that are compared
+_MOST_LETTERS = 20_000  # of a document that are compared
 
 Gram = tuple[str, ...]
 
@@ -42,21 +44,26 @@ def later_documents(market: MarketSnapshot, texts: Sequence[DatedText]) -> Itera
 
     shown = [dated for dated in texts if dated.text.role != "reply"]
     wanted: set[Gram] = set()
-    for dated in shown:
+    for text in {dated.text.text for dated in shown}:
+        words = _words(text)
         for size in range(LEAST_TITLE, WORDS + 1):
-            wanted.update(gram for gram, _, _ in _grams(dated.text.text, size))
+            wanted.update(_grams(words, size))
 
     known = _first_known(market, wanted)
+    if not known:
+        return
+
     for dated in shown:
         yield from _quotations(market, dated, known)
 
 
-def _grams(text: str, size: int) -> Iterator[tuple[Gram, int, int]]:
-    """Yield runs of so many words, in lower case, with their bounds."""
-    words = [(match[0].lower(), *match.span()) for match in _WORD.finditer(text)]
-    for first in range(len(words) - size + 1):
-        run = words[first : first + size]
-        yield tuple(word for word, _, _ in run), run[0][1], run[-1][2]
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _grams(words: Sequence[str], size: int) -> Iterator[Gram]:
+    """Yield runs of so many words."""
+    return zip(*(words[first:] for first in range(size)), strict=False)
 
 
 def _first_known(market: MarketSnapshot, wanted: set[Gram]) -> dict[Gram, _Known]:
@@ -64,16 +71,15 @@ def _first_known(market: MarketSnapshot, wanted: set[Gram]) -> dict[Gram, _Known
     known: dict[Gram, _Known] = {}
     times = market.documents.known_at
     for row, document in enumerate(market.documents):
-        entry = _Known(int(times[row]), document.title, document.known_at.date())
-        title = tuple(match[0].lower() for match in _WORD.finditer(document.title))
-        if LEAST_TITLE <= len(title) < WORDS and title in wanted:
-            known.setdefault(title, entry)
+        title = _words(document.title)
+        grams = wanted.intersection(_grams(title, WORDS))
+        grams |= wanted.intersection(_grams(_words(document.text[:_MOST_LETTERS]), WORDS))
+        if LEAST_TITLE <= len(title) < WORDS and tuple(title) in wanted:
+            grams.add(tuple(title))
 
-        for words in (document.title, document.text):
-            cut = " ".join(words.split()[:_MOST_WORDS])
-            for gram, _, _ in _grams(cut, WORDS):
-                if gram in wanted:
-                    known.setdefault(gram, entry)
+        entry = _Known(int(times[row]), document.title, document.known_at.date())
+        for gram in grams:
+            known.setdefault(gram, entry)
     return known
 
 
@@ -81,17 +87,25 @@ def _quotations(
     market: MarketSnapshot, dated: DatedText, known: dict[Gram, _Known]
 ) -> Iterator[Finding]:
     close = market.documents.close.instant(np.datetime64(dated.day))
+    words = _words(dated.text.text)
     done: set[str] = set()
     for size in (WORDS, *range(LEAST_TITLE, WORDS)):
-        for gram, start, end in _grams(dated.text.text, size):
+        for number, gram in enumerate(_grams(words, size)):
             first = known.get(gram)
             if first is None or first.at <= close or first.title in done:
                 continue
 
             done.add(first.title)
             why = (
-                f"quotes {size} words in a row of {first.title[:80]!r}, which was first known on"
-                f" {first.day}, after the close of {dated.day}"
+                f"quotes {size} words in a row of {clean(first.title)[:80]!r}, which was first known"
+                f" on {first.day}, after the close of {dated.day}"
             )
             fix = "give the agent documents by the time at which they were known"
-            yield finding_at(dated, (start, end), ("event-after", "error"), (why, fix))
+            span = _span(dated.text.text, number, size)
+            yield finding_at(dated, span, ("event-after", "error"), (why, fix))
+
+
+def _span(text: str, number: int, size: int) -> tuple[int, int]:
+    """Return the bounds of so many words from a word on."""
+    matches = list(islice(_WORD.finditer(text.lower()), number, number + size))
+    return matches[0].start(), matches[-1].end()

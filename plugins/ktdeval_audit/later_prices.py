@@ -13,6 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -105,19 +106,31 @@ class LaterPrices:
             for number in numbers_in(dated.text.text, self._names):
                 self._add(number, dated, row, by_asset)
 
+        # Each asset is a test, and all of them together are one more.
+        tests = len(by_asset) + 1
+        is_found = False
         for asset, trials in by_asset.items():
             best = _best(trials)
-            chance = best.chance * len(by_asset)  # each asset is a test
+            chance = min(1.0, best.chance * tests)
             if chance < MOST_CHANCE:
-                yield self._finding(best.hits, asset, chance)
+                is_found = True
+                whose = "of some asset" if asset is None else f"of {self.market.codes[asset]}"
+                yield self._finding(best.hits, whose, chance)
+
+        together = _best(list(chain.from_iterable(by_asset.values())))
+        chance = min(1.0, together.chance * tests)
+        if not is_found and chance < MOST_CHANCE:
+            assets = {hit.number.asset for hit in together.hits}
+            yield self._finding(together.hits, f"of {len(assets)} assets", chance)
 
     def over_the_log(self) -> tuple[float, int, int, int] | None:
         """Return chance, hits, numbers and horizon in days over all decisions, each number counted
         once; None where it is above the limit.
         """
         best = _best(self._trials)
-        if best.chance >= MOST_CHANCE or len(best.hits) < 2:
-            return None
+        decisions = {(id(hit.text.decision), hit.text.day) for hit in best.hits}
+        if best.chance >= MOST_CHANCE or len(decisions) < 2:
+            return None  # what one decision shows is a finding of its own
         return best.chance, len(best.hits), len(self._trials), best.horizon
 
     def _add(
@@ -144,7 +157,9 @@ class LaterPrices:
             self._seen.add(key)
             self._trials.append(trial)
 
-    def _trial(self, number: Number, dated: DatedText, row: int, asset: int | None) -> _Trial | None:
+    def _trial(
+        self, number: Number, dated: DatedText, row: int, asset: int | None
+    ) -> _Trial | None:
         """Return what a number's chances and hits are; None where it is known, or far from any
         later value.
         """
@@ -261,7 +276,7 @@ class LaterPrices:
 
     # ---- words
 
-    def _finding(self, hits: Sequence[Hit], asset: int | None, chance: float) -> Finding:
+    def _finding(self, hits: Sequence[Hit], whose: str, chance: float) -> Finding:
         first = hits[0]
         level: Level = "error" if len(hits) > 1 or chance < SURE else "warning"
         spelled = []
@@ -269,7 +284,6 @@ class LaterPrices:
             words = hit.text.text.text[hit.number.start : hit.number.end]
             spelled.append(f"{words} ({hit.value_name} of {self.market.days[hit.row]})")
 
-        whose = "of some asset" if asset is None else f"of {self.market.codes[asset]}"
         more = f" and {len(hits) - _SHOWN} more" if len(hits) > _SHOWN else ""
         why = (
             f"{len(hits)} {_numbers(hits)} {whose} known only later: {', '.join(spelled)}{more};"
@@ -306,8 +320,8 @@ def _best(trials: Sequence[_Trial]) -> _Best:
         for trial in trials:
             hit = trial.hits[place]
             # a number that is repeated is one hit
-            if hit is not None and hit.number.value not in values:
-                values.add(hit.number.value)
+            if hit is not None and (hit.number.asset, hit.number.value) not in values:
+                values.add((hit.number.asset, hit.number.value))
                 hits.append(hit)
 
         chances = [trial.chances[place] for trial in trials]

@@ -145,13 +145,13 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
         with archive.open(member) as stream:
             return stream.read(LARGEST_MEMBER)
 
-    stream = archive.fp
-    if stream is None:
-        raise DataError("the archive is closed")
+    raw = archive.fp
+    if raw is None:
+        raise zipfile.BadZipFile("the archive is closed")
 
-    stream.seek(member.header_offset)
-    name, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
-    stream.seek(name + extra, 1)
-    packed = stream.read(member.compress_size)
+    raw.seek(member.header_offset)
+    name, extra = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
+    raw.seek(name + extra, 1)
+    packed = raw.read(member.compress_size)
     with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
         return reader.read(member.file_size)

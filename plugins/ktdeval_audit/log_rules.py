@@ -8,7 +8,7 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval.cards import Cutoff, listed_cutoff, parse_cutoff_or_state
+from ktdeval.cards import Cutoff, clean, listed_cutoff, parse_cutoff_or_state
 from ktdeval.market import MarketSnapshot
 from ktdeval_audit.decision_days import DatedLog, DatedText
 from ktdeval_audit.findings import Finding, Level
@@ -50,7 +50,7 @@ def cutoff_facts(log: DatedLog, option: str | None) -> tuple[CutoffFacts, ...]:
     facts = []
     for model in sorted(models):
         days = [day for _, day in models[model]]
-        facts.append(_facts(model, listed_cutoff(model, {}), days))
+        facts.append(_facts(clean(model)[:80], listed_cutoff(model, {}), days))
     return tuple(facts)
 
 
@@ -113,9 +113,7 @@ def same_bar(
             yield _fill_finding(decision, fill, day, why)
 
 
-def _why_early(
-    market: MarketSnapshot, fill: LogFill, day: date, at: tuple[int, int | None]
-) -> str:
+def _why_early(market: MarketSnapshot, fill: LogFill, day: date, at: tuple[int, int | None]) -> str:
     """Return why a fill is early; empty where it is not, or the market does not tell."""
     row, asset = at
     if asset is None or row < 0:
@@ -146,11 +144,11 @@ def _fill_finding(decision: Decision, fill: LogFill, day: date, why: str) -> Fin
     return Finding(
         rule="same-bar",
         level="error",
-        decision=decision.name,
-        place=fill.place,
+        decision=clean(decision.name),
+        place=clean(fill.place),
         line=fill.line,
         day=str(day),
-        excerpt=f"{fill.code} {fill.price:g}".strip(),
+        excerpt=clean(f"{fill.code[:40]} {fill.price:g}").strip(),
         why=why,
         fix="fill at the next bar's open",
     )

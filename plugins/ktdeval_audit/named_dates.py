@@ -27,7 +27,16 @@ _ANY_YEAR = rf"(?:{_YEAR}|{_SHORT_YEAR})"
 _DAY = r"(?P<d>[0-3]?[0-9])(?:st|nd|rd|th)?"
 _JOIN = r"[ ,./_-]{0,3}(?:of |day of )?"
 _FISCAL = r"(?:FY|CY|fiscal|calendar)?(?: year)? ?"
-_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
+_ORDINALS = {
+    "first": 1,
+    "second": 2,
+    "third": 3,
+    "fourth": 4,
+    "1st": 1,
+    "2nd": 2,
+    "3rd": 3,
+    "4th": 4,
+}
 _ORDINAL = rf"(?P<o>{'|'.join(_ORDINALS)})"
 _PIVOT = 70  # two digits below it are a year of this century
 _LONGEST_CONTEXT = 64
@@ -57,7 +66,9 @@ def _form(unit: Unit, text: str) -> _Form:
 
 # In order: the first that matches the whole span is taken.
 _FORMS: Sequence[_Form] = (
-    _form("day", rf"{_YEAR}[-/._]?(?P<m>[01]?[0-9])[-/._]?(?P<d>[0-3]?[0-9])(?:[T ]?[0-9]{{2}}.*)?"),
+    _form(
+        "day", rf"{_YEAR}[-/._]?(?P<m>[01]?[0-9])[-/._]?(?P<d>[0-3]?[0-9])(?:[T ]?[0-9]{{2}}.*)?"
+    ),
     _form("day", rf"{_YEAR} ?年 ?(?P<m>[01]?[0-9]) ?月 ?(?P<d>[0-3]?[0-9]) ?[日号]?"),
     _form("day", rf"{_NAME}{_JOIN}(?:the )?{_DAY}[ ,./_-]{{1,3}}(?:of )?{_ANY_YEAR}"),
     _form("day", rf"(?:the )?{_DAY}{_JOIN}{_NAME},?{_JOIN}{_ANY_YEAR}"),
@@ -212,4 +223,6 @@ def _is_number(text: str, named: NamedDate) -> bool:
         return False
     if _QUANTITY_KEY.search(before):
         return True
+    if len(spelled) == len("202403") and not before.endswith(("_", "-", "/")):
+        return True  # an id or a count; in `prices_202403.csv` it is a month
     return bool(_JSON_BEFORE.search(before) and _JSON_AFTER.match(text, named.end))

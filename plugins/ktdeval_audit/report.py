@@ -97,10 +97,10 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     yield f"  fix: {finding.fix}"
 
 
-# ---- annotations
+# ---- annotations of a hosted CI
 
 
-def annotations(report: AuditReport, path: str) -> Iterator[str]:
+def github_lines(report: AuditReport, path: str) -> Iterator[str]:
     """Yield a workflow command for each finding, as GitHub Actions reads them from the output.
 
     Values are escaped as in actions/toolkit (packages/core/src/command.ts).

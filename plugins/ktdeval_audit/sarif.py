@@ -5,11 +5,14 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from ktdeval import __version__
+from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval_audit.audit import AuditReport
 from ktdeval_audit.findings import RULES, Finding
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 _HOME = "https://github.com/ktdeval/ktdeval"
 _RULE_NAMES = tuple(RULES)
 
@@ -27,8 +30,16 @@ def to_sarif(report: AuditReport, path: str) -> JsonObject:
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+        "runs": [
+            {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+        ],
     }
+
+
+def _fingerprint(finding: Finding) -> str:
+    """Return what stays equal from one audit to the next, so that a host knows a finding again."""
+    parts = (finding.rule, finding.decision, finding.place, finding.day, finding.why)
+    return sha256_hex("\n".join(parts).encode())
 
 
 def _result(finding: Finding, path: str) -> JsonValue:
@@ -53,5 +64,6 @@ def _result(finding: Finding, path: str) -> JsonValue:
         "level": finding.level,
         "message": {"text": text},
         "locations": [location],
+        "partialFingerprints": {"finding/v1": _fingerprint(finding)},
         "properties": properties,
     }

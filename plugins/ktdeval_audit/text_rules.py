@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from ktdeval.cards import clean
 from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import IdentityIndex, identities_of, normalise
 from ktdeval_audit.decision_days import DatedText
@@ -50,22 +51,20 @@ def later_dates(dated: DatedText) -> Iterator[Finding]:
     what is scheduled is a note. A model's own text may plan, so there it is a warning at most.
     """
     seen: set[str] = set()
-    for named in named_dates(dated.text.text):
-        spelled = normalise(dated.text.text[named.start : named.end])
-        if named.first <= dated.day or spelled in seen:
-            continue
+    for where, text in _readings(dated.text.text):
+        for named in named_dates(text):
+            spelled = normalise(text[named.start : named.end])
+            if named.first <= dated.day or spelled in seen or len(seen) >= _MOST_HITS:
+                continue
 
-        seen.add(spelled)
-        if len(seen) > _MOST_HITS:
-            return
-
-        level = _date_level(dated, named)
-        if level is not None:
-            yield _date_finding(dated, named, level)
+            seen.add(spelled)
+            level = _date_level(dated, text, named)
+            if level is not None:
+                yield _date_finding(dated, named, level, where)
 
 
-def _date_level(dated: DatedText, named: NamedDate) -> Level | None:
-    scheduled = _is_scheduled(dated.text.text, named)
+def _date_level(dated: DatedText, text: str, named: NamedDate) -> Level | None:
+    scheduled = _is_scheduled(text, named)
     if dated.text.role == "reply":
         return None if scheduled else "warning"
     if scheduled:
@@ -90,16 +89,22 @@ def _is_scheduled(text: str, named: NamedDate) -> bool:
     return bool(_SCHEDULED.search(before) or _SCHEDULED.search(after))
 
 
-def _date_finding(dated: DatedText, named: NamedDate, level: Level) -> Finding:
+def _date_finding(
+    dated: DatedText, named: NamedDate, level: Level, where: tuple[int, int] | None
+) -> Finding:
     whose = {"prompt": "the prompt", "tool": "a tool result", "reply": "the model's text"}
     days = (named.first - dated.day).days
-    what = f"{whose[dated.text.role]} names a {named.unit} that begins {named.first}"
+    period = f"the day {named.first}"
+    if named.unit != "day":
+        period = f"a {named.unit} that begins {named.first}"
+
+    what = f"{whose[dated.text.role]} names {period}"
     why = f"{what}, {days} days after the day of the decision, {dated.day}"
     if level == "note":
         why += "; the words around it say that it was scheduled"
     return finding_at(
         dated,
-        (named.start, named.end),
+        where or (named.start, named.end),
         ("date-after", level),
         (why, "cut what the agent is shown at the day of the decision"),
     )
@@ -112,8 +117,8 @@ def finding_at(
     return Finding(
         rule=kind[0],  # type: ignore[arg-type]  # callers name a rule
         level=kind[1],
-        decision=dated.decision.name,
-        place=place_of(dated.decision, dated.text),
+        decision=clean(dated.decision.name),
+        place=clean(place_of(dated.decision, dated.text)),
         line=dated.text.line,
         day=str(dated.day),
         excerpt=excerpt(dated.text.text, *span),
@@ -134,7 +139,7 @@ def mask_index(market: MarketSnapshot | None, masked: Masked) -> IdentityIndex:
 
 def identities(dated: DatedText, index: IdentityIndex) -> Iterator[Finding]:
     """Yield a finding for each hidden identity in a text, also in base64, hex and escapes."""
-    scope = "answer" if dated.text.role == "reply" else "prompt"
+    scope: Literal["prompt", "answer"] = "answer" if dated.text.role == "reply" else "prompt"
     seen: set[str] = set()
     for where, text in _readings(dated.text.text):
         for hit in index.find(text, scope):
@@ -144,7 +149,7 @@ def identities(dated: DatedText, index: IdentityIndex) -> Iterator[Finding]:
 
             seen.add(word)
             span = where or (hit.start, hit.end)
-            encoded = f" (encoded: {word[:40]!r})" if where else ""
+            encoded = f" (encoded: {clean(word)[:40]!r})" if where else ""
             yield finding_at(
                 dated,
                 span,

@@ -25,7 +25,7 @@ class LogReader(Protocol):
         """Return the log."""
 
 
-READERS: tuple[LogReader, ...] = (chat, spans, langsmith, inspect_log)  # type: ignore[assignment]
+READERS: tuple[LogReader, ...] = (chat, spans, langsmith, inspect_log)
 NAMES = (*(reader.name for reader in READERS), run_folder.name)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_audit.log_files import Record
-from ktdeval_audit.log_types import AgentLog, Decision, LogText
+from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText
 from ktdeval_audit.readers.messages import (
     flat_fields,
     is_message,
@@ -53,7 +53,7 @@ def read(records: Sequence[Record], source: str) -> AgentLog:
 
     decisions += [_joined(thread, members) for thread, members in threads.items()]
     left_out = len(values) - len(decisions) - sum(map(len, threads.values())) + len(threads)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if left_out:
         notes = (f"{left_out} records hold no message and were left out.",)
 
@@ -94,7 +94,7 @@ def _messages(value: JsonValue) -> Sequence[JsonValue]:
 
 def _conversation(record: Record, number: int) -> Decision:
     value = record.value
-    assert isinstance(value, Mapping)  # noqa: S101 - as `_messages` found
+    assert isinstance(value, Mapping)
     texts = [*_system(value, record.line)]
     for index, message in enumerate(_messages(value)):
         texts += message_texts(message, f"message {index}", record.line)
@@ -180,7 +180,7 @@ def _joined(thread: str, members: Sequence[tuple[int, Record]]) -> Decision:
     texts: list[LogText] = []
     models: list[str] = []
     fields: dict[str, JsonValue] = {}
-    fills = []
+    fills: list[LogFill] = []
     for number, record in members:
         place = f"message {number}"
         texts += message_texts(record.value, place, record.line)

@@ -53,7 +53,7 @@ def _model(facts: JsonValue) -> str:
 def _decision(sample: Mapping[str, JsonValue], model: str) -> Decision:
     identity = str(sample.get("id", ""))[:80]
     attachments = sample.get("attachments")
-    texts = []
+    texts: list[LogText] = []
     messages = sample.get("messages")
     if isinstance(messages, list):
         for index, message in enumerate(messages):
@@ -78,8 +78,6 @@ def _with_attachments(texts: Iterator[LogText], attachments: JsonValue) -> Itera
         if text.text.startswith(_ATTACHMENT) and isinstance(attachments, Mapping):
             long_text = attachments.get(text.text.removeprefix(_ATTACHMENT))
             if isinstance(long_text, str):
-                yield LogText(
-                    role=text.role, text=long_text, place=text.place, fields=text.fields
-                )
+                yield LogText(role=text.role, text=long_text, place=text.place, fields=text.fields)
                 continue
         yield text

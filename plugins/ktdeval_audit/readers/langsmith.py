@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values.strict_json import JsonValue, dumps_compact
 from ktdeval_audit.log_files import Record
-from ktdeval_audit.log_types import AgentLog, Decision, LogText, Role
+from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText, Role
 from ktdeval_audit.readers.messages import (
     flat_fields,
     is_message,
@@ -57,13 +57,11 @@ def _order(item: tuple[Mapping[str, JsonValue], int | None]) -> tuple[str, str]:
     return str(run.get("dotted_order", "")), str(run.get("start_time", ""))
 
 
-def _decision(
-    trace: str, runs: Sequence[tuple[Mapping[str, JsonValue], int | None]]
-) -> Decision:
+def _decision(trace: str, runs: Sequence[tuple[Mapping[str, JsonValue], int | None]]) -> Decision:
     texts: list[LogText] = []
     fields: dict[str, JsonValue] = {}
     models: list[str] = []
-    fills = []
+    fills: list[LogFill] = []
     seen: set[tuple[Role, str]] = set()
 
     for run, line in runs:
@@ -97,7 +95,10 @@ def _models(extra: JsonValue) -> Iterator[str]:
     if not isinstance(extra, Mapping):
         return
 
-    for part, keys in (("metadata", ("ls_model_name",)), ("invocation_params", ("model", "model_name"))):
+    for part, keys in (
+        ("metadata", ("ls_model_name",)),
+        ("invocation_params", ("model", "model_name")),
+    ):
         values = extra.get(part)
         if not isinstance(values, Mapping):
             continue
@@ -107,9 +108,7 @@ def _models(extra: JsonValue) -> Iterator[str]:
                 yield str(values[key])
 
 
-def _run_texts(
-    run: Mapping[str, JsonValue], place: str, line: int | None
-) -> Iterator[LogText]:
+def _run_texts(run: Mapping[str, JsonValue], place: str, line: int | None) -> Iterator[LogText]:
     if run.get("run_type") in _TOOLS:
         output = run.get("outputs")
         if isinstance(output, Mapping) and len(output) == 1:

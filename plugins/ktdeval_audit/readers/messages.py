@@ -21,7 +21,12 @@ _ROLES: Mapping[str, Role] = {
     "ai": "reply",
     "model": "reply",
 }
-_RESULT_TYPES = {"tool_result", "function_call_output", "tool_call_response", "custom_tool_call_output"}
+_RESULT_TYPES = {
+    "tool_result",
+    "function_call_output",
+    "tool_call_response",
+    "custom_tool_call_output",
+}
 _CALL_TYPES = {"tool_use", "function_call", "tool_call", "server_tool_use"}
 _FILL_LISTS = ("fills", "trades", "executions", "filled_orders")
 _PRICES = ("price", "fill_price", "avg_price", "executed_price", "filled_price")

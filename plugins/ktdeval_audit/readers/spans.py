@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ktdeval.values.strict_json import JsonValue, loads_untrusted
 from ktdeval_audit.log_files import MOST_LEVELS, Record
-from ktdeval_audit.log_types import AgentLog, Decision, LogText, Role
+from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText, Role
 from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills
 
 name = "spans"
@@ -50,9 +50,9 @@ def recognises(records: Sequence[Record]) -> bool:
     if not records or not isinstance(records[0].value, Mapping | list):
         return False
 
-    first = records[0].value
-    if isinstance(first, list):
-        first = first[0] if first else None
+    first: JsonValue = records[0].value
+    if isinstance(first, list) and first:
+        first = first[0]
     if not isinstance(first, Mapping):
         return False
     return "resourceSpans" in first or "resource_spans" in first or _is_span(first)
@@ -80,7 +80,9 @@ def read(records: Sequence[Record], source: str) -> AgentLog:
 
 
 def _is_span(value: Mapping[str, JsonValue]) -> bool:
-    has_trace = "traceId" in value or "trace_id" in value or isinstance(value.get("context"), Mapping)
+    has_trace = (
+        "traceId" in value or "trace_id" in value or isinstance(value.get("context"), Mapping)
+    )
     return has_trace and "attributes" in value
 
 
@@ -111,7 +113,9 @@ def _items(value: Mapping[str, JsonValue], *names: str) -> Iterator[Mapping[str,
 def _span(value: Mapping[str, JsonValue], line: int | None) -> _Span:
     context = value.get("context")
     ids = {**value, **context} if isinstance(context, Mapping) else value
-    start = value.get("startTimeUnixNano", value.get("start_time", value.get("start_time_unix_nano")))
+    start = value.get(
+        "startTimeUnixNano", value.get("start_time", value.get("start_time_unix_nano"))
+    )
     events = []
     for event in _items(value, "events"):
         events.append((str(event.get("name", "")), _attributes(event.get("attributes"))))
@@ -166,7 +170,7 @@ def _decision(trace: str, spans: Sequence[_Span]) -> Decision:
     texts: list[LogText] = []
     fields: dict[str, JsonValue] = {}
     models: list[str] = []
-    fills = []
+    fills: list[LogFill] = []
     seen: set[tuple[Role, str]] = set()
 
     for span in spans:
@@ -250,9 +254,7 @@ def _indexed_texts(span: _Span) -> Iterator[LogText]:
             yield from message_texts({"role": role, "content": value}, place, span.line)
 
 
-def _event_texts(
-    span: _Span, event: str, attributes: Mapping[str, JsonValue]
-) -> Iterator[LogText]:
+def _event_texts(span: _Span, event: str, attributes: Mapping[str, JsonValue]) -> Iterator[LogText]:
     """Yield the texts of an event such as `gen_ai.user.message`."""
     words = event.split(".")
     if words[0] != "gen_ai" or len(words) < len(("gen_ai", "user", "message")):

@@ -255,7 +255,13 @@ LEAKS: tuple[Leak, ...] = (
         _says("tool", lambda at: f"{ASSET} volume {at.value('volume', 1):.0f}"),
         least="warning",
     ),
-    Leak("next return, six digits", "price-after", _says("tool", _return), least="warning"),
+    Leak(
+        "next return, six digits",
+        "price-after",
+        _says("tool", _return),
+        least="warning",
+        is_hard=True,
+    ),
     Leak(
         "next close on each day",
         "price-after",

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +31,14 @@ Ints = npt.NDArray[np.int64]
 HORIZONS = (1, 5, 21, 252)
 """Trading days ahead in which later values are searched; each is a test of its own."""
 
+_WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}  # of the tests of horizons; their sum is 1
+_LIMITS = {1.0: 0.4, 1e-2: 0.2, 1e-4: 0.4}  # chance of a number in a test -> weight of the test
+
+KNOWN_DAYS = 252
+"""Trading days back in which a number may equal a known value. Over more of them an asset has visited
+most prices near its own, and few numbers would be left.
+"""
+
 MOST_CHANCE = 1e-4  #: of a false hit, above which nothing is reported
 SURE = 1e-6  #: chance below which a single number is an error
 _AROUND = 0.1  # share of a number on both sides in which later values are counted
@@ -43,7 +50,8 @@ _SLACK = 1e-9  # of a comparison of binary fractions
 _LEAST_DIGITS = 3  # of a number: one of fewer is common
 
 
-class Hit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hit:
     """A number with the later value that it equals."""
 
     number: Number
@@ -171,7 +179,7 @@ class LaterPrices:
         size = abs(number.value)
         same = values.between(number.value - half, number.value + half)
         rows = values.rows[same]
-        if (rows <= row).any():
+        if ((rows <= row) & (rows > row - KNOWN_DAYS)).any():
             return None
 
         reach = max(_AROUND * size, _LEAST_STEPS * number.step)
@@ -185,7 +193,7 @@ class LaterPrices:
             is_later = (near_rows > row) & (near_rows <= row + horizon)
             count = len(np.unique(grid[is_later]))
             chances.append(min(1.0, count / steps))
-            hits.append(self._hit(number, dated, values, same, row + horizon, chances[-1]))
+            hits.append(self._hit(number, dated, values, same, (row, row + horizon), chances[-1]))
 
         if not any(chances):
             return None
@@ -197,15 +205,16 @@ class LaterPrices:
         dated: DatedText,
         values: _Values,
         same: slice,
-        last: int,
+        bounds: tuple[int, int],
         chance: float,
     ) -> Hit | None:
+        """Return the first later value that a number equals, after the one row and up to the other."""
         rows = values.rows[same]
-        within = np.flatnonzero(rows <= last)
-        if not len(within):
+        later = np.flatnonzero((rows > bounds[0]) & (rows <= bounds[1]))
+        if not len(later):
             return None
 
-        first = within[np.argmin(rows[within])]
+        first = later[np.argmin(rows[later])]
         name = int(values.names[same][first])
         word = "return" if name == _RETURN else _FIELDS[name]
         return Hit(number, word, int(rows[first]), chance, dated)
@@ -303,7 +312,8 @@ def _ordered(values: Floats, rows: Ints, names: Ints) -> _Values:
     return _Values(values[order], rows[order], names[order])
 
 
-class _Best(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Best:
     """Horizon at which hits are least likely to be by chance."""
 
     chance: float
@@ -312,23 +322,35 @@ class _Best(NamedTuple):
 
 
 def _best(trials: Sequence[_Trial]) -> _Best:
-    """Return the horizon with the least chance, corrected for the number of horizons."""
+    """Return the horizon with the least chance, corrected for what is tried.
+
+    Each test takes the numbers whose own chance is at most a limit: one number of nine digits is not
+    made doubtful by a hundred of three. Tests share the error by their weights (weighted Bonferroni).
+    """
     best = _Best(1.0, (), HORIZONS[0])
     for place, horizon in enumerate(HORIZONS):
-        hits = []
-        values = set()
-        for trial in trials:
-            hit = trial.hits[place]
-            # a number that is repeated is one hit
-            if hit is not None and (hit.number.asset, hit.number.value) not in values:
-                values.add((hit.number.asset, hit.number.value))
-                hits.append(hit)
+        for limit, share in _LIMITS.items():
+            chosen = [trial for trial in trials if trial.chances[place] <= limit]
+            hits = _distinct_hits(chosen, place)
+            if not hits:
+                continue
 
-        chances = [trial.chances[place] for trial in trials]
-        chance = min(1.0, len(HORIZONS) * chance_of(len(hits), chances))
-        if hits and chance < best.chance:
-            best = _Best(chance, hits, horizon)
+            chances = [trial.chances[place] for trial in chosen]
+            weight = _WEIGHTS[horizon] * share
+            chance = min(1.0, chance_of(len(hits), chances) / weight)
+            if chance < best.chance:
+                best = _Best(chance, hits, horizon)
     return best
+
+
+def _distinct_hits(trials: Sequence[_Trial], place: int) -> list[Hit]:
+    """Return the hits of a horizon; a number that is repeated is one."""
+    hits = {}
+    for trial in trials:
+        hit = trial.hits[place]
+        if hit is not None:
+            hits.setdefault((hit.number.asset, hit.number.value), hit)
+    return list(hits.values())
 
 
 def chance_of(hits: int, chances: Sequence[float]) -> float:

@@ -101,37 +101,40 @@ def same_bar(
         return
 
     day = texts[-1].day
-    row = int(np.searchsorted(market.days, np.datetime64(day), side="right")) - 1
     rows = {code: number for number, code in enumerate(market.codes)}
     for fill in decision.fills:
         asset = rows.get(fill.code)
         if asset is None and len(market.codes) == 1:
             asset = 0
 
-        why = _why_early(market, fill, day, (row, asset))
+        why = "" if asset is None else _why_early(market, fill, day, asset)
         if why:
             yield _fill_finding(decision, fill, day, why)
 
 
-def _why_early(market: MarketSnapshot, fill: LogFill, day: date, at: tuple[int, int | None]) -> str:
+def _why_early(market: MarketSnapshot, fill: LogFill, day: date, asset: int) -> str:
     """Return why a fill is early; empty where it is not, or the market does not tell."""
-    row, asset = at
-    if asset is None or row < 0:
+    traded = np.flatnonzero(np.isfinite(market.close[:, asset]))
+    known = traded[market.days[traded] <= np.datetime64(day)]
+    if not len(known):
         return ""
 
+    row = known[-1]
     half = 0.5 * 10.0**-fill.digits + _SLACK
     prices = [array[row, asset] for array in (market.open, market.high, market.low, market.close)]
-    is_of_bar = any(abs(price - fill.price) <= half for price in prices)
+    if not any(abs(price - fill.price) <= half for price in prices):
+        return ""
     if fill.day:
-        if fill.day > str(day) or not is_of_bar:
+        if fill.day > str(day):
             return ""
         return f"fill on {fill.day} at {fill.price:g}, a price of the bar of the decision, {day}"
 
-    if not is_of_bar or row + 1 >= len(market.days):
+    later = traded[len(known) : len(known) + 1]
+    if not len(later):
         return ""
 
-    low = market.low[row + 1, asset]
-    high = market.high[row + 1, asset]
+    low = market.low[later[0], asset]
+    high = market.high[later[0], asset]
     if low - half <= fill.price <= high + half:
         return ""
     return (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ktdeval.market import NO_MARKET
 from ktdeval.masking import identities_of, normalise
@@ -43,7 +43,8 @@ _LONGEST_CONTEXT = 64
 _MOST_TEXTS = 4096
 
 
-class NamedDate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NamedDate:
     """A period that a text names."""
 
     start: int  #: offset of its first character
@@ -96,6 +97,7 @@ _CHINESE_DIGITS = {"一": 1, "二": 2, "三": 3, "四": 4}
 # What stands around a number of JSON, which is a year or a compact day only by chance.
 _JSON_BEFORE = re.compile(r"[\[,:] ?-?\Z")
 _JSON_AFTER = re.compile(r" ?[,\]}]")
+_JOINED = re.compile(r"[0-9][-/]\Z")
 _QUANTITY_KEY = re.compile(
     r'"[^"]*(?:vol|amount|shares|qty|quantity|turnover|cap|value|cash|count|id)[^"]*" ?: ?\Z',
     re.IGNORECASE,
@@ -221,6 +223,8 @@ def _is_number(text: str, named: NamedDate) -> bool:
     before = text[max(0, named.start - _LONGEST_CONTEXT) : named.start]
     if _DATE_KEY.search(before):
         return False
+    if named.unit == "year" and _JOINED.search(before):
+        return True  # the end of a number such as 4417-2039
     if _QUANTITY_KEY.search(before):
         return True
     if len(spelled) == len("202403") and not before.endswith(("_", "-", "/")):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 # Commas group digits in prose; in `[5,100,200]` and in CSV they part numbers.
 _NUMBER = re.compile(
@@ -21,7 +20,8 @@ _MOST_NUMBERS = 20_000  # of one text
 _FLAT_OBJECT = re.compile(r"\{[^{}]{1,2000}\}")
 
 
-class Number(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Number:
     """One number of a text."""
 
     value: float

@@ -7,6 +7,8 @@ import binascii
 import html
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from ktdeval.cards import clean
@@ -15,7 +17,6 @@ from ktdeval.masking import IdentityIndex, identities_of, normalise
 from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.findings import Finding, Level, excerpt, place_of
 from ktdeval_audit.named_dates import NamedDate, named_dates
-from ktdeval_rationale.memory_phrases import find_hindsight
 
 Masked = Literal["names", "dates", "both"]
 MASKED: tuple[Masked, ...] = ("names", "dates", "both")
@@ -198,15 +199,22 @@ def _as_words(data: bytes) -> str:
 # ---- words of hindsight
 
 
+@cache
+def _hindsight_pattern() -> re.Pattern[str]:
+    lines = Path(__file__).with_name("hindsight.txt").read_text(encoding="utf-8").splitlines()
+    patterns = [line for line in lines if not line.startswith("#")]
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
 def hindsight(dated: DatedText) -> Iterator[Finding]:
     """Yield a finding for each phrase in a model's text that speaks of later outcomes."""
     if dated.text.role != "reply":
         return
 
-    for start, end in find_hindsight(dated.text.text):
+    for match in _hindsight_pattern().finditer(dated.text.text):
         yield finding_at(
             dated,
-            (start, end),
+            match.span(),
             ("hindsight-words", "warning"),
             (
                 "the reason speaks of what happened later, which the model can only remember",

@@ -69,7 +69,7 @@ class AuditOptions(JsonOptions, PluginOptions):
         (), metavar="RULE,…", help="rules to run [default: all]: date-after, price-after, …"
     )
     fail_on: Literal["error", "warning"] = flag(
-        "error", help="least level of a finding at which the exit code is 1 [default: error]"
+        "error", help="least level of a finding at which the exit code is 1"
     )
     every: bool = flag(False, name="--all", help="print all findings")
     sarif: Path | None = flag(

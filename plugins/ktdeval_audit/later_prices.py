@@ -32,7 +32,7 @@ HORIZONS = (1, 5, 21, 252)
 """Trading days ahead in which later values are searched; each is a test of its own."""
 
 _WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}  # of the tests of horizons; their sum is 1
-_LIMITS = {1.0: 0.4, 1e-2: 0.2, 1e-4: 0.4}  # chance of a number in a test -> weight of the test
+_LIMITS = {1.0: 0.6, 1e-4: 0.4}  # chance of a number in a test -> weight of the test
 
 KNOWN_DAYS = 252
 """Trading days back in which a number may equal a known value. Over more of them an asset has visited
@@ -114,8 +114,11 @@ class LaterPrices:
             for number in numbers_in(dated.text.text, self._names):
                 self._add(number, dated, row, by_asset)
 
-        # Each asset is a test, and all of them together are one more.
-        tests = len(by_asset) + 1
+        if not by_asset:
+            return
+
+        # Each asset is a test, and several of them together are one more.
+        tests = len(by_asset) + int(len(by_asset) > 1)
         is_found = False
         for asset, trials in by_asset.items():
             best = _best(trials)
@@ -345,7 +348,7 @@ def _best(trials: Sequence[_Trial]) -> _Best:
 
 def _distinct_hits(trials: Sequence[_Trial], place: int) -> list[Hit]:
     """Return the hits of a horizon; a number that is repeated is one."""
-    hits = {}
+    hits: dict[tuple[int | None, float], Hit] = {}
     for trial in trials:
         hit = trial.hits[place]
         if hit is not None:

@@ -192,6 +192,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
     # `--help` is held to a time: it imports no YAML, no msgspec, no task file and no maker of near
     # matches.
     allowed = {
+        "plugins/ktdeval_audit/command.py",
         "plugins/ktdeval_compare/commands.py",
         "plugins/ktdeval_compare/demo.py",
         "plugins/ktdeval_compare/fork_command.py",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz_kit import Parser, of_file, scratch, text_of
+from paths import REPOSITORY
 
 
 def files_of_users() -> dict[str, Parser]:
@@ -21,6 +22,22 @@ def files_of_users() -> dict[str, Parser]:
         **_model_files(),
         **_tables(),
         **_vendors(),
+        **_agent_logs(),
+    }
+
+
+def _agent_logs() -> dict[str, Parser]:
+    from ktdeval_audit.decision_days import date_log
+    from ktdeval_audit.readers import read_log
+
+    folder = REPOSITORY / "tests/support/audit/files"
+    names = ("openinference_spans.jsonl", "openinference_otlp.json", "langsmith_runs.jsonl")
+    names += ("genai_spans.jsonl", "inspect.json", "inspect.eval")
+    chat = b'{"messages": [{"role": "user", "content": "Today is 2024-03-05."}]}\n'
+    seeds = (chat, *((folder / name).read_bytes() for name in names))
+    modules = ("ktdeval_audit/log_files.py", "ktdeval_audit/readers/spans.py")
+    return {
+        "agent log": Parser(of_file(lambda path: date_log(read_log(path)), "log"), seeds, modules)
     }
 
 

@@ -1,0 +1,13 @@
+"""Manifest of the command that audits logs of any agent framework for look-ahead: `audit`."""
+
+from __future__ import annotations
+
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.values.lazy import later
+
+
+@hookimpl
+def ktdeval_commands() -> list[Spec]:
+    """Return the command."""
+    summary = "Search an agent's log for what it could not have known: dates, prices, news, names."
+    return [Spec("audit", later("ktdeval_audit.command:audit"), summary, groups=("evaluate",))]

@@ -1,0 +1,202 @@
+"""The audit: all rules on a log, and the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.cards import clean
+from ktdeval.market import MarketSnapshot
+from ktdeval_audit.decision_days import DatedLog, DatedText, date_log
+from ktdeval_audit.findings import LEVELS, RULES, Finding, Level, Rule
+from ktdeval_audit.later_documents import later_documents
+from ktdeval_audit.later_prices import LaterPrices
+from ktdeval_audit.log_rules import CutoffFacts, cutoff_facts, cutoff_findings, same_bar
+from ktdeval_audit.log_types import AgentLog
+from ktdeval_audit.text_rules import Masked, hindsight, identities, later_dates, mask_index
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """What an audit is told."""
+
+    day_field: str | None = None
+    day_map: Path | None = None
+    masked: Masked | None = None  #: what a mask is claimed to hide
+    cutoff: str | None = None  #: end of the model's training data: a day, a month, or a state
+    rules: tuple[Rule, ...] = tuple(RULES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport:
+    """Result of an audit."""
+
+    log: str
+    kind: str
+    market: str | None
+    decisions: int
+    texts: int
+    first_day: str
+    last_day: str
+    undated: int
+    findings: tuple[Finding, ...]
+    cutoffs: tuple[CutoffFacts, ...]
+    rules: tuple[Rule, ...]  #: rules that ran
+    notes: tuple[str, ...]
+
+    def count(self, level: Level) -> int:
+        """Return how many findings have a level."""
+        return sum(finding.level == level for finding in self.findings)
+
+    def fails(self, least: Level) -> bool:
+        """Whether a finding has at least a level."""
+        severe = LEVELS[: LEVELS.index(least) + 1]
+        return any(finding.level in severe for finding in self.findings)
+
+
+def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSettings) -> AuditReport:
+    """Return what the rules find in a log.
+
+    `market`: bars and documents that the log's prices and news are compared with; None leaves out
+    the rules that need it. Raises UsageError, DataError: no decision has a day, or an option does
+    not fit the log.
+    """
+    dated = date_log(log, settings.day_field, settings.day_map)
+    chosen = [rule for rule in settings.rules if _can_run(rule, market, settings)]
+    facts: tuple[CutoffFacts, ...] = ()
+    if "cutoff" in chosen:
+        facts = cutoff_facts(dated, settings.cutoff)
+
+    found = [*cutoff_findings(facts)]
+    found += _text_findings(dated, market, settings, chosen)
+    if market is not None:
+        found += _market_findings(dated, market, chosen)
+
+    days = dated.days
+    return AuditReport(
+        log=clean(log.source),
+        kind=log.kind,
+        market=None if market is None else market.meta.name,
+        decisions=len(days),
+        texts=len(dated.texts),
+        first_day=str(days[0]),
+        last_day=str(days[-1]),
+        undated=len(dated.undated),
+        findings=tuple(_sorted(_without_repeats(found))),
+        cutoffs=facts,
+        rules=tuple(chosen),
+        notes=(*log.notes, *_notes(dated, market, settings)),
+    )
+
+
+def _can_run(rule: Rule, market: MarketSnapshot | None, settings: AuditSettings) -> bool:
+    if rule == "identity":
+        return settings.masked is not None
+    if rule in ("price-after", "event-after", "same-bar"):
+        return market is not None
+    return True
+
+
+def _text_findings(
+    dated: DatedLog,
+    market: MarketSnapshot | None,
+    settings: AuditSettings,
+    chosen: Sequence[Rule],
+) -> Iterator[Finding]:
+    index = None
+    if settings.masked is not None and "identity" in chosen:
+        index = mask_index(market, settings.masked)
+
+    for text in dated.texts:
+        if "date-after" in chosen:
+            yield from later_dates(text)
+        if index is not None:
+            yield from identities(text, index)
+        if "hindsight-words" in chosen:
+            yield from hindsight(text)
+
+
+def _market_findings(
+    dated: DatedLog, market: MarketSnapshot, chosen: Sequence[Rule]
+) -> Iterator[Finding]:
+    if "event-after" in chosen:
+        yield from later_documents(market, dated.texts)
+
+    prices = LaterPrices(market)
+    for texts in _by_decision(dated.texts):
+        if "price-after" in chosen:
+            yield from prices.findings(texts)
+        if "same-bar" in chosen:
+            yield from same_bar(market, texts[0].decision, texts)
+
+    together = prices.over_the_log()
+    if together is not None:
+        yield _log_finding(*together)
+
+
+def _log_finding(chance: float, hits: int, numbers: int, horizon: int) -> Finding:
+    return Finding(
+        rule="price-after",
+        level="error",
+        decision="",
+        place="",
+        line=None,
+        day="",
+        excerpt="",
+        why=(
+            f"over all decisions {hits} of {numbers} numbers that were not known yet equal a value of"
+            f" the next {horizon} trading days; chance of so many by accident at most {chance:.1g}"
+        ),
+        fix="look for one source that shows each day a value of a later one",
+    )
+
+
+def _by_decision(texts: Sequence[DatedText]) -> Iterator[list[DatedText]]:
+    """Yield the texts of each decision of each day, in order."""
+    groups: dict[tuple[int, object], list[DatedText]] = {}
+    for dated in texts:
+        groups.setdefault((id(dated.decision), dated.day), []).append(dated)
+    yield from groups.values()
+
+
+def _without_repeats(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield findings, of those that say the same of the same day the first: a log of requests
+    repeats the messages before.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    for finding in findings:
+        key = (finding.rule, finding.day, finding.excerpt, finding.why)
+        seen[key] += 1
+        if seen[key] == 1:
+            yield finding
+
+
+def _sorted(findings: Iterator[Finding]) -> list[Finding]:
+    """Return findings by level, then in the order of the log."""
+    return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
+
+
+def _notes(
+    dated: DatedLog, market: MarketSnapshot | None, settings: AuditSettings
+) -> Iterator[str]:
+    if dated.undated:
+        first = clean(dated.undated[0].name)
+        yield (
+            f"{len(dated.undated)} decisions name no day and were not audited, such as {first};"
+            " --day-field or --day-map gives it."
+        )
+
+    if market is None:
+        yield "Prices, news and fills were not checked: --data names the market."
+    elif str(market.days[-1]) <= str(dated.days[0]):
+        yield (
+            f"The market ends on {market.days[-1]}, before the first decision: no later price is"
+            " known."
+        )
+    elif str(market.days[0]) > str(dated.days[-1]):
+        yield f"The market begins on {market.days[0]}, after the last decision."
+
+    if settings.masked is None:
+        yield "Identities were not checked: --masked says what a mask is claimed to hide."

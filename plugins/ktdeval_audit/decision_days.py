@@ -1,0 +1,224 @@
+"""Day on whose knowledge each text of a log was written: by a field, by a map, or by the prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
+from ktdeval_audit.log_types import AgentLog, Decision, LogText
+from ktdeval_audit.named_dates import named_dates
+
+FIELDS = (
+    "decided_on",
+    "decision_date",
+    "decision_day",
+    "trade_date",
+    "trading_date",
+    "trading_day",
+    "as_of_date",
+    "as_of",
+    "asof",
+    "current_date",
+    "simulation_date",
+    "sim_date",
+    "analysis_date",
+    "knowledge_day",
+    "day",
+)
+"""Fields of metadata that are taken for the day, in this order."""
+
+LATE_FIELDS = ("date",)
+"""Fields that are taken only where the prompt names no day: they may hold the day of the run."""
+
+_SAYS = (
+    r"(?:today(?:'s date)? is|today:|today's date:|current (?:trading )?(?:date|day)(?: is|:)|"
+    r"it is now|the date is|simulation date(?: is|:)|trad(?:ing|e) (?:date|day)(?: is|:)|"
+    r"decision (?:date|day)(?: is|:)|analysis date(?: is|:)|今天是|当前日期[::]?|交易日[::]?)",
+    r'(?:(?:^|\n)[ *#-]*(?:date|day)(?: is|:)|\bday (?=[0-9]{4}-[0-9]{2}-[0-9]{2} has closed)|"'
+    r'(?:current_date|today|trade_date|day)": ?)',
+    r"(?:as of|on the close of|close of|up to|before)",
+)
+_PHRASES = tuple(re.compile(phrase, re.IGNORECASE) for phrase in _SAYS)
+_GAP = re.compile(
+    r"[\s*_`\"':(,]*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? )?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class DatedText:
+    """A text with the decision that it belongs to, and the day on whose knowledge it stands."""
+
+    decision: Decision
+    text: LogText
+    day: date
+
+
+@dataclass(frozen=True)
+class DatedLog:
+    """Texts of a log with their days, in order, and the decisions for which no day was found."""
+
+    texts: tuple[DatedText, ...]
+    undated: tuple[Decision, ...]
+
+    @property
+    def days(self) -> tuple[date, ...]:
+        """Days of the decisions, ascending, each once a decision."""
+        pairs = {(id(each.decision), each.day) for each in self.texts}
+        return tuple(sorted(day for _, day in pairs))
+
+
+def date_log(log: AgentLog, day_field: str | None = None, day_map: Path | None = None) -> DatedLog:
+    """Return the texts of a log with their days.
+
+    `day_field`: name of the field that holds the day, dotted or its last part. `day_map`: table with
+    columns `decision` and `day`. Raises UsageError: no decision has a day; DataError: a field or a
+    map holds no day.
+    """
+    by_name = _read_map(day_map) if day_map is not None else {}
+    texts: list[DatedText] = []
+    undated = []
+    for decision in log.decisions:
+        found = list(_dated(decision, day_field, by_name))
+        texts += found
+        if not found:
+            undated.append(decision)
+
+    if not texts:
+        raise UsageError(_no_day(log, day_field, day_map))
+    return DatedLog(tuple(texts), tuple(undated))
+
+
+def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
+    names = list(dict.fromkeys(name for each in log.decisions[:20] for name in each.fields))
+    known = f"; fields: {', '.join(names[:12])}" if names else ""
+    if day_map is not None:
+        first = log.decisions[0].name
+        return f"--day-map {day_map}: names no decision of the log, such as {first!r}"
+    if day_field is not None:
+        return f"--day-field {day_field!r}: no decision of {log.source} has it{known}"
+    return (
+        f"{log.source}: no decision names its day; name a field with --day-field, a table of decision"
+        f" and day with --day-map, or write `Today is 2024-03-05` into the prompt{known}"
+    )
+
+
+def _dated(
+    decision: Decision, day_field: str | None, by_name: Mapping[str, date]
+) -> Iterator[DatedText]:
+    fixed = by_name.get(decision.name)
+    if fixed is None and day_field is not None:
+        fixed = _field_day(decision.fields, (day_field,), decision, strict=True)
+    elif fixed is None and not by_name:
+        fixed = _field_day(decision.fields, FIELDS, decision)
+
+    if fixed is not None:
+        for text in decision.texts:
+            yield DatedText(decision, text, fixed)
+    elif not by_name:
+        yield from _by_prompt(decision, day_field)
+
+
+def _by_prompt(decision: Decision, day_field: str | None) -> Iterator[DatedText]:
+    """Yield texts with the day that the latest prompt named; those before the first have its day."""
+    current: date | None = None
+    waiting: list[LogText] = []
+    for text in decision.texts:
+        named = None
+        if day_field is not None:
+            named = _field_day(text.fields, (day_field,), decision)
+        elif text.role == "prompt":
+            named = _field_day(text.fields, FIELDS, decision) or stated_day(text.text)
+
+        current = named or current
+        if current is None:
+            waiting.append(text)
+            continue
+
+        for earlier in waiting:
+            yield DatedText(decision, earlier, current)
+        waiting = []
+        yield DatedText(decision, text, current)
+
+    late = _field_day(decision.fields, LATE_FIELDS, decision)
+    if current is None and day_field is None and late is not None:
+        for text in waiting:
+            yield DatedText(decision, text, late)
+
+
+def stated_day(text: str) -> date | None:
+    """Return the day that a prompt calls today's; None where it names none.
+
+    Example: `stated_day("Today is Tuesday, March 5, 2024.")` is 5 March 2024.
+    """
+    dates = [named for named in named_dates(text) if named.unit == "day"]
+    if not dates:
+        return None
+
+    starts = {named.start: named.first for named in dates}
+    for phrase in _PHRASES:
+        for match in phrase.finditer(text):
+            gap = _GAP.match(text, match.end())
+            end = gap.end() if gap is not None else match.end()
+            for at in (end, match.end()):
+                if at in starts:
+                    return starts[at]
+
+            # the finder's date may begin at the weekday
+            near = [start for start in starts if match.end() <= start <= end]
+            if near:
+                return starts[near[0]]
+    return None
+
+
+def _field_day(
+    fields: Mapping[str, JsonValue],
+    names: Sequence[str],
+    decision: Decision,
+    *,
+    strict: bool = False,
+) -> date | None:
+    """Return the day of the first field of such a name. Raises DataError, if `strict`: it is no day."""
+    for name in names:
+        for key, value in fields.items():
+            if key != name and key.rpartition(".")[2] != name:
+                continue
+
+            day = _day_of(value)
+            if day is not None:
+                return day
+            if strict:
+                where = f"{decision.name}, line {decision.line}" if decision.line else decision.name
+                raise DataError(
+                    f"{where}: --day-field {key} holds {str(value)[:40]!r}, no day such as 2024-03-05"
+                )
+    return None
+
+
+def _day_of(value: JsonValue) -> date | None:
+    """Return the day that a field holds as a whole, with or without a time of day."""
+    text = str(value).strip()
+    named = named_dates(text)
+    if len(named) != 1 or named[0].unit != "day" or named[0].start != 0:
+        return None
+    return named[0].first
+
+
+def _read_map(path: Path) -> dict[str, date]:
+    """Return days by decision. Raises DataError, which names file and line."""
+    table = TableFile(path, TableShape(("decision", "day"), required=("decision", "day")))
+    days: dict[str, date] = {}
+    for row in read_rows(table):
+        text = str(row.cells["day"])
+        day = _day_of(text)
+        if day is None:
+            raise DataError(
+                f"{table.place(row.line)}: column day holds {text[:40]!r}; write it as 2024-03-05"
+            )
+        days[str(row.cells["decision"])] = day
+    return days

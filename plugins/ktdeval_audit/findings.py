@@ -1,0 +1,95 @@
+"""Findings of an audit, and the excerpts that they quote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from ktdeval.cards import clean
+from ktdeval.secrets.patterns import REDACTED, secret_forms
+from ktdeval.secrets.redaction import hide_secrets, secrets_of
+from ktdeval_audit.log_types import Decision, LogText
+
+Rule = Literal[
+    "date-after",
+    "price-after",
+    "event-after",
+    "identity",
+    "cutoff",
+    "hindsight-words",
+    "same-bar",
+]
+Level = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+"""Levels, the most severe first; SARIF has the same."""
+
+RULES: Mapping[Rule, str] = {
+    "date-after": "A prompt or tool result names a date after the day of the decision.",
+    "price-after": "A prompt or tool result holds prices that were not known on the day.",
+    "event-after": "A prompt or tool result quotes a document that appeared after the day.",
+    "identity": "A text under a mask names a stock, a company or a date.",
+    "cutoff": "The decisions lie in the time of the model's training data.",
+    "hindsight-words": "A reason speaks of later outcomes.",
+    "same-bar": "A decision was filled at a price of the bar that it had seen.",
+}
+_AROUND = 50  # characters of an excerpt on both sides
+_WIDE = 400  # characters in which a secret is searched
+_LONGEST = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that a decision could not have known, or that a mask hides."""
+
+    rule: Rule
+    level: Level
+    decision: str  #: name of the decision; empty of a finding on the whole log
+    place: str  #: message or span, and path in it
+    line: int | None
+    day: str  #: ISO day on whose knowledge it was decided; empty of the whole log
+    excerpt: str  #: short, without secrets
+    why: str
+    fix: str
+
+
+def excerpt(text: str, start: int, end: int) -> str:
+    """Return what stands around a span, on one line, with secrets replaced."""
+    hit = text[start : min(end, start + _LONGEST)]
+    first = max(0, start - _WIDE)
+    wide = text[first : end + _WIDE]
+    hidden = hide(wide)
+    offset = start - first
+    if hidden != wide:
+        offset = hidden.find(hit)
+        if offset < 0:
+            return REDACTED
+
+    begin = max(0, offset - _AROUND)
+    stop = offset + len(hit) + _AROUND
+    words = " ".join(clean(hidden[begin:stop]).split())
+    before = "…" if begin or first else ""
+    after = "…" if stop < len(hidden) else ""
+    return f"{before}{words}{after}"
+
+
+def hide(text: str) -> str:
+    """Return a text with the secrets of the environment, and all of a known form, replaced."""
+    hidden = hide_secrets(text, _own_secrets())
+    for form in secret_forms():
+        hidden = form.pattern.sub(form.replacement, hidden)
+    return hidden
+
+
+@cache
+def _own_secrets() -> Mapping[str, str]:
+    return secrets_of(os.environ)
+
+
+def place_of(decision: Decision, text: LogText) -> str:
+    """Return where a text stands, without repeating the name of the decision."""
+    if text.place.startswith(decision.name):
+        return text.place.removeprefix(decision.name).lstrip("/ ") or text.place
+    return text.place

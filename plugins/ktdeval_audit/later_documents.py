@@ -1,0 +1,111 @@
+"""Rule `event-after`: documents of the market that appeared after the day, quoted in the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+
+import numpy as np
+
+from ktdeval.cards import clean
+from ktdeval.market import MarketSnapshot
+from ktdeval_audit.decision_days import DatedText
+from ktdeval_audit.findings import Finding
+from ktdeval_audit.text_rules import finding_at
+
+WORDS = 8  #: words in a row that are a quotation
+LEAST_TITLE = 5  #: words of a title that is one as a whole
+_WORD = re.compile(r"[0-9A-Za-z]+|[^\W0-9A-Za-z_]")
+_MOST_LETTERS = 20_000  # of a document that are compared
+
+Gram = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """First document with a run of words."""
+
+    at: int  #: microseconds since 1970 UTC
+    title: str
+    day: date
+
+
+def later_documents(market: MarketSnapshot, texts: Sequence[DatedText]) -> Iterator[Finding]:
+    """Yield a finding for each text that quotes a document not yet known at the close of its day.
+
+    A quotation is eight words in a row, or a title of five to seven words as a whole, that no
+    document known by then has.
+    """
+    if not len(market.documents):
+        return
+
+    shown = [dated for dated in texts if dated.text.role != "reply"]
+    wanted: set[Gram] = set()
+    for text in {dated.text.text for dated in shown}:
+        words = _words(text)
+        for size in range(LEAST_TITLE, WORDS + 1):
+            wanted.update(_grams(words, size))
+
+    known = _first_known(market, wanted)
+    if not known:
+        return
+
+    for dated in shown:
+        yield from _quotations(market, dated, known)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _grams(words: Sequence[str], size: int) -> Iterator[Gram]:
+    """Yield runs of so many words."""
+    return zip(*(words[first:] for first in range(size)), strict=False)
+
+
+def _first_known(market: MarketSnapshot, wanted: set[Gram]) -> dict[Gram, _Known]:
+    """Return for each wanted run of words the document that had it first."""
+    known: dict[Gram, _Known] = {}
+    times = market.documents.known_at
+    for row, document in enumerate(market.documents):
+        title = _words(document.title)
+        grams = wanted.intersection(_grams(title, WORDS))
+        grams |= wanted.intersection(_grams(_words(document.text[:_MOST_LETTERS]), WORDS))
+        if LEAST_TITLE <= len(title) < WORDS and tuple(title) in wanted:
+            grams.add(tuple(title))
+
+        entry = _Known(int(times[row]), document.title, document.known_at.date())
+        for gram in grams:
+            known.setdefault(gram, entry)
+    return known
+
+
+def _quotations(
+    market: MarketSnapshot, dated: DatedText, known: dict[Gram, _Known]
+) -> Iterator[Finding]:
+    close = market.documents.close.instant(np.datetime64(dated.day))
+    words = _words(dated.text.text)
+    done: set[str] = set()
+    for size in (WORDS, *range(LEAST_TITLE, WORDS)):
+        for number, gram in enumerate(_grams(words, size)):
+            first = known.get(gram)
+            if first is None or first.at <= close or first.title in done:
+                continue
+
+            done.add(first.title)
+            why = (
+                f"quotes {size} words in a row of {clean(first.title)[:80]!r}, which was first known"
+                f" on {first.day}, after the close of {dated.day}"
+            )
+            fix = "give the agent documents by the time at which they were known"
+            span = _span(dated.text.text, number, size)
+            yield finding_at(dated, span, ("event-after", "error"), (why, fix))
+
+
+def _span(text: str, number: int, size: int) -> tuple[int, int]:
+    """Return the bounds of so many words from a word on."""
+    matches = list(islice(_WORD.finditer(text.lower()), number, number + size))
+    return matches[0].start(), matches[-1].end()

@@ -1,0 +1,377 @@
+"""Rule `price-after`: prices, volumes and returns of the market that were not known on the day.
+
+A number is a hit if it equals, as far as its digits go, a value of a later day and no value known by
+then. One hit proves little: a price of four digits meets one of the next days' prices by chance. So
+each number has a chance of a false hit: how many of the numbers around it, with the same digits, are
+later values. From these chances follows an upper bound of the probability that so many of the
+numbers are hits by chance, and only one below 1e-4 is a finding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats as distributions
+
+from ktdeval.market import MarketSnapshot
+from ktdeval_audit.decision_days import DatedText
+from ktdeval_audit.findings import Finding, Level
+from ktdeval_audit.printed_numbers import AssetNames, Number, numbers_in
+from ktdeval_audit.text_rules import finding_at
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+HORIZONS = (1, 5, 21, 252)
+"""Trading days ahead in which later values are searched; each is a test of its own."""
+
+_WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}  # of the tests of horizons; their sum is 1
+_LIMITS = {1.0: 0.6, 1e-4: 0.4}  # chance of a number in a test -> weight of the test
+
+KNOWN_DAYS = 252
+"""Trading days back in which a number may equal a known value. Over more of them an asset has visited
+most prices near its own, and few numbers would be left.
+"""
+
+MOST_CHANCE = 1e-4  #: of a false hit, above which nothing is reported
+SURE = 1e-6  #: chance below which a single number is an error
+_AROUND = 0.1  # share of a number on both sides in which later values are counted
+_LEAST_STEPS = 50  # numbers on both sides, where a share of them is less
+_RETURN_DAYS = (1, 2, 3, 4, 5, 10, 20, 21, 60, 63, 252)
+_ALL = -1  # key of the values of all assets together
+_SHOWN = 5
+_SLACK = 1e-9  # of a comparison of binary fractions
+_LEAST_DIGITS = 3  # of a number: one of fewer is common
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A number with the later value that it equals."""
+
+    number: Number
+    value_name: str  #: such as `close`
+    row: int  #: of the market's days
+    chance: float  #: that a number around it, with these digits, is a later value
+    text: DatedText
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Values of an asset, ascending, each with its row and name."""
+
+    values: Floats
+    rows: Ints
+    names: Ints
+
+    def between(self, low: float, high: float) -> slice:
+        """Return where the values from `low` to `high` stand."""
+        first, last = np.searchsorted(self.values, [low, high])
+        return slice(int(first), int(last))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A number that equals nothing known: its chances and, per horizon, its hit."""
+
+    chances: tuple[float, ...]
+    hits: tuple[Hit | None, ...]
+
+
+_FIELDS = ("open", "high", "low", "close", "volume", "amount", "adjusted close", "index level")
+_RETURN = len(_FIELDS)
+
+
+@dataclass
+class LaterPrices:
+    """Searches texts for later values of one market. Keeps the sorted values of assets."""
+
+    market: MarketSnapshot
+    _names: AssetNames = field(init=False)
+    _cache: dict[int, _Values] = field(init=False, default_factory=dict)
+    _trials: list[_Trial] = field(init=False, default_factory=list)
+    _seen: set[tuple[int | None, float]] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._names = AssetNames.of(self.market.codes, self.market.names)
+
+    def findings(self, texts: Sequence[DatedText]) -> Iterator[Finding]:
+        """Yield the findings of the prompts and tool results of one decision."""
+        by_asset: dict[int | None, list[_Trial]] = defaultdict(list)
+        for dated in texts:
+            if dated.text.role == "reply":
+                continue
+
+            row = self._row(dated)
+            if row is None:
+                continue
+
+            for number in numbers_in(dated.text.text, self._names):
+                self._add(number, dated, row, by_asset)
+
+        if not by_asset:
+            return
+
+        # Each asset is a test, and several of them together are one more.
+        tests = len(by_asset) + int(len(by_asset) > 1)
+        is_found = False
+        for asset, trials in by_asset.items():
+            best = _best(trials)
+            chance = min(1.0, best.chance * tests)
+            if chance < MOST_CHANCE:
+                is_found = True
+                whose = "of some asset" if asset is None else f"of {self.market.codes[asset]}"
+                yield self._finding(best.hits, whose, chance)
+
+        together = _best(list(chain.from_iterable(by_asset.values())))
+        chance = min(1.0, together.chance * tests)
+        if not is_found and chance < MOST_CHANCE:
+            assets = {hit.number.asset for hit in together.hits}
+            yield self._finding(together.hits, f"of {len(assets)} assets", chance)
+
+    def over_the_log(self) -> tuple[float, int, int, int] | None:
+        """Return chance, hits, numbers and horizon in days over all decisions, each number counted
+        once; None where it is above the limit.
+        """
+        best = _best(self._trials)
+        decisions = {(id(hit.text.decision), hit.text.day) for hit in best.hits}
+        if best.chance >= MOST_CHANCE or len(decisions) < 2:
+            return None  # what one decision shows is a finding of its own
+        return best.chance, len(best.hits), len(self._trials), best.horizon
+
+    def _add(
+        self,
+        number: Number,
+        dated: DatedText,
+        row: int,
+        by_asset: dict[int | None, list[_Trial]],
+    ) -> None:
+        asset = number.asset
+        if asset is None and len(self.market.codes) == 1:
+            asset = 0
+
+        if abs(number.value) < _LEAST_DIGITS * number.step * 10:
+            return
+
+        trial = self._trial(number, dated, row, asset)
+        if trial is None:
+            return
+
+        by_asset[asset].append(trial)
+        key = (asset, number.value)
+        if key not in self._seen:
+            self._seen.add(key)
+            self._trials.append(trial)
+
+    def _trial(
+        self, number: Number, dated: DatedText, row: int, asset: int | None
+    ) -> _Trial | None:
+        """Return what a number's chances and hits are; None where it is known, or far from any
+        later value.
+        """
+        values = self._returns(asset, row) if number.is_return else self._values(asset)
+        if values is None:
+            return None
+
+        half = number.step * (0.5 + _SLACK)
+        size = abs(number.value)
+        same = values.between(number.value - half, number.value + half)
+        rows = values.rows[same]
+        if ((rows <= row) & (rows > row - KNOWN_DAYS)).any():
+            return None
+
+        reach = max(_AROUND * size, _LEAST_STEPS * number.step)
+        near = values.between(number.value - reach, number.value + reach)
+        near_rows = values.rows[near]
+        grid = np.round(values.values[near] / number.step)
+        steps = 2.0 * reach / number.step
+        chances = []
+        hits: list[Hit | None] = []
+        for horizon in HORIZONS:
+            is_later = (near_rows > row) & (near_rows <= row + horizon)
+            count = len(np.unique(grid[is_later]))
+            chances.append(min(1.0, count / steps))
+            hits.append(self._hit(number, dated, values, same, (row, row + horizon), chances[-1]))
+
+        if not any(chances):
+            return None
+        return _Trial(tuple(chances), tuple(hits))
+
+    def _hit(
+        self,
+        number: Number,
+        dated: DatedText,
+        values: _Values,
+        same: slice,
+        bounds: tuple[int, int],
+        chance: float,
+    ) -> Hit | None:
+        """Return the first later value that a number equals, after the one row and up to the other."""
+        rows = values.rows[same]
+        later = np.flatnonzero((rows > bounds[0]) & (rows <= bounds[1]))
+        if not len(later):
+            return None
+
+        first = later[np.argmin(rows[later])]
+        name = int(values.names[same][first])
+        word = "return" if name == _RETURN else _FIELDS[name]
+        return Hit(number, word, int(rows[first]), chance, dated)
+
+    # ---- values of the market
+
+    def _row(self, dated: DatedText) -> int | None:
+        """Return the last row that is known on a day; None before the market's first."""
+        row = int(np.searchsorted(self.market.days, np.datetime64(dated.day), side="right")) - 1
+        return row if row >= 0 else None
+
+    def _values(self, asset: int | None) -> _Values:
+        key = _ALL if asset is None else asset
+        if key not in self._cache:
+            self._cache[key] = self._sorted_values(asset)
+        return self._cache[key]
+
+    def _sorted_values(self, asset: int | None) -> _Values:
+        market = self.market
+        columns = slice(None) if asset is None else slice(asset, asset + 1)
+        fields = [market.open, market.high, market.low, market.close, market.volume, market.amount]
+        fields.append(market.adjusted_close)
+        parts = [array[:, columns] for array in fields]
+        values = []
+        rows = []
+        names = []
+        if asset is None:
+            parts += [levels[:, None] for levels in market.indices.values()]
+
+        for number, part in enumerate(parts):
+            found = np.argwhere(np.isfinite(part))
+            values.append(part[found[:, 0], found[:, 1]])
+            rows.append(found[:, 0])
+            names.append(np.full(len(found), min(number, _RETURN - 1)))
+
+        return _ordered(np.concatenate(values), np.concatenate(rows), np.concatenate(names))
+
+    def _returns(self, asset: int | None, row: int) -> _Values | None:
+        """Return changes of the adjusted close in per cent: those known on the day, and those from
+        its close to later ones.
+        """
+        if asset is None:
+            return None
+
+        close = self.market.adjusted_close[:, asset]
+        values = []
+        rows = []
+        for days in _RETURN_DAYS:
+            if row >= days:
+                values.append(close[row] / close[row - days])
+                rows.append(row)
+
+        past = close[max(0, row - HORIZONS[-1]) : row + 1]
+        values += list(past[1:] / past[:-1])
+        rows += [row] * (len(past) - 1)
+        later = close[row + 1 : row + 1 + HORIZONS[-1]]
+        values += list(later / close[row])
+        rows += range(row + 1, row + 1 + len(later))
+        steps = later[1:] / later[:-1]
+        values += list(steps)
+        rows += range(row + 2, row + 2 + len(steps))
+
+        percent = 100.0 * (np.array(values, dtype=np.float64) - 1.0)
+        ordered = np.array(rows, dtype=np.int64)
+        is_known = np.isfinite(percent)
+        kinds = np.full(int(is_known.sum()), _RETURN)
+        return _ordered(percent[is_known], ordered[is_known], kinds)
+
+    # ---- words
+
+    def _finding(self, hits: Sequence[Hit], whose: str, chance: float) -> Finding:
+        first = hits[0]
+        level: Level = "error" if len(hits) > 1 or chance < SURE else "warning"
+        spelled = []
+        for hit in hits[:_SHOWN]:
+            words = hit.text.text.text[hit.number.start : hit.number.end]
+            spelled.append(f"{words} ({hit.value_name} of {self.market.days[hit.row]})")
+
+        more = f" and {len(hits) - _SHOWN} more" if len(hits) > _SHOWN else ""
+        why = (
+            f"{len(hits)} {_numbers(hits)} {whose} known only later: {', '.join(spelled)}{more};"
+            f" chance of so many by accident at most {chance:.1g}"
+        )
+        span = (first.number.start, first.number.end)
+        fix = "cut tables and indicators at the close of the day of the decision"
+        return finding_at(first.text, span, ("price-after", level), (why, fix))
+
+
+def _numbers(hits: Sequence[Hit]) -> str:
+    return "number is" if len(hits) == 1 else "numbers are"
+
+
+def _ordered(values: Floats, rows: Ints, names: Ints) -> _Values:
+    order = np.argsort(values, kind="stable")
+    return _Values(values[order], rows[order], names[order])
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """Horizon at which hits are least likely to be by chance."""
+
+    chance: float
+    hits: Sequence[Hit]
+    horizon: int
+
+
+def _best(trials: Sequence[_Trial]) -> _Best:
+    """Return the horizon with the least chance, corrected for what is tried.
+
+    Each test takes the numbers whose own chance is at most a limit: one number of nine digits is not
+    made doubtful by a hundred of three. Tests share the error by their weights (weighted Bonferroni).
+    """
+    best = _Best(1.0, (), HORIZONS[0])
+    for place, horizon in enumerate(HORIZONS):
+        for limit, share in _LIMITS.items():
+            chosen = [trial for trial in trials if trial.chances[place] <= limit]
+            hits = _distinct_hits(chosen, place)
+            if not hits:
+                continue
+
+            chances = [trial.chances[place] for trial in chosen]
+            weight = _WEIGHTS[horizon] * share
+            chance = min(1.0, chance_of(len(hits), chances) / weight)
+            if chance < best.chance:
+                best = _Best(chance, hits, horizon)
+    return best
+
+
+def _distinct_hits(trials: Sequence[_Trial], place: int) -> list[Hit]:
+    """Return the hits of a horizon; a number that is repeated is one."""
+    hits: dict[tuple[int | None, float], Hit] = {}
+    for trial in trials:
+        hit = trial.hits[place]
+        if hit is not None:
+            hits.setdefault((hit.number.asset, hit.number.value), hit)
+    return list(hits.values())
+
+
+def chance_of(hits: int, chances: Sequence[float]) -> float:
+    """Return an upper bound of the probability of at least so many hits among independent numbers,
+    each a hit with its own chance.
+
+    One hit: the sum of the chances (Boole). More: the binomial tail at the mean chance, which bounds
+    that of unequal ones if the hits exceed their expected number by one or more (Hoeffding 1956, "On
+    the distribution of the number of successes in independent trials", theorem 5); else 1.
+
+    Example: three numbers with a chance of 0.01 each, all hits: `chance_of(3, [0.01] * 3)` is 1e-6.
+    """
+    if hits <= 0:
+        return 1.0
+
+    expected = math.fsum(chances)
+    if hits == 1:
+        return min(1.0, expected)
+    if hits < expected + 1.0:
+        return 1.0
+    return float(distributions.binom.sf(hits - 1, len(chances), expected / len(chances)))

@@ -1,0 +1,157 @@
+"""Read the records of a log: JSON lines, one JSON value, or the members of a zip archive.
+
+Nothing is executed or unpickled. Sizes are limited before a byte is decoded.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from ktdeval.errors import DataError
+from ktdeval.values.decompression_limits import most_bytes
+from ktdeval.values.files import open_plain, read_plain
+from ktdeval.values.strict_json import JsonValue, loads_untrusted
+
+LARGEST_FILE = 512 << 20  #: bytes of a log
+LARGEST_MEMBER = 64 << 20  #: bytes of a member of an archive, unpacked
+LONGEST_LINE = 32 << 20  #: bytes of a line
+MOST_LEVELS = 100  #: of nested lists and objects
+_ZIP = b"PK\x03\x04"
+_ZSTANDARD = 93  # its number among the methods of zip
+_LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field end it
+_PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+_ZST = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One JSON value of a log."""
+
+    value: JsonValue
+    line: int | None = None  #: None where the file is one value
+    member: str = ""  #: name in an archive
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return the JSON values of a file: of each line, of the whole, or of each member of a zip.
+
+    Raises DataError, which names file and line: it is not readable, too large, or not JSON.
+    """
+    try:
+        data = read_plain(path, LARGEST_FILE)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"{path}: can't read: {reason}; name a file of at most 512 MiB") from error
+
+    if data.startswith(_ZIP):
+        return list(_archive_records(path))
+    if data.startswith(_PICKLES):
+        raise DataError(f"{path}: is a pickle, which can run code; write the log as JSON lines")
+    if data.startswith(_ZST):
+        raise DataError(f"{path}: is packed with zstandard; unpack it, or name the run's folder")
+
+    records = _parse_text(path, data)
+    if not records:
+        raise DataError(f"{path}: is empty; write a JSON object a line")
+    return records
+
+
+def _parse_text(path: Path, data: bytes) -> list[Record]:
+    lines = data.split(b"\n")
+    filled = [line for line in lines if line.strip()]
+    is_lines = len(filled) > 1 and _is_whole(filled[0])
+    if is_lines or len(filled) == 1:
+        return list(_line_records(path, lines))
+
+    if not filled:
+        return []
+    return [Record(_parse(path, data, str(path)))]
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line is a JSON object of its own, as in JSON lines."""
+    text = line.strip()
+    return text.startswith(b"{") and text.endswith(b"}")
+
+
+def _line_records(path: Path, lines: list[bytes]) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text:
+            continue
+
+        where = f"{path}:{number}"
+        if len(text) > LONGEST_LINE:
+            raise DataError(f"{where}: the line has {len(text):,} bytes; at most 32 MiB are read")
+        yield Record(_parse(path, text, where), number)
+
+
+def _parse(path: Path, data: bytes, where: str) -> JsonValue:
+    try:
+        text = data.decode("utf-8")
+        return loads_untrusted(text, MOST_LEVELS)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: is not UTF-8; save it as UTF-8") from error
+    except ValueError as error:
+        advice = "write one JSON object a line"
+        if where == str(path):
+            advice = "write it as one JSON value, or as JSON lines"
+        raise DataError(f"{where}: is not JSON: {str(error)[:120]}; {advice}") from error
+
+
+# ---- archives
+
+
+def _archive_records(path: Path) -> Iterator[Record]:
+    """Yield the JSON members of a zip archive, by name."""
+    size = path.stat().st_size
+    total = 0
+    try:
+        with open_plain(path) as stream, zipfile.ZipFile(stream) as archive:
+            members = sorted(archive.infolist(), key=lambda member: member.filename)
+            for member in members:
+                if not member.filename.endswith(".json"):
+                    continue
+
+                total += member.file_size
+                if member.file_size > LARGEST_MEMBER or total > most_bytes(size):
+                    raise DataError(
+                        f"{path}: {member.filename!r} unpacks to more than may be read; audit a"
+                        " part of the log"
+                    )
+
+                data = _unpacked(archive, member)
+                where = f"{path}: {member.filename[:120]!r}"
+                yield Record(_parse(path, data, where), None, member.filename)
+    except (OSError, zipfile.BadZipFile, zstandard.ZstdError, struct.error, EOFError) as error:
+        raise DataError(f"{path}: is a damaged zip archive: {str(error)[:120]}") from error
+    except (NotImplementedError, RuntimeError) as error:
+        raise DataError(
+            f"{path}: a member can't be unpacked ({str(error)[:80]}); save the log as .json"
+        ) from error
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return a member's bytes, of which it states the size. Newer logs are packed with zstandard,
+    which Python before 3.14 can't read in a zip.
+    """
+    if member.compress_type != _ZSTANDARD:
+        with archive.open(member) as stream:
+            return stream.read(LARGEST_MEMBER)
+
+    raw = archive.fp
+    if raw is None:
+        raise zipfile.BadZipFile("the archive is closed")
+
+    raw.seek(member.header_offset)
+    name, extra = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
+    raw.seek(name + extra, 1)
+    packed = raw.read(member.compress_size)
+    with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+        return reader.read(member.file_size)

@@ -1,0 +1,157 @@
+"""Rules that read a whole log: the model's cutoff, and fills at the bar of the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from ktdeval.cards import Cutoff, clean, listed_cutoff, parse_cutoff_or_state
+from ktdeval.market import MarketSnapshot
+from ktdeval_audit.decision_days import DatedLog, DatedText
+from ktdeval_audit.findings import Finding, Level
+from ktdeval_audit.log_types import Decision, LogFill
+
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class CutoffFacts:
+    """Days of the decisions against the end of a model's training data."""
+
+    model: str
+    cutoff: str  #: a day or month; `none` or `unknown`
+    before: int  #: decisions up to it
+    total: int
+
+    @property
+    def share(self) -> float | None:
+        """Share of the decisions that lie before the cutoff; None where it is not known."""
+        if self.cutoff == "unknown" or not self.total:
+            return None
+        return self.before / self.total
+
+
+def cutoff_facts(log: DatedLog, option: str | None) -> tuple[CutoffFacts, ...]:
+    """Return the facts of each model of the log, or of `--cutoff` alone. Raises UsageError: it is no
+    day and no state.
+    """
+    if option is not None:
+        given = parse_cutoff_or_state(option, "--cutoff")
+        return (_facts("the model", given, log.days),)
+
+    models: dict[str, set[tuple[int, date]]] = {}
+    for dated in log.texts:
+        for model in dated.decision.models:
+            models.setdefault(model, set()).add((id(dated.decision), dated.day))
+
+    facts = []
+    for model in sorted(models):
+        days = [day for _, day in models[model]]
+        facts.append(_facts(clean(model)[:80], listed_cutoff(model, {}), days))
+    return tuple(facts)
+
+
+def _facts(model: str, cutoff: Cutoff | str, days: Sequence[date]) -> CutoffFacts:
+    if not isinstance(cutoff, Cutoff):
+        return CutoffFacts(model, cutoff, 0, len(days))
+
+    before = sum(np.datetime64(day) <= cutoff.last for day in days)
+    return CutoffFacts(model, cutoff.text, int(before), len(days))
+
+
+def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
+    """Yield a warning for each model of which decisions lie before its cutoff."""
+    for each in facts:
+        share = each.share
+        if not share:
+            continue
+
+        level: Level = "warning"
+        yield Finding(
+            rule="cutoff",
+            level=level,
+            decision="",
+            place="",
+            line=None,
+            day="",
+            excerpt="",
+            why=(
+                f"{each.before} of {each.total} decisions ({share:.0%}) lie before the end of"
+                f" {each.model}'s training data, {each.cutoff}: it may remember the outcomes"
+            ),
+            fix="test on later days, or behind a mask (ktdeval run --tasks '*_blinded')",
+        )
+
+
+# ---- fills
+
+
+def same_bar(
+    market: MarketSnapshot, decision: Decision, texts: Sequence[DatedText]
+) -> Iterator[Finding]:
+    """Yield a finding for each fill at a price of the bar that its decision had seen.
+
+    A fill that names its day is early if the day is not after that of the decision. One without a
+    day is early if its price is the close of the decision's bar, and outside the next bar.
+    """
+    if not texts:
+        return
+
+    day = texts[-1].day
+    rows = {code: number for number, code in enumerate(market.codes)}
+    for fill in decision.fills:
+        asset = rows.get(fill.code)
+        if asset is None and len(market.codes) == 1:
+            asset = 0
+
+        why = "" if asset is None else _why_early(market, fill, day, asset)
+        if why:
+            yield _fill_finding(decision, fill, day, why)
+
+
+def _why_early(market: MarketSnapshot, fill: LogFill, day: date, asset: int) -> str:
+    """Return why a fill is early; empty where it is not, or the market does not tell."""
+    traded = np.flatnonzero(np.isfinite(market.close[:, asset]))
+    known = traded[market.days[traded] <= np.datetime64(day)]
+    if not len(known):
+        return ""
+
+    row = known[-1]
+    half = 0.5 * 10.0**-fill.digits + _SLACK
+    prices = [array[row, asset] for array in (market.open, market.high, market.low, market.close)]
+    if not any(abs(price - fill.price) <= half for price in prices):
+        return ""
+    if fill.day:
+        if fill.day > str(day):
+            return ""
+        return f"fill on {fill.day} at {fill.price:g}, a price of the bar of the decision, {day}"
+
+    later = traded[len(known) : len(known) + 1]
+    if not len(later):
+        return ""
+
+    low = market.low[later[0], asset]
+    high = market.high[later[0], asset]
+    if low - half <= fill.price <= high + half:
+        return ""
+    return (
+        f"fill at {fill.price:g}, a price of the bar of the decision, {day}; the next bar traded"
+        f" from {low:g} to {high:g}"
+    )
+
+
+def _fill_finding(decision: Decision, fill: LogFill, day: date, why: str) -> Finding:
+    return Finding(
+        rule="same-bar",
+        level="error",
+        decision=clean(decision.name),
+        place=clean(fill.place),
+        line=fill.line,
+        day=str(day),
+        excerpt=clean(f"{fill.code[:40]} {fill.price:g}").strip(),
+        why=why,
+        fix="fill at the next bar's open",
+    )

@@ -1,0 +1,57 @@
+"""What a log holds, whichever framework wrote it: decisions, their texts and fills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ktdeval.values.strict_json import JsonValue
+
+Role = Literal["prompt", "tool", "reply"]
+"""Who wrote a text: the program that asks the model, a tool, or the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogText:
+    """One text of a log."""
+
+    role: Role
+    text: str
+    place: str  #: index of the message, or id of the span with the path of the field
+    line: int | None = None  #: line of the file; None where a file is one JSON value
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: the message's own metadata
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFill:
+    """One fill that a log records."""
+
+    price: float
+    digits: int  #: decimals of the price as written
+    code: str = ""  #: empty where the log names none
+    day: str = ""  #: ISO day of the fill; empty where the log names none
+    place: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Texts that led to one decision, or to several of one conversation, in their order."""
+
+    name: str  #: id of the conversation, trace or sample
+    texts: tuple[LogText, ...]
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: metadata by dotted name
+    models: tuple[str, ...] = ()  #: names of the models that were asked
+    fills: tuple[LogFill, ...] = ()
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentLog:
+    """A log as read."""
+
+    kind: str  #: name of the reader
+    source: str  #: name of the file, for words
+    decisions: tuple[Decision, ...]
+    notes: tuple[str, ...] = ()  #: what was left out, one sentence each

@@ -1,0 +1,134 @@
+"""Numbers of a text, each with the asset that it stands beside and how many digits it has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+# Commas group digits in prose; in `[5,100,200]` and in CSV they part numbers.
+_NUMBER = re.compile(
+    r"(?<![0-9A-Za-z_.])(?<![0-9][:/-])[+-]?"
+    r"(?:(?<![\[,:])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,15})(?:\.[0-9]{1,10})?"
+    r"(?:e[+-]?[0-9]{1,2})?(?![0-9A-Za-z_]|[.:/-][0-9])",
+    re.IGNORECASE,
+)
+_PERCENT_AFTER = re.compile(r" ?(?:%|per ?cent|pct)", re.IGNORECASE)
+_RETURN_KEY = re.compile(r"return|chg|change|pct|perf", re.IGNORECASE)
+_NEAR = 300  # characters before a number in which its asset is named
+_MOST_NUMBERS = 20_000  # of one text
+_FLAT_OBJECT = re.compile(r"\{[^{}]{1,2000}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One number of a text."""
+
+    value: float
+    step: float  #: unit of its last digit that is not zero: a half of it is the error of rounding
+    start: int
+    end: int
+    asset: int | None  #: row of the asset in the market's codes; None where the text names none
+    is_return: bool  #: whether it is marked as a change in per cent
+
+
+@dataclass(frozen=True)
+class AssetNames:
+    """Finds the assets of a market in a text, by code or full name."""
+
+    pattern: re.Pattern[str] | None
+    rows: Mapping[str, int]
+
+    @classmethod
+    def of(cls, codes: Sequence[str], names: Sequence[str]) -> AssetNames:
+        """Return the finder for assets with these codes and names."""
+        rows: dict[str, int] = {}
+        for number, (code, name) in enumerate(zip(codes, names, strict=True)):
+            for word in (code, code.partition(".")[0], name):
+                if word:
+                    rows.setdefault(word, number)
+
+        if not rows:
+            return cls(None, rows)
+
+        words = sorted(rows, key=len, reverse=True)
+        joined = "|".join(map(re.escape, words))
+        return cls(re.compile(rf"(?<![0-9A-Za-z])(?:{joined})(?![0-9A-Za-z])"), rows)
+
+    def places(self, text: str) -> list[tuple[int, int, int]]:
+        """Return start, end and row of each mention, by offset."""
+        if self.pattern is None:
+            return []
+        return [(*match.span(), self.rows[match[0]]) for match in self.pattern.finditer(text)]
+
+
+def numbers_in(text: str, assets: AssetNames) -> Iterator[Number]:
+    """Yield the numbers of a text. In JSON an object's or a row's own code counts; elsewhere the
+    mention nearest before the number.
+    """
+    mentions = assets.places(text)
+    own = _json_assets(text, mentions)
+    inside = [(start, end) for start, end, _ in mentions]
+    position = 0
+    for count, match in enumerate(_NUMBER.finditer(text)):
+        if count >= _MOST_NUMBERS:
+            return
+
+        start, end = match.span()
+        while position < len(mentions) and mentions[position][1] <= start:
+            position += 1
+
+        if any(first <= start < stop for first, stop in inside[position : position + 1]):
+            continue  # digits of a code
+
+        asset = own.get(start)
+        if asset is None and position and start - mentions[position - 1][1] <= _NEAR:
+            asset = mentions[position - 1][2]
+
+        value, step = _reading(match[0])
+        yield Number(value, step, start, end, asset, _is_return(text, start, end))
+
+
+def _reading(spelled: str) -> tuple[float, float]:
+    """Return a number and the unit of its last digit. Zeros at its end do not count as digits: a
+    round number is a common one.
+    """
+    plain = spelled.replace(",", "").lower()
+    digits, _, power = plain.partition("e")
+    whole, _, fraction = digits.partition(".")
+    fraction = fraction.rstrip("0")
+    if fraction:
+        exponent = -len(fraction)
+    else:
+        exponent = len(whole) - len(whole.rstrip("0")) if whole.strip("+-0") else 0
+    exponent += int(power or 0)
+    return float(plain), 10.0**exponent
+
+
+def _is_return(text: str, start: int, end: int) -> bool:
+    if _PERCENT_AFTER.match(text, end):
+        return True
+
+    before = text[max(0, start - 40) : start]
+    key = before.rpartition('"')[0].rpartition('"')[2]
+    return before.rstrip().endswith(":") and bool(_RETURN_KEY.search(key))
+
+
+# ---- the own code of an object of JSON
+
+
+def _json_assets(text: str, mentions: Sequence[tuple[int, int, int]]) -> dict[int, int]:
+    """Return row by offset for numbers of JSON objects that name their asset behind the number.
+
+    Only flat objects are read: `{"close": 21.64, "code": "ACME"}`. In a row of a table the code
+    stands in front, as in prose.
+    """
+    own: dict[int, int] = {}
+    for match in _FLAT_OBJECT.finditer(text):
+        inner = [row for start, _, row in mentions if match.start() < start < match.end()]
+        if len(set(inner)) != 1:
+            continue
+
+        for number in _NUMBER.finditer(text, match.start(), match.end()):
+            own[number.start()] = inner[0]
+    return own

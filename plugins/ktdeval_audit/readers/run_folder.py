@@ -1,0 +1,60 @@
+"""Run folders of this suite. A step is a decision, of which the ledger has the day and the fills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ktdeval.harness import TranscriptEntry
+from ktdeval.runner import RunFolder
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_audit.log_types import AgentLog, Decision, LogText
+from ktdeval_audit.readers.messages import message_texts
+
+name = "ktdeval"
+
+
+def read(path: Path) -> AgentLog:
+    """Return each step of the trading episodes of a run. Raises StoreError: it is no run."""
+    run = RunFolder.load(path)
+    decisions: list[Decision] = []
+    others = 0
+    for spec in run.manifest.specs:
+        records, transcript = run.load_recorded(spec)
+        for record, entry in zip(records, transcript, strict=False):
+            if getattr(record, "decided_on", None) is None:
+                others += 1
+                continue
+
+            title = f"episode {spec.id} step {entry.step}"
+            decisions.append(_decision(record, entry, title, spec.model))
+
+    notes = (f"{others} questions have no day and were left out.",) if others else ()
+    return AgentLog(kind=name, source=path.name, decisions=tuple(decisions), notes=notes)
+
+
+def _decision(record: Any, entry: TranscriptEntry, title: str, model: str) -> Decision:
+    texts: list[LogText] = []
+    for number, exchange in enumerate(entry.exchanges):
+        texts += _exchange_texts(exchange, f"{title}/call {number}")
+
+    return Decision(
+        name=title,
+        texts=tuple(texts),
+        fields={"decided_on": record.decided_on},
+        models=(model,),
+    )
+
+
+def _exchange_texts(exchange: Mapping[str, JsonValue], place: str) -> Iterator[LogText]:
+    sent = exchange.get("sent")
+    if isinstance(sent, tuple | list):
+        for index, message in enumerate(sent):
+            # the model's own turns stand in the reply before
+            if isinstance(message, Mapping) and message.get("role") != "assistant":
+                yield from message_texts(message, f"{place} message {index}", None)
+
+    reply = exchange.get("reply")
+    if isinstance(reply, Mapping):
+        yield from message_texts({"role": "assistant", **reply}, f"{place} reply", None)

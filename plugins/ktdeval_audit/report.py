@@ -1,0 +1,125 @@
+"""Report of an audit in words, and as annotations of a hosted CI."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ktdeval_audit.audit import AuditReport
+from ktdeval_audit.findings import LEVELS, RULES, Finding
+from ktdeval_audit.log_rules import CutoffFacts
+
+_MOST_SHOWN = 20
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def report_lines(report: AuditReport, *, every: bool = False) -> Iterator[str]:
+    """Yield the report: the verdict, a line for each rule, then the findings, the worst first."""
+    yield _verdict(report)
+    yield _scope(report)
+    yield ""
+    yield from _rule_lines(report)
+    yield from _cutoff_lines(report.cutoffs)
+
+    shown = report.findings if every else report.findings[:_MOST_SHOWN]
+    for finding in shown:
+        yield ""
+        yield from _finding_lines(finding)
+
+    left_out = len(report.findings) - len(shown)
+    if left_out:
+        yield ""
+        yield f"{left_out} more findings: --all prints them"
+
+    if report.notes:
+        yield ""
+        yield from report.notes
+
+
+def _verdict(report: AuditReport) -> str:
+    counts = [(report.count(level), level) for level in LEVELS]
+    parts = [f"{number} {level}{'s' if number > 1 else ''}" for number, level in counts if number]
+    if not parts:
+        return "Nothing was found that the agent could not have known."
+    if not report.count("error"):
+        return f"No error, but {' and '.join(parts)}."
+    return f"The agent was shown what it could not have known: {', '.join(parts)}."
+
+
+def _scope(report: AuditReport) -> str:
+    market = f" against {report.market}" if report.market else ""
+    return (
+        f"{report.decisions} decisions of {report.log} ({report.kind}),"
+        f" {report.first_day} to {report.last_day}, {report.texts} texts{market}"
+    )
+
+
+def _rule_lines(report: AuditReport) -> Iterator[str]:
+    by_rule: Counter[tuple[str, str]] = Counter()
+    for finding in report.findings:
+        by_rule[finding.rule, finding.level] += 1
+
+    for rule, summary in RULES.items():
+        if rule not in report.rules:
+            yield f"  {rule:<16} not run"
+            continue
+
+        counts = [f"{by_rule[rule, level]} {level}" for level in LEVELS if by_rule[rule, level]]
+        found = ", ".join(counts) or "0"
+        line = f"  {rule:<16} {found}"
+        yield f"{line}: {summary}" if counts else line
+
+
+def _cutoff_lines(facts: tuple[CutoffFacts, ...]) -> Iterator[str]:
+    for each in facts:
+        if each.cutoff == "unknown":
+            yield (
+                f"  cutoff of {each.model}: unknown, so memory is not excluded (--cutoff names it)"
+            )
+        elif each.cutoff == "none":
+            yield f"  cutoff of {each.model}: none, nothing was trained"
+        else:
+            yield (
+                f"  cutoff of {each.model}: {each.cutoff}; {each.before} of {each.total} decisions"
+                f" before it"
+            )
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    where = [finding.decision, finding.place]
+    if finding.line is not None:
+        where.insert(0, f"line {finding.line}")
+    place = ", ".join(filter(None, where)) or "the whole log"
+    yield f"{finding.level} [{finding.rule}] {place}"
+    yield f"  {finding.why}"
+    if finding.excerpt:
+        yield f"  » {finding.excerpt}"
+    yield f"  fix: {finding.fix}"
+
+
+# ---- annotations of a hosted CI
+
+
+def github_lines(report: AuditReport, path: str) -> Iterator[str]:
+    """Yield a workflow command for each finding, as GitHub Actions reads them from the output.
+
+    Values are escaped as in actions/toolkit (packages/core/src/command.ts).
+    """
+    for finding in report.findings:
+        properties = [f"file={_property(path)}"]
+        if finding.line is not None:
+            properties.append(f"line={finding.line}")
+        properties.append(f"title={_property(f'ktdeval audit: {finding.rule}')}")
+
+        where = ", ".join(filter(None, (finding.decision, finding.place)))
+        message = f"{where}: {finding.why}. Fix: {finding.fix}" if where else finding.why
+        command = _COMMANDS[finding.level]
+        yield f"::{command} {','.join(properties)}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,69 @@
+"""Findings as SARIF 2.1.0 (OASIS Standard, 2020), which code hosts and editors show."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from ktdeval import __version__
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import JsonObject, JsonValue
+from ktdeval_audit.audit import AuditReport
+from ktdeval_audit.findings import RULES, Finding
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+_HOME = "https://github.com/ktdeval/ktdeval"
+_RULE_NAMES = tuple(RULES)
+
+
+def to_sarif(report: AuditReport, path: str) -> JsonObject:
+    """Return the log of one run of the tool. `path`: of the audited file, relative to where a reader
+    stands.
+    """
+    rules: list[JsonValue] = []
+    for rule, summary in RULES.items():
+        rules.append({"id": rule, "shortDescription": {"text": summary}})
+
+    driver: JsonValue = {"name": "ktdeval audit", "version": __version__, "rules": rules}
+    results: list[JsonValue] = [_result(finding, path) for finding in report.findings]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+        ],
+    }
+
+
+def _fingerprint(finding: Finding) -> str:
+    """Return what stays equal from one audit to the next, so that a host knows a finding again."""
+    parts = (finding.rule, finding.decision, finding.place, finding.day, finding.why)
+    return sha256_hex("\n".join(parts).encode())
+
+
+def _result(finding: Finding, path: str) -> JsonValue:
+    text = f"{finding.why}. Fix: {finding.fix}."
+    if finding.excerpt:
+        text = f"{text} Text: {finding.excerpt}"
+
+    names = ".".join(filter(None, (finding.decision, finding.place)))
+    location: dict[str, JsonValue] = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(path)},
+            "region": {"startLine": finding.line or 1},
+        }
+    }
+    if names:
+        location["logicalLocations"] = [{"fullyQualifiedName": names}]
+
+    properties: dict[str, JsonValue] = {"day": finding.day} if finding.day else {}
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": _RULE_NAMES.index(finding.rule),
+        "level": finding.level,
+        "message": {"text": text},
+        "locations": [location],
+        "partialFingerprints": {"finding/v1": _fingerprint(finding)},
+        "properties": properties,
+    }

@@ -1,0 +1,68 @@
+"""Tables of docs/audit.md are those that benchmarks/audit_recall.py has stored."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from paths import REPOSITORY
+
+PAGE = (REPOSITORY / "docs/audit.md").read_text(encoding="utf-8")
+ROWS = list(csv.DictReader((REPOSITORY / "benchmarks/audit_recall.csv").open(encoding="utf-8")))
+Row = Mapping[str, str]
+
+
+def of_part(*parts: str) -> list[Row]:
+    return [row for row in ROWS if row["part"] in parts]
+
+
+def _share(row: Row) -> str:
+    low, high = float(row["low"]), float(row["high"])
+    return f"{int(row['found']) / int(row['of']):.0%} ({low:.0%} to {high:.0%})"
+
+
+def _kinds(rows: Sequence[Row]) -> list[str]:
+    lines = ["| kind of leak | rule | found | share (95 %) |", "|---|---|---|---|"]
+    for row in rows:
+        count = f"{row['found']} of {row['of']}"
+        lines.append(f"| {row['name']} | `{row['rule']}` | {count} | {_share(row)} |")
+    return lines
+
+
+def _formats() -> list[str]:
+    lines = ["", "| format | found | share (95 %) |", "|---|---|---|"]
+    for row in of_part("format"):
+        lines.append(f"| {row['name']} | {row['found']} of {row['of']} | {_share(row)} |")
+    return lines
+
+
+def _alarms() -> list[str]:
+    lines = ["| logs | level | decisions with one | share (95 %) |", "|---|---|---|---|"]
+    for row in of_part("clean", "look-alikes"):
+        low, high = float(row["low"]), float(row["high"])
+        share = f"{int(row['found']) / int(row['of']):.1%} ({low:.1%} to {high:.1%})"
+        lines.append(f"| {row['part']} | {row['name']} | {row['found']} of {row['of']} | {share} |")
+    return lines
+
+
+def tables() -> dict[str, list[str]]:
+    return {
+        "recall": _kinds(of_part("recall")) + _formats(),
+        "hard": _kinds(of_part("hard")),
+        "alarms": _alarms(),
+    }
+
+
+@pytest.mark.parametrize("name", ["recall", "hard", "alarms"])
+def test_a_table_of_the_page_is_the_stored_one(name: str) -> None:
+    shown = PAGE.split(f"<!-- table: {name} -->\n")[1].split("<!-- end of table -->")[0]
+
+    assert shown.strip().splitlines() == tables()[name]
+
+
+def test_the_benchmark_has_30_kinds_in_6_formats_and_200_clean_decisions() -> None:
+    assert len(of_part("recall", "hard")) >= 30
+    assert len(of_part("format")) == 6
+    assert all(int(row["of"]) >= 200 for row in of_part("clean"))

@@ -1,0 +1,67 @@
+"""Words of claims in English and Chinese, as parts of patterns over marked sentences."""
+
+from __future__ import annotations
+
+import re
+
+from ktdeval_rationale.claims.marked_text import mark
+
+Q = mark("Q", "q")
+N = mark("N", "n")
+W = mark("W", "w")
+
+RISE = (
+    r"(?:up|rose|risen|rising|gained|gaining|rallied|climbed|advanced|increased|jumped|surged|added"
+    r"|(?:a |an )?(?:gain|rise|advance|rally|increase)(?: of)?|累计上涨|上涨|上升|涨)"
+)
+FALL = (
+    r"(?:down|fell|fallen|falling|lost|losing|dropped|declined|declining|slid|shed|slipped|tumbled"
+    r"|decreased|(?:a )?(?:loss|fall|drop|decline|decrease|slide)(?: of)?|累计下跌|下跌|下降|跌)"
+)
+HEDGE = r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|close to|some|~|≈|约|大约|接近|将近|近)"
+OVER = (
+    r"(?:above|over|more than|greater than|higher than|exceeds|exceeding|in excess of|north of|>=?|≥"
+    r"|高于|超过|大于|高出|不低于)"
+)
+UNDER = r"(?:below|under|less than|lower than|smaller than|beneath|south of|<=?|≤|低于|小于|不足|少于|不到)"
+_LINK_WORDS = (
+    "of|is|at|was|are|stands|sits|reads|reading|value|level|score|currently|now|still|only|just|a|an"
+    "|the|has been|comes in|equals|measures|today|strong|weak|high|low|solid|healthy|robust|elevated"
+    "|modest|very|quite|already|impressive|attractive|positive|negative|moderate|large|small"
+)
+_LINK_WORDS_ZH = "为|是|达到|达|在|有|仅为|仅|只有|高达|目前|当前|现为|现|处于"
+#: What may stand between a quantity and its figure
+LINK = rf"(?:[\s:=(]|\b(?:{_LINK_WORDS})\b|{_LINK_WORDS_ZH})*"
+
+#: Words that make a figure a plan or a condition, not a fact
+PLAN = re.compile(
+    r"\b(?:if|should|could|would|might|may|until|unless|target(?:s|ing|ed)?|stop|take[- ]profit|expect"
+    r"(?:s|ed|ing)?|forecast|project(?:s|ed)|aim(?:s|ing)?|plan(?:s|ned)?|assum(?:e|es|ing)|once|when"
+    r"|towards?|trigger|threshold|cap(?:ped)?|confidence|conviction|probability|historically"
+    r"|typically|usually|normally|ideally)\b"
+    r"|目标|止损|止盈|如果|若|一旦|预计|预期|计划|假设|有望|信心|置信|通常|当.{0,12}时",
+    re.IGNORECASE,
+)
+#: Words that make a figure that of another day
+PAST = re.compile(
+    r"\b(?:yesterday|previous(?:ly)?|prior|earlier|ago|formerly|before|last (?:week|month|year|step)"
+    r"|initially|then|had been|used to)\b|昨日|昨天|此前|之前|上周|上月|去年|原来|曾",
+    re.IGNORECASE,
+)
+#: Words that put a claim in doubt or turn it round
+NEGATED = re.compile(
+    r"\b(?:not|no longer|n't|never|neither|without|isn't|hardly|barely|nor|unlikely|rather than)\b"
+    r"|n't\b|不再|没有|并非|不是|未能|未|并不",
+    re.IGNORECASE,
+)
+FALLING = re.compile(
+    rf"{FALL}|\b(?:negative|minus|pullback|dip|retreat|below|under|off)\b|负|亏|低于", re.IGNORECASE
+)
+CLAUSE_END = re.compile(
+    r"[,;:]\s|\b(?:and|but|while|whereas|although|though|yet|because|since|as)\b|,|，|但|而|且|因为|因"
+)
+
+
+def compiled(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    """Compile patterns that ignore case."""
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)

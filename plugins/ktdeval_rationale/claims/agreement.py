@@ -11,8 +11,7 @@ from ktdeval_rationale.claims.quantities import Quantity
 from ktdeval_rationale.claims.text_figures import TextFigure
 
 _PERCENT_FIELDS = ("mom_12_1", "rev_on", "mom_id", "high_52w")
-_LARGE = 1e6  # whole numbers from here on are shown with four digits
-_SHOWN_DIGITS = 4
+_SHOWN_DIGITS = 4  # of a number without decimals, at least
 _NEAR_SHARE = 0.10
 _FAR_SHARE = 0.25
 
@@ -42,8 +41,6 @@ def slack(number: float) -> float:
     text = repr(abs(number))
     if "e" not in text and not text.endswith(".0"):
         return 0.5 * 10.0 ** -len(text.partition(".")[2])
-    if abs(number) < _LARGE:
-        return 0.5
     return 0.5 * 10.0 ** (math.floor(math.log10(abs(number))) - _SHOWN_DIGITS + 1)
 
 

@@ -37,8 +37,7 @@ LINK = rf"(?:[\s:=(]|\b(?:{_LINK_WORDS})\b|{_LINK_WORDS_ZH})*"
 PLAN = re.compile(
     r"\b(?:if|should|could|would|might|may|until|unless|target(?:s|ing|ed)?|stop|take[- ]profit|expect"
     r"(?:s|ed|ing)?|forecast|project(?:s|ed)|aim(?:s|ing)?|plan(?:s|ned)?|assum(?:e|es|ing)|once|when"
-    r"|towards?|trigger|threshold|cap(?:ped)?|confidence|conviction|probability|historically"
-    r"|typically|usually|normally|ideally)\b"
+    r"|towards?|trigger|threshold|cap(?:ped)?|confidence|conviction|probability|ideally)\b"
     r"|目标|止损|止盈|如果|若|一旦|预计|预期|计划|假设|有望|信心|置信|通常|当.{0,12}时",
     re.IGNORECASE,
 )
@@ -46,6 +45,12 @@ PLAN = re.compile(
 PAST = re.compile(
     r"\b(?:yesterday|previous(?:ly)?|prior|earlier|ago|formerly|before|last (?:week|month|year|step)"
     r"|initially|then|had been|used to)\b|昨日|昨天|此前|之前|上周|上月|去年|原来|曾",
+    re.IGNORECASE,
+)
+#: Words that make a sentence about assets in general
+GENERAL = re.compile(
+    r"\b(?:historically|typically|usually|normally|generally|in general|on average|tend to|often"
+    r"|(?:stocks|names|assets|companies|shares|those) (?:with|whose|that))\b|通常|一般|历史上|往往",
     re.IGNORECASE,
 )
 #: Words that put a claim in doubt or turn it round

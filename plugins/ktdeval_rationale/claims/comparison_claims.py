@@ -13,6 +13,7 @@ from typing import Literal
 from ktdeval_rationale.claims.agreement import Verdict, in_figure_units, slack
 from ktdeval_rationale.claims.claim_words import (
     CLAUSE_END,
+    GENERAL,
     LINK,
     NEGATED,
     OVER,
@@ -120,7 +121,7 @@ class _Place:
 
     def subject(self, at: tuple[int, int], quantity: Quantity) -> str | None:
         """Return the one subject of a place; None if the sentence leaves it open."""
-        found = subjects_at(self.sentence, at, quantity, self.facts, self.about)
+        found = subjects_at(self.sentence, at, quantity, self.about)
         return found[0] if len(found) == 1 else None
 
     def quantity(self, match: re.Match[str], group: str = "q") -> Quantity:
@@ -155,6 +156,9 @@ def _is_in_doubt(text: str, start: int, end: int) -> bool:
     for ending in CLAUSE_END.finditer(text, 0, start):
         first = ending.start()
 
+    if GENERAL.search(text):
+        return True
+
     clause = text[first:end]
     return any(words.search(clause) for words in (PLAN, NEGATED, PAST))
 
@@ -176,13 +180,13 @@ def _rises(match: re.Match[str]) -> bool:
 def _assets(place: _Place, match: re.Match[str]) -> Verdict:
     quantity = place.quantity(match)
     right = str(place.sentence.part(match, "l2").value)
-    left = _left_label(place, match, quantity)
+    left = _left_label(place, match)
     if left is None or left == right:
         return Verdict.UNPLACED
     return _order(place, (left, right), quantity, rises=_rises(match))
 
 
-def _left_label(place: _Place, match: re.Match[str], quantity: Quantity) -> str | None:
+def _left_label(place: _Place, match: re.Match[str]) -> str | None:
     if match.groupdict().get("l1") is not None:
         return str(place.sentence.part(match, "l1").value)
 

@@ -17,6 +17,7 @@ from ktdeval_rationale.claims.claim_words import (
     CLAUSE_END,
     FALL,
     FALLING,
+    GENERAL,
     HEDGE,
     LINK,
     OVER,
@@ -43,13 +44,14 @@ Gap = Literal[
 
 _EQUALS = compiled(rf"{Q}\s*(?P<link>{LINK})(?P<hedge>{HEDGE}?)\s*{N}")
 _BEFORE = compiled(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*{Q}")
+_CASH = compiled(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:of|in)\s*(?:free |available )?{Q}")
 _BOUNDS = compiled(rf"{Q}\s*{LINK}(?:well |far |just |slightly |still )?(?:{OVER}|{UNDER})\s*{N}")
 _TODAY = r"(?:today|on the day|on the session|this session)"
 _SPAN = rf"(?:\s*(?:over|in|during|within|across|for)?\s*(?:the\s)?(?:last|past|previous|prior|trailing)?\s*(?:{W}|(?P<today>{_TODAY})))"
 _MOVES = compiled(
     rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by)?\s*(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
     rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))了?(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
-    rf"{W}(?:内|来|以来)?(?:[,，]?\s*(?:it|the stock|the price)?\s*(?:has|is|was|have)?\s*)"
+    rf"{W}(?:内|来|以来)?(?:[,，]?\s*(?:it|the stock|the price|⟦L\d+⟧)?\s*(?:has|is|was|have|had)?\s*)"
     rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by|了|幅)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
     rf"(?P<today>今日|当日|今天|today(?: it)?)\s*(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by|了)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
     rf"return(?:s|ed) (?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
@@ -121,6 +123,7 @@ def _placements(sentence: Sentence) -> dict[int, _Placement]:
         (_MOVES, _move),
         (_EQUALS, _reading),
         (_BEFORE, _reading),
+        (_CASH, _cash),
     ):
         for pattern in patterns:
             for match in pattern.finditer(sentence.text):
@@ -159,6 +162,12 @@ def _reading(sentence: Sentence, match: re.Match[str]) -> _Placement:
         direction = -1
 
     return _Placement(quantity, direction, _has(match, "hedge"))
+
+
+def _cash(sentence: Sentence, match: re.Match[str]) -> _Placement | None:
+    """Place `39,000 in cash`; `12 % of NAV` is no NAV."""
+    placed = _reading(sentence, match)
+    return placed if placed.quantity.name == "cash" else None
 
 
 def _has(match: re.Match[str], group: str) -> bool:
@@ -203,7 +212,7 @@ _SIZE_OF_ORDER = re.compile(
 def _is_plan(sentence: Sentence, start: int, placed: _Placement | None) -> bool:
     """Whether the words before a figure make it a plan or a condition."""
     clause = _clause_before(sentence.text, start)
-    if PLAN.search(clause):
+    if PLAN.search(clause) or GENERAL.search(sentence.text):
         return True
     if placed is not None and placed.is_strict:
         return False
@@ -249,7 +258,7 @@ def _placed(
     ):
         gap = "other day"
 
-    subjects = subjects_at(sentence, (start, end), quantity, facts, about)
+    subjects = subjects_at(sentence, (start, end), quantity, about)
     if not gap and not subjects:
         gap = "no subject"
     if gap:

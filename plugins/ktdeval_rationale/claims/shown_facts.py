@@ -91,6 +91,7 @@ class ShownFacts:
             numbers += [value for value, _ in printed_numbers(plain)]
             for value in _json_values(text):
                 builder.read_section("", value)
+                numbers += _plain_numbers(value)
 
         if state:
             numbers += _plain_numbers(state)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from ktdeval_rationale.claims.marked_text import Sentence
+from ktdeval_rationale.claims.marked_text import Part, Sentence
 from ktdeval_rationale.claims.quantities import Quantity
-from ktdeval_rationale.claims.shown_facts import ShownFacts
 
 ACCOUNT = ""  #: subject of the account and its rules
 _AFTER = re.compile(r"^\s*\)?\s*(?:for|in|of|at|by)\s+⟦L(\d+)⟧")
@@ -20,7 +20,6 @@ def subjects_at(
     sentence: Sentence,
     span: tuple[int, int],
     quantity: Quantity,
-    facts: ShownFacts,
     about: str | None,
 ) -> list[str]:
     """Return the subjects that a figure or a quantity at `span` can be about: none, if the sentence
@@ -41,9 +40,7 @@ def subjects_at(
 
     others = [mark for mark in sentence.marks("O") if mark[1] <= start]
     if not before:
-        if others or about is None:
-            return []
-        return [about]
+        return _without_label_before(labels, others, about)
 
     nearest = before[-1]
     if any(mark[0] > nearest[1] for mark in others):
@@ -56,3 +53,18 @@ def subjects_at(
         joined.append(str(earlier[2].value))
 
     return joined
+
+
+def _without_label_before(
+    labels: Sequence[tuple[int, int, Part]],
+    others: Sequence[tuple[int, int, Part]],
+    about: str | None,
+) -> list[str]:
+    """Return the subject of `With an RSI of 28, ABC is cheap`, or of a sentence without a label."""
+    if others:
+        return []
+
+    names = {str(part.value) for _, _, part in labels}
+    if about is not None:
+        names.add(about)
+    return list(names) if len(names) == 1 else []

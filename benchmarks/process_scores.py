@@ -35,7 +35,8 @@ from ktdeval_rationale.claims.recorded_reasons import recorded_steps
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "process_templates.csv"
 FIGURES = HERE / "process_scores.csv"
-PARTS = ("first", "later")
+PARTS = ("first", "later", "last")
+PLAIN_PARTS = ("noise", "hard", "hard_last")  # no false claims
 KINDS = ("reading", "move", "account", "threshold", "assets", "own", "candidates", "sign")
 LEVEL = 0.95
 SOURCES = (
@@ -49,7 +50,10 @@ WORDS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "RV_60": (("60-day volatility", "realised volatility", "volatility", "RV_60"), ("波动率",)),
     "volatility_20d_pct": (("20-day volatility", "volatility"), ("20日波动率", "波动率")),
     "return_1d_pct": (("daily return", "one-day return", "1-day change"), ("当日涨幅",)),
-    "return_5d_pct": (("5-day return", "return over 5 days", "five-day return"), ("5日涨幅", "近5日收益率")),
+    "return_5d_pct": (
+        ("5-day return", "return over 5 days", "five-day return"),
+        ("5日涨幅", "近5日收益率"),
+    ),
     "return_20d_pct": (("20-day return", "return over the last 20 days"), ("20日涨幅",)),
     "return_60d_pct": (("60-day return", "60-day performance"), ("60日收益率",)),
     "close_cny": (("close", "last price", "share price"), ("收盘价", "股价")),
@@ -227,9 +231,7 @@ class Writer:
         number = self._claimed(shown, label, name, is_true=is_true)
         return {
             "q": self._word(name, template["language"]),
-            "x": self.printed(
-                number, is_percent=name not in PLAIN, language=template["language"]
-            ),
+            "x": self.printed(number, is_percent=name not in PLAIN, language=template["language"]),
         }
 
     def _move(self, template: Any, shown: Shown, label: str, is_true: bool) -> Any:
@@ -313,9 +315,7 @@ class Writer:
             return None
         return {
             "q": self._word(name, template["language"]),
-            "x": self.printed(
-                bound, is_percent=name not in PLAIN, language=template["language"]
-            ),
+            "x": self.printed(bound, is_percent=name not in PLAIN, language=template["language"]),
             "overunder": self.pick(("above", "over") if over else ("below", "under")),
             "zhover": "高于" if over else "低于",
         }
@@ -430,9 +430,7 @@ def verdict_of(planted: Planted, kind: str, shown: Shown) -> str:
     scores = judge_by_facts(planted.text, shown.facts, orders)
     verdicts = [claim.verdict for claim in (*scores.figures, *scores.comparisons)]
     if kind == "direction":
-        verdicts = [
-            Verdict.RIGHT if claim.agrees else Verdict.WRONG for claim in scores.directions
-        ]
+        verdicts = [Verdict.RIGHT if claim.agrees else Verdict.WRONG for claim in scores.directions]
     if Verdict.WRONG in verdicts:
         return "wrong"
     return "right" if Verdict.RIGHT in verdicts else "unplaced"
@@ -446,7 +444,7 @@ def measure(
         templates = list(csv.DictReader(file))
 
     if part is not None:
-        templates = [one for one in templates if one["part"] in (part, "noise", "hard")]
+        templates = [one for one in templates if one["part"] in (part, *PLAIN_PARTS)]
 
     noise = {
         language: [
@@ -581,9 +579,9 @@ def table_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         for language in ("en", "zh"):
             chosen = [r for r in own if r["language"] == language]
             lines.append(summary_line(f"{part}: all, {language}", chosen))
-        plain = [row for row in rows if row["part"] in ("noise", "hard")]
+        plain = [row for row in rows if row["part"] in PLAIN_PARTS]
         lines.append(summary_line(f"{part}: all, with sentences that are not false", own + plain))
-    for part in ("noise", "hard"):
+    for part in PLAIN_PARTS:
         own = [row for row in rows if row["part"] == part]
         alarms = sum(int(row["true_called_wrong"]) for row in own)
         n = sum(int(row["true"]) for row in own)

@@ -27,11 +27,16 @@ UNDER = r"(?:below|under|less than|lower than|smaller than|beneath|south of|<=?|
 _LINK_WORDS = (
     "of|is|at|was|are|stands|sits|reads|reading|value|level|score|currently|now|still|only|just|a|an"
     "|the|has been|comes in|equals|measures|today|strong|weak|high|low|solid|healthy|robust|elevated"
+    "|remains?|remained|came in|printed|closed|ended|after all"
     "|modest|very|quite|already|impressive|attractive|positive|negative|moderate|large|small"
 )
-_LINK_WORDS_ZH = "为|是|达到|达|在|有|仅为|仅|只有|高达|目前|当前|现为|现|处于"
+_LINK_WORDS_ZH = (
+    "为|是|达到|达|在|有|仅为|仅|只有|高达|目前|当前|现为|现|处于|仍然|仍|依然|明显|略|远"
+)
 #: What may stand between a quantity and its figure
 LINK = rf"(?:[\s:=(]|\b(?:{_LINK_WORDS})\b|{_LINK_WORDS_ZH})*"
+#: `of ABC` after a quantity
+OF_ASSET = r"(?:\s*(?:of|for|in|at)\s*⟦L\d+⟧)?"
 
 #: Words that make a figure a plan or a condition, not a fact
 PLAN = re.compile(
@@ -39,6 +44,15 @@ PLAN = re.compile(
     r"(?:s|ed|ing)?|forecast|project(?:s|ed)|aim(?:s|ing)?|plan(?:s|ned)?|assum(?:e|es|ing)|once|when"
     r"|towards?|trigger|threshold|cap(?:ped)?|confidence|conviction|probability|ideally)\b"
     r"|目标|止损|止盈|如果|若|一旦|预计|预期|计划|假设|有望|信心|置信|通常|当.{0,12}时",
+    re.IGNORECASE,
+)
+#: Words anywhere in a sentence that keep it from stating what is
+UNSTATED = re.compile(
+    r"\b(?:would|need(?:s|ed)?|requir(?:e|es|ed|ing)|must|whether|doubt(?:s|ful)?|wrong|false|untrue"
+    r"|incorrect|nobody|no one|den(?:y|ies|ied)|question(?:s|ed)?|unless|suppose|imagine|hypothetical"
+    r"|noted|recall(?:s|ed)?|remember(?:ed)?|ask(?:s|ed)? for|look(?:s|ing)? for|wait(?:s|ing)? for"
+    r"|screen(?:s|ed|ing)? for|qualif(?:y|ies)|rule of thumb|maybe|perhaps|possibly)\b"
+    r"|等.{0,24}再|是否|怀疑|假如|倘若|并不认为|要求|也许|可能|错误",
     re.IGNORECASE,
 )
 #: Words that make a figure that of another day
@@ -50,7 +64,7 @@ PAST = re.compile(
 #: Words that make a sentence about assets in general
 GENERAL = re.compile(
     r"\b(?:historically|typically|usually|normally|generally|in general|on average|tend to|often"
-    r"|(?:stocks|names|assets|companies|shares|those) (?:with|whose|that))\b|通常|一般|历史上|往往",
+    r"|(?:stocks|names|assets|companies|shares|those|candidates) (?:with|whose|that|have|had|show|trade))\b|通常|一般|历史上|往往",
     re.IGNORECASE,
 )
 #: Words that put a claim in doubt or turn it round

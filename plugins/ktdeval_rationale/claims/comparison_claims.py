@@ -16,10 +16,12 @@ from ktdeval_rationale.claims.claim_words import (
     GENERAL,
     LINK,
     NEGATED,
+    OF_ASSET,
     OVER,
     PAST,
     PLAN,
     UNDER,
+    UNSTATED,
     N,
     Q,
     W,
@@ -47,8 +49,11 @@ _ASSETS = compiled(
     rf"{_L1}{_POSSESSIVE}\s*{Q}\s*(?:is|was)?\s*(?:much |far |slightly |\(?⟦N\d+⟧\)? )*{_ORDER}\s*than\s*(?:that of )?{_L2}",
     rf"{Q}\s*of\s*{_L1}\s*(?:is|was)?\s*(?:much |far |slightly )*{_ORDER}\s*than\s*(?:that of )?{_L2}",
     rf"{_L1}{_POSSESSIVE}{Q}\s*(?:(?P<more>明显高于|高于|大于|强于|超过)|(?P<less>明显低于|低于|小于|弱于))\s*{_L2}",
-    rf"{_L1}\s*比\s*{_L2}(?:的)?{Q}(?:更|要)?(?:(?P<more>高|大|强)|(?P<less>低|小|弱))",
+    rf"{_L1}\s*比\s*{_L2}\s*(?:的)?\s*{Q}(?:更|要)?(?:(?P<more>高|大|强)|(?P<less>低|小|弱))",
     rf"{_L1}(?:的)?{Q}比\s*{_L2}(?:的)?(?:更|要)?(?:(?P<more>高|大|强)|(?P<less>低|小|弱))",
+    rf"compared (?:with|to)\s*{_L2},?\s*{_L1}\s*{_HAS}\s*(?:a |an |the |much |far |slightly )*{_ORDER}\s*{Q}",
+    rf"(?:prefer|choose|pick|favou?r)\s*{_L1}\s*(?:to|over)\s*{_L2}\s*(?:since|because|as|for|given)\s*(?:it|its)?\s*"
+    rf"(?:{_HAS})?\s*(?:a |an |the |much |far |slightly )*{_ORDER}\s*{Q}",
     rf"{_HAS}?\s*(?:a |an |the |much )*{_ORDER}\s*{Q}\s*than\s*{_L2}",
 )
 _RACE = compiled(
@@ -57,13 +62,13 @@ _RACE = compiled(
     rf"{_L1}近?{W}(?:(?P<more>跑赢)|(?P<less>跑输)){_L2}",
 )
 _THRESHOLDS = compiled(
-    rf"{Q}\s*{LINK}(?:well |far |just |slightly |still )?(?:(?P<more>{OVER})|(?P<less>{UNDER}))\s*{N}",
+    rf"{Q}{OF_ASSET}\s*{LINK}(?:well |far |just |slightly |still )?(?:(?P<more>{OVER})|(?P<less>{UNDER}))\s*{N}",
 )
 _OWN = compiled(
-    rf"{Q}\s*(?:is|was|remains|stays|sits|stands|closed|trades|trading|now|still|well|far|\s)*"
+    rf"{Q}{OF_ASSET}\s*(?:is|was|remains|stays|sits|stands|closed|trades|trading|now|still|well|far|\s)*"
     rf"(?:(?P<more>above|over|higher than|exceeds|高于|大于|在.{{0,0}})|(?P<less>below|under|lower than|beneath|低于|小于))"
     rf"\s*(?:its|the)?\s*{_Q2}",
-    rf"(?:trades|trading|closed|closing|sits|stands|is|remains|stays|it is|holds|holding|moved|broke)\s*(?:well |far |just |still )?"
+    rf"(?:trades|trading|closed|closing|finished|ended|sits|stands|is|remains|stays|it is|holds|holding|moved|broke)\s*(?:the day |the session )?(?:well |far |just |still )?"
     rf"(?:(?P<more>above|over)|(?P<less>below|under|beneath))\s*(?:its|the)\s*{_Q2}",
     rf"(?:(?P<more>站上|高于|突破|位于(?=.{{0,14}}上方))|(?P<less>跌破|低于|位于(?=.{{0,14}}下方)))\s*{_Q2}",
 )
@@ -76,7 +81,8 @@ _LOWEST = r"(?:lowest|smallest|least)"
 _BEST = compiled(
     rf"(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{Q}\s*{_SET}",
     rf"{Q}\s*(?:is|was)\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{_SET}",
-    rf"(?:候选|所有|全部|列表|表)[^⟦,，]{{0,8}}{Q}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
+    rf"{_SET},?\s*{_L1}\s*{_HAS}\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{Q}",
+    rf"(?:候选|所有|全部|列表|表)[^⟦,，]{{0,8}}(?:⟦L\d+⟧的?)?{Q}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
     rf"{Q}(?:为|是|在)?(?:候选|所有|全部|列表)[^⟦,，]{{0,8}}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
 )
 _CHEAPEST = compiled(rf"(?P<less>cheapest)\s*{_SET}", rf"(?P<more>most expensive)\s*{_SET}")
@@ -86,7 +92,7 @@ _RANK = compiled(
 )
 _SIGNS = compiled(
     rf"(?:(?P<more>positive)|(?P<less>negative))\s*{Q}",
-    rf"{Q}\s*(?:is|was|remains|turned|stays|has been)\s*(?:still |now |clearly )?(?:(?P<more>positive)|(?P<less>negative))(?!\s*⟦)",
+    rf"{Q}{OF_ASSET}\s*(?:is|was|remains|turned|stays|has been)\s*(?:still |now |clearly )?(?:(?P<more>positive)|(?P<less>negative))(?!\s*⟦)",
     rf"{Q}(?:仍|均|都)?为?(?:(?P<more>正)|(?P<less>负))(?:值|数)?(?![⟦\d])",
 )
 _NEAR_AVERAGE = 0.02  # of a mean of closes, which a vendor may correct otherwise
@@ -156,7 +162,7 @@ def _is_in_doubt(text: str, start: int, end: int) -> bool:
     for ending in CLAUSE_END.finditer(text, 0, start):
         first = ending.start()
 
-    if GENERAL.search(text):
+    if GENERAL.search(text) or UNSTATED.search(text):
         return True
 
     clause = text[first:end]
@@ -290,7 +296,8 @@ def _best(place: _Place, match: re.Match[str]) -> Verdict:
         return Verdict.UNPLACED
 
     rises = groups.get("more") is not None or groups.get("strong") is not None
-    subject = place.subject((match.start(), match.start()), quantity)
+    at = match.start("q")
+    subject = place.subject((at, at), quantity)
     if subject is None or quantity.is_of_account:
         return Verdict.UNPLACED
     return _extreme(place, subject, quantity, rises=rises)

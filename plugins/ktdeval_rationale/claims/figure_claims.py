@@ -20,11 +20,13 @@ from ktdeval_rationale.claims.claim_words import (
     GENERAL,
     HEDGE,
     LINK,
+    OF_ASSET,
     OVER,
     PAST,
     PLAN,
     RISE,
     UNDER,
+    UNSTATED,
     N,
     Q,
     W,
@@ -42,10 +44,12 @@ Gap = Literal[
     "", "plan", "other day", "no quantity", "no subject", "not shown", "other unit", "hedged"
 ]
 
-_EQUALS = compiled(rf"{Q}\s*(?P<link>{LINK})(?P<hedge>{HEDGE}?)\s*{N}")
+_EQUALS = compiled(rf"{Q}{OF_ASSET}\s*(?P<link>{LINK})(?P<hedge>{HEDGE}?)\s*{N}")
 _BEFORE = compiled(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*{Q}")
 _CASH = compiled(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:of|in)\s*(?:free |available )?{Q}")
-_BOUNDS = compiled(rf"{Q}\s*{LINK}(?:well |far |just |slightly |still )?(?:{OVER}|{UNDER})\s*{N}")
+_BOUNDS = compiled(
+    rf"{Q}{OF_ASSET}\s*{LINK}(?:well |far |just |slightly |still )?(?:{OVER}|{UNDER})\s*{N}"
+)
 _TODAY = r"(?:today|on the day|on the session|this session)"
 _SPAN = rf"(?:\s*(?:over|in|during|within|across|for)?\s*(?:the\s)?(?:last|past|previous|prior|trailing)?\s*(?:{W}|(?P<today>{_TODAY})))"
 _MOVES = compiled(
@@ -201,6 +205,12 @@ def _clause_before(text: str, at: int) -> str:
     return text[start:at]
 
 
+def _clause_after(text: str, at: int) -> str:
+    """Return the rest of the clause from a place."""
+    ending = CLAUSE_END.search(text, at)
+    return text[at:] if ending is None else text[at : ending.start()]
+
+
 _SIZE_OF_ORDER = re.compile(
     r"\b(?:buy(?:ing)?|sell(?:ing)?|trim(?:ming)?|add(?:ing)?|reduc(?:e|ing)|rais(?:e|ing)|cut(?:ting)?"
     r"|allocat(?:e|ing)|increas(?:e|ing)|hold(?:ing)?|order|weight (?:to|of)|position (?:to|of)|lots?)\b"
@@ -209,10 +219,15 @@ _SIZE_OF_ORDER = re.compile(
 )
 
 
+_NOW = re.compile(r"\b(?:current(?:ly)?|now|already|today)\b|目前|当前|现", re.IGNORECASE)
+
+
 def _is_plan(sentence: Sentence, start: int, placed: _Placement | None) -> bool:
     """Whether the words before a figure make it a plan or a condition."""
     clause = _clause_before(sentence.text, start)
-    if PLAN.search(clause) or GENERAL.search(sentence.text):
+    if PLAN.search(clause):
+        return True
+    if GENERAL.search(sentence.text) or UNSTATED.search(sentence.text):
         return True
     if placed is not None and placed.is_strict:
         return False
@@ -253,7 +268,7 @@ def _placed(
     clause = _clause_before(sentence.text, start)
     if (
         not gap
-        and PAST.search(clause + sentence.text[end : end + 14])
+        and PAST.search(clause + _clause_after(sentence.text, end))
         and "previous" not in quantity.name
     ):
         gap = "other day"
@@ -274,6 +289,10 @@ def _placed(
         gap = "not shown"
     else:
         verdict = most_lenient(verdicts)
+
+    # `weight 4.9 %` is the order's as well as the position's.
+    if quantity.name == "weight" and verdict is Verdict.WRONG and not _NOW.search(clause):
+        verdict, gap = Verdict.UNPLACED, "plan"
 
     is_open = len(subjects) > 1 or not placed.is_strict
     if verdict is Verdict.WRONG and is_open:

@@ -18,7 +18,7 @@ _DAY = re.compile(r"(?<![A-Za-z0-9_])day_[+-]?\d+(?!\d)")
 _HANDLE = re.compile(r"(?<![A-Za-z0-9_])[a-z]+_\d+(?![A-Za-z0-9_])")
 _OTHERS = re.compile(
     r"\b(?:peers?|competitors?|the (?:broad(?:er)? )?market|the index|sector|industry|median|others"
-    r"|rivals?)\b|大盘|指数|同行|行业|板块|中位数|市场",
+    r"|rivals?|(?:model )?portfolio|basket|book|strategy)\b|大盘|指数|同行|行业|板块|中位数|市场",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[。！？；;\n]+")

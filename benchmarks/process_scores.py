@@ -35,8 +35,8 @@ from ktdeval_rationale.claims.recorded_reasons import recorded_steps
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "process_templates.csv"
 FIGURES = HERE / "process_scores.csv"
-PARTS = ("first", "later", "last")
-PLAIN_PARTS = ("noise", "hard", "hard_last")  # no false claims
+PARTS = ("first", "later", "last", "final")
+PLAIN_PARTS = ("noise", "hard", "hard_last", "hard_final")  # no false claims
 KINDS = ("reading", "move", "account", "threshold", "assets", "own", "candidates", "sign")
 LEVEL = 0.95
 SOURCES = (
@@ -384,7 +384,7 @@ class Writer:
 
     def _hard(self, template: Any, shown: Shown, label: str, is_true: bool) -> Any:
         """Slots of sentences that claim nothing false: `x` and `z` are the numbers of L and M, `y`
-        is another number, `w` one that L's lies below.
+        is another number, `w` one that L's lies below, `v` one that both lie below.
         """
         name = self._figure(shown, label)
         others = [one for one, row in shown.rows.items() if one != label and name in row]
@@ -400,6 +400,7 @@ class Writer:
             "z": beside,
             "y": self.altered(number),
             "w": number + max(abs(number) * 0.3, 0.5),
+            "v": max(number, beside) + max(abs(number) * 0.3, 0.5),
         }
         language = template["language"]
         texts = {

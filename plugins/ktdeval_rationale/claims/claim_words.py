@@ -31,10 +31,10 @@ _LINK_WORDS = (
     "|modest|very|quite|already|impressive|attractive|positive|negative|moderate|large|small"
 )
 _LINK_WORDS_ZH = (
-    "为|是|达到|达|在|有|仅为|仅|只有|高达|目前|当前|现为|现|处于|仍然|仍|依然|明显|略|远"
+    "已|为|是|达到|达|在|有|仅为|仅|只有|高达|目前|当前|现为|现|处于|仍然|仍|依然|明显|略|远"
 )
 #: What may stand between a quantity and its figure
-LINK = rf"(?:[\s:=(]|\b(?:{_LINK_WORDS})\b|{_LINK_WORDS_ZH})*"
+LINK = rf"(?:[\s:=(]|,\s*(?=now|at|currently|⟦N)|\b(?:{_LINK_WORDS})\b|{_LINK_WORDS_ZH})*"
 #: `of ABC` after a quantity
 OF_ASSET = r"(?:\s*(?:of|for|in|at)\s*⟦L\d+⟧)?"
 

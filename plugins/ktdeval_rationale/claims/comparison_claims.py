@@ -28,6 +28,7 @@ from ktdeval_rationale.claims.claim_words import (
     compiled,
 )
 from ktdeval_rationale.claims.marked_text import Sentence, mark
+from ktdeval_rationale.claims.plain_statements import is_plain_statement
 from ktdeval_rationale.claims.quantities import Quantity, quantity_named, return_over
 from ktdeval_rationale.claims.shown_facts import ShownFacts
 from ktdeval_rationale.claims.subjects import ACCOUNT, subjects_at
@@ -68,7 +69,7 @@ _OWN = compiled(
     rf"{Q}{OF_ASSET}\s*(?:is|was|remains|stays|sits|stands|closed|trades|trading|now|still|well|far|\s)*"
     rf"(?:(?P<more>above|over|higher than|exceeds|高于|大于|在.{{0,0}})|(?P<less>below|under|lower than|beneath|低于|小于))"
     rf"\s*(?:its|the)?\s*{_Q2}",
-    rf"(?:trades|trading|closed|closing|finished|ended|sits|stands|is|remains|stays|it is|holds|holding|moved|broke)\s*(?:the day |the session )?(?:well |far |just |still )?"
+    rf"(?:trades|trading|traded|closed|closing|finished|ended|sits|stands|is|remains|stays|it is|holds|holding|moved|broke)\s*(?:the day |the session )?(?:well |far |just |still )?"
     rf"(?:(?P<more>above|over)|(?P<less>below|under|beneath))\s*(?:its|the)\s*{_Q2}",
     rf"(?:(?P<more>站上|高于|突破|位于(?=.{{0,14}}上方))|(?P<less>跌破|低于|位于(?=.{{0,14}}下方)))\s*{_Q2}",
 )
@@ -82,7 +83,7 @@ _BEST = compiled(
     rf"(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{Q}\s*{_SET}",
     rf"{Q}\s*(?:is|was)\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{_SET}",
     rf"{_SET},?\s*{_L1}\s*{_HAS}\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{Q}",
-    rf"(?:候选|所有|全部|列表|表)[^⟦,，]{{0,8}}(?:⟦L\d+⟧的?)?{Q}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
+    rf"(?:候选|所有|全部|列表|表)[^⟦,，]{{0,8}}[,，]?(?:⟦L\d+⟧的?)?{Q}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
     rf"{Q}(?:为|是|在)?(?:候选|所有|全部|列表)[^⟦,，]{{0,8}}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
 )
 _CHEAPEST = compiled(rf"(?P<less>cheapest)\s*{_SET}", rf"(?P<more>most expensive)\s*{_SET}")
@@ -153,6 +154,8 @@ def comparison_claims(
                 verdict = Verdict.UNPLACED
                 if not _is_in_doubt(sentence.text, start, end):
                     verdict = judge(place, match)
+                if verdict is Verdict.WRONG and not is_plain_statement(sentence.text, start, end):
+                    verdict = Verdict.UNPLACED
                 yield ComparisonClaim(kind, _written(sentence, match), verdict)
 
 

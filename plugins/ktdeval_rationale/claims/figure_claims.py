@@ -34,6 +34,7 @@ from ktdeval_rationale.claims.claim_words import (
 )
 from ktdeval_rationale.claims.derived_figures import is_derived
 from ktdeval_rationale.claims.marked_text import Sentence
+from ktdeval_rationale.claims.plain_statements import is_plain_statement
 from ktdeval_rationale.claims.quantities import Quantity, drawdown_over, return_over
 from ktdeval_rationale.claims.shown_facts import ShownFacts
 from ktdeval_rationale.claims.subjects import subjects_at
@@ -41,7 +42,15 @@ from ktdeval_rationale.claims.text_figures import TextFigure
 
 #: Why a figure is not placed
 Gap = Literal[
-    "", "plan", "other day", "no quantity", "no subject", "not shown", "other unit", "hedged"
+    "",
+    "plan",
+    "other day",
+    "no quantity",
+    "no subject",
+    "not shown",
+    "other unit",
+    "hedged",
+    "no statement",
 ]
 
 _EQUALS = compiled(rf"{Q}{OF_ASSET}\s*(?P<link>{LINK})(?P<hedge>{HEDGE}?)\s*{N}")
@@ -294,10 +303,12 @@ def _placed(
     if quantity.name == "weight" and verdict is Verdict.WRONG and not _NOW.search(clause):
         verdict, gap = Verdict.UNPLACED, "plan"
 
-    is_open = len(subjects) > 1 or not placed.is_strict
-    if verdict is Verdict.WRONG and is_open:
-        verdict = Verdict.UNPLACED
-        gap = "no subject" if placed.is_strict else "no quantity"
+    if verdict is Verdict.WRONG and len(subjects) > 1:
+        verdict, gap = Verdict.UNPLACED, "no subject"
+    elif verdict is Verdict.WRONG and not placed.is_strict:
+        verdict, gap = Verdict.UNPLACED, "no quantity"
+    elif verdict is Verdict.WRONG and not is_plain_statement(sentence.text, start, end):
+        verdict, gap = Verdict.UNPLACED, "no statement"
     elif verdict is Verdict.UNPLACED and not gap:
         gap = "hedged" if placed.is_hedged else "other unit"
 

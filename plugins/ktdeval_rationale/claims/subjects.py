@@ -10,6 +10,10 @@ from ktdeval_rationale.claims.quantities import Quantity
 
 ACCOUNT = ""  #: subject of the account and its rules
 _AFTER = re.compile(r"^\s*\)?\s*(?:for|in|of|at|by)\s+⟦L(\d+)⟧")
+_DENIED = re.compile(
+    r"\b(?:not|unlike|than|rather than|contrary to|in contrast to|except)\s*$|不是\s*$",
+    re.IGNORECASE,
+)
 _JOINED = re.compile(r"^\s*(?:,|、|/|and|or|&|和|与|及|,\s*and)\s*$", re.IGNORECASE)
 _TWO_SIDED = re.compile(
     r"\b(?:than|versus|vs\.?|against|compared|relative|respectively)\b|相比|比|分别", re.IGNORECASE
@@ -33,7 +37,7 @@ def subjects_at(
     if following:
         return [str(sentence.parts[int(following[1])].value)]
 
-    labels = sentence.marks("L")
+    labels = [mark for mark in sentence.marks("L") if not _DENIED.search(sentence.text[: mark[0]])]
     before = [mark for mark in labels if mark[1] <= start]
     if _TWO_SIDED.search(sentence.text) and len(labels) > 1:
         return [str(part.value) for _, _, part in labels]

@@ -282,7 +282,7 @@ class Writer:
 
         number *= 100.0
         if not is_true:
-            number = abs(self.altered(number)) + 1.0
+            number = 1.5 * number + 1.0
         return {"x": f"{number:.1f} %"}
 
     def _derived(self, template: Any, shown: Shown, label: str, is_true: bool) -> Any:

@@ -1,6 +1,7 @@
 """Planted true and false claims in reasons, and how well they are told apart without a model.
 
-    python benchmarks/process_scores.py [--states 60] [--rounds 2] [--seed 0] [--write]
+    python benchmarks/process_scores.py [--steps 6] [--rounds 2] [--seed 0] [--write]
+    python benchmarks/process_scores.py --tables
     python benchmarks/process_scores.py --runs DIR
 
 States are those that built-in models were shown on synthetic markets. A reason is one claim of
@@ -16,7 +17,7 @@ import csv
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ from ktdeval_rationale.claims.recorded_reasons import recorded_steps
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "process_templates.csv"
 FIGURES = HERE / "process_scores.csv"
+FIRST_LOOK = HERE / "process_scores_first_look.csv"
+"""Counts of each part when it was first measured, before anything was changed for it."""
 PARTS = ("first", "later", "last", "final")
 PLAIN_PARTS = ("noise", "hard", "hard_last", "hard_final")  # no false claims
-KINDS = ("reading", "move", "account", "threshold", "assets", "own", "candidates", "sign")
 LEVEL = 0.95
 SOURCES = (
     ("blinded_fixed_candidate", "builtin/momentum", "synthetic"),
@@ -567,27 +569,43 @@ def share_text(part: int, n: int) -> str:
 
 
 def table_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of docs/process-scores.md."""
+    """Return the table of docs/process-scores.md: by kind over all parts, by part, by language."""
     lines = [
         "| claims | `wrong`: precision | `wrong`: recall | `right`: precision | `right`: recall |",
         "|---|---|---|---|---|",
     ]
-    kinds = list(dict.fromkeys(row["kind"] for row in rows if row["kind"] not in ("noise", "hard")))
+    planted = [row for row in rows if row["part"] in PARTS]
+    for kind in dict.fromkeys(row["kind"] for row in planted):
+        own = [row for row in planted if row["kind"] == kind]
+        lines.append(summary_line(str(kind), own))
+    for language in ("en", "zh"):
+        own = [row for row in planted if row["language"] == language]
+        lines.append(summary_line(f"all, {language}", own))
     for part in PARTS:
-        own = [row for row in rows if row["part"] == part]
-        for kind in kinds:
-            lines.append(summary_line(f"{part}: {kind}", [r for r in own if r["kind"] == kind]))
-        for language in ("en", "zh"):
-            chosen = [r for r in own if r["language"] == language]
-            lines.append(summary_line(f"{part}: all, {language}", chosen))
-        plain = [row for row in rows if row["part"] in PLAIN_PARTS]
-        lines.append(summary_line(f"{part}: all, with sentences that are not false", own + plain))
+        own = [row for row in planted if row["part"] == part]
+        if own:
+            lines.append(summary_line(f"all of `{part}`", own))
+
+    return lines
+
+
+def alarm_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return how many sentences that claim nothing false were called wrong, by part."""
+    lines = ["| sentences | called wrong |", "|---|---|"]
     for part in PLAIN_PARTS:
         own = [row for row in rows if row["part"] == part]
         alarms = sum(int(row["true_called_wrong"]) for row in own)
         n = sum(int(row["true"]) for row in own)
-        lines.append(f"| {part}: called wrong | {share_text(alarms, n)} | | | |")
+        if n:
+            lines.append(f"| `{part}` | {share_text(alarms, n)} |")
+
     return lines
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of counts."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 # ---- runs
@@ -606,7 +624,7 @@ def run_lines(folder: Path) -> list[str]:
             continue
         run = open_run(path, plugins)
         snapshot = open_recorded_snapshot(run, plugins, {})
-        run.manifest = _with_metrics(run.manifest, (*names, "selection_alpha"))
+        run.manifest = replace(run.manifest, metrics=(*names, "selection_alpha"))
         for task in dict.fromkeys(spec.task for spec in run.manifest.specs):
             card = make_card(run, plugins.make_task(task), snapshot, plugins, {})
             runs += 1
@@ -622,12 +640,6 @@ def run_lines(folder: Path) -> list[str]:
     return lines
 
 
-def _with_metrics(manifest: Any, names: Sequence[str]) -> Any:
-    from dataclasses import replace
-
-    return replace(manifest, metrics=tuple(names))
-
-
 def _correlation(pairs: Sequence[tuple[float, float]]) -> str:
     if len(pairs) < 4 or len({value for value, _ in pairs}) < 2:
         return "no correlation: fewer than 4 cards, or all the same"
@@ -638,16 +650,23 @@ def _correlation(pairs: Sequence[tuple[float, float]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=12, help="steps of each source of states")
+    parser.add_argument("--steps", type=int, default=6, help="steps of each source of states")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--examples", type=int, default=0)
     parser.add_argument("--part", choices=PARTS, help="only these templates, and the noise")
     parser.add_argument("--runs", type=Path)
+    parser.add_argument("--tables", action="store_true", help="print the recorded tables and stop")
     options = parser.parse_args()
     if options.runs is not None:
         print("\n".join(run_lines(options.runs)))
+        return
+
+    if options.tables:
+        for path in (FIGURES, FIRST_LOOK):
+            recorded = read_rows(path)
+            print("\n".join([path.name, *table_lines(recorded), "", *alarm_lines(recorded), ""]))
         return
 
     global EXAMPLES, MISSES
@@ -659,7 +678,7 @@ def main() -> None:
 
     rows = figure_rows(measure(states, options.rounds, options.seed, options.part))
     print(f"{len(states)} states")
-    print("\n".join(table_lines(rows)))
+    print("\n".join([*table_lines(rows), "", *alarm_lines(rows)]))
     if options.write:
         with FIGURES.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

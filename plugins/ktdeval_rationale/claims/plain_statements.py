@@ -24,7 +24,7 @@ _FILE = Path(__file__).with_name("statement_words.txt")
 _MARK = re.compile(r"⟦[A-Z]\d+⟧")
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _CJK = re.compile(r"[\u4e00-\u9fff]+")
-_OWNER = re.compile(r"'s?(?=\s|$)")
+_OWNER = re.compile(r"'s?(?![a-z])")
 
 
 def is_plain_statement(text: str, start: int, end: int) -> bool:

@@ -11,7 +11,7 @@ from ktdeval_rationale.claims.quantities import Quantity
 ACCOUNT = ""  #: subject of the account and its rules
 _AFTER = re.compile(r"^\s*\)?\s*(?:for|in|of|at|by)\s+⟦L(\d+)⟧")
 _DENIED = re.compile(
-    r"\b(?:not|unlike|than|rather than|contrary to|in contrast to|except)\s*$|不是\s*$",
+    r"\b(?:not|unlike|rather than|contrary to|in contrast to|except)\s*$|不是\s*$",
     re.IGNORECASE,
 )
 _JOINED = re.compile(r"^\s*(?:,|、|/|and|or|&|和|与|及|,\s*and)\s*$", re.IGNORECASE)

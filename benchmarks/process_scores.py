@@ -10,6 +10,8 @@ after it. `--write` writes `process_scores.csv`, which docs/process-scores.md pr
 prints the process metrics of the runs in a folder next to their selection.
 """
 
+# ruff: noqa: ARG002 - the methods of all kinds of claims take the same
+
 from __future__ import annotations
 
 import argparse

@@ -166,9 +166,10 @@ def metric(
     name: str, *, formula: str, unit: str, better: Better, source: str, range: Range = (None, None)
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
     """Make a metric of a function that asks for any of `ledger`, `market`, `rules` and `transcript`
-    (a `RecordedTranscript`), by these names, and returns a number, a text that says why there is none, or a `MetricValue`. A plugin
-    offers it by `return [function]` in its hook `ktdeval_metrics`. Raises PluginError if a field is
-    empty or not of its kind, or the function asks for something else.
+    (a `RecordedTranscript`), by these names, and returns a number, a text that says why there is
+    none, or a `MetricValue`. A plugin offers it by `return [function]` in its hook
+    `ktdeval_metrics`. Raises PluginError if a field is empty or not of its kind, or the function
+    asks for something else.
 
     Example:
         @metric("nav", formula="nav/1: NAV", unit="CNY", better="higher", source="mine")

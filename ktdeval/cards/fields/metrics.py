@@ -87,7 +87,7 @@ def metrics_of(metrics: Iterable[Metric], transcript: RecordedTranscript | None)
     own: list[Metric] = []
     for metric in metrics:
         if isinstance(metric, FunctionMetric):
-            metric = metric.of_transcript(transcript)  # noqa: PLW2901 - the same metric, with its source
+            metric = metric.of_transcript(transcript)
         own.append(metric)
 
     return own

@@ -14,13 +14,16 @@ from ktdeval_rationale.claims.claim_words import NEGATED, PLAN
 from ktdeval_rationale.claims.marked_text import Sentence
 
 _BULLISH = re.compile(
-    r"\bbullish(?:ly)?\b|\bbuy signal|\bupside\b|\bundervalued\b|\bto outperform\b|\b(?:looks|is) (?:very )?attractive\b"
-    r"|\b(?:will|to)(?: likely| probably)? (?:rise|rally|rebound|recover|climb|gain|continue higher)\b|\blong thesis\b"
+    r"\bbullish(?:ly)?\b|\bbuy signal|\bupside\b|\bundervalued\b|\bto outperform\b|\b(?:looks"
+    r"|is) (?:very )?attractive\b"
+    r"|\b(?:will|to)(?: likely| probably)? (?:rise|rally|rebound|recover|climb|gain|continue higher)\b"
+    r"|\blong thesis\b"
     r"|看多|看涨|买入信号|上涨空间|上行空间|低估|有望上涨|有望反弹|看好",
     re.IGNORECASE,
 )
 _BEARISH = re.compile(
-    r"\bbearish(?:ly)?\b|\bsell signal|\bdownside\b|\bovervalued\b|\bto underperform\b|\b(?:looks|is) (?:very )?unattractive\b"
+    r"\bbearish(?:ly)?\b|\bsell signal|\bdownside\b|\bovervalued\b|\bto underperform\b|\b(?:looks"
+    r"|is) (?:very )?unattractive\b"
     r"|\b(?:will|to)(?: likely| probably)? (?:fall|drop|decline|slide|weaken|continue lower)\b|\bshort thesis\b"
     r"|看空|看跌|卖出信号|下跌空间|下行风险|高估|有望下跌|看淡|不看好",
     re.IGNORECASE,

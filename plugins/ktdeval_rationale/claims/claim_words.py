@@ -64,7 +64,8 @@ PAST = re.compile(
 #: Words that make a sentence about assets in general
 GENERAL = re.compile(
     r"\b(?:historically|typically|usually|normally|generally|in general|on average|tend to|often"
-    r"|(?:stocks|names|assets|companies|shares|those|candidates) (?:with|whose|that|have|had|show|trade))\b|通常|一般|历史上|往往",
+    r"|(?:stocks|names|assets|companies|shares|those|candidates) (?:with|whose|that|have|had|show"
+    r"|trade))\b|通常|一般|历史上|往往",
     re.IGNORECASE,
 )
 #: Words that put a claim in doubt or turn it round

@@ -47,7 +47,8 @@ _POSSESSIVE = r"(?:'s|'|的)?"
 
 _ASSETS = compiled(
     rf"{_L1}\s*{_HAS}\s*(?:a |an |the |much |far |slightly )*{_ORDER}\s*{Q}\s*than\s*{_L2}",
-    rf"{_L1}{_POSSESSIVE}\s*{Q}\s*(?:is|was)?\s*(?:much |far |slightly |\(?⟦N\d+⟧\)? )*{_ORDER}\s*than\s*(?:that of )?{_L2}",
+    rf"{_L1}{_POSSESSIVE}\s*{Q}\s*(?:is|was)?\s*(?:much |far |slightly "
+    rf"|\(?⟦N\d+⟧\)? )*{_ORDER}\s*than\s*(?:that of )?{_L2}",
     rf"{Q}\s*of\s*{_L1}\s*(?:is|was)?\s*(?:much |far |slightly )*{_ORDER}\s*than\s*(?:that of )?{_L2}",
     rf"{_L1}{_POSSESSIVE}{Q}\s*(?:(?P<more>明显高于|高于|大于|强于|超过)|(?P<less>明显低于|低于|小于|弱于))\s*{_L2}",
     rf"{_L1}\s*比\s*{_L2}\s*(?:的)?\s*{Q}(?:更|要)?(?:(?P<more>高|大|强)|(?P<less>低|小|弱))",
@@ -67,9 +68,10 @@ _THRESHOLDS = compiled(
 )
 _OWN = compiled(
     rf"{Q}{OF_ASSET}\s*(?:is|was|remains|stays|sits|stands|closed|trades|trading|now|still|well|far|\s)*"
-    rf"(?:(?P<more>above|over|higher than|exceeds|高于|大于|在.{{0,0}})|(?P<less>below|under|lower than|beneath|低于|小于))"
+    rf"(?:(?P<more>above|over|higher than|exceeds|高于|大于)|(?P<less>below|under|lower than|beneath|低于|小于))"
     rf"\s*(?:its|the)?\s*{_Q2}",
-    rf"(?:trades|trading|traded|closed|closing|finished|ended|sits|stands|is|remains|stays|it is|holds|holding|moved|broke)\s*(?:the day |the session )?(?:well |far |just |still )?"
+    rf"(?:trades|trading|traded|closed|closing|finished|ended|sits|stands|is|remains|stays|it is|holds"
+    rf"|holding|moved|broke)\s*(?:the day |the session )?(?:well |far |just |still )?"
     rf"(?:(?P<more>above|over)|(?P<less>below|under|beneath))\s*(?:its|the)\s*{_Q2}",
     rf"(?:(?P<more>站上|高于|突破|位于(?=.{{0,14}}上方))|(?P<less>跌破|低于|位于(?=.{{0,14}}下方)))\s*{_Q2}",
 )
@@ -80,9 +82,12 @@ _SET = (
 _HIGHEST = r"(?:highest|largest|greatest|biggest)"
 _LOWEST = r"(?:lowest|smallest|least)"
 _BEST = compiled(
-    rf"(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{Q}\s*{_SET}",
-    rf"{Q}\s*(?:is|was)\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{_SET}",
-    rf"{_SET},?\s*{_L1}\s*{_HAS}\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{Q}",
+    rf"(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest"
+    rf"|worst))\s*{Q}\s*{_SET}",
+    rf"{Q}\s*(?:is|was)\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)"
+    rf"|(?P<weak>weakest|worst))\s*{_SET}",
+    rf"{_SET},?\s*{_L1}\s*{_HAS}\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})"
+    rf"|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{Q}",
     rf"(?:候选|所有|全部|列表|表)[^⟦,，]{{0,8}}[,，]?(?:⟦L\d+⟧的?)?{Q}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
     rf"{Q}(?:为|是|在)?(?:候选|所有|全部|列表)[^⟦,，]{{0,8}}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
 )
@@ -93,7 +98,8 @@ _RANK = compiled(
 )
 _SIGNS = compiled(
     rf"(?:(?P<more>positive)|(?P<less>negative))\s*{Q}",
-    rf"{Q}{OF_ASSET}\s*(?:is|was|remains|turned|stays|has been)\s*(?:still |now |clearly )?(?:(?P<more>positive)|(?P<less>negative))(?!\s*⟦)",
+    rf"{Q}{OF_ASSET}\s*(?:is|was|remains|turned|stays|has been)\s*(?:still |now "
+    rf"|clearly )?(?:(?P<more>positive)|(?P<less>negative))(?!\s*⟦)",
     rf"{Q}(?:仍|均|都)?为?(?:(?P<more>正)|(?P<less>负))(?:值|数)?(?![⟦\d])",
 )
 _NEAR_AVERAGE = 0.02  # of a mean of closes, which a vendor may correct otherwise

@@ -60,17 +60,22 @@ _BOUNDS = compiled(
     rf"{Q}{OF_ASSET}\s*{LINK}(?:well |far |just |slightly |still )?(?:{OVER}|{UNDER})\s*{N}"
 )
 _TODAY = r"(?:today|on the day|on the session|this session)"
-_SPAN = rf"(?:\s*(?:over|in|during|within|across|for)?\s*(?:the\s)?(?:last|past|previous|prior|trailing)?\s*(?:{W}|(?P<today>{_TODAY})))"
+_SPAN = (
+    rf"(?:\s*(?:over|in|during|within|across|for)?\s*(?:the\s)?(?:last|past|previous|prior"
+    rf"|trailing)?\s*(?:{W}|(?P<today>{_TODAY})))"
+)
 _MOVES = compiled(
     rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by)?\s*(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
     rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))了?(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
     rf"{W}(?:内|来|以来)?(?:[,，]?\s*(?:it|the stock|the price|⟦L\d+⟧)?\s*(?:has|is|was|have|had)?\s*)"
     rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by|了|幅)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
-    rf"(?P<today>今日|当日|今天|today(?: it)?)\s*(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by|了)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
+    rf"(?P<today>今日|当日|今天|today(?: it)?)\s*(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by"
+    rf"|了)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
     rf"return(?:s|ed) (?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
 )
 _OFF_HIGH = compiled(
-    rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:below|under|off|from|beneath|short of)\s*(?:its|the)?\s*(?:{W}[\s-]*)?(?:high|peak)",
+    rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:below|under|off|from|beneath|short of)\s*(?:its"
+    rf"|the)?\s*(?:{W}[\s-]*)?(?:high|peak)",
     rf"距(?:{W})?(?:高点|最高点|前高)(?:回落|下跌|有)?{N}",
 )
 

@@ -74,7 +74,7 @@ def _step(entry: TranscriptEntry, submitted: Mapping[str, JsonValue]) -> Recorde
             names.update({call.id: call.name for call in message.tool_calls})
             tool = names.get(message.tool_call_id, "")
             if message.role == "tool" and tool != _SUBMIT:
-                value = _result(message.content)
+                value = tool_result(message.content)
                 if value is None:
                     continue
                 results.append(message.content)
@@ -87,7 +87,7 @@ def _step(entry: TranscriptEntry, submitted: Mapping[str, JsonValue]) -> Recorde
     return RecordedStep(entry.step, reasons, orders, prompts, results, plans)
 
 
-def _result(text: str) -> Mapping[str, Any] | None:
+def tool_result(text: str) -> Mapping[str, Any] | None:
     """Return a tool's result; None for an error, or a text that is no object."""
     try:
         value = as_object(loads_strict(text))

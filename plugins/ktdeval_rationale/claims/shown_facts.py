@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -170,8 +171,9 @@ class _Builder:
     def _add_close(self, label: str, row: Mapping[str, Any]) -> None:
         day = next(str(row[key]) for key in DAY_FIELDS if key in row)
         close = row.get("close", row.get("close_cny"))
-        if isinstance(close, int | float) and not isinstance(close, bool):
-            self.closes.setdefault(label, {}).setdefault(day, float(close))
+        number = _number(close)
+        if number is not None:
+            self.closes.setdefault(label, {}).setdefault(day, number)
 
     def _add(self, subject: str, name: str, value: Any) -> None:
         if isinstance(value, str):
@@ -179,9 +181,11 @@ class _Builder:
                 self.words.setdefault(subject, {})[name] = value
         elif isinstance(value, bool):
             self.words.setdefault(subject, {})[name] = str(value).lower()
-        elif isinstance(value, int | float) and abs(value) < float("inf"):
-            own = self.facts.setdefault(subject, {})
-            own.setdefault(name.lower(), {})[float(value)] = None
+        else:
+            number = _number(value)
+            if number is not None:
+                own = self.facts.setdefault(subject, {})
+                own.setdefault(name.lower(), {})[number] = None
 
 
 def _rows(value: Any) -> list[Mapping[str, Any]]:
@@ -215,6 +219,15 @@ def _json_values(text: str) -> Iterator[Any]:
         yield state
 
 
+def _number(value: Any) -> float | None:
+    """Return a finite number as a float; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not abs(value) <= sys.float_info.max:
+        return None
+    return float(value)
+
+
 def _plain_numbers(value: Any) -> list[float]:
     """Return all numbers of a JSON value."""
     found: list[float] = []
@@ -225,7 +238,9 @@ def _plain_numbers(value: Any) -> list[float]:
             waiting += part.values()
         elif isinstance(part, list | tuple):
             waiting += part
-        elif isinstance(part, int | float) and not isinstance(part, bool):
-            found.append(float(part))
+        else:
+            number = _number(part)
+            if number is not None:
+                found.append(number)
 
     return found

@@ -42,7 +42,7 @@ _PERCENT = (
 )
 _BASIS_POINTS = ("bps", "bp", "basis points", "basis point", "个基点", "基点")
 
-_BODY = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?|\.\d+)"
+_BODY = r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,15})?|\d{1,20}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?|\.\d{1,15})"
 _CURRENCY = r"(?:[$¥€£]|(?:CNY|USD|RMB|EUR|HKD|US\$)\s?)"
 _UNIT = (
     r"(?:\s?(?:%|per\s?cent(?:age points?)?\b|pct\b|bps?\b|basis points?\b|个?百分点|个?基点)"
@@ -138,7 +138,8 @@ def normalised(text: str) -> str:
     for dash in "−–—‐‑‒":
         plain = plain.replace(dash, "-")
 
-    plain = plain.replace("’", "'").replace("＝", "=")
+    # Runs of spaces would make the patterns of claims slow.
+    plain = re.sub(r"[^\S\n]+", " ", plain).replace("’", "'").replace("＝", "=")
     return re.sub(r"百分之(\d+(?:\.\d+)?)", r"\1%", plain)
 
 

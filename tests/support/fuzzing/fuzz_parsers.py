@@ -21,6 +21,7 @@ from fuzz_kit import Parser, in_folder, of_file, text_of
 from fuzz_markets import dated_parquet, files_of_markets
 from fuzz_people import people_parsers
 from fuzz_programs import program_parsers
+from fuzz_reasons import reason_parsers
 from paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
@@ -44,7 +45,7 @@ def parsers() -> dict[str, Parser]:
     """Return all parsers by name. Imports are inside: a run needs one of them."""
     of_untrusted = {**_values(), **_records(), **_plans(), **_replies(), **_tables(), **_services()}
     of_untrusted |= {**bridge_parsers(), **tool_parsers(), **program_parsers()}
-    of_untrusted |= people_parsers()
+    of_untrusted |= {**people_parsers(), **reason_parsers()}
     return {**of_untrusted, **files_of_users(), **files_of_markets(), **batch_parsers()}
 
 

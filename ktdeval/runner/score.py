@@ -7,7 +7,7 @@ import platform
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from itertools import count
 from pathlib import Path
@@ -44,6 +44,7 @@ from ktdeval.cards.scoring_card import build_scoring_card
 from ktdeval.cards.trading_card import build_card
 from ktdeval.errors import CardError, DataError, StoreError, UsageError
 from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.registry.metric_groups import metric_names
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.registry.task_files import task_specs
@@ -54,6 +55,7 @@ from ktdeval.runner.plan import describe_any, target_task_of
 from ktdeval.runner.remote.run_folder import CERTIFICATE, TASK_FILES, RunFolder
 from ktdeval.runner.run_manifest import DataSource
 from ktdeval.runner.scoring_episode import samples_of
+from ktdeval.stats.metric import RecordedTranscript
 from ktdeval.stores.git_commands import git_around
 from ktdeval.stores.mirror import keep_file
 from ktdeval.task_api.episode_spec import EpisodeSpec
@@ -308,6 +310,9 @@ def _trading_inputs(
         rules=folder.manifest.rules,
         ledgers=[folder.load_ledger(spec) for spec in complete],
         metrics=[plugins.make_metric(name) for name in names],
+        transcripts={
+            spec.id: RecordedTranscript(partial(folder.load_transcript, spec)) for spec in complete
+        },
         plugins=plugins.owners("metrics", names),
         certificate=attached_block(task.mask, inputs.task, market, attached, plugins),
     )
@@ -423,6 +428,10 @@ def rescore(
     `is_published`: the folder is a copy for a board, without the record of calls. Raises StoreError
     or DataError.
     """
+    asked = changes.get("metrics", ())
+    if asked:
+        changes = {**changes, "metrics": metric_names(plugins, asked)}
+
     folder = open_run(path, plugins)
     if is_published:
         check_models(folder, plugins)
@@ -451,7 +460,7 @@ def rescore(
         errors = {entry["id"]: entry["error"] for entry in before.get("missing_episodes", ())}
         card = make_card(folder, task, snapshot, plugins, errors, tell).plain
 
-        path = _free_path(folder, task.name, _scored_name(changed), card)
+        path = _free_path(folder, task.name, _scored_name(changed, asked), card)
         path.parent.mkdir(exist_ok=True)
         keep_file(path, dumps_pretty(card))
         paths.append(path)
@@ -465,10 +474,14 @@ def _complete_tasks(folder: RunFolder) -> list[str]:
     return list(dict.fromkeys(complete))
 
 
-def _scored_name(changed: Mapping[str, Any]) -> str:
-    """Return the name of the folder for cards with other rules or metrics; empty without them."""
+def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
+    """Return the name of the folder for cards with other rules or metrics; empty without them.
+    `asked`: metrics and groups of metrics as they were asked for.
+    """
     words = [changed["rules"]] if "rules" in changed else []
-    words += changed.get("metrics", ())
+    if "metrics" in changed:
+        words += asked
+
     return "+".join(words)[:100]
 
 

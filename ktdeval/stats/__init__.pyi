@@ -73,6 +73,7 @@ from ktdeval.stats.metric import (
     Metric as Metric,
     MetricValue as MetricValue,
     Range as Range,
+    RecordedTranscript as RecordedTranscript,
     RuleSet as RuleSet,
     is_never as is_never,
     never_in as never_in,

@@ -99,7 +99,21 @@ def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
     return f"{value} lies outside its range {low} … {high}"
 
 
-_ARGUMENTS = ("ledger", "market", "rules")
+_ARGUMENTS = ("ledger", "market", "rules", "transcript")
+NO_TRANSCRIPT = "no transcript at hand"
+"""Reason of a metric that reads conversations, where a card is made without them."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedTranscript:
+    """Transcript of one episode, for metrics that ask for `transcript`. It is equal only to itself,
+    so that a metric can keep what it has computed of it.
+
+    Example:
+        RecordedTranscript(lambda: entries).read()  # one TranscriptEntry a step
+    """
+
+    read: Callable[[], Sequence[Any]]  #: reads the entries anew, one a step
 
 
 @dataclass(slots=True)
@@ -118,10 +132,20 @@ class FunctionMetric:
     summary: str
     asks_for: tuple[str, ...]
     headline: bool = False
+    transcript: RecordedTranscript | None = None  #: of the episode; None: not at hand
+
+    def of_transcript(self, transcript: RecordedTranscript) -> FunctionMetric:
+        """Return the metric for an episode whose transcript is at hand."""
+        return replace(self, transcript=transcript)
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
         """Return the metric of one episode."""
-        arguments = {"ledger": ledger, "market": market, "rules": rules}
+        arguments: dict[str, Any] = {"ledger": ledger, "market": market, "rules": rules}
+        if "transcript" in self.asks_for:
+            if self.transcript is None:
+                return MetricValue(None, 0, NO_TRANSCRIPT)
+            arguments["transcript"] = self.transcript
+
         result = self.function(**{name: arguments[name] for name in self.asks_for})
         if isinstance(result, MetricValue):
             return result
@@ -141,10 +165,11 @@ class FunctionMetric:
 def metric(
     name: str, *, formula: str, unit: str, better: Better, source: str, range: Range = (None, None)
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Make a metric of a function that asks for any of `ledger`, `market` and `rules`, by these
-    names, and returns a number, a text that says why there is none, or a `MetricValue`. A plugin
-    offers it by `return [function]` in its hook `ktdeval_metrics`. Raises PluginError if a field is
-    empty or not of its kind, or the function asks for something else.
+    """Make a metric of a function that asks for any of `ledger`, `market`, `rules` and `transcript`
+    (a `RecordedTranscript`), by these names, and returns a number, a text that says why there is
+    none, or a `MetricValue`. A plugin offers it by `return [function]` in its hook
+    `ktdeval_metrics`. Raises PluginError if a field is empty or not of its kind, or the function
+    asks for something else.
 
     Example:
         @metric("nav", formula="nav/1: NAV", unit="CNY", better="higher", source="mine")

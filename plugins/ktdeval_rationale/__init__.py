@@ -1,6 +1,10 @@
-"""Command `compare rationale`: counts of what models name in their reasons."""
+"""Command `compare rationale`: counts of what models name in their reasons. Metrics of the group
+`process`: figures, comparisons and views of reasons by what was shown.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.values.lazy import later
@@ -12,3 +16,13 @@ def ktdeval_commands() -> list[Spec]:
     summary = "Count what models name in their reasons, by mask, and what hiding it removes."
     command = later("ktdeval_rationale.command:rationale")
     return [Spec("compare rationale", command, summary)]
+
+
+@hookimpl
+def ktdeval_metrics() -> list[Spec]:
+    """Return the figures of the group `process`, which no task has of its own."""
+    from ktdeval.registry.task_files import metric_specs
+
+    figure = "ktdeval_rationale.claims.process_metrics:figure"
+    specs = metric_specs(f"{__path__[0]}/process.csv", figure)
+    return [replace(spec, groups=("process",)) for spec in specs]

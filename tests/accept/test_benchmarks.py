@@ -203,3 +203,17 @@ def test_the_detection_study_prints_limits_and_false_alarms(tmp_path: Path) -> N
     printed = run("detection_limit.py", cwd=tmp_path)
     assert re.search(r"^  effects +10 windows +[\d.]+ % ", printed, re.MULTILINE)
     assert re.search(r"^False alarms: \d+ of \d+ studies", printed, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_process_scores_tell_planted_claims_apart(tmp_path: Path) -> None:
+    printed = run(
+        "process_scores.py", "--steps", "1", "--rounds", "1", "--part", "final", cwd=tmp_path
+    )
+    assert re.search(r"^\| all of `final` \| 1\.000 ", printed, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_recorded_tables_of_the_process_scores_are_printed(tmp_path: Path) -> None:
+    printed = run("process_scores.py", "--tables", cwd=tmp_path)
+    assert printed.count("| all, zh |") == 2

@@ -26,7 +26,7 @@ from ktdeval.errors import CardError
 from ktdeval.harness.external_acts import Isolation
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.stats.factorial_effects import left_out_windows
-from ktdeval.stats.metric import Metric, RuleSet
+from ktdeval.stats.metric import Metric, RecordedTranscript, RuleSet
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.trading.ledger import Ledger
@@ -88,6 +88,8 @@ class CardInputs(EvaluationInputs):
     #: plugin of each metric by its name, for messages
     plugins: Mapping[str, str] = field(default_factory=dict)
     certificate: Attachment = NO_ATTACHMENT  #: statement of the attached card
+    #: transcripts by the id of their episode, for metrics that ask for one
+    transcripts: Mapping[str, RecordedTranscript] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

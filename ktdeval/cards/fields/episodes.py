@@ -23,7 +23,7 @@ from ktdeval.cards.fields.isolation import (
     isolation_problems,
     isolation_rows,
 )
-from ktdeval.cards.fields.metrics import gather_metrics
+from ktdeval.cards.fields.metrics import gather_metrics, metrics_of
 from ktdeval.cards.fields.orders import gather_orders
 from ktdeval.cards.fields.recorded_facts import AnyFacts, ScoringFacts, TradingFacts
 from ktdeval.cards.fields.software_versions import WORDS as MAKER_WORDS, maker_problems, maker_rows
@@ -61,7 +61,11 @@ def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
             isolation=dict(inputs.isolation.get(spec.id, {})),
             made_by=list(inputs.makers.get(spec.id, ())),
             metrics=gather_metrics(
-                inputs.metrics, inputs.plugins, ledger, inputs.snapshot, inputs.rules
+                metrics_of(inputs.metrics, inputs.transcripts.get(spec.id)),
+                inputs.plugins,
+                ledger,
+                inputs.snapshot,
+                inputs.rules,
             ),
         )
         episodes.append(episode)

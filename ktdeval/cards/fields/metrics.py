@@ -20,7 +20,14 @@ from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.stats.bootstrap import episode_intervals
-from ktdeval.stats.metric import Metric, MetricValue, RuleSet, range_problem
+from ktdeval.stats.metric import (
+    FunctionMetric,
+    Metric,
+    MetricValue,
+    RecordedTranscript,
+    RuleSet,
+    range_problem,
+)
 from ktdeval.stats.performance_metrics import ANNUALISED
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
@@ -70,6 +77,20 @@ def _definition(metric: Metric, years: Sequence[int]) -> Definition:
 
     days_a_year = " or ".join(map(str, years))
     return replace(definition, formula=definition.formula.replace(str(TRADING_DAYS), days_a_year))
+
+
+def metrics_of(metrics: Iterable[Metric], transcript: RecordedTranscript | None) -> list[Metric]:
+    """Return the metrics of an episode; those that read conversations get its transcript."""
+    if transcript is None:
+        return list(metrics)
+
+    own: list[Metric] = []
+    for metric in metrics:
+        if isinstance(metric, FunctionMetric):
+            metric = metric.of_transcript(transcript)
+        own.append(metric)
+
+    return own
 
 
 def gather_metrics(

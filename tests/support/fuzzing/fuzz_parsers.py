@@ -23,6 +23,7 @@ from fuzz_kit import Parser, in_folder, of_file, text_of
 from fuzz_markets import dated_parquet, files_of_markets
 from fuzz_people import people_parsers
 from fuzz_programs import program_parsers
+from fuzz_reasons import reason_parsers
 from paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
@@ -49,6 +50,7 @@ def parsers() -> dict[str, Parser]:
     of_untrusted |= people_parsers()
     of_untrusted |= judge_parsers(packed_document("judge", "judged/judge.json"))
     of_untrusted |= program_file_parsers()
+    of_untrusted |= reason_parsers()
     return {**of_untrusted, **files_of_users(), **files_of_markets(), **batch_parsers()}
 
 

@@ -1,0 +1,136 @@
+"""Whether a printed figure agrees with a number that was shown, in the units of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ktdeval_rationale.claims.quantities import Quantity
+from ktdeval_rationale.claims.text_figures import TextFigure
+
+_PERCENT_FIELDS = ("mom_12_1", "rev_on", "mom_id", "high_52w")
+_SHOWN_DIGITS = 4  # of a number without decimals, at least
+_NEAR_SHARE = 0.10
+_FAR_SHARE = 0.25
+
+
+class Verdict(StrEnum):
+    """What can be said of a claim."""
+
+    RIGHT = "right"
+    UNPLACED = "unplaced"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the words around a figure say it is meant."""
+
+    direction: int = 0  #: 1: a rise, -1: a fall in the words next to it; 0: nothing said
+    is_hedged: bool = False  #: `about 20`
+    may_fall: bool = False  #: words of a fall stand in the clause
+
+
+def slack(number: float) -> float:
+    """Return half a unit of the last digit with which a number was shown."""
+    if number == 0:
+        return 0.0
+
+    text = repr(abs(number))
+    if "e" not in text and not text.endswith(".0"):
+        return 0.5 * 10.0 ** -len(text.partition(".")[2])
+    return 0.5 * 10.0 ** (math.floor(math.log10(abs(number))) - _SHOWN_DIGITS + 1)
+
+
+def figure_verdict(
+    figure: TextFigure, quantity: Quantity, field: str, number: float, reading: Reading
+) -> Verdict:
+    """Return whether a figure agrees with the number of a field."""
+    factors = _factors(figure, quantity, field)
+    if not factors:
+        return Verdict.UNPLACED
+
+    verdicts: list[Verdict] = []
+    for factor in factors:
+        verdicts.append(_scaled_verdict(figure, quantity, number * factor, factor, reading))
+
+    return most_lenient(verdicts)
+
+
+def most_lenient(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict most in favour of a claim that can be read in several ways."""
+    return min(verdicts, key=list(Verdict).index)
+
+
+def in_figure_units(
+    figure: TextFigure, quantity: Quantity, field: str, number: float
+) -> list[float]:
+    """Return a field's number in the units of a figure, in each that it can have."""
+    return [number * factor for factor in _factors(figure, quantity, field)]
+
+
+def _factors(figure: TextFigure, quantity: Quantity, field: str) -> tuple[float, ...]:
+    """Return what a field's number is multiplied by to be in the figure's units; none: they
+    measure different things.
+    """
+    is_percent_field = field.endswith("_pct") or field in _PERCENT_FIELDS or field.startswith("rv_")
+    match quantity.unit:
+        case "price" | "money" | "count":
+            return () if figure.is_percent else (1.0,)
+        case "share":
+            return (100.0,) if figure.is_percent else (1.0, 100.0)
+        case "ratio":
+            return (100.0, 1.0) if figure.is_percent else (1.0,)
+        case _:
+            if is_percent_field:
+                return (1.0,) if figure.is_percent else (1.0, 0.01)
+            return (1.0, 100.0) if figure.is_percent else (1.0, 0.01, 100.0)
+
+
+def _scaled_verdict(
+    figure: TextFigure, quantity: Quantity, number: float, factor: float, reading: Reading
+) -> Verdict:
+    room = slack(number / factor) * factor
+    figure, number, is_sign_open = _signed(figure, quantity, number, reading)
+    sizes = (number,) if not is_sign_open else (number, -number)
+
+    if any(figure.matches(size, room) for size in sizes):
+        return Verdict.RIGHT
+    if not reading.is_hedged:
+        return Verdict.WRONG
+    return most_lenient(_hedged(figure, size) for size in sizes)
+
+
+def _signed(
+    figure: TextFigure, quantity: Quantity, number: float, reading: Reading
+) -> tuple[TextFigure, float, bool]:
+    """Return figure and number as they compare, and whether either sign will do."""
+    if quantity.unit == "loss":
+        return _absolute(figure), abs(number), False
+    if quantity.unit == "fall":
+        return _absolute(figure), -number, False
+    if figure.is_signed or figure.high is not None:
+        return figure, number, False
+    if reading.direction:
+        return figure, number * reading.direction, False
+    return figure, number, reading.may_fall
+
+
+def _absolute(figure: TextFigure) -> TextFigure:
+    if figure.high is not None:
+        return figure
+    return replace(figure, value=abs(figure.value))
+
+
+def _hedged(figure: TextFigure, number: float) -> Verdict:
+    """Judge `about 20`: right within a tenth or a unit of the last digit that is no zero."""
+    off = abs(number - figure.value)
+    if figure.high is not None:
+        return Verdict.UNPLACED
+    if off <= max(_NEAR_SHARE * abs(figure.value), 2 * figure.half_unit):
+        return Verdict.RIGHT
+    if off <= max(_FAR_SHARE * abs(figure.value), 6 * figure.half_unit):
+        return Verdict.UNPLACED
+    return Verdict.WRONG

@@ -1,0 +1,62 @@
+"""Figures that follow from two shown numbers by one step of arithmetic: a difference, a ratio, a
+sum or a growth.
+
+Many numbers are shown, and two of them give nearly any figure of two digits. So both numbers stand
+in the same sentence, next to a word of arithmetic, and were shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+from ktdeval_rationale.claims.shown_facts import ShownFacts
+from ktdeval_rationale.claims.text_figures import TextFigure
+
+_WORDS = re.compile(
+    r"\b(?:difference|gap|spread|ratio|sum|total|combined|together|times|growth|gain|rise|fall|loss"
+    r"|increase|decrease|change|up|down|higher|lower|more|less|average|mean|from|rose|fell|gained"
+    r"|lost|range|above|below|wider|net)\b"
+    r"|差|比|合计|总计|共|倍|涨|跌|增|减|平均|从",
+    re.IGNORECASE,
+)
+_MOST_OPERANDS = 8
+
+
+def is_derived(
+    text: str,
+    at: tuple[int, int, TextFigure],
+    others: Sequence[TextFigure],
+    facts: ShownFacts,
+) -> bool:
+    """Whether a figure of a sentence follows from two other figures of it that were shown."""
+    figure = at[2]
+    if figure.high is not None or not _WORDS.search(text):
+        return False
+
+    operands: list[float] = []
+    for other in others[:_MOST_OPERANDS]:
+        if other.high is None and facts.numbers.has(other):
+            operands.append(other.value)
+
+    for first, second in permutations(operands, 2):
+        for result in _results(first, second, is_percent=figure.is_percent):
+            if figure.rounds(result) or figure.rounds(-result):
+                return True
+    return False
+
+
+def _results(first: float, second: float, *, is_percent: bool) -> Iterator[float]:
+    """Yield what one step makes of two numbers, in per cent where the figure is one."""
+    yield first - second
+    yield first + second
+    yield (first + second) / 2
+    if second:
+        ratio = first / second
+        if is_percent:
+            yield 100.0 * ratio
+            yield 100.0 * (ratio - 1.0)
+        else:
+            yield ratio
+            yield ratio - 1.0

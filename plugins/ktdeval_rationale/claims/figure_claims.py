@@ -1,0 +1,335 @@
+"""Figures of a reason: whether each was shown, and whether it is right where its words place it.
+
+A figure is placed when the words next to it name a quantity (`momentum of 21.3`), and the sentence
+or the order an asset. It is right when a shown number of that asset and quantity is printed so. A
+figure that is not placed is counted and never scored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ktdeval_rationale.claims.agreement import Reading, Verdict, figure_verdict, most_lenient
+from ktdeval_rationale.claims.claim_words import (
+    CLAUSE_END,
+    FALL,
+    FALLING,
+    GENERAL,
+    HEDGE,
+    LINK,
+    OF_ASSET,
+    OVER,
+    PAST,
+    PLAN,
+    RISE,
+    UNDER,
+    UNSTATED,
+    N,
+    Q,
+    W,
+    compiled,
+)
+from ktdeval_rationale.claims.derived_figures import is_derived
+from ktdeval_rationale.claims.marked_text import Sentence
+from ktdeval_rationale.claims.plain_statements import is_plain_statement
+from ktdeval_rationale.claims.quantities import Quantity, drawdown_over, return_over
+from ktdeval_rationale.claims.shown_facts import ShownFacts
+from ktdeval_rationale.claims.subjects import subjects_at
+from ktdeval_rationale.claims.text_figures import TextFigure
+
+#: Why a figure is not placed
+Gap = Literal[
+    "",
+    "plan",
+    "other day",
+    "no quantity",
+    "no subject",
+    "not shown",
+    "other unit",
+    "hedged",
+    "no statement",
+]
+
+_EQUALS = compiled(rf"{Q}{OF_ASSET}\s*(?P<link>{LINK})(?P<hedge>{HEDGE}?)\s*{N}")
+_BEFORE = compiled(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*{Q}")
+_CASH = compiled(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:of|in)\s*(?:free |available )?{Q}")
+_BOUNDS = compiled(
+    rf"{Q}{OF_ASSET}\s*{LINK}(?:well |far |just |slightly |still )?(?:{OVER}|{UNDER})\s*{N}"
+)
+_TODAY = r"(?:today|on the day|on the session|this session)"
+_SPAN = (
+    rf"(?:\s*(?:over|in|during|within|across|for)?\s*(?:the\s)?(?:last|past|previous|prior"
+    rf"|trailing)?\s*(?:{W}|(?P<today>{_TODAY})))"
+)
+_MOVES = compiled(
+    rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by)?\s*(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
+    rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))了?(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
+    rf"{W}(?:内|来|以来)?(?:[,，]?\s*(?:it|the stock|the price|⟦L\d+⟧)?\s*(?:has|is|was|have|had)?\s*)"
+    rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by|了|幅)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
+    rf"(?P<today>今日|当日|今天|today(?: it)?)\s*(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by"
+    rf"|了)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
+    rf"return(?:s|ed) (?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
+)
+_OFF_HIGH = compiled(
+    rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:below|under|off|from|beneath|short of)\s*(?:its"
+    rf"|the)?\s*(?:{W}[\s-]*)?(?:high|peak)",
+    rf"距(?:{W})?(?:高点|最高点|前高)(?:回落|下跌|有)?{N}",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FigureClaim:
+    """A figure of a reason with what can be said of it."""
+
+    text: str  #: as printed, after normalisation
+    is_shown: bool  #: a shown number rounds to it
+    is_plan: bool  #: a target, a condition or a size of an order: nothing that could be shown
+    verdict: Verdict
+    gap: Gap = ""  #: why it is not placed
+    subject: str = ""  #: label of the asset; empty: the account, or not known
+    quantity: str = ""  #: name of the quantity; empty: not known
+
+
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    """Quantity of a figure, and how it is meant."""
+
+    quantity: Quantity
+    direction: int = 0
+    is_hedged: bool = False
+    is_strict: bool = True  #: the words leave no other reading
+
+
+def figure_claims(
+    sentence: Sentence, facts: ShownFacts, about: str | None
+) -> Iterator[FigureClaim]:
+    """Yield the figures of a sentence. `about`: the asset whose order the reason belongs to; None:
+    the reason belongs to no one order.
+    """
+    placements = _placements(sentence)
+    figures = sentence.figures()
+    for start, end, figure in figures:
+        if _is_bound(sentence, start):
+            continue
+
+        placed = placements.get(start)
+        is_plan = _is_plan(sentence, start, placed)
+        if placed is None:
+            others = [other for _, _, other in figures if other is not figure]
+            yield _unplaced(sentence, (start, end, figure), others, facts, is_plan=is_plan)
+        else:
+            yield _placed(sentence, (start, end, figure), placed, facts, about)
+
+
+def _is_bound(sentence: Sentence, start: int) -> bool:
+    """Whether a figure is a threshold (`RSI below 30`): a comparison, not a reading."""
+    for pattern in _BOUNDS:
+        for match in pattern.finditer(sentence.text):
+            if match.start("n") - 2 == start:
+                return True
+    return False
+
+
+def _placements(sentence: Sentence) -> dict[int, _Placement]:
+    """Return the placements of a sentence's figures by the places of their marks."""
+    found: dict[int, _Placement] = {}
+    for patterns, place in (
+        (_OFF_HIGH, _off_high),
+        (_MOVES, _move),
+        (_EQUALS, _reading),
+        (_BEFORE, _reading),
+        (_CASH, _cash),
+    ):
+        for pattern in patterns:
+            for match in pattern.finditer(sentence.text):
+                start = match.start("n") - 2
+                placed = place(sentence, match)
+                if placed is not None and start not in found:
+                    found[start] = placed
+
+    _add_loose(sentence, found)
+    return found
+
+
+def _off_high(sentence: Sentence, match: re.Match[str]) -> _Placement:
+    days = None
+    if match["w"] is not None:
+        days = int(sentence.part(match, "w").value)
+
+    return _Placement(drawdown_over(days), is_hedged=_has(match, "hedge"))
+
+
+def _move(sentence: Sentence, match: re.Match[str]) -> _Placement:
+    days = 1
+    if match.groupdict().get("w") is not None:
+        days = int(sentence.part(match, "w").value)
+
+    direction = int(_has(match, "rise")) - int(_has(match, "fall"))
+    return _Placement(return_over(days), direction, _has(match, "hedge"))
+
+
+def _reading(sentence: Sentence, match: re.Match[str]) -> _Placement:
+    quantity: Quantity = sentence.part(match, "q").value
+    before = sentence.text[max(0, match.start() - 12) : match.start()].lower()
+    link = (match.groupdict().get("link") or "").lower()
+    direction = 0
+    if "negative" in before or "negative" in link:
+        direction = -1
+
+    return _Placement(quantity, direction, _has(match, "hedge"))
+
+
+def _cash(sentence: Sentence, match: re.Match[str]) -> _Placement | None:
+    """Place `39,000 in cash`; `12 % of NAV` is no NAV."""
+    placed = _reading(sentence, match)
+    return placed if placed.quantity.name == "cash" else None
+
+
+def _has(match: re.Match[str], group: str) -> bool:
+    return bool(match.groupdict().get(group))
+
+
+def _add_loose(sentence: Sentence, found: dict[int, _Placement]) -> None:
+    """Place the figure of a clause that names one quantity and one figure, with other words between
+    them: it can be right, and is never called wrong.
+    """
+    for start, end in _clauses(sentence.text):
+        quantities = [mark for mark in sentence.marks("Q") if start <= mark[0] < end]
+        figures = [mark for mark in sentence.figures() if start <= mark[0] < end]
+        if len(quantities) == 1 and len(figures) == 1:
+            place = figures[0][0]
+            if place not in found:
+                found[place] = _Placement(quantities[0][2].value, is_strict=False)
+
+
+def _clauses(text: str) -> list[tuple[int, int]]:
+    ends = [match.end() for match in CLAUSE_END.finditer(text)]
+    starts = [0, *ends]
+    return list(zip(starts, [*ends, len(text)], strict=True))
+
+
+def _clause_before(text: str, at: int) -> str:
+    """Return the clause up to a place."""
+    start = 0
+    for match in CLAUSE_END.finditer(text, 0, at):
+        start = match.start()
+    return text[start:at]
+
+
+def _clause_after(text: str, at: int) -> str:
+    """Return the rest of the clause from a place."""
+    ending = CLAUSE_END.search(text, at)
+    return text[at:] if ending is None else text[at : ending.start()]
+
+
+_SIZE_OF_ORDER = re.compile(
+    r"\b(?:buy(?:ing)?|sell(?:ing)?|trim(?:ming)?|add(?:ing)?|reduc(?:e|ing)|rais(?:e|ing)|cut(?:ting)?"
+    r"|allocat(?:e|ing)|increas(?:e|ing)|hold(?:ing)?|order|weight (?:to|of)|position (?:to|of)|lots?)\b"
+    r"|买入|卖出|加仓|减仓|增持|减持|配置|建仓",
+    re.IGNORECASE,
+)
+
+
+_NOW = re.compile(r"\b(?:current(?:ly)?|now|already|today)\b|目前|当前|现", re.IGNORECASE)
+
+
+def _is_plan(sentence: Sentence, start: int, placed: _Placement | None) -> bool:
+    """Whether the words before a figure make it a plan or a condition."""
+    clause = _clause_before(sentence.text, start)
+    if PLAN.search(clause):
+        return True
+    if GENERAL.search(sentence.text) or UNSTATED.search(sentence.text):
+        return True
+    if placed is not None and placed.is_strict:
+        return False
+    return _SIZE_OF_ORDER.search(clause) is not None
+
+
+def _unplaced(
+    sentence: Sentence,
+    at: tuple[int, int, TextFigure],
+    others: Sequence[TextFigure],
+    facts: ShownFacts,
+    *,
+    is_plan: bool,
+) -> FigureClaim:
+    """Return a figure without a quantity: right where it follows from others, else not placed."""
+    figure = at[2]
+    is_shown = facts.numbers.has(figure)
+    if not is_plan and is_derived(sentence.text, at, others, facts):
+        return FigureClaim(figure.text, is_shown, is_plan, Verdict.RIGHT, quantity="derived")
+
+    gap: Gap = "plan" if is_plan else "no quantity"
+    return FigureClaim(figure.text, is_shown, is_plan, Verdict.UNPLACED, gap)
+
+
+def _placed(
+    sentence: Sentence,
+    at: tuple[int, int, TextFigure],
+    placed: _Placement,
+    facts: ShownFacts,
+    about: str | None,
+) -> FigureClaim:
+    """Return the verdict on a figure whose quantity is known."""
+    start, end, figure = at
+    quantity = placed.quantity
+    is_shown = facts.numbers.has(figure)
+    is_plan = _is_plan(sentence, start, placed)
+    gap: Gap = "plan" if is_plan else ""
+    clause = _clause_before(sentence.text, start)
+    if (
+        not gap
+        and PAST.search(clause + _clause_after(sentence.text, end))
+        and "previous" not in quantity.name
+    ):
+        gap = "other day"
+
+    subjects = subjects_at(sentence, (start, end), quantity, about)
+    if not gap and not subjects:
+        gap = "no subject"
+    if gap:
+        return FigureClaim(
+            figure.text, is_shown, is_plan, Verdict.UNPLACED, gap, quantity=quantity.name
+        )
+
+    numbers = _numbers(facts, subjects, quantity)
+    reading = Reading(placed.direction, placed.is_hedged, FALLING.search(clause) is not None)
+    verdicts = [figure_verdict(figure, quantity, name, number, reading) for name, number in numbers]
+    verdict = Verdict.UNPLACED
+    if not verdicts:
+        gap = "not shown"
+    else:
+        verdict = most_lenient(verdicts)
+
+    # `weight 4.9 %` is the order's as well as the position's.
+    if quantity.name == "weight" and verdict is Verdict.WRONG and not _NOW.search(clause):
+        verdict, gap = Verdict.UNPLACED, "plan"
+
+    if verdict is Verdict.WRONG and len(subjects) > 1:
+        verdict, gap = Verdict.UNPLACED, "no subject"
+    elif verdict is Verdict.WRONG and not placed.is_strict:
+        verdict, gap = Verdict.UNPLACED, "no quantity"
+    elif verdict is Verdict.WRONG and not is_plain_statement(sentence.text, start, end):
+        verdict, gap = Verdict.UNPLACED, "no statement"
+    elif verdict is Verdict.UNPLACED and not gap:
+        gap = "hedged" if placed.is_hedged else "other unit"
+
+    return FigureClaim(
+        figure.text, is_shown, is_plan, verdict, gap, subject=subjects[0], quantity=quantity.name
+    )
+
+
+def _numbers(
+    facts: ShownFacts, subjects: Sequence[str], quantity: Quantity
+) -> list[tuple[str, float]]:
+    """Return the shown numbers of a quantity, each with its field."""
+    found: list[tuple[str, float]] = []
+    for subject in subjects:
+        own = facts.facts.get(subject, {})
+        for name in quantity.fields:
+            found += [(name, number) for number in own.get(name, ())]
+
+    return found

@@ -1,0 +1,131 @@
+"""Reasons with their parts marked, one sentence at a time, so that patterns of claims are short.
+
+A label becomes `⟦L0⟧`, a quantity `⟦Q1⟧`, a figure `⟦N2⟧`, a window `⟦W3⟧`, a day `⟦D4⟧`, and a
+word for others (`the market`, `peers`) `⟦O5⟧`; the number is the place in `parts`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ktdeval_rationale.claims.quantities import Quantity, QuantityMention, quantity_mentions
+from ktdeval_rationale.claims.text_figures import TextFigure, normalised, text_figures, windows
+
+_DAY = re.compile(r"(?<![A-Za-z0-9_])day_[+-]?\d+(?!\d)")
+_HANDLE = re.compile(r"(?<![A-Za-z0-9_])[a-z]+_\d+(?![A-Za-z0-9_])")
+_OTHERS = re.compile(
+    r"\b(?:peers?|competitors?|the (?:broad(?:er)? )?market|the index|sector|industry|median|others"
+    r"|rivals?|(?:model )?portfolio|basket|book|strategy)\b|大盘|指数|同行|行业|板块|中位数|市场",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[。！？；;\n]+")
+_MARK = re.compile(r"⟦([LQNWDO])(\d+)⟧")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A marked part of a sentence."""
+
+    kind: str  #: L, Q, N, W, D or O
+    value: Any  #: label, `Quantity`, `TextFigure`, days of a window, or text
+    span: tuple[int, int]  #: in the normalised text
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a reason."""
+
+    text: str  #: with marks
+    parts: Sequence[Part]  #: of the whole reason
+
+    def part(self, match: re.Match[str], group: str) -> Part:
+        """Return the part that a group of a match holds the number of."""
+        return self.parts[int(match[group])]
+
+    def figures(self) -> list[tuple[int, int, TextFigure]]:
+        """Return the figures with the places of their marks."""
+        found: list[tuple[int, int, TextFigure]] = []
+        for match in _MARK.finditer(self.text):
+            if match[1] == "N":
+                found.append((match.start(), match.end(), self.parts[int(match[2])].value))
+        return found
+
+    def marks(self, kind: str) -> list[tuple[int, int, Part]]:
+        """Return the parts of a kind with the places of their marks."""
+        return [
+            (match.start(), match.end(), self.parts[int(match[2])])
+            for match in _MARK.finditer(self.text)
+            if match[1] == kind
+        ]
+
+
+def mark(letter: str, group: str) -> str:
+    """Return the pattern of a mark, whose number is in `group`."""
+    return rf"⟦{letter}(?P<{group}>\d+)⟧"
+
+
+def marked_sentences(
+    reason: str, labels: Collection[str], shown_fields: Collection[str]
+) -> list[Sentence]:
+    """Return the sentences of a reason. `labels`: of the assets; `shown_fields`: names of figures
+    that were shown, lower case.
+    """
+    text = normalised(reason)
+    parts = _parts(text, labels, shown_fields)
+    pieces: list[str] = []
+    at = 0
+    for number, part in enumerate(parts):
+        start, end = part.span
+        pieces += [text[at:start], f"⟦{part.kind}{number}⟧"]
+        at = end
+
+    pieces.append(text[at:])
+    sentences = _SENTENCE_END.split("".join(pieces))
+    return [Sentence(sentence, parts) for sentence in sentences if sentence.strip()]
+
+
+def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) -> list[Part]:
+    """Return the parts of a text in order; where two overlap, the longer one counts."""
+    found = [*_label_parts(text, labels)]
+    for mention in quantity_mentions(text, shown_fields):
+        found.append(_quantity_part(mention))
+    for match in _DAY.finditer(text):
+        found.append(Part("D", match[0], match.span(), match[0]))
+    for match in _HANDLE.finditer(text):
+        found.append(Part("O", match[0], match.span(), match[0]))
+    for match in _OTHERS.finditer(text):
+        found.append(Part("O", match[0], match.span(), match[0]))
+
+    # A window inside a quantity's words is a part of these.
+    for span, days in windows(text):
+        found.append(Part("W", days, span, text[slice(*span)]))
+
+    figures = [Part("N", figure, figure.span, figure.text) for figure in text_figures(text)]
+    order = {kind: place for place, kind in enumerate("LQDWO")}
+    found.sort(key=lambda part: (part.span[0] - part.span[1], order[part.kind]))
+    kept: list[Part] = []
+    for part in (*found, *figures):
+        start, end = part.span
+        if all(end <= other.span[0] or start >= other.span[1] for other in kept):
+            kept.append(part)
+
+    return sorted(kept, key=lambda part: part.span)
+
+
+def _label_parts(text: str, labels: Collection[str]) -> list[Part]:
+    named = [label for label in labels if len(label) > 1]
+    if not named:
+        return []
+
+    words = "|".join(re.escape(label) for label in sorted(named, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?![A-Za-z0-9_])")
+    return [Part("L", match[0], match.span(), match[0]) for match in pattern.finditer(text)]
+
+
+def _quantity_part(mention: QuantityMention) -> Part:
+    quantity: Quantity = mention.quantity
+    return Part("Q", quantity, mention.span, mention.text)

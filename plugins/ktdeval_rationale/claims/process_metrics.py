@@ -1,0 +1,206 @@
+"""The group `process`: figures of how an episode's decisions were reasoned, without a judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+
+from ktdeval.registry.task_files import find_figure, table_metrics
+from ktdeval.stats import FunctionMetric, MetricValue, RecordedTranscript
+from ktdeval.values.strict_json import JsonValue
+from ktdeval_rationale.claims.agreement import Verdict
+from ktdeval_rationale.claims.figure_claims import FigureClaim
+from ktdeval_rationale.claims.heeded_warnings import heeded_warnings
+from ktdeval_rationale.claims.reason_scores import ReasonScores, judge_by_facts
+from ktdeval_rationale.claims.recorded_reasons import RecordedStep, recorded_steps
+from ktdeval_rationale.claims.research_traces import traced_results
+from ktdeval_rationale.claims.shown_facts import ShownFacts
+
+GROUP = "process"
+TABLE = Path(__file__).parents[1] / "process.csv"
+_MOST_EXAMPLES = 5
+
+
+@dataclass
+class ProcessCounts:
+    """Claims of an episode, counted."""
+
+    reasons: int = 0
+    figures: int = 0
+    plans: int = 0  #: figures that are targets, conditions or sizes
+    shown: int = 0  #: of the figures that are no plan
+    verdicts: Counter[Verdict] = field(default_factory=Counter)  #: of figures
+    gaps: Counter[str] = field(default_factory=Counter)  #: why figures are not placed
+    comparisons: Counter[Verdict] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)  #: of comparisons with a verdict
+    agreeing: Counter[bool] = field(default_factory=Counter)
+    warnings: Counter[bool] = field(default_factory=Counter)
+    warned_of: Counter[str] = field(default_factory=Counter)
+    research: Counter[bool] = field(default_factory=Counter)
+    wrong: list[JsonValue] = field(default_factory=list)  #: the first wrong figures
+
+    def add_step(self, step: RecordedStep) -> None:
+        """Count the claims of one step."""
+        facts = ShownFacts.of([*step.prompts, *step.results])
+        named: set[str] = set()
+        for reason in step.reasons:
+            scores = judge_by_facts(reason.text, facts, reason.orders)
+            self._add_reason(step.step, scores)
+            named |= scores.named
+
+        for outcome in heeded_warnings(facts, step.orders, frozenset(named), step.plans):
+            self.warnings[outcome.is_heeded] += 1
+            self.warned_of[outcome.warning] += 1
+
+        texts = [reason.text for reason in step.reasons]
+        labels = [order.label for order in step.orders]
+        self.research.update(traced_results(step.prompts, step.results, texts, labels))
+
+    def _add_reason(self, step: int, scores: ReasonScores) -> None:
+        self.reasons += 1
+        for claim in scores.figures:
+            self._add_figure(step, claim)
+        for comparison in scores.comparisons:
+            self.comparisons[comparison.verdict] += 1
+            if comparison.verdict is not Verdict.UNPLACED:
+                self.kinds[comparison.kind] += 1
+
+        self.agreeing.update(claim.agrees for claim in scores.directions)
+
+    def _add_figure(self, step: int, claim: FigureClaim) -> None:
+        self.figures += 1
+        self.plans += claim.is_plan
+        self.shown += claim.is_shown and not claim.is_plan
+        self.verdicts[claim.verdict] += 1
+        if claim.verdict is Verdict.UNPLACED:
+            self.gaps[claim.gap] += 1
+        if claim.verdict is Verdict.WRONG and len(self.wrong) < _MOST_EXAMPLES:
+            self.wrong.append(
+                {
+                    "step": step,
+                    "figure": claim.text,
+                    "asset": claim.subject,
+                    "quantity": claim.quantity,
+                }
+            )
+
+
+@lru_cache(maxsize=2)  # the metrics of an episode are computed one after another
+def process_counts(transcript: RecordedTranscript) -> ProcessCounts:
+    """Return the counts of an episode."""
+    counts = ProcessCounts()
+    for step in recorded_steps(transcript.read()):
+        counts.add_step(step)
+    return counts
+
+
+def reason_shown(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of the figures that were shown."""
+    counts = process_counts(transcript)
+    n = counts.figures - counts.plans
+    return _share(counts, counts.shown, n, "no figure in any reason", {"plans": counts.plans})
+
+
+def reason_right(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of the placed figures that are right."""
+    counts = process_counts(transcript)
+    right = counts.verdicts[Verdict.RIGHT]
+    wrong = counts.verdicts[Verdict.WRONG]
+    detail: dict[str, JsonValue] = {
+        "right": right,
+        "wrong": wrong,
+        "unplaced": counts.verdicts[Verdict.UNPLACED],
+        "examples": counts.wrong,
+    }
+    return _share(counts, right, right + wrong, "no figure could be placed", detail)
+
+
+def reason_comparisons(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of the comparisons that hold."""
+    counts = process_counts(transcript)
+    right = counts.comparisons[Verdict.RIGHT]
+    n = right + counts.comparisons[Verdict.WRONG]
+    detail: dict[str, JsonValue] = {
+        "unplaced": counts.comparisons[Verdict.UNPLACED],
+        "kinds": _plain(counts.kinds),
+    }
+    return _share(counts, right, n, "no comparison could be judged", detail)
+
+
+def reason_unplaced(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of the figures that could not be placed."""
+    counts = process_counts(transcript)
+    unplaced = counts.verdicts[Verdict.UNPLACED]
+    return _share(
+        counts, unplaced, counts.figures, "no figure in any reason", {"gaps": _plain(counts.gaps)}
+    )
+
+
+def order_agrees(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of the orders that agree with the view argued."""
+    counts = process_counts(transcript)
+    return _share(
+        counts, counts.agreeing[True], counts.agreeing.total(), "no reason argues a clear view"
+    )
+
+
+def warning_heeded(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of the warnings that orders followed."""
+    counts = process_counts(transcript)
+    n = counts.warnings.total()
+    reason = "no warning on an asset of a decision"
+    return _ratio(counts.warnings[True], n, reason, {"warnings": _plain(counts.warned_of)})
+
+
+def research_used(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of the research results with a trace in the decision."""
+    counts = process_counts(transcript)
+    return _ratio(counts.research[True], counts.research.total(), "no research result", None)
+
+
+def _share(
+    counts: ProcessCounts,
+    part: int,
+    n: int,
+    reason: str,
+    detail: dict[str, JsonValue] | None = None,
+) -> MetricValue:
+    """Return a share of what reasons hold; without a reason text null, with that said."""
+    if not counts.reasons:
+        return MetricValue(None, 0, "no reason text")
+    return _ratio(part, n, reason, detail)
+
+
+def _ratio(part: int, n: int, reason: str, detail: JsonValue) -> MetricValue:
+    if n == 0:
+        return MetricValue(None, 0, reason, detail)
+    return MetricValue(part / n, n, None, detail)
+
+
+def _plain(counts: Mapping[str, int]) -> dict[str, JsonValue]:
+    return {name: counts[name] for name in sorted(counts)}
+
+
+_FUNCTIONS: tuple[Callable[[RecordedTranscript], MetricValue], ...] = (
+    reason_shown,
+    reason_right,
+    reason_comparisons,
+    reason_unplaced,
+    order_agrees,
+    warning_heeded,
+    research_used,
+)
+_BY_NAME = {function.__name__: function for function in _FUNCTIONS}
+
+
+@cache
+def _figures() -> dict[str, FunctionMetric]:
+    return table_metrics(TABLE, _BY_NAME.__getitem__)
+
+
+def figure(name: str) -> FunctionMetric:
+    """Return one of the figures."""
+    return find_figure(GROUP, _figures(), name)

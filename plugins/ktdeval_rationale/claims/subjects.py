@@ -1,0 +1,74 @@
+"""Which asset a place in a sentence is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ktdeval_rationale.claims.marked_text import Part, Sentence
+from ktdeval_rationale.claims.quantities import Quantity
+
+ACCOUNT = ""  #: subject of the account and its rules
+_AFTER = re.compile(r"^\s*\)?\s*(?:for|in|of|at|by)\s+⟦L(\d+)⟧")
+_DENIED = re.compile(
+    r"\b(?:not|unlike|rather than|contrary to|in contrast to|except)\s*$|不是\s*$",
+    re.IGNORECASE,
+)
+_JOINED = re.compile(r"^\s*(?:,|、|/|and|or|&|和|与|及|,\s*and)\s*$", re.IGNORECASE)
+_TWO_SIDED = re.compile(
+    r"\b(?:than|versus|vs\.?|against|compared|relative|respectively)\b|相比|比|分别", re.IGNORECASE
+)
+
+
+def subjects_at(
+    sentence: Sentence,
+    span: tuple[int, int],
+    quantity: Quantity,
+    about: str | None,
+) -> list[str]:
+    """Return the subjects that a figure or a quantity at `span` can be about: none, if the sentence
+    does not say; several, if it leaves open which.
+    """
+    if quantity.is_of_account:
+        return [ACCOUNT]
+
+    start, end = span
+    following = _AFTER.match(sentence.text[end:])
+    if following:
+        return [str(sentence.parts[int(following[1])].value)]
+
+    labels = [mark for mark in sentence.marks("L") if not _DENIED.search(sentence.text[: mark[0]])]
+    before = [mark for mark in labels if mark[1] <= start]
+    if _TWO_SIDED.search(sentence.text) and len(labels) > 1:
+        return [str(part.value) for _, _, part in labels]
+
+    others = [mark for mark in sentence.marks("O") if mark[1] <= start]
+    if not before:
+        return _without_label_before(labels, others, about)
+
+    nearest = before[-1]
+    if any(mark[0] > nearest[1] for mark in others):
+        return []
+
+    joined = [str(nearest[2].value)]
+    for earlier, later in zip(before[-2::-1], before[:0:-1], strict=True):
+        if not _JOINED.match(sentence.text[earlier[1] : later[0]]):
+            break
+        joined.append(str(earlier[2].value))
+
+    return joined
+
+
+def _without_label_before(
+    labels: Sequence[tuple[int, int, Part]],
+    others: Sequence[tuple[int, int, Part]],
+    about: str | None,
+) -> list[str]:
+    """Return the subject of `With an RSI of 28, ABC is cheap`, or of a sentence without a label."""
+    if others:
+        return []
+
+    names = {str(part.value) for _, _, part in labels}
+    if about is not None:
+        names.add(about)
+    return list(names) if len(names) == 1 else []

@@ -16,7 +16,14 @@ import click
 import ktdeval
 from ktdeval.cli.groups import LazyCommand, LazyGroup, SharedGroup
 from ktdeval.cli.moved import with_new_words
-from ktdeval.cli.options import WORDS, grouped, open_plugins, run_options, write_groups
+from ktdeval.cli.options import (
+    WORDS,
+    grouped,
+    open_plugins,
+    printing_option,
+    run_options,
+    write_groups,
+)
 from ktdeval.cli.terminal_tables import terminal_width
 from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.hookspecs import Spec
@@ -268,24 +275,18 @@ cli = KtdevalGroup(
 click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s %(version)s")(cli)
 
 
-def _print_completion(context: click.Context, _option: click.Parameter, shell: str | None) -> None:
-    if shell is None or context.resilient_parsing:
-        return
-
+def _completion(shell: str) -> str:
     from ktdeval.cli.completion import script_of
 
-    click.echo(script_of(shell, context.find_root().command), nl=False)
-    context.exit()
+    return script_of(shell, cli)
 
 
 cli.params.append(
-    click.Option(
-        ["--completion"],
-        type=click.Choice(["bash", "zsh", "fish"]),
-        is_eager=True,
-        expose_value=False,
-        callback=_print_completion,
+    printing_option(
+        "--completion",
+        _completion,
         metavar="SHELL",
+        type=click.Choice(["bash", "zsh", "fish"]),
         help="Print the script that completes words in bash, zsh or fish.",
     )
 )

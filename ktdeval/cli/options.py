@@ -320,6 +320,21 @@ def given_of(options: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 
+def printing_option(name: str, text_of: Callable[[str], str], **shown: Any) -> click.Option:
+    """Return an option that prints `text_of` its value and ends the command, as `--version` does.
+    `shown`: its type, metavar and help.
+    """
+
+    def print_text(context: click.Context, _option: click.Parameter, value: str | None) -> None:
+        if value is None or context.resilient_parsing:
+            return
+
+        click.echo(text_of(value), nl=False)
+        context.exit()
+
+    return click.Option([name], is_eager=True, expose_value=False, callback=print_text, **shown)
+
+
 def options_of(kind: type[Any]) -> Callable[[F], F]:
     """Decorate a command body with one option for each field of a dataclass, in its order: its own
     first, then those of the classes that it inherits.

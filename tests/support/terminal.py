@@ -22,6 +22,10 @@ def find_command(words: Sequence[str]) -> click.Command | None:
         if not isinstance(command, click.Group):  # its options and arguments follow
             break
 
+        is_own_option = word in {name for option in command.params for name in option.opts}
+        if is_own_option:
+            break
+
         command = command.get_command(click.Context(command, info_name="ktdeval"), word)
 
     return command

@@ -45,6 +45,7 @@ from ktdeval.runner.episode_execution import EpisodeFactory
 from ktdeval.runner.episode_journal import count_said
 from ktdeval.runner.leaderboard_registration import check_registered
 from ktdeval.runner.model_drift import CANARIES, REPEATS
+from ktdeval.runner.model_settings import with_model_settings
 from ktdeval.runner.model_task_fit import check_model
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.plan_growth import growth_of
@@ -56,7 +57,6 @@ from ktdeval.runner.run import (
     drawn_key_of,
     run_manifest,
     run_path,
-    with_model_settings,
 )
 from ktdeval.runner.run_manifest import ANOTHER_RUN
 from ktdeval.runner.score import certificate_problem

@@ -19,7 +19,7 @@ from ktdeval.cards.fields.cutoff import Cutoff, latest_cutoff, run_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
-from ktdeval.harness.traits import agent_traits, model_traits
+from ktdeval.harness.traits import model_traits
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_through
 from ktdeval.registry.plugin_registry import Plugins
@@ -30,7 +30,6 @@ from ktdeval.runner.additional_models import (
     known_context,
     offered,
     own_model,
-    with_address,
 )
 from ktdeval.runner.batched_calls import (
     ask_in_batches,
@@ -45,6 +44,7 @@ from ktdeval.runner.context_check import check_context
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.episode_execution import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.leaderboard_registration import DrawnKey, check_registered, load_drawn_key
+from ktdeval.runner.model_settings import with_model_settings
 from ktdeval.runner.model_task_fit import check_model, check_person
 from ktdeval.runner.plan import Plan, choose_tasks, in_turn, make_plan
 from ktdeval.runner.plan_growth import Growth, grown_manifest, growth_of
@@ -538,38 +538,6 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
 
 def _factory(run: PreparedRun) -> EpisodeFactory:
     return EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
-
-
-def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config completed by the model's own settings.
-
-    Its parameters get `--base-url` and what pins the model (its `recorded_args`), those of the agent
-    what pins the agent. Settings that recorded replies were made with (its `recorded_settings`)
-    apply where the config has defaults. Raises UsageError: a model has no address, or is given two.
-    """
-    config = with_address(config, plugins)
-    traits = model_traits(own_model(config, plugins))
-    config = replace(config, model_args={**config.model_args, **traits.recorded_args})
-    config = _with_agent_pins(config, plugins)
-    if traits.recorded_settings is None:
-        return config
-
-    where = f"model {config.model}: recorded_settings()"
-    tasks = tuple(choose_tasks(config, plugins))
-    recorded = call_through(traits.recorded_settings, where, tasks)
-    defaults = RunConfig(model=config.model, tasks=config.tasks)
-    changes = {}
-    for name, value in recorded.items():
-        if getattr(config, name) == getattr(defaults, name):
-            changes[name] = value
-
-    return replace(config, **changes)
-
-
-def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with what pins the agent (its `recorded_args`) among its parameters."""
-    pins = agent_traits(plugins.make_agent(config.agent, config.agent_args)).recorded_args
-    return replace(config, agent_args={**config.agent_args, **pins})
 
 
 def check_run_output(config: RunConfig) -> None:

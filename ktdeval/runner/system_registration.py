@@ -8,8 +8,8 @@ from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.additional_models import own_model
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.leaderboard_registration import RegisteredSystem, registered_call
+from ktdeval.runner.model_settings import with_model_settings
 from ktdeval.runner.plan import call_parameters, choose_tasks
-from ktdeval.runner.run import with_model_settings
 
 
 def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:

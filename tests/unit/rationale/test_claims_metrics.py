@@ -127,3 +127,13 @@ def test_a_finished_run_is_scored_by_the_group_and_the_card_verifies(tmp_path: P
     assert set(NAMES) <= set(card.metrics)
     assert card.metrics["research_used"].n > 0
     assert not verify_card(path, plugins, {}).findings
+
+
+@pytest.mark.slow
+def test_a_run_may_ask_for_the_group_at_once(tmp_path: Path) -> None:
+    market = store_market(tmp_path / "small")
+    words = ("--data", str(market), "--windows", "2024-03-01:2024-03-06", "--metrics", "process")
+    run = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], *words)
+    assert isinstance(run, RunFolder)
+
+    assert run.manifest.metrics == NAMES

@@ -97,16 +97,9 @@ class Counterfactuals:
 
     @cached_property
     def _fees(self) -> Path:
-        """Fees that the declared trades have, by day, in units of currency."""
-        fees = np.zeros(self.made.last_row - self.made.first_row + 1)
-        trades = self.made.trades
-        if trades is None or "fee" not in trades:
-            return fees
-
-        for row, fee in zip(trades["row"], trades["fee"], strict=True):
-            if fee == fee:
-                fees[int(row) - self.made.first_row] += float(fee)
-        return fees
+        """Fees that the file declares, by day, in units of currency."""
+        days = range(self.made.first_row, self.made.last_row + 1)
+        return np.array([self.made.fees.get(row, 0.0) for row in days])
 
     def _fill_of(self, column: int) -> FillRule:
         venue = self.trading.venue or self.snapshot.rules[self.snapshot.venues[column]]

@@ -23,6 +23,9 @@ class Declared:
 
     Decisions and trades may have a column `line` (int, of the file), which errors name. Trades may
     have a column `decided` (int, the day of the signal).
+
+    `fees`: what was paid by day (int yyyymmdd index), in the account's currency, of a file whose
+    trades have none.
     """  # noqa: E501
 
     program: str  #: name of the reader, such as `qlib`
@@ -31,5 +34,6 @@ class Declared:
     trades: pd.DataFrame | None = None
     values: pd.Series | None = None
     benchmark: pd.Series | None = None
+    fees: pd.Series | None = None
     cash: float | None = None  #: initial account value, where the file says so
     notes: tuple[str, ...] = ()  #: what was left out or assumed, one sentence each

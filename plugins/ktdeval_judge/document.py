@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from ktdeval.runner import load_result
 from ktdeval.values.format_versions import format_version
 from ktdeval.values.typed_json import Value
@@ -91,6 +93,8 @@ class JudgeFile(Value):
     unfilled_counts: dict[str, int]
     nav: NavReport | None
     notes: tuple[str, ...]
+    #: linked parts of the executed return, by name; they add up to it. Empty: a NAV only
+    return_parts: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 def load_judgement(folder: Path) -> JudgeFile:

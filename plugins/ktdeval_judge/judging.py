@@ -222,6 +222,7 @@ def _document(
         unfilled_counts=counted(unfilled),
         nav=nav,
         notes=(*declared.notes, *made.notes, *notes),
+        return_parts=_return_parts(metrics),
     )
 
 
@@ -270,6 +271,27 @@ def _selection(card: Mapping[str, Any]) -> Figure:
     if "selection" in lines:
         return _of_metric(lines, "selection")
     return Figure(value=None, reason=attribution.get("reason") or "no attribution")
+
+
+_PARTS = {
+    "common": "common_return",
+    "industry": "industry_return",
+    "style": "style_return",
+    "selection": "selection_alpha",
+    "trading": "trading_effect",
+}
+
+
+def _return_parts(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the linked parts of the return, which add up to it; nothing where one is undefined."""
+    parts = {}
+    for name, metric in _PARTS.items():
+        value = _of_metric(metrics, metric).value
+        if value is None:
+            return {}
+        parts[name] = value
+
+    return parts
 
 
 # ---- the claimed NAV

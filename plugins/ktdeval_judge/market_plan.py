@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +39,8 @@ class MarketPlan:
     refused: tuple[Refused, ...]
     trades: Any  #: declared trades with `column` and `row` of the market; None where there are none
     notes: tuple[str, ...]
+    #: what the file says that was paid, by row of the market, in units of currency
+    fees: Mapping[int, float] = field(default_factory=dict)
 
 
 def market_plan(
@@ -64,8 +66,29 @@ def market_plan(
     if declared.decisions is not None and dated == "fill":
         table = _at_close_before(declared.source, table, snapshot)
     if declared.decisions is not None:
-        return _of_decisions(declared, table, snapshot, rules, keeps_others=keeps_others)
-    return _of_trades(declared, table, snapshot, rules)
+        made = _of_decisions(declared, table, snapshot, rules, keeps_others=keeps_others)
+    else:
+        made = _of_trades(declared, table, snapshot, rules)
+
+    return replace(made, fees=_fees(declared, made.trades, snapshot))
+
+
+def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int, float]:
+    """Return the fees of a file by row of the market: those of its trades, else those by day."""
+    paid: Iterable[tuple[int, float]] = ()
+    if trades is not None and "fee" in trades:
+        paid = zip(trades["row"], trades["fee"], strict=True)
+    elif declared.fees is not None:
+        days = np.array([_iso(int(day)) for day in declared.fees.index], dtype="datetime64[D]")
+        paid = zip(np.searchsorted(snapshot.days, days), declared.fees, strict=True)
+
+    fees: dict[int, float] = {}
+    for row, fee in paid:
+        is_known = fee == fee
+        if is_known:
+            fees[int(row)] = fees.get(int(row), 0.0) + float(fee)
+
+    return fees
 
 
 def _located(source: str, table: Any, snapshot: MarketSnapshot) -> Any:

@@ -31,6 +31,8 @@ CAUSE_WORDS = {
     "remainder": "remainder",
 }
 """Cause of `ktdeval_judge.nav_parts` -> words."""
+_PARTS = ("common", "industry", "style", "selection", "trading")  #: as cards order them
+_ROUNDING = 1e-11  #: relative gap that sums of binary fractions make
 
 
 def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
@@ -82,13 +84,16 @@ def _results(file: JudgeFile) -> Iterator[str]:
     yield f"Benchmark           {_percent(file.benchmark_return)}"
     if file.selection is not None:
         yield f"Selection           {_percent(file.selection)}"
+    if file.return_parts:
+        parts = [f"{name} {100 * file.return_parts[name]:+.2f}" for name in _PARTS]
+        yield f"  of the return, %: {', '.join(parts)}"
     if file.alpha_a_year is not None:
         yield f"Alpha a year        {_percent(file.alpha_a_year)}"
     if file.beta is not None:
         yield f"Beta                {_number(file.beta)}"
 
     yield f"Sharpe ratio        {_number(file.sharpe)}"
-    yield f"Excess Sharpe       {_number(file.excess_sharpe)}"
+    yield f"Information ratio   {_number(file.excess_sharpe)}"
     yield f"PSR                 {_number(file.psr).removeprefix('+')}"
 
 
@@ -119,7 +124,7 @@ def _verdicts(file: JudgeFile) -> Iterator[str]:
     if file.nav is not None and file.nav.looks_ahead:
         yield (
             "LOOK-AHEAD: the claimed NAV is one of fills at the very close that was decided on: with"
-            f" these it agrees to {100 * file.nav.remaining_gap:.2g} % on every day, and with fills"
+            f" these it agrees to {_gap(file.nav.remaining_gap)} on every day, and with fills"
             f" that could be had it is off by up to {100 * file.nav.largest_gap:.2f} %. The"
             " executed return is the one to quote. (If the file's days are those of the fills, say"
             " --dated fill.)"
@@ -221,7 +226,7 @@ def _nav(nav: NavReport) -> Iterator[str]:
     yield f"  {100 * total:+9.3f} %  in all"
 
     gap = f"{100 * nav.largest_gap:.2f} %"
-    left = f"{100 * nav.remaining_gap:.2g} %"
+    left = _gap(nav.remaining_gap)
     if nav.is_explained:
         yield f"  With these the largest gap of a day falls from {gap} to {left}."
     else:
@@ -244,3 +249,10 @@ def _next(folder: Path) -> Iterator[str]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _gap(share: float) -> str:
+    """Return a gap between two NAVs in per cent; one of rounding errors alone is 0."""
+    if share < _ROUNDING:
+        return "0 %"
+    return f"{100 * share:.2g} %"

@@ -194,6 +194,7 @@ def _merged(folder: Path, parts: Sequence[Declared]) -> Declared:
         trades=_one(folder, kept, "trades", [part.trades for part in kept]),
         values=_one(folder, kept, "account values", [part.values for part in kept]),
         benchmark=_one(folder, kept, "benchmark", [part.benchmark for part in kept]),
+        fees=_one(folder, kept, "fees", [part.fees for part in kept]),
         cash=cashes[0] if cashes else None,
         notes=tuple(dict.fromkeys(note for part in kept for note in part.notes)),
     )

@@ -49,6 +49,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
 def _of_report(path: Path) -> Declared:
     accounts = []
     benchmarks = []
+    fees = []
     first: tuple[int, float] | None = None
     for row in read_table(path, _REPORT, ("bench",)):
         day = day_of(row.moment("datetime"))
@@ -57,8 +58,10 @@ def _of_report(path: Path) -> Declared:
         growth = 1.0 + row.number("return") - row.number("cost")
         if growth <= 0:
             row.refuse("return", "the account falls to nothing; write returns as fractions")
+        before = account / growth
+        fees.append((row, day, row.number("cost") * before))
         if first is None or day < first[0]:
-            first = (day, account / growth)
+            first = (day, before)
         if row.has("bench"):
             benchmarks.append((row, day, row.number("bench")))
 
@@ -71,6 +74,7 @@ def _of_report(path: Path) -> Declared:
         source=path.name,
         values=values,
         benchmark=benchmark,
+        fees=values_of(by_day(fees, "datetime"), path).rename("fees"),
         cash=None if first is None else round(first[1], 4),
         notes=("The benchmark is the report's column bench: returns of its index by day.",),
     )

@@ -14,6 +14,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_judge.command import nested
+from program_files import FILES
 from terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data")
@@ -59,6 +60,9 @@ def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
     again = terminal.out("judge", out)
     assert again == text
     report = terminal.report("judge", out)
+    parts = report["return_parts"]
+    assert set(parts) == {"common", "industry", "style", "selection", "trading"}
+    assert math.fsum(parts.values()) == pytest.approx(report["executed_return"]["value"])
     assert report["form"] == "weight"
     assert report["plan_sha256"] in (out / "manifest.json").read_text()
 
@@ -160,3 +164,34 @@ def test_dotted_names_are_nested() -> None:
     }
     with pytest.raises(UsageError, match="has a value of its own"):
         nested({"fees": 1, "fees.buy_bps": 5})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("folder", "found"),
+    [
+        ("qlib", ("costs", "declared_fees")),
+        ("backtrader", ("costs", "declared_fees")),
+        ("backtrader_cheat_on_close", ("costs", "declared_fees", "fill_at_decision")),
+    ],
+)
+def test_what_parts_a_programs_account_from_the_venues_is_named_to_the_last_digit(
+    folder: str, found: tuple[str, ...], tmp_path: Path, terminal: Terminal
+) -> None:
+    report = terminal.report("judge", FILES / folder, "--out", tmp_path / "run")
+    nav = report["nav"]
+    assert tuple(part["cause"] for part in nav["parts"]) == (*found, "remainder")
+    assert abs(nav["parts"][-1]["value"]) < 1e-6
+    assert nav["looks_ahead"] == ("fill_at_decision" in found)
+
+
+@pytest.mark.slow
+def test_at_the_rules_of_its_own_qlibs_account_is_the_executed_one(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    rules = "fill=next_open,fees.buy_bps=3,fees.sell_bps=8"
+    words = ("--venue", "unrestricted_cny", "--set", rules, "--out", tmp_path / "run")
+    nav = terminal.report("judge", FILES / "qlib", *words)["nav"]
+    assert nav["days"] == 53
+    assert nav["first_parting"] is None
+    assert nav["largest_gap"] < 1e-6

@@ -1,4 +1,4 @@
-"""Manifest of the command `judge`, its model of declared decisions and its task."""
+"""Manifest of the command `judge`, and its model of declared decisions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,3 @@ def ktdeval_models() -> list[Spec]:
             remote=False,
         )
     ]
-
-
-@hookimpl
-def ktdeval_tasks() -> list[Spec]:
-    """Return the task of declared decisions."""
-    from ktdeval.registry.task_files import task_specs
-
-    return task_specs(f"{__path__[0]}/tasks.yaml")

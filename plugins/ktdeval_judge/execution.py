@@ -20,7 +20,7 @@ from ktdeval.values.temporary import temporary_folder
 from ktdeval_judge.decisions_model import MODEL, keep_plan
 from ktdeval_judge.market_plan import MarketPlan
 
-BASE_TASK = "declared_decisions"
+BASE_TASK = "market_bright"
 WINDOW = "declared"
 MASK_KEY = "0" * 32  #: nothing is masked, and the same file gives the same run
 _MOST_POSITIONS = 100_000
@@ -127,6 +127,8 @@ def task_file(rules: AccountRules, first: str, last: str) -> tuple[str, str]:
         "summary": f"Declared decisions, {first} to {last}",
         "windows": {WINDOW: {"first": first, "last": last, "regime": "declared"}},
         "default_windows": [WINDOW],
+        # The decisions are made: what a prompt would show is shown to nobody.
+        "shown": 1,
         "trading": plain(rules.options()),
     }
     name = f"declared_{content_hash(variant)[:8]}"

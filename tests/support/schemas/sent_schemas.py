@@ -98,9 +98,6 @@ def _all_schemas(is_whole: bool) -> Iterator[tuple[str, Schema]]:
     families: set[str] = set()
     for task in TASKS:
         family = PLUGINS.spec("tasks", task).groups[0]
-        if family == "declared":  # decisions of a file: no model is sent anything
-            continue
-
         yield from _of_task(task, ("react",) if family in families and not is_whole else AGENTS)
         families.add(family)
 

@@ -57,7 +57,7 @@ def planned(name: str, agent: str = "react") -> Planned:
     if family in MARKETS or not has_market:
         windows = ()
 
-    if family in ("markets", "declared"):
+    if family == "markets":
         windows = ("2024-04-01:2024-04-05",)
 
     config = RunConfig(

@@ -47,6 +47,11 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         metavar="PROGRAM",
         help="program that wrote the file [default: as its columns say]",
     )
+    zone: str | None = flag(
+        None,
+        metavar="ZONE",
+        help="time zone of the market, for files with moments [default: New York's]",
+    )
     cash: str | None = flag(
         None, metavar="N", help="first cash [default: as the file says, else 1e6]"
     )
@@ -127,6 +132,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
             decisions=decisions,
             nav=options.nav,
             program=options.program,
+            zone=options.zone or "",
             data=options.data,
             data_args=options.data_args,
             cash=None if options.cash is None else capital_of(options.cash),

@@ -52,6 +52,7 @@ class JudgeSettings:
     decisions: Path | None = None
     nav: Path | None = None
     program: str | None = None
+    zone: str = ""  #: IANA time zone of the market, for files with moments; empty: the program's
     data: Address = "synthetic"
     data_args: Parameters = field(default_factory=dict)
     cash: int | None = None  #: None: as the file says, else `USUAL_CASH`
@@ -132,7 +133,7 @@ def _declared(settings: JudgeSettings, snapshot: MarketSnapshot) -> Declared:
         )
 
     sessions = tuple(day_of(day) for day in snapshot.days.tolist())
-    options = ReadOptions(program=settings.program, sessions=sessions)
+    options = ReadOptions(program=settings.program, zone=settings.zone, sessions=sessions)
     values = None
     if settings.nav is not None:
         own = options
@@ -189,7 +190,9 @@ def _document(
     metrics: Any = card["metrics"]
     table = declared.decisions if declared.decisions is not None else declared.trades
     assert table is not None, "a plan was made of it"
-    form = made.plan.form if declared.trades is None else "trades"
+    form: str = made.plan.form
+    if declared.decisions is None:
+        form = "trades"
 
     return JudgeFile(
         version=JUDGE_VERSION,

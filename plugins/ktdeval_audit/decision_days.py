@@ -95,7 +95,11 @@ def date_log(log: AgentLog, day_field: str | None = None, day_map: Path | None =
 
 
 def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
-    names = list(dict.fromkeys(name for each in log.decisions[:20] for name in each.fields))
+    fields: dict[str, None] = {}
+    for each in log.decisions[:20]:
+        fields.update(dict.fromkeys(each.fields))
+
+    names = list(fields)
     known = f"; fields: {', '.join(names[:12])}" if names else ""
     if day_map is not None:
         first = log.decisions[0].name

@@ -243,9 +243,8 @@ def _plan(
     for row in sorted(by_row):
         days.append(PlannedDay(day=str(snapshot.days[row]), rows=tuple(by_row[row])))
 
-    codes = sorted({code for rows in by_row.values() for code, _ in rows})
     lots = {}
-    for code in codes:
+    for code in sorted({code for _, code, _ in triples}):
         column = snapshot.asset_index[code]
         lot = rules.terms[column].lot / rules.scales[column].steps_per_unit
         if lot >= 1.0:

@@ -52,18 +52,24 @@ class Plan(Value):
     @property
     def codes(self) -> tuple[str, ...]:
         """All codes that are named, sorted."""
-        return tuple(sorted({code for each in self.days for code, _ in each.rows}))
+        named: set[str] = set()
+        for each in self.days:
+            named.update(code for code, _ in each.rows)
+
+        return tuple(sorted(named))
 
     def encode(self) -> bytes:
         """Return the plan as its file."""
+        days = []
+        for each in self.days:
+            days.append({"day": each.day, "rows": list(map(list, each.rows))})
+
         plain = {
             "version": self.version,
             "form": self.form,
             "others": self.others,
             "lots": dict(sorted(self.lots.items())),
-            "days": [
-                {"day": each.day, "rows": [list(row) for row in each.rows]} for each in self.days
-            ],
+            "days": days,
         }
         return dumps_canonical(plain).encode()  # type: ignore[arg-type]  # lists are JSON
 

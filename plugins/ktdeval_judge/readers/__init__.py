@@ -187,6 +187,11 @@ def _merged(folder: Path, parts: Sequence[Declared]) -> Declared:
     if others and not in_money:
         cashes = []  # an account of 1 tells nothing of trades in money
 
+    # each file of a program tends to say the same: once is enough
+    notes: dict[str, None] = {}
+    for part in kept:
+        notes.update(dict.fromkeys(part.notes))
+
     return replace(
         parts[0],
         source=folder.name,
@@ -196,7 +201,7 @@ def _merged(folder: Path, parts: Sequence[Declared]) -> Declared:
         benchmark=_one(folder, kept, "benchmark", [part.benchmark for part in kept]),
         fees=_one(folder, kept, "fees", [part.fees for part in kept]),
         cash=cashes[0] if cashes else None,
-        notes=tuple(dict.fromkeys(note for part in kept for note in part.notes)),
+        notes=tuple(notes),
     )
 
 

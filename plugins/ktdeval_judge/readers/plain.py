@@ -58,7 +58,11 @@ _COMMA_DECIMAL = re.compile(r"[+-]?[0-9.]*,[0-9]+")
 
 
 def _aliases() -> dict[str, str]:
-    return {other: column for column, others in ALIASES.items() for other in others}
+    columns: dict[str, str] = {}
+    for column, others in ALIASES.items():
+        columns.update(dict.fromkeys(others, column))
+
+    return columns
 
 
 SHAPE = TableShape(fields=tuple(ALIASES), required=("day",), aliases=_aliases(), ignored=("*",))

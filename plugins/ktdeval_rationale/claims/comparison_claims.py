@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import fmean
 from typing import Literal
 
@@ -237,7 +238,7 @@ def _compared(first: Sequence[float], second: Sequence[float], *, rises: bool) -
         return Verdict.UNPLACED
 
     sign = 1.0 if rises else -1.0
-    leads = [sign * (one - other) for one in first for other in second]
+    leads = [sign * (one - other) for one, other in product(first, second)]
     if all(lead > 0 for lead in leads):
         return Verdict.RIGHT
     if all(lead < 0 for lead in leads):

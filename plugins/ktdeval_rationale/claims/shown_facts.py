@@ -13,6 +13,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from ktdeval.observation import shown_state, table_rows
@@ -40,11 +41,8 @@ class ShownNumbers:
             sizes = (abs(figure.value), -abs(figure.value))
 
         factors = (1.0, 0.01) if figure.is_percent else (1.0, 100.0)
-        return any(
-            self._near(size * factor, figure.half_unit * factor)
-            for size in sizes
-            for factor in factors
-        )
+        scaled = product(sizes, factors)
+        return any(self._near(size * factor, figure.half_unit * factor) for size, factor in scaled)
 
     def _near(self, value: float, half_unit: float) -> bool:
         room = half_unit * (1 + 1e-9) + 1e-12

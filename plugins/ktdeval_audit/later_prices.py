@@ -155,6 +155,7 @@ class LaterPrices:
         if asset is None and len(self.market.codes) == 1:
             asset = 0
 
+        # A figure of few digits equals some later value by chance alone.
         if abs(number.value) < _LEAST_DIGITS * number.step * 10:
             return
 
@@ -163,6 +164,7 @@ class LaterPrices:
             return
 
         by_asset[asset].append(trial)
+        # A table that is shown on many days is one piece of evidence, not many.
         key = (asset, number.value)
         if key not in self._seen:
             self._seen.add(key)
@@ -182,12 +184,14 @@ class LaterPrices:
         size = abs(number.value)
         same = values.between(number.value - half, number.value + half)
         rows = values.rows[same]
+        # What the agent may have seen within a year is no leak, whatever it equals later.
         if ((rows <= row) & (rows > row - KNOWN_DAYS)).any():
             return None
 
         reach = max(_AROUND * size, _LEAST_STEPS * number.step)
         near = values.between(number.value - reach, number.value + reach)
         near_rows = values.rows[near]
+        # Values that print alike are one target for a chance hit.
         grid = np.round(values.values[near] / number.step)
         steps = 2.0 * reach / number.step
         chances = []

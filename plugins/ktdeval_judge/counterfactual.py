@@ -68,6 +68,7 @@ class Counterfactuals:
 
     def nav(self, causes: frozenset[Cause]) -> Path:
         """Return the NAV in units of currency, from the day of the first decision on."""
+        # A large account's whole lots round nothing that a float would show.
         times = 1
         tape = self._tape(causes)
         plan = self.made.plan
@@ -161,7 +162,7 @@ class Counterfactuals:
         return known[key]
 
     def _without_limits(self, tape: MarketTape) -> MarketTape:
-        none = np.zeros_like(tape.limit_up)
+        none = np.zeros_like(tape.limit_up)  # no open counts as at a limit
         has_price = tape.open_ticks > 0
         return replace(tape, limit_up=none, limit_down=none, member=has_price, tradable=has_price)
 

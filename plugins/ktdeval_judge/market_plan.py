@@ -133,7 +133,7 @@ def _of_decisions(
         if form != "orders" and number < 0 and rules.terms[column].margin is None:
             reason = f"a short, and the venue {rules.venues[column].name} is long only"
             refused.append(Refused(str(snapshot.days[row]), code, reason))
-            number = 0.0
+            number = 0.0  # what can be had of a short here: nothing
         triples.append((int(row), code, float(number)))
 
     rows = [row for row, _, _ in triples]
@@ -199,7 +199,11 @@ def _of_trades(
     triples = []
     for each in table.itertuples():
         at_close = rules.venues[each.column].fill == "same_close"
-        row = int(each.row) - (0 if at_close else 1)
+        # An order that fills on a day was decided at the close before, at the latest.
+        row = int(each.row)
+        if not at_close:
+            row -= 1
+
         if row < 0:
             raise DataError(
                 f"{declared.source}{_line(table, each.Index)}: the market has no day before"

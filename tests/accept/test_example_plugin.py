@@ -171,12 +171,13 @@ def test_built_in_plugins_models_and_metrics_fulfil_the_contract(name: str, tmp_
     if name == "models":
         # Trained ones need their files: tests/accept/test_rl_training.py,
         # tests/accept/test_planted_training.py, tests/unit/qlib/test_qlib_trading.py. An elected one has the replies of its voters alone,
-        # and gym/actions those of an environment: tests/unit/gym. People: tests/unit/human.
+        # and gym/actions those of an environment: tests/unit/gym. People: tests/unit/human. Decisions of a file: tests/unit/judge.
         untrained = [
             each
             for each in plugins.specs("models")
             if "/" in each
-            and each.partition("/")[0] not in ("rl", "qlib", "planted", "elected", "gym", "human")
+            and each.partition("/")[0]
+            not in ("declared", "elected", "gym", "human", "planted", "qlib", "rl")
         ]
         for model in untrained:
             testing.check_model(plugins.make_model(model, needed.get(model, {})))

@@ -161,6 +161,7 @@ def of_each_kind(found: Iterable[Place]) -> list[Place]:
     return list(dict.fromkeys(chain.from_iterable(ends)))
 
 
+@pytest.mark.exhaustive  # its kind is that of a manifest's fields, below
 def test_every_field_of_a_record_of_a_wrong_type_is_one_line(
     original: Path, market: Path, tmp_path: Path
 ) -> None:

@@ -97,7 +97,7 @@ class ShownFacts:
         return builder.finished(numbers)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Builder:
     """Facts as they are found."""
 

@@ -90,6 +90,7 @@ from ktdeval.cards.fields.tokens import episode_tokens as episode_tokens, not_co
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
 from ktdeval.cards.metric_tables import (
     NEVER_SHOWN as NEVER_SHOWN,
+    PARTS as PARTS,
     SCHEME_HEADS as SCHEME_HEADS,
     episode_excess as episode_excess,
     excess_return as excess_return,

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,12 @@ def differ(one: ForkedDecision, other: ForkedDecision) -> bool:
 
 def _matrix(decisions: Decisions) -> FloatArray:
     """Return the [n, n] turnovers between decisions."""
-    return np.array([[turnover(one, other) for other in decisions] for one in decisions])
+    values = [turnover(one, other) for one, other in product(decisions, repeat=2)]
+    return np.array(values).reshape(len(decisions), len(decisions))
 
 
 def _mean_between(one: Decisions, other: Decisions, measure: Any) -> float:
-    return float(np.mean([[measure(left, right) for right in other] for left in one]))
+    return float(np.mean([measure(left, right) for left, right in product(one, other)]))
 
 
 def mean_within(decisions: Decisions) -> float:
@@ -260,7 +262,7 @@ def _figures(asked: Asked, variant: Variant, placebos: Sequence[ByPlace]) -> Var
         return VariantFigures(**facts)
 
     others = [] if variant.is_placebo else placebos
-    cells = [decision.cells for decisions in own.values() for decision in decisions]
+    cells = [decision.cells for decision in chain.from_iterable(own.values())]
     facts["cells"] = float(np.mean(cells))
     facts["moved_share"] = _mean_over(own, again, differ)
     facts["turnover"] = _mean_over(own, again, turnover)

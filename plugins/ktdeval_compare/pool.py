@@ -173,11 +173,12 @@ def pool(entrants: Sequence[Entrant], options: CompareOptions) -> PoolReport:
         notes += _test_notes(test, cells)
 
     tests = with_verdicts(tests, options.alpha)
-    cards = [
-        ComparedCard(market.name, entrant.label, str(entrant.path), list(entrant.card.labels))
-        for market in markets
-        for entrant in market.entrants
-    ]
+    cards = []
+    for market in markets:
+        for entrant in market.entrants:
+            labels = list(entrant.card.labels)
+            cards.append(ComparedCard(market.name, entrant.label, str(entrant.path), labels))
+
     return PoolReport(
         alpha=options.alpha,
         cards=cards,
@@ -200,7 +201,11 @@ class _Market:
 
 def entrants_of(markets: Sequence[_Market]) -> list[Entrant]:
     """Cards of all markets, in order."""
-    return [entrant for market in markets for entrant in market.entrants]
+    entrants: list[Entrant] = []
+    for market in markets:
+        entrants += market.entrants
+
+    return entrants
 
 
 def _markets(entrants: Sequence[Entrant], options: CompareOptions) -> list[_Market]:
@@ -444,7 +449,11 @@ def _over_markets(cells: Sequence[CellFigure], unit: str, confidence: float) -> 
     """Pool cells within markets and these over each other; None where a cell is of several markets
     or all are of one.
     """
-    names = list(dict.fromkeys(name for cell in cells for name in sorted(cell.markets)))
+    in_order: dict[str, None] = {}
+    for cell in cells:
+        in_order.update(dict.fromkeys(sorted(cell.markets)))
+
+    names = list(in_order)
     if len(names) < 2 or any(len(cell.markets) > 1 for cell in cells):
         return None
 
@@ -518,7 +527,7 @@ def _test_notes(test: PooledTest, cells: Sequence[CellFigure]) -> Iterator[str]:
 
 
 def _dependence_notes(cells: Sequence[CellFigure]) -> Iterator[str]:
-    windows = [window for cell in cells for window in cell.windows]
+    windows = list(itertools.chain.from_iterable(cell.windows for cell in cells))
     if len(windows) < 2:
         return
 

@@ -143,7 +143,10 @@ def _annualised(made: TransplantedTask) -> Figure:
 
 def _other_states(made: TransplantedTask) -> OtherStates:
     steps = sum(len(episode.ledger.steps) for episode in made.episodes)
-    others = [step for episode in made.episodes for step in episode.other_states]
+    others: list[int] = []
+    for episode in made.episodes:
+        others += episode.other_states
+
     return OtherStates(first_step=min(others, default=None), share=len(others) / steps)
 
 
@@ -167,8 +170,15 @@ def break_even(made: Sequence[TransplantedTask], measure: str, seed: int = 0) ->
     several capitals, ascending.
     """
     tables = [window_values(each, _FIGURES[measure]) for each in made]
-    shared = [name for name in tables[0].values if all(name in each.values for each in tables)]
-    curves = np.array([[each.values[name] for each in tables] for name in shared])
+    shared = list(tables[0].values)
+    for table in tables[1:]:
+        shared = [name for name in shared if name in table.values]
+
+    rows = []
+    for name in shared:
+        rows.append([table.values[name] for table in tables])
+
+    curves = np.array(rows)  # one row a window, one column a capital
     capitals = np.array([each.trading.initial_cash for each in made], dtype=np.float64)
 
     capital: float | None = None

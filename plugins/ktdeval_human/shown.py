@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec
@@ -235,9 +236,9 @@ def is_table(value: Any) -> bool:
 def table_of(title: str, value: Any) -> Table:
     """Return a value for which `is_table` holds."""
     if isinstance(value, list):
-        names = dict.fromkeys(name for row in value for name in row)
+        names = dict.fromkeys(chain.from_iterable(value))
         columns = tuple(map(str, names))
-        rows = [[row.get(name) for name in names] for row in value]
+        rows = [list(map(row.get, names)) for row in value]
     else:
         columns = tuple(map(str, value["columns"]))
         rows = value["rows"]

@@ -47,9 +47,6 @@ class Counterfactuals:
     snapshot: MarketSnapshot
     trading: TradingConfig
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_tapes", {})
-
     @cached_property
     def possible(self) -> tuple[Cause, ...]:
         """Causes that can change anything here."""
@@ -97,6 +94,11 @@ class Counterfactuals:
         return path
 
     @cached_property
+    def _tapes(self) -> dict[Any, MarketTape]:
+        """Tapes that were read, by fill and whether dividends are booked."""
+        return {}
+
+    @cached_property
     def _fees(self) -> Path:
         """Fees that the file declares, by day, in units of currency."""
         days = range(self.made.first_row, self.made.last_row + 1)
@@ -142,7 +144,7 @@ class Counterfactuals:
     def _read_tape(self, causes: frozenset[Cause]) -> MarketTape:
         fill = next((_FILLS[cause] for cause in causes if cause in _FILLS), None)
         key = (fill, "dividends" in causes)
-        known: dict[Any, MarketTape] = self._tapes  # type: ignore[attr-defined]
+        known = self._tapes
         if key in known:
             return known[key]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.cards import load_card
+from ktdeval.cards import PARTS, load_card
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot, parse_day
 from ktdeval.registry.plugin_registry import Plugins
@@ -276,23 +276,14 @@ def _selection(card: Mapping[str, Any]) -> Figure:
     return Figure(value=None, reason=attribution.get("reason") or "no attribution")
 
 
-_PARTS = {
-    "common": "common_return",
-    "industry": "industry_return",
-    "style": "style_return",
-    "selection": "selection_alpha",
-    "trading": "trading_effect",
-}
-
-
 def _return_parts(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return the linked parts of the return, which add up to it; nothing where one is undefined."""
     parts = {}
-    for name, metric in _PARTS.items():
+    for metric in PARTS:
         value = _of_metric(metrics, metric).value
         if value is None:
             return {}
-        parts[name] = value
+        parts[metric.partition("_")[0]] = value
 
     return parts
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from ktdeval.cards import PARTS
 from ktdeval_judge.document import Figure, JudgeFile, NavReport, Unfilled
 from ktdeval_judge.nav_parts import PARTING
 from ktdeval_judge.unfilled import REASONS
@@ -31,7 +32,6 @@ CAUSE_WORDS = {
     "remainder": "remainder",
 }
 """Cause of `ktdeval_judge.nav_parts` -> words."""
-_PARTS = ("common", "industry", "style", "selection", "trading")  #: as cards order them
 _ROUNDING = 1e-11  #: relative gap that sums of binary fractions make
 
 
@@ -85,7 +85,8 @@ def _results(file: JudgeFile) -> Iterator[str]:
     if file.selection is not None:
         yield f"Selection           {_percent(file.selection)}"
     if file.return_parts:
-        parts = [f"{name} {100 * file.return_parts[name]:+.2f}" for name in _PARTS]
+        names = [metric.partition("_")[0] for metric in PARTS]
+        parts = [f"{name} {100 * file.return_parts[name]:+.2f}" for name in names]
         yield f"  of the return, %: {', '.join(parts)}"
     if file.alpha_a_year is not None:
         yield f"Alpha a year        {_percent(file.alpha_a_year)}"

@@ -93,9 +93,12 @@ def read_declared(path: Path, options: ReadOptions) -> Declared:
         named = reader_named(options.program)
 
     if not path.is_dir():
-        check_file(path)
-        reader = named or reader_of(sample_of(path))
-        return reader.read(path, options)
+        if named is None:
+            named = reader_of(sample_of(path))
+        else:
+            check_file(path)
+
+        return named.read(path, options)
 
     files = _files_in(path)
     reader = named or _reader_of_all(path, files)

@@ -20,6 +20,7 @@ from typing import Any
 from ktdeval.errors import DataError
 from ktdeval.values.tables.rows import TableFault, TableFile, TableRow, TableShape, read_rows
 from ktdeval_judge.declared import Declared
+from ktdeval_judge.readers.cells import day_of as number_of_day
 from ktdeval_judge.readers.sample import ReadOptions, Sample, refuse, sample_of
 from ktdeval_judge.readers.wide import is_wide, read_wide
 
@@ -280,12 +281,10 @@ def day_of(cell: Any) -> int:
     """Return a day as yyyymmdd. Raises ValueError: no day, an ambiguous one, or a moment of a zone
     whose day at the market is not known.
     """
-    if isinstance(cell, datetime):
-        if cell.tzinfo is not None and (cell.hour or cell.minute):
-            raise ValueError(f"{cell.isoformat()} has a time zone; write the market's own day")
-        return cell.year * 10_000 + cell.month * 100 + cell.day
+    if isinstance(cell, datetime) and cell.tzinfo is not None and (cell.hour or cell.minute):
+        raise ValueError(f"{cell.isoformat()} has a time zone; write the market's own day")
     if isinstance(cell, date):
-        return cell.year * 10_000 + cell.month * 100 + cell.day
+        return number_of_day(cell)
 
     text = str(cell).strip()
     match = _DAY.fullmatch(text)
@@ -299,13 +298,13 @@ def day_of(cell: Any) -> int:
 
     year, month, day = (int(match[part]) for part in (1, 2, 3))
     try:
-        date(year, month, day)
+        found = date(year, month, day)
     except ValueError:
         raise ValueError(f"{text[:40]} is not a date; write it as 2024-01-02") from None
     if not 1900 <= year < 2200:
         raise ValueError(f"{text[:40]} is not of this time; write it as 2024-01-02")
 
-    return year * 10_000 + month * 100 + day
+    return number_of_day(found)
 
 
 def _no_day(text: str) -> str:

@@ -69,6 +69,25 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("slow")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases that a sampled test leaves to `make test-all` as exhaustive."""
+    families: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("exhaustive"):
+            name = item.nodeid.partition("[")[0]
+            families.setdefault((item.path, name), []).append(item)
+
+    for cases in families.values():
+        marker = cases[0].get_closest_marker("sampled")
+        assert marker is not None
+        (size,) = marker.args
+        kept = {index * len(cases) // size for index in range(size)}
+        for index, item in enumerate(cases):
+            if index not in kept:
+                item.add_marker("exhaustive")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test about a package that was deleted."""
     for marker in item.iter_markers("needs"):

@@ -57,6 +57,7 @@ def words(agent: str, model: str, data: str, out: Path) -> list[str]:
     return [*map(str, command), *price, "--limit", "3", "--quiet", "--out", str(out)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("data", GRID)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_completes_and_is_shown_nothing_hidden(
@@ -66,6 +67,7 @@ def test_an_agent_completes_and_is_shown_nothing_hidden(
     check_words(agent, data, tmp_path / "run")
 
 
+@pytest.mark.sampled(2)
 @each_on_one_of("synthetic", "synthetic_arena")
 def test_an_agent_of_a_random_model_verifies(agent: str, data: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
@@ -73,6 +75,7 @@ def test_an_agent_of_a_random_model_verifies(agent: str, data: str, tmp_path: Pa
     assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
 
 
+@pytest.mark.sampled(2)
 @each_on_one_of(*GRID)
 def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes_and_verifies(
     agent: str, data: str, tmp_path: Path

@@ -63,7 +63,7 @@ def traces(of: dict[str, str], text: str) -> list[str]:
 
 
 #: What reaches the client by another road than its neighbours; the others are exhaustive
-QUICK_PLACES = ("a page", "in_an_error_inside", "in_the_finish_reason")
+QUICK_PLACES = ("in_an_error_inside", "in_the_finish_reason")
 
 
 @pytest.mark.parametrize(

@@ -401,6 +401,7 @@ def words(parameters: str, task: str, data: str, out: Path, *more: str) -> tuple
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "parameters",
     [

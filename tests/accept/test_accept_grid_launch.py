@@ -121,6 +121,7 @@ def test_a_launch_says_what_begins_each_unit_and_how_it_ended(begun: Launched) -
     assert (last["event"], last["exit_code"]) == ("end", 1)
 
 
+@pytest.mark.exhaustive
 def test_what_failed_runs_again_alone(begun: Launched, mended: Launched) -> None:
     assert (mended.code, mended.err) == (0, "")
     assert len(mended.done) == 16
@@ -134,6 +135,7 @@ def test_each_system_ends_as_a_run_whose_cards_verify(mended: Launched) -> None:
     assert done.code == 0, done.err
 
 
+@pytest.mark.exhaustive
 def test_a_plan_that_grew_runs_what_is_new_alone(mended: Launched, grown: Launched) -> None:
     assert (grown.code, grown.err) == (0, "")
 

@@ -97,6 +97,7 @@ def kinds_of_places(value: Any) -> Iterator[Place]:
             yield place
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FILES)
 def test_changed_value_is_a_finding_or_an_error(
     day: LiveFolder, tmp_path: Path, plugins: Plugins, name: str
@@ -150,6 +151,7 @@ def test_changed_link_with_all_hashes_is_a_finding_or_an_error(
             assert all(line.isprintable() for line in lines)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", [*FILES, ".git/HEAD", "base/us/manifest.json"])
 @pytest.mark.parametrize(
     "content",

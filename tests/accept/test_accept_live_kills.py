@@ -170,6 +170,7 @@ def test_asker_that_outlives_its_step_ends_at_its_deadline(tmp_path: Path) -> No
         assert not asking_processes(drops)
 
 
+@pytest.mark.exhaustive
 def test_entrants_that_hang_or_fail_hold_nobody_up(tmp_path: Path) -> None:
     with running_stub(FaultPlan(faults=("silent",), every=1)) as silent:
         broken = running_stub(FaultPlan(faults=("server",), every=1))

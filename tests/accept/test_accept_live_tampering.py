@@ -128,6 +128,7 @@ def test_forgery_is_found_with_its_rule_and_day(
     assert result.level == "claimed"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("forgery", each_finding_once(UNSEEN))
 def test_what_no_record_shows_is_found_where_stamps_are_required(
     claimed: Week, stamped: Week, tmp_path: Path, plugins: Plugins, forgery: Forgery
@@ -138,6 +139,7 @@ def test_what_no_record_shows_is_found_where_stamps_are_required(
     assert has(forged(stamped, tmp_path / "stamped", plugins, forgery), forgery.stamped)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("forgery", STAMP_FORGERIES, ids=names(list(STAMP_FORGERIES)))
 def test_forged_stamp_is_found(
     stamped: Week, tmp_path: Path, plugins: Plugins, forgery: Forgery

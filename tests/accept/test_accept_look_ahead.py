@@ -240,6 +240,7 @@ class Scenes:
         return map(json.dumps, calls)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("task", TASKS)
 def test_garbage_after_a_close_changes_no_text_of_that_close(
@@ -271,6 +272,7 @@ def test_the_same_garbage_at_that_close_does_change_them(
     assert changed > (100 if scenes.tools else 0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", ["random", "chaos"])
 def test_whole_episodes_do_not_depend_on_data_after_their_last_fill(
     model: str, market: MarketSnapshot, tmp_path: Path

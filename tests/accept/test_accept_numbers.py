@@ -84,6 +84,7 @@ def run(
     ).path
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rules", ["strict", "paper"])
 def test_every_figure_on_a_card_follows_from_ledgers_and_prices(
     run: Path, prices: Prices, rules: str, tmp_path: Path

@@ -62,6 +62,7 @@ def failing(stub: Stub, calm: Path) -> Iterator[Stub]:
 # ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wire", ["responses", "google"])
 def test_a_fault_at_every_first_attempt_changes_no_byte_of_the_ledger_and_nothing_is_paid_twice(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str

@@ -42,6 +42,7 @@ SESSIONS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "mode",
     [
@@ -113,6 +114,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
 def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds(
     run: RunFolder, mode: str

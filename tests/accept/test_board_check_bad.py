@@ -130,6 +130,7 @@ def test_a_board_without_submissions_is_in_order(board: BadBoard) -> None:
     assert board.look() == ([], [])
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_a_bad_submission_is_refused_and_the_file_named(board: BadBoard, name: str) -> None:
     build, rule, named = CASES[name]

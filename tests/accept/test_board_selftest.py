@@ -136,6 +136,7 @@ def test_the_table_names_the_rule_that_refused_each_forgery(board: Path) -> None
     assert "refused by their rule: 1 of 1 kind; not applicable here: 1" in done.out
 
 
+@pytest.mark.exhaustive
 def test_a_rule_that_looks_for_nothing_is_found_out(
     board: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +191,7 @@ def test_what_can_not_be_tried_is_refused(
     assert message in done.err
 
 
+@pytest.mark.exhaustive
 def test_a_board_without_submissions_forges_a_small_run_of_its_own(tmp_path: Path) -> None:
     words = (
         "--name",

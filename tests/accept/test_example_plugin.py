@@ -160,7 +160,14 @@ NEEDED_ARGUMENTS = {"builtin/linear_factor": {"coefficients": "MOM_12_1:0.02 RV_
 
 @pytest.mark.parametrize(
     "name",
-    ["ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data", "models", "metrics"],
+    [
+        "ktdeval_ktdfin",
+        "ktdeval_models",
+        "ktdeval_builtin",
+        pytest.param("ktdeval_data", marks=pytest.mark.exhaustive),
+        "models",
+        "metrics",
+    ],
 )
 def test_built_in_plugins_models_and_metrics_fulfil_the_contract(name: str, tmp_path: Path) -> None:
     plugins = load_plugins()
@@ -208,6 +215,7 @@ def own_market(family: str) -> tuple[MarketSnapshot, ...]:
     return (made[family](),) if family in made else ()
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("name", list(load_plugins().specs("tasks")))
 def test_built_in_tasks_fulfil_the_contract(name: str) -> None:
     plugins = load_plugins()

@@ -324,6 +324,7 @@ def test_a_window_that_does_not_mix_with_the_others_is_named(session: Session) -
 # ---- what is refused, and how it prints
 
 
+@pytest.mark.sampled(3)
 @on_each_row
 def test_runs_that_differ_in_anything_else_are_refused(
     session: Session, words: tuple[object, ...], reason: str

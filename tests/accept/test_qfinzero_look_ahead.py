@@ -338,6 +338,7 @@ MINUTES = replace(DAYS, start="2025-01-06T14:30:00Z", end="2025-01-10", frequenc
 SETTINGS = {"days": DAYS, "minutes": MINUTES}
 
 
+@pytest.mark.sampled(5)
 @on_each_row
 def test_no_answer_of_the_story_depends_on_later_data(setting: str, how: str, moment: str) -> None:
     worlds = small_world(), poison(small_world(), at(moment))

@@ -416,6 +416,7 @@ def pages_of(site: Path) -> list[str]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", range(3), ids=["model", "compare", "card"])
 @pytest.mark.parametrize(
     ("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["laptop", "telephone"]

@@ -31,6 +31,7 @@ TRADING = [
 SEEDS = st.integers(0, 2**32)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[operation.name for operation in OPERATIONS])
 def test_any_arguments_get_an_answer_by_the_schema_or_a_refusal_that_changes_nothing(
     operation: Operation,

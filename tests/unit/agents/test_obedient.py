@@ -35,6 +35,7 @@ def _cases() -> Iterator[Any]:
                 yield pytest.param(agent, task, marks=marks, id=f"{agent}-{task}")
 
 
+@pytest.mark.sampled(50)
 @pytest.mark.slow
 @pytest.mark.parametrize(("agent", "task"), [*_cases()])
 def test_an_obedient_model_buys_keeps_and_finds_no_contradiction(agent: str, task: str) -> None:

@@ -314,6 +314,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.slow
 @pytest.mark.parametrize(("run", "fate"), FAILURES, indirect=["run"])
 def test_a_request_that_fails_is_no_decision_and_is_asked_again_on_resume(

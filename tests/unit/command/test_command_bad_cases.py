@@ -339,6 +339,7 @@ def test_ten_thousand_calls_end_at_the_budget(place: Place) -> None:
     assert place.acts[25] == {"kind": "refused", "failure": "call_budget", "times": 9_975}
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_calls_of_tools_end_at_the_budget(place: Place) -> None:
     done = place.play(
         """

@@ -78,6 +78,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("step", NUMBERS)
 def test_a_run_that_is_killed_asks_nothing_twice(place: Place, step: str, stage: str) -> None:
@@ -117,6 +118,7 @@ def test_a_run_that_is_killed_amid_a_call_asks_that_call_again_alone(place: Plac
     assert place.verified().code == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 def test_a_sandbox_that_is_killed_is_a_failure_of_its_step(

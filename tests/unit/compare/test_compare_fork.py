@@ -80,6 +80,7 @@ def read_in(report: Any) -> dict[str, float]:
 # ---- rules of known dependence
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "args", "expected"),

@@ -430,6 +430,7 @@ def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> di
     return {name: count / comparisons for name, count in hits.items()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("windows", [9, 10, 12, 20])
 def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) -> None:
@@ -442,6 +443,7 @@ def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) ->
     assert all(0.035 <= rate <= 0.065 for rate in rates.values()), rates
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_placebo_comparisons_over_the_paper_windows_are_too_although_they_share_days() -> None:
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2026-05-01"))

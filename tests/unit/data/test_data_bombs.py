@@ -196,6 +196,7 @@ def test_packed_text_is_read_as_far_as_its_size_allows(tmp_path: Path, suffix: s
         deque(iter(partial(stream.read, 1 << 20), b""), maxlen=0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_packed_bomb_of_bars_is_one_line(tmp_path: Path) -> None:
     row = b"2024-01-02,600519.SH,1,1,1,1,1\n"

@@ -30,6 +30,7 @@ def sent(run: Path) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @on_each_row
 def test_a_mask_hides_what_it_hides_from_memories_and_profile(

@@ -150,6 +150,7 @@ def test_equal_holdings_give_way_all_or_none() -> None:
 # ---- ledgers under permuted aliases
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("market", [TWINS, SINGLES], ids=["twins", "singles"])
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
@@ -228,6 +229,7 @@ DECIDING = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("answers", STANCES)
 @pytest.mark.parametrize("name", DECIDING)

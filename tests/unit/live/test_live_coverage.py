@@ -150,6 +150,7 @@ def cases() -> Iterator[Case]:
                 yield Case(file, change)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: f"{case.file}: {case.change}")
 def test_change_of_any_file_is_found(copy: Path, plugins: Plugins, case: Case) -> None:

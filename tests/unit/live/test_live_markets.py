@@ -20,6 +20,7 @@ from live_plans import rehearsed
 MASK_KEY = "5eed" * 8
 
 
+@pytest.mark.sampled(4)
 @dataclass(frozen=True)
 class Case:
     """A task on an embedded market, over some days."""

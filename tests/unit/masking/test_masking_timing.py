@@ -88,6 +88,7 @@ def test_the_embedded_market_is_not_timed_either(evidence: Evidence) -> None:
     assert abs(np.mean(gained)) <= half_interval(gained)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_attacker_times_a_task_that_shows_the_index() -> None:
     """The positive control: fixed_candidate shows the day's return of the benchmark."""

@@ -116,6 +116,7 @@ def tied(rng: np.random.Generator) -> np.ndarray:
     return np.asarray(rng.integers(-2, 3, (TRIALS, 10)) * 0.01)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [normal, heavy, exchangeable, of_unequal_size, tied])
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])

@@ -78,12 +78,14 @@ def test_low_typical_and_high_are_in_this_order_with_news(agent: str) -> None:
     check_order("investorbench_aapl", agent)
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_low_typical_and_high_are_in_this_order_in_every_task(task: str) -> None:
     check_order(task, "react")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", ["by_asset", "deepfund", "finmem", "hedge_fund", "trade", "vote"])
 @pytest.mark.parametrize("task", ["market_news_blinded", "deepfund_bank", "investorbench_aapl"])

@@ -276,6 +276,7 @@ def uses(git: Git, remote: str) -> Iterator[Callable[[], object]]:
     yield lambda: git.pipe("cat-file", "--batch").communicate(b"HEAD:one\n")
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 @every
 def test_ktdeval_runs_nothing(trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,22 +24,20 @@ KEY_PREFIXED = (
     r"(?:sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}|ABSK[-\w+/=]{24,}"
     r"|ya29\.[-\w.]{16,}|fw_[A-Za-z0-9]{20,}|tgp_v\d_[-\w]{16,}"
 )
-_KEY = re.compile(
+
+# Patterns are compiled when they are first used: most starts of the command line meet no address.
+_KEY = (
     rf"(?<![A-Za-z0-9])(?:{KEY_PREFIXED}|gh[opsur]_\w{{16,}}|github_pat_\w{{16,}}|glpat-[-\w]{{16,}}"
     r"|xox[a-z]-[-\w]{10,}|hf_[A-Za-z0-9]{16,}|npm_\w{16,}|AKIA[A-Z0-9]{12,}"
     r"|ey[A-Za-z0-9_-]{16,}\.[\w-]+\.[\w-]+)"
 )
-_WITH_USER = re.compile(
-    r"([A-Za-z][A-Za-z0-9+.-]*):[/\\]{1,}([^/\\?#\s]*)@|^[/\\]{2}([^/\\?#\s]*)@"
-)
+_WITH_USER = r"([A-Za-z][A-Za-z0-9+.-]*):[/\\]{1,}([^/\\?#\s]*)@|^[/\\]{2}([^/\\?#\s]*)@"
 """Scheme and user info of an address, wherever it stands in a text."""
-_PORT_OF_WORDS = re.compile(
-    r"(?:https?|ssh|git|ftps?):[/\\]{2,}[^/\\?#\s\[\]@:]+:(?![0-9]*(?:[/\\?#\s]|$))"
-)
+_PORT_OF_WORDS = r"(?:https?|ssh|git|ftps?):[/\\]{2,}[^/\\?#\s\[\]@:]+:(?![0-9]*(?:[/\\?#\s]|$))"
 """Address whose port is no number: a password with a slash in it."""
-_SHELL_WITH_PASSWORD = re.compile(r"(?!hf:)[^/@\s:]+:[^/@\s]*@[^/@\s]+")
-_PARAMETER = re.compile(r"[?&;#]([^=&;#\s]{1,80})=([^&;#\s]+)")
-_NAME_OF_KEY = re.compile(
+_WITHOUT_SCHEME = r"(?!hf:)[^/@\s:]+:[^/@\s]*@[^/@\s]+"
+_PARAMETER = r"[?&;#]([^=&;#\s]{1,80})=([^&;#\s]+)"
+_NAME_OF_KEY = (
     r"(?:key|keys|keyid|accessid|sig|sas|pw|pwd|pass|code)$"
     r"|token|secret|passw|signature|credential|jwt|session|authoriz|authent|^auth"
 )
@@ -56,7 +54,7 @@ def secret_in(text: str) -> str | None:
     """Return what is secret about the addresses in a text, in words that do not show it; None where
     nothing is. A text without an address has no such secret.
     """
-    for match in _WITH_USER.finditer(text):
+    for match in re.finditer(_WITH_USER, text):
         user = match[2] if match[2] is not None else match[3]
         if ":" in unquote(user):
             return "a password"
@@ -64,18 +62,18 @@ def secret_in(text: str) -> str | None:
             return "a user or a token"
 
     has_scheme = re.search(r"[A-Za-z0-9+.-]:[/\\]|^[/\\]{2}", text) is not None
-    if _PORT_OF_WORDS.search(text) or _SHELL_WITH_PASSWORD.fullmatch(text):
+    if re.search(_PORT_OF_WORDS, text) or re.fullmatch(_WITHOUT_SCHEME, text):
         return "a password"
-    if has_scheme and any(_names_key(name) for name, _ in _PARAMETER.findall(text)):
+    if has_scheme and any(_names_key(name) for name, _ in re.findall(_PARAMETER, text)):
         return "a key among its parameters"
-    if (has_scheme or "@" in text) and _KEY.search(unquote(text)):
+    if (has_scheme or "@" in text) and re.search(_KEY, unquote(text)):
         return "a key"
     return None
 
 
 def _names_key(name: str) -> bool:
     plain = re.sub(r"[^a-z0-9]", "", unquote(name).lower())
-    return _NAME_OF_KEY.search(plain) is not None
+    return re.search(_NAME_OF_KEY, plain) is not None
 
 
 class AddressText(Text):

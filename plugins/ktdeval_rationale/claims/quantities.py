@@ -187,10 +187,13 @@ def _checked_unit(text: str) -> Unit:
     return text  # type: ignore[return-value]
 
 
+#: A number of days has few digits, and begins where its digits do: a long row of digits would else
+#: be tried from each of them.
+_NUMBER = r"(?<!\d)\d{1,6}"
 _WINDOW_WORDS = (
-    r"(?:\d+[\s-]?(?:trading[\s-])?(?:days?|sessions?|weeks?|months?|d)"
+    rf"(?:{_NUMBER}[\s-]?(?:trading[\s-])?(?:days?|sessions?|weeks?|months?|d)"
     r"|(?:one|two|three|four|five|ten|twenty|sixty)[\s-](?:trading[\s-])?(?:days?|sessions?)"
-    r"|(?:过去|近|最近)?\d+\s?个?(?:交易日|日|天|周|个月))"
+    rf"|(?:过去|近|最近)?{_NUMBER}\s?个?(?:交易日|日|天|周|个月))"
 )
 
 

@@ -45,14 +45,14 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM
 	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal -rs
 FAST := tests/unit tests/contract tests/golden
 # A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.
-REST = $(shell grep -rlF mark.slow --include='*.py' $(FAST)) tests/accept tests/browser tests/fuzz
+REST = $(shell grep -rlE 'mark\.(slow|sampled|exhaustive)' --include='*.py' $(FAST)) tests/accept tests/browser tests/fuzz
 
 test: $(VENV)/.installed-dev
-	$(PYTEST) -m "not slow" $(FAST)
+	$(PYTEST) -m "not slow and not exhaustive" $(FAST)
 	@echo "make test-all adds the slow ones of these, whole systems (tests/accept), pages in a browser (tests/browser) and fuzzing (tests/fuzz)"
 
 # CI leaves out the exhaustive ones, whose kind quicker tests show too.
-SLOW := slow
+SLOW := slow or exhaustive
 test-rest: $(VENV)/.installed-dev
 	$(PYTEST) -m "$(SLOW)" $(REST)
 

@@ -99,6 +99,7 @@ def grown(mended: Launched, market: Path) -> Launched:
     return launched(plan, "--workers", 2)
 
 
+@pytest.mark.exhaustive
 def test_a_failure_is_isolated_and_told_once(begun: Launched) -> None:
     assert begun.code == 1
     assert (begun.total["done"], begun.total["failed"], begun.total["planned"]) == (15, 1, 16)

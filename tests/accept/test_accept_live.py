@@ -60,6 +60,7 @@ def assert_sound(test: LiveFolder) -> None:
 QUICK_SPANS = ("half day after a holiday", "days without a close")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("market", "first", "last"),
     [

@@ -37,6 +37,7 @@ def due(drops: Drops, day: str) -> None:
 # ---- a disk that is full
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "more",
     [

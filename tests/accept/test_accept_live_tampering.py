@@ -119,6 +119,7 @@ def test_test_that_is_rebuilt_without_a_change_verifies(
     assert forged(claimed, tmp_path / "copy", plugins, nothing).findings == ()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("forgery", each_finding_once(SEEN))
 def test_forgery_is_found_with_its_rule_and_day(
     claimed: Week, tmp_path: Path, plugins: Plugins, forgery: Forgery

@@ -110,6 +110,7 @@ def test_the_search_finds_what_is_there(tmp_path: Path, write: Callable[[Path], 
         assert_no_trace(f"…{KEY}…")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wire", ["responses", "anthropic"])
 def test_a_run_through_all_faults_leaves_no_trace_of_the_key(
     stub: Stub, market: Path, tmp_path: Path, wire: str

@@ -192,6 +192,7 @@ def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up
     assert sum(inside.values()) == pytest.approx(overhead, abs=0.005)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_of_the_detection_study_has_the_shipped_figures(tmp_path: Path) -> None:
     """The full memory in ten windows: what the package ships is what its own model does."""

@@ -161,6 +161,7 @@ def test_a_rule_covered_by_another_one_is_detected(
     assert "limited_run: rule limit lets it pass; it is refused by " in done.out
 
 
+@pytest.mark.exhaustive
 def test_a_check_that_executes_nothing_is_found_out(
     board: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -192,6 +192,7 @@ def test_an_episode_that_is_left_is_no_reward(trial: Trial) -> None:
     assert trial.figures()["reason"] == "there is no card: the episode was not played to its end"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("figure", "wanted"), [("abstention_rate", {"reward": 1.0}), ("brier", None)]
 )

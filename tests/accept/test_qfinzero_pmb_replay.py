@@ -271,5 +271,6 @@ def test_a_session_of_a_month_is_replayed_bit_for_bit() -> None:
     check_long_session(symbols=5, days=20, orders=100)
 
 
+@pytest.mark.exhaustive
 def test_a_session_of_a_year_is_replayed_bit_for_bit() -> None:
     check_long_session(symbols=50, days=252, orders=1_000)

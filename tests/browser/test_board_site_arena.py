@@ -60,6 +60,7 @@ def cells_of(tab: Any, rows: str) -> list[list[str]]:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("width", "scheme", "panels"),
     [
@@ -195,6 +196,7 @@ def seen(tab: Any, title: str) -> list[list[str]]:
     return rows
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
 def test_funds_are_compared_with_the_index_and_agents_side_by_side(
     session: Reader, width: int, scheme: str

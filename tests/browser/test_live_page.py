@@ -132,6 +132,7 @@ def signed(value: float) -> str:
 # ---- readable
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_large_page_fits_its_screen_and_can_be_read_by_all(
     session: Reader, big: LivePage, big_file: Path, width: int, scheme: str

@@ -100,6 +100,7 @@ def model_of(stub: ChatStub) -> str:
     return f"openai_compatible/stub(base_url={stub.base_url})"
 
 
+@pytest.mark.exhaustive
 def test_a_chat_killed_in_the_middle_is_resumed_and_scores_as_the_command_line_does(
     chromium: Chromium, tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -250,6 +250,7 @@ def check_late_chain(page: TerminalPage) -> None:
     page.close_all()
 
 
+@pytest.mark.exhaustive
 def test_random_sessions_on_the_page_are_those_of_the_same_commands_by_api(
     session: Reader,
 ) -> None:

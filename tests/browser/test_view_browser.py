@@ -561,6 +561,7 @@ def test_on_a_phone_the_list_covers_the_page(session: Reader, talk: Path) -> Non
 # -- many days, many episodes
 
 
+@pytest.mark.exhaustive
 def test_548_days_load_quickly_and_all_messages_are_shown_without_the_market(
     session: Reader, long: Path
 ) -> None:

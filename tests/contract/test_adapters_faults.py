@@ -112,6 +112,7 @@ def faulty(fault: dict[str, Any], wire: str) -> Prepared:
     )
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_has_one_class_on_every_wire_and_the_run_goes_on(name: str, wire: str) -> None:

@@ -109,6 +109,7 @@ def reply_to(body: Any, provider: str = "openai_compatible") -> Reply:
     return reply
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("fault", ARGUMENTS)
 def test_arguments_in_any_form_are_the_models_and_read_alike_on_every_wire(

@@ -98,6 +98,7 @@ def outcome(model: Any, request: ModelRequest) -> Reply | tuple[str, str]:
         return error.kind, str(error)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data(), TEXTS, TEXTS, CALLS, st.sampled_from(["stop", "length", "tool_calls", None]))
 def test_a_stream_cut_anywhere_adds_up_to_the_whole_answer(
@@ -432,6 +433,7 @@ HOSTILE = st.recursive(
 ASSEMBLERS = (ChatAssembler, ResponsesAssembler, MessageAssembler)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(HOSTILE, max_size=4), st.sampled_from(ASSEMBLERS))
 def test_events_of_any_shape_are_an_answer_or_a_malformed_body(

@@ -90,6 +90,7 @@ def name_of(path: Path) -> str:
 # ---- sizes
 
 
+@pytest.mark.slow
 def test_modules_and_functions_are_small() -> None:
     too_large = []
     for path in SOURCES:
@@ -134,6 +135,7 @@ def test_only_boundaries_catch_everything() -> None:
     assert not broad, f"catch what you expect: {broad}"
 
 
+@pytest.mark.slow
 def test_nothing_is_pickled_or_evaluated_and_the_library_has_no_clock_and_no_global_chance() -> (
     None
 ):
@@ -187,6 +189,7 @@ def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
     """Elsewhere an import inside a function means that something lies in the wrong layer."""
     # `--help` is held to a time: it imports no YAML, no msgspec, no task file and no maker of near

@@ -74,6 +74,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [f"--plugin={tmp_path / name}" for name in ("sums.py", "clerk.py")]
 
 
+@pytest.mark.slow
 def test_a_task_of_questions_has_20_lines_and_names_no_market(
     plugins: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +175,7 @@ def test_failures_in_a_row_stop_a_model_that_makes_its_own_calls_unless_it_is_fr
     assert card.plain["failures"] == {"model_server": 2}
 
 
+@pytest.mark.slow
 def test_a_task_file_needs_no_package_and_stays_with_its_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_task_file_needs_no_package_and_stays_with_its_run(
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_metric_is_one_short_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(code_of(block_of("hits.py"))) <= 15
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from docs_dependencies import rows
 from loops import not_empty
 
 
+@pytest.mark.slow
 def test_every_dependency_is_imported_by_product_code() -> None:
     unused = [name for name, _, users in not_empty(rows()) if not users]
     assert not unused, f"{unused}: installed for nothing"

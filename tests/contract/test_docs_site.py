@@ -64,6 +64,7 @@ def test_the_site_needs_no_code_to_be_built() -> None:
     }
 
 
+@pytest.mark.slow
 def test_no_link_leads_nowhere() -> None:
     problems = []
     for page in not_empty([*WRITTEN, *sorted(DOCS.rglob("*.md"))]):
@@ -119,6 +120,7 @@ def test_a_long_sentence_is_found_wherever_it_stands() -> None:
 # ---- generated parts
 
 
+@pytest.mark.slow
 def test_generated_pages_and_lists_are_current() -> None:
     pages = generated_pages(load_plugins())
     assert len(pages) > 10
@@ -187,6 +189,7 @@ def test_a_card_that_does_not_verify_ends_with_the_code_that_pages_state() -> No
     assert "A card, ledger or snapshot differs" in exit_codes_table().partition("| 2 |")[0]
 
 
+@pytest.mark.slow
 def test_every_command_has_a_section_of_its_own() -> None:
     text = _text(DOCS / "reference/commands.md")
     names = [path for path, _ in all_commands()]

@@ -32,6 +32,7 @@ def parsing_modules() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_each_parsing_module_is_fuzzed_or_named_with_its_reason() -> None:
     reasons = {}
     for reason, modules in NAMED.items():

@@ -15,10 +15,12 @@ BEFORE = (REPOSITORY / "tests/contract/commands_before.txt").read_text("utf-8").
 REFUSED = "data check "
 
 
+@pytest.mark.slow
 def test_the_help_is_that_of_the_snapshot() -> None:
     assert help_text() == HELP.read_text("utf-8"), "renew it by `make public-api`, and look at it"
 
 
+@pytest.mark.slow
 def test_the_help_fits_one_screen() -> None:
     top, _, _leaves = help_text().partition("Commands that run something:")
     lines = top.splitlines()
@@ -26,6 +28,7 @@ def test_the_help_fits_one_screen() -> None:
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("line", [each for each in BEFORE if not each.startswith(REFUSED)])
 def test_a_command_of_before_is_reached_by_its_old_words(line: str) -> None:
     assert find_command(with_new_words(line.split())) is not None

@@ -100,6 +100,7 @@ def assert_refused(door: Door, folder: Path, content: bytes, words: str, suffix:
     assert len(message) < 600
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(("form", "door", "outcome"), [*at_each_door("texts")])
 def test_a_text_is_read_or_refused_on_one_line(
     form: str, door: Door, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +131,7 @@ def test_a_cell_that_is_no_number_is_never_one(
         assert_refused(door, tmp_path, content, outcome, ".csv")
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("form", "door", "outcome"), [*at_each_door("typed")])
 def test_typed_columns_are_read_or_refused_on_one_line(
     form: str, door: Door, outcome: str, tmp_path: Path

@@ -79,6 +79,7 @@ def test_help_imports_no_library_of_figures() -> None:
     assert int(done.stdout) > 70
 
 
+@pytest.mark.slow
 def test_the_public_names_of_cards_import_no_heavy_library() -> None:
     script = "import ktdeval.cards as cards\nfor name in cards.__all__: getattr(cards, name)\n"
     done = subprocess.run(

@@ -51,6 +51,7 @@ def texts() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_text_uses_words_that_moved() -> None:
     pattern = old_words()
     found = {}

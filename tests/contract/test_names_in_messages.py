@@ -67,6 +67,7 @@ def plurals(text: str) -> list[str]:
     return [word for word in WORD.findall(text) if word[:-1] in API and word not in API]
 
 
+@pytest.mark.slow
 def test_dotted_names_in_texts_exist() -> None:
     wrong = {}
     for path in FILES:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from public_api import SNAPSHOT, public_api
 
 
+@pytest.mark.slow
 def test_the_public_api_is_that_of_the_snapshot() -> None:
     before = set(SNAPSHOT.read_text(encoding="utf-8").splitlines())
     now = set(public_api().splitlines())

@@ -72,6 +72,7 @@ def reasons() -> dict[str, str]:
     return reasons
 
 
+@pytest.mark.slow
 def test_each_address_has_a_type_that_refuses_secrets_or_a_reason() -> None:
     bare = {name for name, hint in fields().items() if not is_guarded(hint)}
     assert sorted(bare - set(reasons())) == [], "give it the type Address or Arguments, or a reason"

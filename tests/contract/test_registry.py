@@ -70,6 +70,7 @@ def test_built_ins_are_found_through_entry_points_and_each_load_is_a_fresh_objec
     assert second.broken == {}
 
 
+@pytest.mark.slow
 def test_external_entry_points_are_found_as_by_the_standard_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,6 +541,7 @@ def test_scalars_come_back_from_their_text(value: object) -> None:
     assert parse_scalar(words.get(repr(value), repr(value))) == value
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_text_is_read_without_a_surprise(text: str) -> None:
     assert isinstance(parse_scalar(text), (str, int, float, bool, type(None)))

@@ -15,6 +15,7 @@ from paths import REPOSITORY
 TESTS = sorted((REPOSITORY / "tests").rglob("test_*.py"))
 
 
+@pytest.mark.slow
 def test_no_test_asserts_only_inside_loops_that_may_be_empty() -> None:
     assert len(TESTS) > 200
 

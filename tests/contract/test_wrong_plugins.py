@@ -49,6 +49,7 @@ def marked_line(path: Path) -> int:
     return next((number for number, line in enumerate(lines, 1) if HERE in line), 1)
 
 
+@pytest.mark.sampled(20)
 @on_each_row
 def test_a_wrong_plugin_is_refused_for_its_reason_with_file_and_line(
     folder: Path, name: str, code: str, part: str, reason: str, fix: str

@@ -28,6 +28,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_every_figure_of_a_card_follows_from_ledgers_and_prices(
     name: str, market: Path, tmp_path: Path

@@ -171,6 +171,8 @@ def _one_of_each_family() -> list[str]:
     return list(families.values())
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("task", _one_of_each_family())
 def test_a_transplant_at_the_run_s_own_capital_is_its_ledger_to_the_byte(
     task: str, tmp_path: Path

@@ -111,6 +111,7 @@ def flat(value: Any, where: str = "") -> dict[str, Any]:
     return {place: part for each in parts for place, part in each.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(RUNS))
 def test_a_card_gives_the_same_figures_as_ever(kind: str, tmp_path: Path) -> None:
     made = flat(figures_of(card_of(kind, tmp_path / "run")))

@@ -62,6 +62,7 @@ def bare(value: Any, schema: Mapping[str, Any]) -> Any:
     return {name: bare(item, parts.get(name, {})) for name, item in fields.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
 def test_expected_calls_earn_everything_also_without_defaults_and_no_calls_nothing(
     suite: str,
@@ -189,6 +190,7 @@ def run(out: Path, task: str, model: str, *more: str) -> Mapping[str, Any]:
     return card
 
 
+@pytest.mark.slow
 def test_a_run_from_the_command_line_ends_in_a_card_that_verifies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,6 +230,7 @@ def _tamper(out: Path) -> None:
     (folder.episode_path(spec) / ANSWERS).write_bytes(pack_lines(answers))
 
 
+@pytest.mark.slow
 def test_cards_of_silent_and_chaotic_models_state_their_failures(tmp_path: Path) -> None:
     silent = run(tmp_path / "silent", "qfinzero_calling", "agent/silent", "--limit", "15")["scores"]
     assert silent["overall"]["value"] == pytest.approx(silent["overall"]["baseline"])

@@ -113,6 +113,7 @@ def small_run(session: Path, folder: Path, *words: object) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_ends_in_a_table_of_the_whole_panel(first: tuple[Path, Done]) -> None:
     run, done = first
     shown = {
@@ -184,6 +185,7 @@ def test_the_card_follows_its_schema_and_states_the_run(first: tuple[Path, Done]
     }
 
 
+@pytest.mark.slow
 def test_the_card_verifies_from_another_folder(first: tuple[Path, Done], tmp_path: Path) -> None:
     done = ktdeval("card", "verify", first[0], cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
@@ -193,6 +195,7 @@ def test_the_card_verifies_from_another_folder(first: tuple[Path, Done], tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
     log = session / "calls.log"
     words = (*MIXED_RUN, "--data", "market", "--limit", "4")
@@ -230,6 +233,7 @@ def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
 # ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_score_makes_the_same_card_from_records_alone_applies_another_rule_set_and_goes_back(
     chaos: Path, tmp_path: Path
 ) -> None:
@@ -275,6 +279,7 @@ def test_score_makes_the_same_card_from_records_alone_applies_another_rule_set_a
     ) == [f"{name}/{TASK}.json" for name in ("paper", "scored-2")]
 
 
+@pytest.mark.slow
 def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
     session: Path, chaos: Path, tmp_path: Path
 ) -> None:
@@ -303,6 +308,7 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
     )
 
 
+@pytest.mark.slow
 def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
     chaos: Path, tmp_path: Path
 ) -> None:
@@ -337,6 +343,7 @@ def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
 # ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_config_file_is_the_same_run_as_the_options_it_holds(
     session: Path, tmp_path: Path
 ) -> None:
@@ -372,6 +379,7 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(
     assert card_of(tmp_path / "less")["coverage"]["steps"] == 1
 
 
+@pytest.mark.slow
 def test_windows_by_name_are_episodes_of_one_card(tmp_path: Path) -> None:
     done = ktdeval(*MOMENTUM, "--windows", "W1,W4", "--limit", "2", "--out", "run", cwd=tmp_path)
     assert done.code == 0, done
@@ -388,6 +396,7 @@ def test_windows_by_name_are_episodes_of_one_card(tmp_path: Path) -> None:
     assert set(card["reference"]["benchmark_buy_and_hold"]) == {"W1", "W4"}
 
 
+@pytest.mark.slow
 def test_a_range_of_days_is_a_window_which_a_limit_beyond_it_does_not_cut(
     session: Path, tmp_path: Path
 ) -> None:
@@ -418,6 +427,7 @@ def test_a_range_of_days_is_a_window_which_a_limit_beyond_it_does_not_cut(
     assert "limited" not in card["labels"]
 
 
+@pytest.mark.slow
 def test_several_seeds_give_an_interval(session: Path, tmp_path: Path) -> None:
     card = small_run(
         session,
@@ -442,6 +452,7 @@ def test_several_seeds_give_an_interval(session: Path, tmp_path: Path) -> None:
     assert min(returns) < quartiles["low"] < quartiles["high"] < max(returns)
 
 
+@pytest.mark.slow
 def test_an_agent_of_a_plugin_with_arguments(session: Path, tmp_path: Path) -> None:
     agent = ("--plugin", PLUGIN, "--agent", "remembering", "--agent-args", "every=2")
     card = small_run(session, tmp_path / "run", "--windows", WINDOW, "--limit", "4", *agent)
@@ -454,6 +465,7 @@ def test_an_agent_of_a_plugin_with_arguments(session: Path, tmp_path: Path) -> N
     )
 
 
+@pytest.mark.slow
 def test_a_group_runs_each_of_its_tasks(session: Path, tmp_path: Path) -> None:
     words = (
         "--model",

@@ -59,6 +59,7 @@ def test_an_obedient_model_buys_keeps_and_finds_no_contradiction(agent: str, tas
         assert {order.side for order in filled} == {"BUY"}, "what it was told to keep was sold"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "task"),
     [(agent, task) for agent, tasks in TABLES["refused"].items() for task in tasks],

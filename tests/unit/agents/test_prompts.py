@@ -134,6 +134,7 @@ def roles_of(step: Step) -> list[ModelRequest]:
     return [request for request in step.requests[:-1] if request.role != "reflection"]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("agent", TEAMS)
 @pytest.mark.parametrize("task", DECISIONS)
 def test_on_decisions_nobody_is_told_of_sizes(task: str, agent: str) -> None:

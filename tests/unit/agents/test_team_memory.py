@@ -132,6 +132,7 @@ def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_thos
     assert len(text) < 8_500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assets", [1, 12, 50, 400])
 def test_the_length_of_a_memory_has_a_bound_whatever_the_number_of_assets(assets: int) -> None:
     labels = [f"asset_{number:04}" for number in range(assets)]

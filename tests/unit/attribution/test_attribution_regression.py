@@ -358,6 +358,7 @@ def fitted(planted: tuple[MarketSnapshot, Truth], rows: range) -> Fit:
     return fit_factors(planted[0], rows.start, rows.stop - 1)
 
 
+@pytest.mark.slow
 def test_planted_factor_returns_are_recovered(
     planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit
 ) -> None:
@@ -489,6 +490,7 @@ def test_alpha_of_names_held_throughout_comes_out_as_selection_until_it_becomes_
     )
 
 
+@pytest.mark.slow
 def test_moves_of_an_industry_are_no_selection_and_alpha_inside_it_is_found_again(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:

@@ -327,6 +327,7 @@ def test_panel_depends_on_neither_the_size_of_one_pass_nor_the_future(
     np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
 
 
+@pytest.mark.slow
 def test_names_that_hardly_move_lose_no_digits() -> None:
     """One-pass variances cancel where values hardly differ from their mean."""
     snapshot = market(gap_share=0.02)

@@ -21,6 +21,7 @@ def by_name(found: list[Check]) -> dict[str, Check]:
     return {check.name: check for check in found}
 
 
+@pytest.mark.slow
 def test_a_whole_installation_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
 
@@ -60,6 +61,7 @@ def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -
     assert found["extra openai"].state == "ok"
 
 
+@pytest.mark.slow
 def test_a_plugin_that_fails_to_load_is_broken_with_file_and_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +95,7 @@ def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (check.state, check.fix) == ("broken", "free space, or `ktdeval files prune`")
 
 
+@pytest.mark.slow
 def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed_version", lambda: "0.2.3")
     found = by_name(checks({}, TODAY))
@@ -107,6 +110,7 @@ def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) 
     assert later["cutoffs"].fix == "pip install --upgrade ktdeval, or give --knowledge-cutoff"
 
 
+@pytest.mark.slow
 def test_a_version_of_the_price_package_that_nobody_looked_up_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

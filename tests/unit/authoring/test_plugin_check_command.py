@@ -67,6 +67,7 @@ def test_findings_are_given_as_json(tmp_path: Path, capsys: pytest.CaptureFixtur
     }
 
 
+@pytest.mark.slow
 def test_a_project_is_checked_by_the_modules_that_it_advertises(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -246,6 +246,7 @@ def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) ->
     assert call(*_BASELINES, tmp_path / "board", "--contact", "https://example.org").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path: Path) -> None:
     rules = load_rules(empty_board)
     other, short = (

@@ -104,6 +104,7 @@ def empty_board(path: Path, windows: int = 1) -> Path:
 # -- forged boards, which many tests rest on
 
 
+@pytest.mark.slow
 def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) -> None:
     beside = {kind: f"cards/*/*/*/*.{kind}.json" for kind in ("submission", "records")}
     folders = {
@@ -145,6 +146,7 @@ def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) 
 # -- what is there
 
 
+@pytest.mark.slow
 def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> None:
     pages = {"index", "model", "compare", "task", "market", "card", "history", "about", "404"}
     assert {path.stem for path in site.glob("*.html")} == pages
@@ -308,6 +310,7 @@ def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alo
 # -- equal boards, equal bytes
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_path: Path) -> None:
     report = build_site(board, tmp_path / "one", workers=1)
     assert contents(tmp_path / "one") == contents(site)
@@ -351,6 +354,7 @@ def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_
 # -- where it is put
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
 def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -> None:
     out = tmp_path / "out"
@@ -606,6 +610,7 @@ def test_the_command_builds_next_to_the_board_and_lists_the_files(
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_benchmark_prints_what_a_build_takes_and_a_reader_is_sent(
     tmp_path: Path, repository: Path

@@ -192,6 +192,7 @@ def check(scoring: Path, tier: str = "re-executed") -> str:
 # ---- frames
 
 
+@pytest.mark.slow
 def test_each_card_that_was_not_withdrawn_has_a_row_of_its_own_figures(
     board: Board, cards: pd.DataFrame
 ) -> None:
@@ -445,6 +446,7 @@ def test_a_submission_that_no_verdict_covers_is_held_to_its_schema(scoring: Path
 # ---- Parquet and CSV
 
 
+@pytest.mark.slow
 def test_parquet_gives_back_the_frames_with_units_and_without_withdrawn_cards(
     export: Callable[[str], Path], cards: pd.DataFrame
 ) -> None:
@@ -709,6 +711,7 @@ def records_of(folder: Path) -> dict[str, Mapping[str, Any]]:
     }
 
 
+@pytest.mark.slow
 def test_records_follow_the_shared_schema_and_state_the_boards_trust(
     export: Callable[[str], Path], cards: pd.DataFrame
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_registration_without_a_question_has_the_id_that_it_had(governed: Path
     assert filed.id == content_hash(plain)
 
 
+@pytest.mark.slow
 def test_a_question_is_part_of_the_id(open_board: Path, asked: Board) -> None:
     (filed,) = asked.registrations.filed
     without = structs.replace(filed.registration, question=UNSET)

@@ -133,6 +133,7 @@ REAL = {"synthetic": False, "name": "plain", "source": "plain"}
 A_REAL_BOARD = whole(market="real")
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize(
     ("change", "of_rules", "refused"),
     [

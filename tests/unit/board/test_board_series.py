@@ -81,6 +81,7 @@ def ledgers(run: RunFolder) -> dict[str, Ledger]:
     return {spec.id: run.load_ledger(spec) for spec in run.manifest.specs}
 
 
+@pytest.mark.slow
 def test_episodes_follow_the_order_of_the_card(series: Any, decisions: Any, run: RunFolder) -> None:
     wanted = [
         (entry["id"], entry["window"], entry["seed"]) for entry in card_of(run.path)["episodes"]
@@ -405,6 +406,7 @@ def board(frame: Frame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return arena_board(tmp_path_factory.mktemp("arena") / "board", [(frame, play_ama)], models=1)
 
 
+@pytest.mark.slow
 def test_series_of_an_asset_have_its_adjusted_price(frame: Frame) -> None:
     market = open_snapshot(load_plugins(()), "synthetic_arena", {})
     for episode in not_empty(frame[1]["episodes"]):
@@ -501,6 +503,7 @@ def test_signals_are_counted_by_analyst_where_a_transcript_has_any() -> None:
     assert list(signal_counts([many])) == [f"r{n:03}" for n in range(40)]
 
 
+@pytest.mark.slow
 def test_curves_of_a_fund_sum_orders_weights_and_signals(fund: Frame, board: Path) -> None:
     series = fund[1]
     decisions = copy.deepcopy(fund[2])
@@ -532,6 +535,7 @@ def test_curves_of_a_fund_sum_orders_weights_and_signals(fund: Frame, board: Pat
     assert card["signals"] == {"news": {"Bullish": 3, "Bearish": 0, "Neutral": 0, "no_signal": 1}}
 
 
+@pytest.mark.slow
 def test_only_boards_with_figures_of_an_arena_have_its_page_and_files(
     board: Path, tmp_path: Path
 ) -> None:

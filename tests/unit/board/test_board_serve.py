@@ -204,6 +204,7 @@ def test_a_silent_connection_ends(served: Served, monkeypatch: pytest.MonkeyPatc
         assert silent.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(
     own: Served,
 ) -> None:

@@ -105,6 +105,7 @@ def test_a_submission_without_the_submitters_own_signature_is_refused(
     assert tree(board) == before
 
 
+@pytest.mark.slow
 def test_a_check_refuses_a_signature_that_was_taken_away_swapped_or_altered(
     board: Path, run: Path
 ) -> None:

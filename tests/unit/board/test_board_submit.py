@@ -371,6 +371,7 @@ def test_a_card_of_the_board_precedes_a_submitted_one_on_any_stated_days(
     assert "duplicate: builtin/momentum with agent react has a card in division" in line
 
 
+@pytest.mark.slow
 def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> None:
     before = tree(submitted)
     (line,) = submit(submitted, run).missing

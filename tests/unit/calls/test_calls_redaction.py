@@ -19,6 +19,7 @@ KEYS = (
 ONE_WAY = {"base64 in lower case", "ASCII 85"}
 
 
+@pytest.mark.sampled(50)
 @pytest.mark.parametrize("way", ECHOES)
 @pytest.mark.parametrize("key", KEYS)
 def test_a_key_is_found_however_it_is_written(key: str, way: str) -> None:

@@ -65,6 +65,7 @@ def test_any_two_systems_have_two_labels_in_any_company(one: System, other: Syst
         assert labels[one] != labels[other]
 
 
+@pytest.mark.slow
 def test_a_label_is_the_name_with_what_distinguishes_it() -> None:
     tuned = system(args={"positions": 3, "top": 5})
     other = system(args={"positions": 4, "top": 5}, agent="vote", agent_args={"rounds": 2})

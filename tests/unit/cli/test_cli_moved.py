@@ -25,6 +25,7 @@ def test_other_words_stay_and_nothing_is_said(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("old", TABLE, ids=" ".join)
 def test_new_words_name_a_command_and_old_ones_none(old: tuple[str, ...]) -> None:
     assert find_command(TABLE[old]) is not None

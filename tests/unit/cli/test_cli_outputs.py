@@ -82,6 +82,7 @@ def test_all_commands_that_write_are_found() -> None:
     assert names >= of_runs | of_models | of_data | of_boards
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     "place", ["below a file", "where nothing can be written", "of the other kind"]
 )

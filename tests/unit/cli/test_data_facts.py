@@ -41,6 +41,7 @@ def test_facts_have_value_interval_n_range_and_verdict(folder: Path, terminal: T
     assert "0 months" in momentum["reason"]
 
 
+@pytest.mark.slow
 def test_the_table_says_the_same_on_one_line_a_fact(folder: Path, terminal: Terminal) -> None:
     report = json.loads(terminal.text("data", "check", folder, "--facts", "--json"))
     lines = terminal.text("data", "check", folder, "--facts").splitlines()
@@ -55,6 +56,7 @@ def test_the_table_says_the_same_on_one_line_a_fact(folder: Path, terminal: Term
             assert f"{fact['value']:.3f}" in line
 
 
+@pytest.mark.slow
 def test_a_market_of_two_kinds_has_the_facts_of_each(tmp_path: Path, terminal: Terminal) -> None:
     path = tmp_path / "mixed"
     terminal.out("data", "make", "synthetic_mixed", *COINS, "--out", path)

@@ -73,6 +73,7 @@ def test_there_are_three_commands_with_few_options() -> None:
     }
 
 
+@pytest.mark.slow
 def test_common_options_may_precede_the_provider(tmp_path: Path, terminal: Terminal) -> None:
     first = tmp_path / "first"
     then = tmp_path / "then"
@@ -95,6 +96,7 @@ def test_help_of_a_provider_has_its_options_apart_from_the_common_ones(terminal:
     assert examples.startswith("  ktdeval data make us --from ")
 
 
+@pytest.mark.slow
 def test_a_check_alone_stores_nothing_and_takes_json(tmp_path: Path, terminal: Terminal) -> None:
     words = ("data", "make", "synthetic", *SMALL, "--check-only")
     assert "0 kinds of error" in terminal.text(*words)

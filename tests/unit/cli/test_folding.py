@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
@@ -52,6 +53,7 @@ words = st.text(st.sampled_from("abc中/ "), min_size=1, max_size=30)
 figures = st.integers(-(10**9), 10**9).map(str)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(words, words, figures, figures, words), min_size=1, max_size=4),
     st.integers(24, 90),

@@ -216,6 +216,7 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
 
 
+@pytest.mark.slow
 def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
     made = plan(plugins, seeds=2)  # the model fails when it is connected to or asked
     assert (made.protocol, made.tasks[0].episodes, made.tasks[0].steps) == (
@@ -296,6 +297,7 @@ def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_
     assert sum(line.startswith(note) for line in both.warnings) == 1
 
 
+@pytest.mark.slow
 def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_last_attempt_is_valid(
     plugins: Plugins,
 ) -> None:
@@ -332,6 +334,7 @@ def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, session: Path) ->
     assert plan(plugins, out=f"file://{session}/new").folder == f"{session}/new"
 
 
+@pytest.mark.slow
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
     made = plan(plugins)
     typical = made.left["typical"]
@@ -359,6 +362,7 @@ def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any
         plan(load_plugins(["run_plugin"]), model="test/mixed", **limit)
 
 
+@pytest.mark.slow
 def test_a_model_that_makes_its_calls_by_itself_costs_what_is_given_or_is_unknown() -> None:
     stranger = load_plugins(["run_plugin"])  # it may call anybody
     assert plan(stranger, model="test/mixed").left["high"].cost_usd is None
@@ -499,6 +503,7 @@ def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
     )
 
 
+@pytest.mark.slow
 def test_an_existing_folder_shows_its_tool_protocol(begun: Path, plugins: Plugins) -> None:
     made = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), tool_protocol="auto")
     assert (made.protocol, made.warnings) == ("native", ())
@@ -513,6 +518,7 @@ def test_steps_of_a_folder_with_another_plan_do_not_count(
     assert other.warnings[0].startswith("the folder holds another run (task: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
@@ -608,6 +614,7 @@ def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() ->
     ]
 
 
+@pytest.mark.slow
 def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
     plugins: Plugins, session: Path, terminal: Terminal
 ) -> None:
@@ -678,6 +685,7 @@ def test_tasks_that_show_names_warn_if_these_are_known_for_one_day_only(
         assert [task in note for note in notes if "names and codes" in note] == [True] * expected
 
 
+@pytest.mark.slow
 def test_reasoning_that_leaves_no_room_for_an_answer_is_a_note(plugins: Plugins) -> None:
     given = {"reasoning_tokens": 4096, "max_output_tokens": 4096}
     (note,) = (line for line in plan(plugins, **given).warnings if "--reasoning-tokens" in line)

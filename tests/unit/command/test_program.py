@@ -492,6 +492,7 @@ def test_a_service_that_is_gone_closes_the_connection(
     assert run(python(code, ports=(port,)), sandbox, workspaces).stdout.text() == "b''\n"
 
 
+@pytest.mark.slow
 def test_more_connections_than_allowed_are_closed(bwrap: Sandbox, workspaces: Workspaces) -> None:
     code = """
     import socket, sys

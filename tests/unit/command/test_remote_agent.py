@@ -150,6 +150,7 @@ def played(folder: Path, momentum: Path) -> Path:
     return folder / "played"
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_react_with_the_same_decisions(
     played: Path, momentum: Path
 ) -> None:
@@ -354,6 +355,7 @@ def test_nobody_is_asked_where_an_agent_of_ours_would_ask_a_client(folder: Path)
     assert "use --agent remote" in error_line(done)
 
 
+@pytest.mark.slow
 def test_a_plan_needs_no_client(folder: Path) -> None:
     done = ktdeval("plan", *REMOTE, *ONE, "--data", "market", cwd=folder)
 
@@ -361,6 +363,7 @@ def test_a_plan_needs_no_client(folder: Path) -> None:
     assert "agents connect" not in done.err
 
 
+@pytest.mark.slow
 def test_a_client_asks_the_runs_model_through_the_bridge(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.yaml"
     script.write_text(yaml.safe_dump({"otherwise": "hold, I think"}))
@@ -415,6 +418,7 @@ def test_clients_with_their_own_model_are_told_that_there_is_none(folder: Path) 
 # ---- questions
 
 
+@pytest.mark.slow
 def test_answers_of_a_client_are_scored(folder: Path) -> None:
     def play(port: int) -> None:
         client = Client(port)

@@ -301,6 +301,7 @@ def test_there_are_more_attempts_than_thirty() -> None:
     assert len(ORDINARY) + len(FURTHER) >= 80
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("body", bodies({**ORDINARY, **FURTHER}))
 def test_nothing_gets_out(
     body: str,
@@ -444,6 +445,7 @@ def folder() -> Iterator[Path]:
     pytest.skip("needs a folder outside /tmp that can be written")
 
 
+@pytest.mark.slow
 def test_a_readable_folder_is_shown_and_stays_read_only(
     folder: Path, bwrap: Sandbox, workspaces: Workspaces
 ) -> None:
@@ -456,6 +458,7 @@ def test_a_readable_folder_is_shown_and_stays_read_only(
     assert "Read-only file system" in done.stderr.text()
 
 
+@pytest.mark.slow
 def test_what_is_hidden_stays_hidden_in_a_readable_folder(
     folder: Path, bwrap: Sandbox, workspaces: Workspaces
 ) -> None:
@@ -479,6 +482,7 @@ def test_a_readable_folder_behind_a_link_is_refused(folder: Path, bwrap: Sandbox
         open_sandbox("bwrap", readable=(folder / "link",), hidden=(folder / "runs",))
 
 
+@pytest.mark.slow
 def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
     bwrap: Sandbox, workspaces: Workspaces
 ) -> None:

@@ -349,6 +349,7 @@ def test_a_hostile_stream_is_an_error(data: bytes, workspaces: Workspaces) -> No
         workspaces.receive(BytesIO(data))
 
 
+@pytest.mark.slow
 @given(data=st.binary(max_size=300))
 def test_any_bytes_are_a_folder_or_an_error(
     data: bytes, tmp_path_factory: pytest.TempPathFactory
@@ -363,6 +364,7 @@ def test_any_bytes_are_a_folder_or_an_error(
         assert archived.files <= 1
 
 
+@pytest.mark.slow
 @given(
     files=st.dictionaries(
         st.text(

@@ -236,6 +236,7 @@ ONE = np.random.default_rng(1).normal(0.01, 0.03, len(WINDOWS))
 TWO = np.random.default_rng(2).normal(0.0, 0.03, len(WINDOWS))
 
 
+@pytest.mark.slow
 def test_a_cell_has_the_mean_and_the_t_interval_of_its_windows(
     terminal: CardTerminal, stored: Path
 ) -> None:
@@ -328,6 +329,7 @@ def eight_names() -> MarketSnapshot:
     return replace(market, **prices, volume=np.full((420, 8), 100.0), amount=np.full((420, 8), 1e3))
 
 
+@pytest.mark.slow
 def test_the_text_says_the_rules_and_what_is_null(terminal: CardTerminal, stored: Path) -> None:
     cards = terminal.cards(card_of(ONE.tolist()), card_of(TWO.tolist(), "house/two"))
     text = terminal.text("compare", *cards, "--by", "regime", "--data", str(stored))
@@ -376,6 +378,7 @@ DAILY = with_id(
 DAYS = {"D0": 210, "D1": 260, "D2": 320, "D3": 370}
 
 
+@pytest.mark.slow
 def test_days_are_those_of_the_decision_and_have_newey_west_errors(
     terminal: CardTerminal, tmp_path: Path
 ) -> None:
@@ -441,6 +444,7 @@ def test_days_without_a_difference_are_called_one_in_five_per_cent(days: int) ->
     assert np.mean(found) == pytest.approx(0.05, abs=0.015)
 
 
+@pytest.mark.slow
 def test_few_days_are_null(terminal: CardTerminal, stored: Path, tmp_path: Path) -> None:
     card = card_of(ONE.tolist())
     run = save_run(tmp_path / "run", card, {(name, 0): [0.01] * 5 for name in WINDOWS})
@@ -456,6 +460,7 @@ def test_few_days_are_null(terminal: CardTerminal, stored: Path, tmp_path: Path)
 # ==== venues
 
 
+@pytest.mark.slow
 def test_cards_of_two_markets_stand_in_the_cells_of_their_venues(
     terminal: CardTerminal, stored: Path, tmp_path: Path
 ) -> None:
@@ -489,6 +494,7 @@ def coin_market() -> MarketSnapshot:
 # ==== what is refused
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -521,6 +527,7 @@ def test_another_market_is_refused(terminal: CardTerminal, tmp_path: Path) -> No
     assert f"is snapshot {other.id[:12]}; the cards are of {MARKET.id[:12]}" in problem
 
 
+@pytest.mark.slow
 def test_the_function_is_the_command(terminal: CardTerminal, stored: Path) -> None:
     cards = terminal.cards(card_of(ONE.tolist()), card_of(TWO.tolist(), "house/two"))
     tables = ktdeval.compare(*cards, by="regime", data=[str(stored)])
@@ -567,6 +574,7 @@ def planted_market() -> MarketSnapshot:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_rule_of_momentum_that_earns_in_one_regime_only_is_seen_to(
     terminal: CardTerminal, tmp_path: Path

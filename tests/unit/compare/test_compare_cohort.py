@@ -532,6 +532,7 @@ def test_every_item_of_a_cohort_has_a_card_of_the_task(
     assert (code, refusal in message) == (2, True)
 
 
+@pytest.mark.slow
 def test_models_without_a_cohort_or_exposures_are_named(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -667,6 +668,7 @@ def z_scores(run: Path) -> tuple[pd.DataFrame, Any]:
     return raw.groupby("day", group_keys=False).apply(scored), market
 
 
+@pytest.mark.slow
 def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
     runs: Path, terminal: CardTerminal
 ) -> None:

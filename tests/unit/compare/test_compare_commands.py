@@ -80,6 +80,7 @@ def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTermina
     assert len(terminal.report("compare", *paths, "--against-first")["tests"]) == 2
 
 
+@pytest.mark.slow
 def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTerminal) -> None:
     one = {
         ("A1", 0): 0.01,
@@ -134,6 +135,7 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> N
     assert terminal.report("compare", *paths) == report  # its simulation comes from the seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -234,6 +236,7 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
     )
 
 
+@pytest.mark.slow
 def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
     terminal: CardTerminal,
 ) -> None:
@@ -634,6 +637,7 @@ def test_effects_need_something_to_set_against_each_other_and_more_than_a_window
     assert terminal.call("compare", "masks", *single)[0] == 0
 
 
+@pytest.mark.slow
 def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
     terminal: CardTerminal,
 ) -> None:
@@ -796,6 +800,7 @@ def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) ->
     assert message in terminal.text("compare", "power", *paths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("windows", "percent"), [(6, 38.8), (20, 21.3), (60, 12.3)])
 def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
     terminal: CardTerminal, windows: int, percent: float

@@ -243,6 +243,7 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
         assert expected in terminal.refusal("compare", "cutoff", *words), words
 
 
+@pytest.mark.slow
 def test_a_side_without_windows_or_cutoffs_is_refused(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:

@@ -316,6 +316,7 @@ def test_neither_the_scale_of_an_asset_nor_one_that_never_moves_matters() -> Non
     )
 
 
+@pytest.mark.slow
 def test_the_joint_p_is_uniform_without_an_effect_on_assets_that_move_alike() -> None:
     rng = np.random.default_rng(14)
     p_values = []
@@ -347,6 +348,7 @@ a,x,two,1
 """
 
 
+@pytest.mark.slow
 def test_levels_are_matched_by_name_over_assets(tmp_path: Path) -> None:
     """By hand: of the squares about the mean 9 of 16 are the agents' on one, 52 of 53.5 on two."""
     report = split(tmp_path, SHUFFLED)
@@ -472,6 +474,7 @@ def test_a_run_of_the_name_of_a_table_is_the_run(
 BY_HAND = {"a,x": (1, 3), "a,y": (5, 7), "b,x": (2, 2), "b,y": (4, 8)}
 
 
+@pytest.mark.slow
 def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: Path) -> None:
     """The two windows of a run lie 10 above and 10 below its figure, which is no chance."""
     rows = ["agent,model,window,seed,CR"]
@@ -490,6 +493,7 @@ def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: 
     }
 
 
+@pytest.mark.slow
 def test_a_window_that_is_a_factor_is_a_level_and_no_mean(tmp_path: Path) -> None:
     """By hand: windows 10 above and 10 below the means of four runs each: 8 times 100."""
     rows = ["agent,window,seed,CR"]
@@ -507,6 +511,7 @@ def test_a_window_that_is_a_factor_is_a_level_and_no_mean(tmp_path: Path) -> Non
     assert squares["residual"] == pytest.approx(4)
 
 
+@pytest.mark.slow
 def test_names_of_seeds_may_differ_between_combinations(tmp_path: Path) -> None:
     rows = ["agent,model,seed,CR"]
     for number, (levels, figures) in enumerate(BY_HAND.items()):
@@ -684,6 +689,7 @@ def test_identical_runs_are_listed_by_agent_and_model(
     assert "Share of the agent without each agent" not in text
 
 
+@pytest.mark.slow
 def test_a_report_of_replicates_has_their_number_and_the_mixed_models_shares(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:

@@ -150,6 +150,7 @@ def test_an_order_that_a_model_follows_is_a_bias_and_no_input(
     assert "moves: a bias" in terminal.text("fork", f"{run}-fork")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_that_draws_is_not_found_to_read_anything(
     tmp_path: Path, terminal: Terminal
@@ -165,6 +166,7 @@ def test_a_model_that_draws_is_not_found_to_read_anything(
 # ---- one input
 
 
+@pytest.mark.slow
 def test_one_stock_s_figure_moves_the_order_of_that_stock(
     momentum: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -202,6 +204,7 @@ def state_in(prompt: str) -> str | None:
     return lines[0] if lines else None
 
 
+@pytest.mark.slow
 def test_a_fork_is_resumed_and_shown_again(
     momentum: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -248,6 +251,7 @@ def test_what_can_t_be_asked_is_one_line_before_anything_is(
     assert not (tmp_path / "f").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_run_s_fork_is_refused(
     momentum: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -329,6 +333,7 @@ def test_an_input_that_moves_nothing_is_called_read_in_at_most_5_percent(
     assert alarms <= MOST_ALARMS
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_test_of_difference_alone_holds_its_level_and_no_less() -> None:
     rng = np.random.default_rng(5)

@@ -280,6 +280,7 @@ def test_noise_is_the_standard_deviation_of_an_episode_and_what_two_differ_by(
     assert noise.difference_of_means == pytest.approx(1.959964 * 0.05)
 
 
+@pytest.mark.slow
 def test_a_key_run_twice_tells_chance_from_labels(tmp_path: Path) -> None:
     """By hand: the key's runs differ by 0.1 and 0.02; from the other's by 0.1 or 0, and 0 or 0.02."""
     runs = [
@@ -323,6 +324,7 @@ def of_two_seeds(folder: Path) -> list[Path]:
     return [one, run_of(folder / "other", "b", still)]
 
 
+@pytest.mark.slow
 def test_seeds_of_one_key_are_paired_within_their_window(tmp_path: Path) -> None:
     """By hand: seeds differ by 0.1 under one key and 0 under the other; labels by 0.1 once in four."""
     report = report_of(of_two_seeds(tmp_path))
@@ -345,6 +347,7 @@ def test_seeds_of_one_key_are_paired_within_their_window(tmp_path: Path) -> None
     assert by_kind["seeds"].episodes == 4
 
 
+@pytest.mark.slow
 def test_over_windows_an_interval_is_of_the_means_of_their_seeds(tmp_path: Path) -> None:
     """Windows have the means 0.05 and 0, whose standard error is 0.025."""
     report = report_of(of_two_seeds(tmp_path), over="window")
@@ -395,6 +398,7 @@ def test_where_nothing_was_decided_otherwise_the_bound_is_that_of_no_success(
     assert "2 pair(s) left out of a figure: neither traded" in notes
 
 
+@pytest.mark.slow
 def test_notes_say_what_intervals_vary_over_and_what_a_mask_hides(tmp_path: Path) -> None:
     episodes = report_of(of_two_keys(tmp_path / "1")).notes
     windows = report_of(of_two_keys(tmp_path / "2"), over="window").notes
@@ -416,6 +420,7 @@ def test_notes_say_what_intervals_vary_over_and_what_a_mask_hides(tmp_path: Path
     assert not any("bright hides" in note or note.startswith("seeds:") for note in episodes)
 
 
+@pytest.mark.slow
 def test_seeds_hold_the_part_of_labels_too(tmp_path: Path) -> None:
     notes = report_of(of_two_seeds(tmp_path)).notes
 
@@ -475,6 +480,7 @@ def test_what_a_provider_was_sent_bounds_what_a_repeat_shows(
     assert found == starts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answered", "cached"), [(90, 9), (1, 1)])
 def test_replies_of_a_repeat_that_came_from_the_cache_are_counted(
     answered: int, cached: int, tmp_path: Path

@@ -232,6 +232,7 @@ def test_every_pattern_matches_something(terminal: CardTerminal) -> None:
     assert f"--cohort A: 'house/reversl' matches no system here; {there}" in refusal
 
 
+@pytest.mark.slow
 def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTerminal) -> None:
     cards = terminal.cards(tilted("house/one", 1.0), make_card({("A1", 0): 0.01}, "house/bare"))
     words = ("paper", "table", *cards, "--like", "ktdfin-8", "--cohort")
@@ -509,6 +510,7 @@ def test_a_table_of_agents_says_what_differs_from_the_paper(
     assert terminal.report("paper", "table", *cards, "--like", "ama-1")["notes"] == [note]
 
 
+@pytest.mark.slow
 def test_agents_are_rows_and_assets_columns_in_the_order_of_the_paper(
     terminal: CardTerminal,
 ) -> None:
@@ -683,6 +685,7 @@ def test_a_table_of_a_fund_has_one_card_of_a_model_and_one_task(terminal: CardTe
 # ---- tables of models, modes and masks
 
 
+@pytest.mark.slow
 def test_models_are_ranked_by_return_with_the_benchmark_at_its_place(
     terminal: CardTerminal,
 ) -> None:
@@ -721,6 +724,7 @@ def test_a_single_model_is_shown_with_the_benchmark(terminal: CardTerminal) -> N
     assert [row["Model"] for row in rows] == ["CSI300 buy-and-hold", "house/one"]
 
 
+@pytest.mark.slow
 def test_modes_are_rows_in_the_order_of_the_benchmark_with_quartiles(
     terminal: CardTerminal,
 ) -> None:
@@ -752,6 +756,7 @@ def test_the_only_episode_of_a_mode_has_no_quartiles(terminal: CardTerminal) -> 
     assert "| house/one | open_research | +1.00 | +1.00 |" in text.splitlines()
 
 
+@pytest.mark.slow
 def test_masks_are_rows_in_their_order(terminal: CardTerminal) -> None:
     cards = terminal.cards(
         make_card(ONE, mask="blinded"),

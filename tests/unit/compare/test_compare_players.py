@@ -69,6 +69,7 @@ def bought_once(asset: int) -> Strategy:
     return decide
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
 def test_of_one_purchase_the_rank_is_that_of_the_name_among_all(place: float) -> None:
     """A player of an entrant who buys one name once buys any of them, so that every outcome can be

@@ -49,6 +49,7 @@ def returns(seed: int, days: int = 250, agents: int = 2) -> np.ndarray:
     return np.random.default_rng(seed).standard_t(5, (days, agents)) * 0.01
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.floats(0.01, 100.0), st.floats(0.01, 100.0))
 def test_the_difference_is_that_of_the_two_sharpe_ratios_at_any_leverage(
@@ -187,6 +188,7 @@ def test_the_gradient_is_the_derivative() -> None:
     assert ledoit_wolf._gradient(point[:2], point[2:]) == pytest.approx(numeric, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_standard_error_is_lo_s_for_independent_normal_returns() -> None:
     """Independent series: var(SR1 - SR2) = (2 + SR1²/2 + SR2²/2) / n for normal returns (Lo 2002;
     Jobson and Korkie 1981).

@@ -78,6 +78,7 @@ def test_without_ties_it_equals_the_exact_test_of_scipy(n: int) -> None:
         assert min(ranks.positive_ranks, ranks.negative_ranks) == expected.statistic
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=60)
 @given(DIFFERENCES.filter(lambda sample: len(sample) > 1))
 @pytest.mark.slow
@@ -130,6 +131,7 @@ def test_scale_changes_no_p_and_sign_changes_only_the_direction(
     assert hodges_lehmann(-sample).value == pytest.approx(-hodges_lehmann(sample).value, abs=1e-12)  # type: ignore[operator]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 43), st.integers(0, 43)), min_size=1, max_size=12))
 def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
     pairs: list[tuple[int, int]],
@@ -194,6 +196,7 @@ def test_the_shift_is_the_median_of_walsh_averages_and_the_interval_that_of_tabl
     assert shift.confidence == pytest.approx(1 - 2 * 25 / 1024, abs=2e-3)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
 def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(
     values: list[float],
@@ -536,6 +539,7 @@ def test_without_precedence_it_is_the_shapley_value() -> None:
     )
 
 
+@pytest.mark.slow
 @given(arrays(float, (12, 4), elements=st.floats(-1, 1)))
 def test_contributions_add_up_exactly(table: np.ndarray) -> None:
     values = {given: table[cell] for given, cell in GRID.items()}
@@ -546,6 +550,7 @@ def test_contributions_add_up_exactly(table: np.ndarray) -> None:
     assert sum(parts.values()) == pytest.approx(whole, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(arrays(float, 4, elements=st.floats(-1, 1)))
 def test_separate_effects_are_given_back(worth: np.ndarray) -> None:
     names = ("stock", "date", "data", "tools")

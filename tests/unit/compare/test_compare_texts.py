@@ -78,6 +78,7 @@ def test_a_comparison_is_a_row_of_its_figures(
     assert lines[lines.index("Notes") + 1] == "synthetic: every card"
 
 
+@pytest.mark.slow
 def test_tasks_are_named_where_there_are_several(terminal: CardTerminal) -> None:
     cards = terminal.cards(
         make_card(SIX, windows=APART),

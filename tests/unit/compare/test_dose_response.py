@@ -167,6 +167,7 @@ def test_a_planted_premium_is_reported_with_its_limit() -> None:
     assert dose_svg(report) == dose_svg(report)
 
 
+@pytest.mark.slow
 def test_a_plan_of_more_windows_sees_more() -> None:
     rows = planted({0.0: 0.0, 0.01: 0.02, 0.1: 0.05, 1.0: 0.10})
     few, many = (memory_power(rows, 0.1, windows, 0.05, 0.8) for windows in (6, 20))

@@ -193,6 +193,7 @@ def test_a_library_gives_the_same_market(
     assert load_snapshot(tmp_path / "o").id == snapshot.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["baostock"], indirect=True)
 def test_baostock_is_asked_again_where_its_library_hides_a_fault(
     tmp_path: Path, library: ModuleType, waits: list[float], monkeypatch: pytest.MonkeyPatch

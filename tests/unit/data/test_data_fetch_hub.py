@@ -354,6 +354,7 @@ def test_what_can_not_be_read_is_one_line(
     assert not any("load.py" in path or ".pkl" in path for path, _ in server.asked)
 
 
+@pytest.mark.slow
 def test_a_dataset_without_a_card_is_all_its_tables(tmp_path: Path, server: HubServer) -> None:
     server.card = None
     server.files = {

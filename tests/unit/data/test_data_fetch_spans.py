@@ -144,6 +144,7 @@ def test_a_bar_that_begins_at_midnight_of_utc_plus_8_is_of_the_day_on_which_it_e
     assert market.close[:, 0].tolist() == [99.0 + number for number in range(13)]
 
 
+@pytest.mark.slow
 def test_bars_of_one_coin_that_begin_at_two_times_of_day_are_refused(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
@@ -301,6 +302,7 @@ def test_days_that_a_vendor_lacks_are_an_error_or_a_stated_gap(
     assert tuple(map(str, load_snapshot(tmp_path / "n").days)) == COIN_DAYS
 
 
+@pytest.mark.slow
 def test_a_late_first_day_is_noted_if_the_vendor_names_no_day_of_listing(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:

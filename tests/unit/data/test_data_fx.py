@@ -127,6 +127,7 @@ def test_quotes_are_converted_by_the_rate_of_their_close(tmp_path: Path) -> None
     np.testing.assert_allclose(market.quotes.arrays["ask"], 254 * rates, rtol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("venue", ["us_equity", "frictionless"])
 def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(
     venue: str, tmp_path: Path
@@ -153,6 +154,7 @@ def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(
     )
 
 
+@pytest.mark.sampled(10)
 @on_each_row
 def test_what_can_not_be_converted_is_one_clear_line(
     tmp_path: Path, changes: dict[str, Any], message: str
@@ -171,6 +173,7 @@ def test_what_can_not_be_converted_is_one_clear_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_in_a_market_of_yuan_only_prices_of_a_shares_are_whole_fen(tmp_path: Path) -> None:
     for name, text in (("bars", BARS), ("fx", RATES)):
         (tmp_path / f"{name}.csv").write_text(text)
@@ -359,6 +362,7 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
     )
 
 
+@pytest.mark.slow
 def test_the_command_imports_and_shows_what_was_converted(
     tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -205,6 +205,7 @@ def test_prices_without_a_factor_stay_as_they_are(tmp_path: Path, prices: str) -
     assert raw.bars["close"].iloc[0] == 10.1
 
 
+@pytest.mark.slow
 def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
     days = pd.bdate_range("2024-01-02", "2024-01-12").strftime("%Y-%m-%d")
     bars = "date,code,open,high,low,close,volume\n" + "".join(
@@ -311,6 +312,7 @@ def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that
         read(tmp_path, names=str(tmp_path / "names.csv"))
 
 
+@pytest.mark.slow
 def test_a_range_of_days_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, first="2024-01-03").table.days.astype(str).tolist() == ["2024-01-03"]
     assert read(tmp_path, last="2024-01-02").table.days.astype(str).tolist() == ["2024-01-02"]
@@ -373,6 +375,7 @@ def test_parquet_gzip_and_folders_are_the_same_market(
         assert np.array_equal(actual.volume, expected.volume), name
 
 
+@pytest.mark.slow
 def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: Path) -> None:
     paths = write(tmp_path, benchmark='date,close\n2024-01-02,"3,386.35"\n2024-01-03,"3,390"\n')
     Path(paths["industry"]).write_bytes(INDUSTRY.encode("gbk"))
@@ -461,6 +464,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str, message: s
         read_long(LongParams(**{**paths, "bars": str(tmp_path / name)}))
 
 
+@pytest.mark.slow
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     paths = write(tmp_path)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no parquet")
@@ -611,6 +615,7 @@ def test_without_a_provider_there_are_only_the_options_of_all(terminal: Terminal
     assert "--bars" not in text.partition("\nExamples:")[0]
 
 
+@pytest.mark.slow
 def test_an_import_writes_a_snapshot_and_prints_notes(tmp_path: Path, terminal: Terminal) -> None:
     text = terminal.out("data", "make", "long", *options(tmp_path), "--out", tmp_path / "m")
     snapshot = load_snapshot(tmp_path / "m")

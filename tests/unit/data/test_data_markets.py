@@ -55,6 +55,7 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
     return {finding.kind: finding for finding in check(raw)}
 
 
+@pytest.mark.slow
 def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     raw = read(tmp_path)
     market = assemble(raw)
@@ -298,6 +299,7 @@ def test_times_are_ends_in_utc_for_any_zone(
     ]
 
 
+@pytest.mark.sampled(8)
 @on_each_row
 def test_a_bad_file_is_an_error_in_a_line(
     minutes: str, more: dict[str, Any], says: str, tmp_path: Path
@@ -309,6 +311,7 @@ def test_a_bad_file_is_an_error_in_a_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: Path) -> None:
     table = "when,ticker,o,h,l,c,v\n" + "".join(
         f"2024-11-{day}T15:31Z,{code},10,10.2,9.9,10.1,1\n"

@@ -143,6 +143,7 @@ def test_data_that_is_not_generated_equals_the_source(
 # ---- its bars
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_bars_and_amounts_are_sound(
     kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
@@ -186,6 +187,7 @@ def test_bars_and_amounts_are_sound(
     )
 
 
+@pytest.mark.slow
 def test_adjusted_prices_are_in_ticks_and_still_marked_as_adjusted(
     source: MarketSnapshot,
 ) -> None:

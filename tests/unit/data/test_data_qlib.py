@@ -75,6 +75,7 @@ def read(folder: Path, **changes: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Path) -> None:
     # Prices come back to whole fen and volumes to whole shares.
     snapshot = assemble(read(folder))

@@ -118,6 +118,7 @@ def test_a_reported_code_without_a_factor_is_repaired_by_the_named_option(
     check_factor(reported(shared_data, "05"), tmp_path, terminal)
 
 
+@pytest.mark.slow
 def test_a_code_without_a_factor_is_repaired_by_the_named_option(
     tmp_path: Path, terminal: Terminal
 ) -> None:

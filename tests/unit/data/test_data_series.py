@@ -113,6 +113,7 @@ def test_reference_prices_give_the_factor_of_two_ex_days(
     assert factor[120] == pytest.approx(2 / 0.98, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_column_that_is_often_off_the_last_close_is_no_reference_price(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -143,6 +144,7 @@ def test_bars_that_are_not_over_are_left_out(
     assert "says of each bar that it was not over" in message
 
 
+@pytest.mark.slow
 def test_known_columns_that_are_not_read_are_named(tmp_path: Path, terminal: Terminal) -> None:
     table = walk("KO", 60.0, 6).assign(closeunadj=61.0, marketcap=2e11, adjOpen=1.0, mine=0)
     _, printed = imported(terminal, tmp_path, table, *US)
@@ -207,6 +209,7 @@ def test_prices_in_another_unit_for_some_days_are_named_with_the_factor_and_matc
     assert snapshot.close[:, 0].tolist() == pytest.approx(whole["close"].tolist(), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_quotes_are_matched_with_the_prices_of_their_day(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -265,6 +268,7 @@ def test_prices_in_another_unit_from_a_day_on_are_units_and_no_split(
     assert "--splits" not in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.01, 100.0])
 def test_a_split_by_a_hundred_moves_its_volumes_the_other_way(
     scale: float, tmp_path: Path, terminal: Terminal
@@ -286,6 +290,7 @@ def test_closes_alone_that_step_by_a_hundred_are_another_unit(
     assert "price_unit_changes" in refused(terminal, tmp_path, closes, "--venue", "frictionless")
 
 
+@pytest.mark.slow
 def test_a_split_is_no_misplaced_price(tmp_path: Path, terminal: Terminal) -> None:
     split = times(walk("NVDA", 1200.0, 10), 120, 400, 0.1)
     printed = imported(terminal, tmp_path, split, *US)[1]
@@ -380,6 +385,7 @@ def test_a_price_in_the_column_of_volumes_is_refused(
     assert f"1 volume_is_price (first: {code})" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "start", "value"), [("ETHUSDT", 2e3, 2e10), ("BTC", 6e4, 3e10), ("FOO-USD", 50, 3e10)]
 )

@@ -206,6 +206,7 @@ HOSTILE = [
 SIDE = ("members", "splits", "factors", "industry", "names", "benchmark", "minutes")
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("file", SIDE)
 @pytest.mark.parametrize(("content", "message"), HOSTILE)

@@ -230,6 +230,7 @@ def run_command(*words: str | Path) -> None:
 # ---- what attackers recover
 
 
+@pytest.mark.slow
 def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_what(
     bare: Card,
 ) -> None:
@@ -261,6 +262,7 @@ def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_w
     assert ablation["factors"]["scores"]["ticker_top1"]["value"] == 1.0
 
 
+@pytest.mark.slow
 def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_on_these_probes(
     attacked: Card,
 ) -> None:
@@ -313,6 +315,7 @@ def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_ther
     assert "few answers" in silent["labels"]
 
 
+@pytest.mark.slow
 def test_behind_no_mask_the_reader_recovers_all_and_nothing_is_excluded(
     environment: Environment,
 ) -> None:
@@ -358,6 +361,7 @@ def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
     assert f"attacker/{model}: control failed, so its misses certify nothing" in text
 
 
+@pytest.mark.slow
 def test_a_run_without_the_control_certifies_nothing_and_names_the_missing_run(
     environment: Environment, tmp_path: Path
 ) -> None:
@@ -474,6 +478,7 @@ def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
 # ---- the probe set
 
 
+@pytest.mark.slow
 def test_shown_values_are_separate_from_true_values(environment: Environment) -> None:
     made = certify(environment.config(), environment.plugins, lambda *_: None)
     shown = made.files["payloads.jsonl"]

@@ -97,6 +97,7 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
 # ---- the exact matcher
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
 def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agrees_with_them(
     mask: MaskConfig,

@@ -137,6 +137,7 @@ def test_a_step_is_a_conversation_with_tools_as_trl_documents_it(runs: Path) -> 
     assert again == first
 
 
+@pytest.mark.slow
 def test_an_episode_is_one_conversation_and_openais_arguments_are_text(runs: Path) -> None:
     assert export("momentum", "--rows", "episode", "--dialect", "openai", cwd=runs).code == 0
     assert metadata(runs)["row_sources"] == [{"source": 0, "steps": [0, 1, 2]}]
@@ -199,6 +200,7 @@ def test_a_preference_is_between_runs_that_were_shown_the_same(runs: Path) -> No
     assert "pairs with equal values: 2" in tied
 
 
+@pytest.mark.slow
 def test_failed_steps_are_no_rows(runs: Path) -> None:
     broken = {"raw": '{"orders": '}
     answers = [

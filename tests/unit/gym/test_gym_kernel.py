@@ -194,6 +194,7 @@ def test_many_accounts_are_settled_as_the_executor_settles_each(name: str, row: 
 # ---- decisions
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("nav", [-5, 0, 900_000, 1_000_000, 1_300_000])
 @pytest.mark.parametrize("held", [-200, 0, 200])
 @pytest.mark.parametrize("hold", ["keep", "flat"])

@@ -88,6 +88,7 @@ def test_portfolios_on_a_small_market_are_equal_to_single_ones(task: str, reward
     check_many(opened_on(moved_market(), task, SMALL), reward)
 
 
+@pytest.mark.slow
 def test_portfolios_of_a_shares_are_equal_to_single_ones() -> None:
     """The task appends positions to its candidates, and settles none of the orders of an action
     that breaks a rule as it is known.

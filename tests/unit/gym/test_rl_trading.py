@@ -83,6 +83,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
     return folder, save_snapshot(make_twin(TwinParams()), folder)
 
 
+@pytest.mark.slow
 def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     market: tuple[Path, MarketSnapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

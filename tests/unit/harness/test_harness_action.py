@@ -60,6 +60,7 @@ SCHEMAS = [
 ]
 
 
+@pytest.mark.slow
 @given(ACTIONS, st.sampled_from(SCHEMAS))
 def test_what_follows_a_schema_at_a_glance_follows_it(value, schema):
     assert not plainly_follows(value, schema) or jsonschema.Draft202012Validator(schema).is_valid(
@@ -122,6 +123,7 @@ RULE_OF_THE_PAPER = {
 }
 
 
+@pytest.mark.slow
 @given(ACTIONS)
 def test_two_whole_orders_admit_what_one_order_with_one_of_two_sizes_admits(value):
     assert VALIDATOR.is_valid(value) == jsonschema.Draft202012Validator(RULE_OF_THE_PAPER).is_valid(

@@ -231,12 +231,14 @@ argument_objects = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @examples(50)
 @given(text=st.text(max_size=40) | argument_objects.map(json.dumps))
 def test_no_arguments_make_a_call_raise(text):
     ask(text)
 
 
+@pytest.mark.slow
 @examples(50)
 @given(arguments=argument_objects)
 def test_a_call_runs_only_if_its_arguments_meet_the_schema(arguments):

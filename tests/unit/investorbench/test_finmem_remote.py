@@ -270,6 +270,7 @@ def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_p
     assert verify(tmp_path / "run").code == 0
 
 
+@pytest.mark.slow
 def test_other_vectors_than_those_of_the_run_are_found(
     whole: tuple[Path, PreparedServer], tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def twin() -> MarketSnapshot:
     return make_twin(TwinParams())
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
     twin: MarketSnapshot,
 ) -> None:

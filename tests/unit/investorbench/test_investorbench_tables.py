@@ -290,6 +290,7 @@ def test_a_percentage_of_zero_is_undefined_with_a_reason(
     ) == len(undefined)
 
 
+@pytest.mark.slow
 @examples(5)
 @given(order=st.permutations(range(10)), scale=st.floats(0.5, 20.0))
 def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(
@@ -455,6 +456,7 @@ def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_
         wilcoxon_rows(read_epochs([one, two], None), "trajectory", lambda _: market())
 
 
+@pytest.mark.slow
 def test_formats_hold_the_same_figures_and_nothing_of_a_card_reaches_the_terminal(
     tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_market_that_ends_with_the_window_and_lacks_later_names_gives_the_same
     assert short == ledger(played(task, model, TWINS, key=4))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_rebased_task_has_one_ledger_for_all_aliases(name: str, mode: str) -> None:
@@ -191,6 +192,7 @@ def test_a_rebased_task_has_one_ledger_for_all_aliases(name: str, mode: str) -> 
     assert others == [first, first]
 
 
+@pytest.mark.slow
 def test_these_ledgers_have_trades_of_twins() -> None:
     """Otherwise the tests above would show nothing."""
     paired = {one for one, other in permutations(range(len(TWINS.codes)), 2) if is_twin(one, other)}

@@ -494,6 +494,7 @@ def test_a_mask_shows_the_same_documents_under_handles_and_never_matches_what_it
     assert other != handles("blinded")[0]
 
 
+@pytest.mark.slow
 def test_an_unmaskable_document_is_omitted_and_counted_for_any_request() -> None:
     twins = (
         Entity(MARKET_WITH_NEWS.codes[1], "name", "dividend"),
@@ -575,6 +576,7 @@ def test_a_search_and_a_document_show_the_sentiment_where_there_is_one(mask: str
     assert "sentiment" not in rows(search(mask, lookback=10)["documents"])[0]
 
 
+@pytest.mark.slow
 @given(
     step=st.integers(0, 20),
     seed=st.integers(0, 10**6),

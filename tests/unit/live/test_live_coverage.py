@@ -178,6 +178,7 @@ def test_end_without_a_line_break_is_named(copy: Path, plugins: Plugins, name: s
 # --- what was missed before
 
 
+@pytest.mark.slow
 def test_label_of_the_market_before_the_test_is_covered(copy: Path, plugins: Plugins) -> None:
     replace(copy / "base/us/manifest.json", '"source": "', '"source": "real prices of ')
     assert rules(copy, plugins) == {"base"}

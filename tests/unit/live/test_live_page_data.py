@@ -73,6 +73,7 @@ NOW = of_text("2024-06-04T21:00:00Z")
 # ---- figures
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_settle(month: LiveFolder, page: LivePage, plugins: Plugins) -> None:
     settled = settle_test(month, plugins, AFTER)
     assert len(page.entries) == len(settled.cards) == 2

@@ -107,6 +107,7 @@ def gapless(tmp_path_factory: pytest.TempPathFactory) -> LiveFolder:
     return stepped(tmp_path_factory.mktemp("results"))
 
 
+@pytest.mark.slow
 def test_gap_by_hand(gapped: LiveFolder) -> None:
     found = result_of(gapped)
     assert found.days == ("2024-06-03", "2024-06-04", "2024-06-05", "2024-06-06")
@@ -171,6 +172,7 @@ def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: P
     assert line.startswith("parts/us: bounds of its gaps from -50.0 % to +50.0 %")
 
 
+@pytest.mark.slow
 def test_without_gaps_all_answers_are_the_same(gapless: LiveFolder) -> None:
     found = result_of(gapless)
     for other in (found.flat, found.low, found.high):

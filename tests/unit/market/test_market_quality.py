@@ -199,6 +199,7 @@ SUSPENDED = [
 ]
 
 
+@pytest.mark.slow
 def test_days_without_trade_are_suspensions_not_faults() -> None:
     for cells in SUSPENDED:
         assert kinds(market(changed("600519.SH", "2024-01-04", **cells))) == {"suspended_rows"}, (
@@ -214,6 +215,7 @@ def test_days_without_trade_are_suspensions_not_faults() -> None:
     assert "gaps" not in kinds(market(ENDS)), "nor are days outside a life"
 
 
+@pytest.mark.slow
 def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_stand_still() -> None:
     table = bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH"))
     own = bars()["code"] == "600519.SH"
@@ -257,6 +259,7 @@ def test_members_that_left_in_the_look_back_are_counted_separately() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted() -> None:
     codes = tuple(f"60{number:04d}.SH" for number in range(50))
     levels = LEVELS.assign(code="000016.SH")

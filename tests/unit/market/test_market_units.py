@@ -53,6 +53,7 @@ def scaled(volume: float, amount: float, **changes: object) -> RawMarket:
     return market(table, **{"conventions": read_by(), **changes})
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("has_factor", [True, False])
 @pytest.mark.parametrize(
     ("volume", "amount", "options"),

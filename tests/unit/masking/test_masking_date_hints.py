@@ -34,6 +34,7 @@ def dates(draw: st.DrawFn) -> tuple[int, str]:
     return number, normalise(f"{before}{text}{after}")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(600)
 @given(dates())

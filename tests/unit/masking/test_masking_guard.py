@@ -44,6 +44,7 @@ def finds(kind: str, text: str) -> bool:
     return False
 
 
+@pytest.mark.sampled(90)
 @pytest.mark.parametrize("style", CODE_STYLES)
 @pytest.mark.parametrize("code", [*CODES, INDEX_CODE])
 def test_a_code_is_found_in_any_style(style, code):
@@ -233,6 +234,7 @@ jsons = st.recursive(
 )
 
 
+@pytest.mark.slow
 @examples(60, search=150)
 @given(kind=kinds, value=jsons, ascii_only=st.booleans())
 def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):

@@ -136,6 +136,7 @@ def candidates_of(name: str, market: MarketSnapshot, spec: EpisodeSpec, row: int
     return [scene.lens.parse_asset(label) for label in state.candidates]
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("name", "kind"), IN_KTDFIN)
 def test_two_markets_that_a_task_of_ktdfin_does_not_tell_apart(name: str, kind: str) -> None:
     task = PLUGINS.make_task(name)

@@ -337,6 +337,7 @@ def test_nothing_after_day_0_shines_through_a_lens(kind, rebase, payload):
     assert lenses[0].render_text(payload) == lenses[1].render_text(payload)
 
 
+@pytest.mark.slow
 @examples(80, search=200)
 @given(kind=kinds, payload=payloads)
 def test_a_rendered_payload_is_strict_json(kind, payload):

@@ -65,6 +65,7 @@ def squashed(text: str) -> str:
     return re.sub(r"<[^>]*>|[\W_]", "", normalise(text)).lower()
 
 
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize(("kind", "code", "spelled"), NAMES)
 def test_a_respelled_name_is_hidden_as_its_asset(kind: str, code: str, spelled: str) -> None:
     shown = masked(spelled)
@@ -82,6 +83,7 @@ def test_what_is_not_hidden_stands_in_a_table_with_its_reason(why: str, spelled:
     assert masked(spelled) == spelled
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("sentence", TABLE["innocent"])
 def test_an_innocent_sentence_stays(sentence: str) -> None:
     assert whole(sentence) == sentence
@@ -158,6 +160,7 @@ def respelled(draw: st.DrawFn) -> tuple[str, str]:
     return name, "".join(letters)
 
 
+@pytest.mark.slow
 @given(respelled())
 @examples(150)
 def test_a_name_that_a_rule_respells_is_hidden(drawn: tuple[str, str]) -> None:
@@ -167,6 +170,7 @@ def test_a_name_that_a_rule_respells_is_hidden(drawn: tuple[str, str]) -> None:
     assert name.lower() not in squashed(shown)
 
 
+@pytest.mark.slow
 @given(
     respelled(), st.sampled_from([text for _, text in DATES]), st.sampled_from(TABLE["innocent"])
 )

@@ -82,6 +82,7 @@ def test_a_long_text_keeps_beginning_and_end_and_says_how_much_is_cut() -> None:
     assert 1.7 < len(begin) / len(end) < 2.3
 
 
+@pytest.mark.slow
 @given(
     words=st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=20, max_size=120),
     most=st.integers(BOTH_ENDS_FROM, 500),
@@ -139,6 +140,7 @@ def test_a_beginning_alone_has_no_count() -> None:
     assert WORDS.startswith(beginning(WORDS, 300).removesuffix(" …"))
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("number", range(1000 if is_searching() else 40))
 def test_no_cut_of_a_masked_article_makes_a_date_or_a_code(number: int) -> None:
     prose = MASK.mask(article(number), DAY)

@@ -188,6 +188,7 @@ def _proposed(text: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
     with stating({}) as server:
         text = terminal.out("plan", *words(server))

@@ -111,6 +111,7 @@ def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
         prove(item, embedded_dataset(0))
 
 
+@pytest.mark.slow
 def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -131,6 +132,7 @@ def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
     ), "15 April 2022 was Good Friday"
 
 
+@pytest.mark.slow
 def test_every_category_and_difficulty_is_there() -> None:
     categories = Counter(item.task.category for item in items("calling"))
     assert set(categories) == {

@@ -55,6 +55,7 @@ def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(
     assert headers["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.slow
 def test_a_program_gets_json_in_place_of_pages(served: Served) -> None:
     index = json.loads(raw(served, "/", Accept="application/json")[2])
     assert index["pages"] == ["/health", "/playground", "/terminal/"]

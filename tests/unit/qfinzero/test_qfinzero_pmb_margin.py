@@ -325,6 +325,7 @@ HELD = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     HELD,
     st.sampled_from(INSTRUMENTS),
@@ -350,6 +351,7 @@ def test_a_trade_that_is_allowed_leaves_an_account_sound_or_sounder_and_a_closin
         assert after.deficit_e4 <= before.deficit_e4
 
 
+@pytest.mark.slow
 @given(HELD)
 def test_liquidation_closes_only_positions_and_ends_the_deficit_of_a_solvent_account(
     held: Account,

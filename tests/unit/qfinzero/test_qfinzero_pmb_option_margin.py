@@ -127,6 +127,7 @@ def loss_of_legs(legs: Iterable[tuple[OptionContract, int]], spot: float) -> int
     return -sum(qty * terms.intrinsic_e4(e4(spot)) for terms, qty in legs)
 
 
+@pytest.mark.slow
 @given(OPTIONS, st.integers(60, 140).map(float), st.sampled_from((0, 100, 300, -200)))
 def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_than_none(
     options: Options, spot: float, shares: int

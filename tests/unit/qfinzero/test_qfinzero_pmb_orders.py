@@ -538,6 +538,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 def test_every_setting_does_something() -> None:
     usual = [outcome_of({}, orders) for orders in PLAYS]
     for group, values in not_empty(SETTINGS.items()):

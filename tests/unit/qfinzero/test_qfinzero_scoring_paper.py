@@ -414,6 +414,7 @@ predicted_calls = st.builds(
 answers = st.lists(predicted_calls | st.sampled_from([None, "x", {"tool": 5}]), max_size=5)
 
 
+@pytest.mark.slow
 @given(tasks, answers, st.randoms(use_true_random=False))
 def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lowers_the_tool_match(
     gold: GoldTask, answer: list[Any], chance: Any
@@ -437,6 +438,7 @@ def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lower
     assert after.detail["call_precision"] == before.detail["call_precision"]
 
 
+@pytest.mark.slow
 @given(tasks, answers.filter(bool))
 def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
     distinct = task(*{repr(call): call for call in gold.calls}.values())
@@ -454,6 +456,7 @@ def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer:
     assert three(score(gold, [*enough, answer[0]], RUN)) == three(score(gold, enough, RUN))
 
 
+@pytest.mark.slow
 @given(tasks, st.sampled_from(("calling", "planning")))
 def test_the_perfect_answer_is_perfect_in_either_form_and_each_call_counts(
     gold: GoldTask, suite: Any
@@ -469,6 +472,7 @@ def test_the_perfect_answer_is_perfect_in_either_form_and_each_call_counts(
 small = st.integers(0, 3).map(lambda thirds: Fraction(thirds, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(1, 3), st.integers(1, 4), st.data())
 def test_the_alignment_is_the_best_of_all_in_lexicographic_order(

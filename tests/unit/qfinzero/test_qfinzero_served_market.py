@@ -237,6 +237,7 @@ def test_a_log_continues_after_its_last_whole_line_when_the_disk_was_full(
     )
 
 
+@pytest.mark.slow
 def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
     served: Served, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,6 +123,7 @@ def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minut
 # Bars.
 
 
+@pytest.mark.slow
 def test_every_bar_is_a_possible_one() -> None:
     for (asset_class, _, _), series in not_empty(small_market().prices.bar_table.items()):
         prices = np.stack([series.open_e4, series.high_e4, series.low_e4, series.close_e4])

@@ -100,6 +100,7 @@ def moments_of(played: list[Played], random: Random, most: int) -> list[int]:
 # ---- branches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
     served: Served, seed: int
@@ -127,6 +128,7 @@ def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
                 client.drop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_branch_never_shows_anything_after_its_moment(
     served: Served, twin: Served, seed: int

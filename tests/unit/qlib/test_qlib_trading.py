@@ -152,6 +152,7 @@ def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(
     assert "trained before" in once_more.err
 
 
+@pytest.mark.slow
 def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(
     trained: Path, tmp_path: Path
 ) -> None:

@@ -195,6 +195,7 @@ def test_every_category_is_described_and_hiding_removes_some() -> None:
 words = st.text(st.sampled_from("abcdefghijklm nopqrstuvwxyz,;:()\n的，。Ａ"), max_size=30)
 
 
+@pytest.mark.slow
 @given(st.text() | st.text(st.sampled_from("0123456789 .-asset_MayQ茅台600519日年月[withheld]")))
 def test_any_text_gives_spans_of_itself_in_order(text: str) -> None:
     mentions = LINTER.find(text)

@@ -102,6 +102,7 @@ def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
     assert page.all("div")[0].attributes["aria-label"] == "Table: Of <things>"
 
 
+@pytest.mark.slow
 def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     cells = {(name, 0): 0.01 * number for number, name in enumerate(APART)}
     card = make_card(cells, model=EVIL)

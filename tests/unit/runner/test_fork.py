@@ -213,6 +213,7 @@ def test_labels_of_a_mask_that_shows_codes_are_no_placebo(tmp_path: Path, plugin
         forker.check(spec, 0, parse_change("labels=shuffled"))
 
 
+@pytest.mark.slow
 def test_a_run_whose_replies_do_not_give_its_orders_is_refused(
     tmp_path: Path, plugins: Plugins
 ) -> None:
@@ -243,6 +244,7 @@ def test_a_model_that_is_given_factors_beside_its_prompt_is_refused(
         forker_of(folder, plugins).entries(spec, 0)
 
 
+@pytest.mark.slow
 def test_a_model_behind_a_network_is_asked_through_its_budget_and_record(
     stub: Any, tmp_path: Path, plugins: Plugins, terminal: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ def findings(run: Path) -> tuple[str, ...]:
     return verify_card(run / "cards" / f"{TASK}.json", load_plugins(), {}).findings
 
 
+@pytest.mark.slow
 def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes(
     one_code: Path,
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes
     assert findings(one_code) == ()
 
 
+@pytest.mark.slow
 def test_a_run_of_two_codes_has_a_label_and_shows_both(two_codes: Path) -> None:
     card = loaded(two_codes)
     codes = {code_hash(load_plugins()), code_hash(load_plugins([str(PLUGIN)]))}

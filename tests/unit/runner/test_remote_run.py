@@ -195,6 +195,7 @@ def test_a_process_whose_run_was_taken_over_finishes_no_episode(ran: Site) -> No
 # ---- reading
 
 
+@pytest.mark.slow
 def test_showing_a_card_brings_no_record_and_verifying_it_brings_them(ran: Site) -> None:
     shown = ran.call("reader", "card", "show", ran.url)
     assert shown.code == 0, shown
@@ -247,6 +248,7 @@ def test_an_unfinished_run_is_read_as_far_as_it_has_come(
     assert sorted(counts) == [0, 2]
 
 
+@pytest.mark.slow
 def test_a_score_at_a_url_is_written_there(ran: Site) -> None:
     done = ran.call("scorer", "score", ran.url, "--rules", "paper", "--plugin", PLUGIN)
     assert done.code == 0, done

@@ -489,6 +489,7 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
             error_line(done)
 
 
+@pytest.mark.slow
 def test_a_broken_manifest_is_one_line_for_every_command(
     whole: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -639,6 +640,7 @@ def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_resumes_when_fixe
     assert records(tmp_path / "run") == records(whole)
 
 
+@pytest.mark.sampled(4)
 @on_each_row
 def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
     market: Path, whole: Path, tmp_path: Path, body: str, ends: list[object], message: str

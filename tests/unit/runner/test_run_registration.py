@@ -116,6 +116,7 @@ def test_manifest_and_card_name_the_registration_and_the_card_verifies(
     assert verify_card(path, load_plugins(), {}).findings == ()
 
 
+@pytest.mark.slow
 def test_a_run_without_a_registration_mentions_none(plain: Path) -> None:
     assert RunFolder.load(plain).manifest.registration is None
     assert '"registration"' not in (plain / "manifest.json").read_text()

@@ -174,6 +174,7 @@ def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(
     assert ktdeval("card", "verify", "--card-only", tmp_path / "mine.json", cwd=tmp_path).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "passed"), [([], "verified"), (["--card-only"], "valid")])
 def test_each_card_of_a_folder_is_judged_independently(
     run: Path, words: list[str], passed: str

@@ -119,6 +119,7 @@ def test_odd_orders_at_the_run_s_own_capital_give_its_ledger_to_the_byte(
 # ---- orders at another capital
 
 
+@pytest.mark.slow
 def test_orders_by_shares_are_scaled_by_the_capital_in_whole_lots(
     tmp_path: Path, plugins: Plugins
 ) -> None:
@@ -163,6 +164,7 @@ SCRIPT = (
 )
 
 
+@pytest.mark.slow
 def test_decisions_that_see_no_fills_give_the_ledger_of_a_run_with_these_costs(
     tmp_path: Path, plugins: Plugins
 ) -> None:
@@ -258,6 +260,7 @@ def test_the_steps_after_another_fill_would_have_seen_another_state(
 # ---- the card
 
 
+@pytest.mark.slow
 def test_a_transplanted_card_says_so_and_is_never_ranked(tmp_path: Path, plugins: Plugins) -> None:
     folder = run_of(tmp_path, plugins, [order("BUY", target_weight=0.1)], limit=None)
     own = json.loads((folder.path / "cards" / "bright_open_research.json").read_text())

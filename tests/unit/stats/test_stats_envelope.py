@@ -102,6 +102,7 @@ def test_moves_distinguish_entries_additions_and_reductions() -> None:
 # ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_random_traders_have_the_agents_turnover_names_and_cash(
     busy: tuple[Ledger, Envelope],
 ) -> None:
@@ -219,6 +220,7 @@ def test_an_agent_without_skill_has_an_even_rank() -> None:
     assert min(ranks) < 0.25 < 0.75 < max(ranks)
 
 
+@pytest.mark.slow
 def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(
     busy: tuple[Ledger, Envelope],
 ) -> None:

@@ -256,6 +256,7 @@ def test_costs_rise_with_size_spread_and_volatility_and_fall_with_volume(seed: i
     hold_laws(seed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_laws_of_costs_hold_in_a_hundred_thousand_quotes() -> None:
     for seed in range(100_000):

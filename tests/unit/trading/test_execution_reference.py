@@ -226,6 +226,7 @@ def play_day(
     return booked.after
 
 
+@pytest.mark.slow
 @examples(25, search=120)
 @given(seed=st.integers(0, 2**32), a_shares=st.booleans())
 def test_random_orders_cost_what_exact_fractions_say(seed: int, a_shares: bool) -> None:

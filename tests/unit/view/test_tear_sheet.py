@@ -119,6 +119,7 @@ def track(levels: Any, name: str = "W1", first: str = "2024-01-02", **changes: A
 # ---- what a run's page shows
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_is_one_file_without_a_script(desk: Path) -> None:
     for run in ("apart", "shared", "single"):
         page = page_of(desk, run)
@@ -271,6 +272,7 @@ def test_the_shown_seed_is_the_one_nearest_to_the_median() -> None:
     assert [other.seed for other in window.others] == [0, 1]
 
 
+@pytest.mark.slow
 def test_ten_windows_of_sixty_days_make_a_page_below_300_kb() -> None:
     draw_noise = np.random.Generator(np.random.PCG64(3)).normal
     tracks = []

@@ -84,6 +84,7 @@ def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str)
             )
 
 
+@pytest.mark.slow
 def test_every_page_is_one_file_that_asks_for_nothing_and_takes_no_text_for_markup(
     runs_folder: Path,
 ) -> None:
@@ -237,6 +238,7 @@ def test_the_index_has_the_figures_of_the_ledgers(runs_folder: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_equal_records_give_equal_bytes_and_the_run_is_only_read(runs_folder: Path) -> None:
     before = {
         path: file_sha256(path) for path in (runs_folder / "seeds").rglob("*") if path.is_file()
@@ -300,6 +302,7 @@ def test_an_unfinished_episode_is_shown_as_far_as_it_is(runs_folder: Path) -> No
     assert len(days_of(page)) == 9
 
 
+@pytest.mark.slow
 def test_a_step_that_is_being_written_is_left_out_and_a_corrupt_journal_shows_the_steps_before(
     runs_folder: Path, tmp_path: Path
 ) -> None:
@@ -325,6 +328,7 @@ def test_a_step_that_is_being_written_is_left_out_and_a_corrupt_journal_shows_th
     assert "corrupt here" in notes_of(page)
 
 
+@pytest.mark.slow
 def test_a_changed_ledger_is_shown_and_marked(runs_folder: Path, tmp_path: Path) -> None:
     run = copy_of(runs_folder, "talk", tmp_path)
     (transcript,) = run.glob("episodes/*/transcript.jsonl.zst")
@@ -383,6 +387,7 @@ def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marke
     ] * len(head_of(second)["rows"])
 
 
+@pytest.mark.slow
 def test_one_damaged_episode_hides_no_other(runs_folder: Path, tmp_path: Path) -> None:
     run = copy_of(runs_folder, "seeds", tmp_path)
     folder = RunFolder.load(run)
@@ -396,6 +401,7 @@ def test_one_damaged_episode_hides_no_other(runs_folder: Path, tmp_path: Path) -
     assert "not a readable ledger" in entries[1]["problem"]
 
 
+@pytest.mark.slow
 def test_without_the_market_the_page_names_the_missing_parts(
     runs_folder: Path, tmp_path: Path
 ) -> None:
@@ -423,6 +429,7 @@ def test_without_the_market_the_page_names_the_missing_parts(
 # -- the command line
 
 
+@pytest.mark.slow
 def test_episode_narrows_the_pages_and_the_index_lists_all(runs_folder: Path) -> None:
     done = view(runs_folder, "seeds", "--episode", "seed-1", "--out", "one", "--day", "day_+3")
     (page,) = pages(runs_folder / "one")
@@ -616,6 +623,7 @@ def test_a_memory_that_the_records_do_not_give_is_not_shown(
     assert "What the agent remembered is not shown: " in notes
 
 
+@pytest.mark.slow
 def test_an_agent_without_memory_is_noted(tmp_path: Path) -> None:
     words = (
         "--model",

@@ -25,6 +25,16 @@ def places(keys: Sequence[Figures]) -> list[int]:
     most important first, larger is better, and undefined (NaN or None) is last. Items that are
     equal in all keys share the first of their places: 0, 1, 1, 3.
     """
+    # Further keys count only for items that the first one leaves equal, which are rare.
+    if len(keys) > 1:
+        first = _places(keys[:1])
+        if len(set(first)) == len(first):
+            return first
+
+    return _places(keys)
+
+
+def _places(keys: Sequence[Figures]) -> list[int]:
     # One row a key; + 0.0 makes -0.0 equal to 0.0.
     table = np.array([np.asarray(key, dtype=np.float64) for key in keys]) + 0.0
     table = np.where(np.isnan(table), -np.inf, table)

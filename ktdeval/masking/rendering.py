@@ -154,61 +154,56 @@ class PayloadRenderer:
         an account, or a text; RefusedTypeError.
         """
         parts: list[str | Identity] = []
-        pieces: list[str] = []  # of the text since the last identity
-        for part in self._parts(payload):
-            if isinstance(part, str):
-                pieces.append(part)
-            else:
-                parts += ("".join(pieces), part)
-                pieces.clear()
-
+        pieces: list[str] = []
+        self._collect(payload, parts, pieces)
         if pieces:
             parts.append("".join(pieces))
+
         return Prepared(tuple(parts))
 
-    def _parts(self, payload: Payload) -> list[str | Identity]:
-        parts: list[str | Identity] = []
-        self._collect(payload, parts)
-        return parts
-
-    def _collect(self, value: Any, parts: list[str | Identity]) -> None:
-        """Append the parts of a value."""
+    def _collect(self, value: Any, parts: list[str | Identity], pieces: list[str]) -> None:
+        """Append the parts of a value; `pieces`: of the text since the last identity."""
         kind = type(value)
         if kind in _IDENTITIES:
+            if pieces:
+                parts.append("".join(pieces))
+                pieces.clear()
             parts.append(value)
         elif kind is list or kind is tuple:
-            self._collect_items(value, parts)
+            self._collect_items(value, parts, pieces)
         elif kind is dict:
             separator = "{"
             for key, item in value.items():
-                parts.append(separator)
-                self._collect(key, parts)
-                parts.append(":")
-                self._collect(item, parts)
+                pieces.append(separator)
+                self._collect(key, parts, pieces)
+                pieces.append(":")
+                self._collect(item, parts, pieces)
                 separator = ","
 
-            parts.append("}" if value else "{}")
+            pieces.append("}" if value else "{}")
         elif kind in _NEVER_SHARED or (kind is Shares and value.day is None):
             raise PluginError(
                 f"a {kind.__name__} is of one episode alone, and can't be prepared for all of them"
             )
         else:
-            parts.append(self._writers[kind](value))
+            pieces.append(self._writers[kind](value))
 
-    def _collect_items(self, values: Sequence[Any], parts: list[str | Identity]) -> None:
+    def _collect_items(
+        self, values: Sequence[Any], parts: list[str | Identity], pieces: list[str]
+    ) -> None:
         """Append the parts of a list."""
         writers = self._writers
         separator = "["
         for item in values:
-            parts.append(separator)
+            pieces.append(separator)
             kind = type(item)
             if kind in _PLAIN:  # most cells of a table, without a call for each
-                parts.append(writers[kind](item))
+                pieces.append(writers[kind](item))
             else:
-                self._collect(item, parts)
+                self._collect(item, parts, pieces)
             separator = ","
 
-        parts.append("]" if values else "[]")
+        pieces.append("]" if values else "[]")
 
     def _write_list(self, values: Sequence[Any]) -> str:
         if values and type(values[0]) is AssetRef:

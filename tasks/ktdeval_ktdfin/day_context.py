@@ -37,7 +37,10 @@ def sector_names(industries: tuple[str, ...]) -> tuple[str, ...]:
 
 def day_context(market: MarketDay) -> Mapping[str, FloatArray]:
     """Return the arrays of `context_table` of a day."""
+    return market.once("context", _stored_context)
 
+
+def _stored_context(market: MarketDay) -> Mapping[str, FloatArray]:
     def make(view: MarketView) -> dict[str, FloatArray]:
         # Where nothing is kept, the figures of the day that the caller has are not made twice.
         is_same = view.day == market.view.day

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -176,8 +177,8 @@ class MarketDay:
         are equal in all of them are one group, in ascending order.
         """
         assets = np.flatnonzero(pool)
-        columns = [*keys, *self.dims.values()]
-        return grouped(assets.tolist(), places([column[assets] for column in columns]))
+        columns = chain(keys, self.dims.values())
+        return grouped(assets.tolist(), places(column[assets] for column in columns))
 
     # --- what episodes share
 

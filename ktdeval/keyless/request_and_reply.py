@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ktdeval.harness import (
@@ -29,6 +29,12 @@ Call = tuple[str, Mapping[str, JsonValue]]  # a tool's name and its arguments
 _READABLE = frozenset({"account", "positions", "constraints"})
 _STATE = "```json"  # begins a state in a message
 _MEMORY = re.compile(r"^- (M[0-9]+): (.*)$", re.MULTILINE)  # line of an agent that remembers
+
+
+@lru_cache(maxsize=32)  # of some steps: each request of a step shows the results again
+def _read_result(text: str) -> Mapping[str, Any]:
+    """Return a tool's result, which must not be changed."""
+    return json_object(text)
 
 
 class Conversation:
@@ -106,7 +112,7 @@ class Conversation:
         for message in reversed(self.request.messages):
             called = name_of.get(message.tool_call_id or "")
             if message.role == "tool" and called == name:
-                return json_object(message.content)
+                return _read_result(message.content)
 
         return {}
 

@@ -116,7 +116,7 @@ def holdable(conversation: Conversation) -> int:
     screened = conversation.result("screen_candidates")
     shown = conversation.rows(state.get("candidates"))
     largest = largest_weight(conversation)
-    for row in (*shown, *conversation.rows(screened.get("candidates"))):
+    for row in (*shown, *conversation.result_rows("screen_candidates", "candidates")):
         if row["stock_id"] not in outside and _can_be_held(row, state, largest):
             members.add(row["stock_id"])
 

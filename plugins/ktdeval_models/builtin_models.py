@@ -260,11 +260,11 @@ class RankModel(KeylessModel):
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
         """Return the ranking of the screen, or of the prompt's table, or None without either."""
-        result = conversation.result("screen_candidates")
-        screened = conversation.rows(result.get("candidates"))
+        screened = conversation.result_rows("screen_candidates", "candidates")
         if screened:
-            held = conversation.rows(conversation.result("compare_candidates").get("grid"))
-            return self._screened_ranking(screened, screened_places(result), held)
+            equal = screened_places(conversation.result("screen_candidates"))
+            held = conversation.result_rows("compare_candidates", "grid")
+            return self._screened_ranking(screened, equal, held)
 
         candidates = conversation.rows(conversation.state.get("candidates"))
         if not candidates:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_known
 from ktdeval.market import BoolArray, FloatArray, MarketView, code_version
 from ktdeval.masking import AssetRef, DayRef, Payload, Prepared, figure, prepared
-from ktdeval.values.tie_breaking import grouped, places
+from ktdeval.values.tie_breaking import grouped, places, whole_groups
 
 IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
@@ -171,14 +171,24 @@ class MarketDay:
 
     # --- rankings
 
-    def ranked(self, keys: Sequence[FloatArray], pool: BoolArray) -> list[list[int]]:
+    def ranked(
+        self, keys: Sequence[FloatArray], pool: BoolArray, most: int | None = None
+    ) -> list[Sequence[int]]:
         """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,
         larger is better). Ties fall to all factor values, then to the other figures; assets that
-        are equal in all of them are one group, in ascending order.
+        are equal in all of them are one group, in ascending order. `most`: only the first whole
+        groups that hold at most so many assets together.
         """
         assets = np.flatnonzero(pool)
         columns = chain(keys, self.dims.values())
-        return grouped(assets.tolist(), places(column[assets] for column in columns))
+        placed = np.array(places(column[assets] for column in columns), dtype=np.int64)
+        if most is None:
+            return list(grouped(assets.tolist(), placed.tolist()))
+
+        # The asset after the last one shows whether its group is whole.
+        best = np.argsort(placed, kind="stable")[: most + 1]
+        groups = grouped(assets[best].tolist(), placed[best].tolist())
+        return list(whole_groups(groups, most))
 
     # --- what episodes share
 

@@ -440,7 +440,7 @@ def _factor_union(most: int, market: MarketDay) -> Sequence[int]:
     return chosen
 
 
-def _top_groups(rankings: Sequence[list[list[int]]], k: int) -> list[Sequence[int]]:
+def _top_groups(rankings: Sequence[Sequence[Sequence[int]]], k: int) -> list[Sequence[int]]:
     """Return the groups within each ranking's top k, each group once."""
     union: dict[int, Sequence[int]] = {}
     for ranking in rankings:

@@ -110,14 +110,14 @@ class Conversation:
         """Return the latest JSON result of a tool; empty when it was not called, or answered with
         something else.
         """
-        return _read_result(self._results.get(name, ""))
+        return _read_result(self.results.get(name, ""))
 
     def result_rows(self, name: str, table: str) -> Sequence[Row]:
         """Return the rows of a table in the latest result of a tool; empty without one."""
-        return _read_rows(self._results.get(name, ""), table)
+        return _read_rows(self.results.get(name, ""), table)
 
     @cached_property
-    def _results(self) -> Mapping[str, str]:
+    def results(self) -> Mapping[str, str]:
         """Text of the latest result of each tool, by its name."""
         name_of: dict[str, str] = {}
         for message in self.request.messages:

@@ -234,6 +234,7 @@ class Usage:
         return {name: getattr(self, name) for name in USAGE_FIELDS}
 
 
+NO_USAGE = Usage()
 USAGE_FIELDS = (
     "input_tokens",
     "output_tokens",
@@ -262,7 +263,7 @@ class Reply:
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: FinishReason = "stop"
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     reasoning: str = ""
     served_by: str = ""
     notes: tuple[str, ...] = ()
@@ -276,7 +277,7 @@ class Reply:
         if self.reasoning:
             value["reasoning"] = self.reasoning
 
-        if self.usage != Usage():
+        if self.usage != NO_USAGE:
             value["usage"] = self.usage.to_json()
 
         if self.served_by:
@@ -355,7 +356,8 @@ def _texts_of(reply: Reply) -> list[str]:
 
 def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
     """Return how a reply is larger than any that can be read; empty where it is not."""
-    for name, count in reply.usage.to_json().items():
+    counts = {} if reply.usage is NO_USAGE else reply.usage.to_json()
+    for name, count in counts.items():
         if type(count) is not int or not 0 <= count <= MAX_TOKEN_COUNT:
             return f"counts {name} that no call has"
 
@@ -388,9 +390,10 @@ def with_distinct_ids(reply: Reply, earlier: Iterable[str] = ()) -> Reply:
         call_id = call.id
         if not call_id or call_id in taken:
             call_id = _free_id(number, taken)
+            call = replace(call, id=call_id)
 
         taken.add(call_id)
-        calls.append(replace(call, id=call_id))
+        calls.append(call)
 
     if calls == list(reply.tool_calls):
         return reply

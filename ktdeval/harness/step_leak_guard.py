@@ -62,8 +62,12 @@ class LeakClearance:
 
     def _clear_own(self, message: Message) -> Message:
         """Return a message of the model with hidden identities withheld."""
+        content = self.withhold(message.content)
         calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
-        return replace(message, content=self.withhold(message.content), tool_calls=calls)
+        if (content, calls) == (message.content, message.tool_calls):
+            return message
+
+        return replace(message, content=content, tool_calls=calls)
 
     def _check(self, message: Message) -> Message:
         """Check a message of the suite or the agent, system prompts once in an episode."""
@@ -74,9 +78,14 @@ class LeakClearance:
         if is_system:
             prompts.add(message.content)
 
-        if message.tool_call_id is None:
+        given_id = message.tool_call_id
+        if given_id is None:
             return message
-        return replace(message, tool_call_id=self._clear_id(message.tool_call_id))
+
+        cleared_id = self._clear_id(given_id)
+        if cleared_id == given_id:
+            return message
+        return replace(message, tool_call_id=cleared_id)
 
     def _clear_call(self, call_: ToolCall) -> ToolCall:
         name = call_.name

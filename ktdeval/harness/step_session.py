@@ -24,6 +24,7 @@ from ktdeval.harness.agent import (
     decision_problem,
 )
 from ktdeval.harness.chat_messages import (
+    NO_USAGE,
     Message,
     Model,
     ModelRequest,
@@ -266,7 +267,8 @@ class GuardedSession:
         self._received.update(call_.arguments for call_ in reply.tool_calls)
         reply = with_offered_names(with_distinct_ids(reply), sent.tools)
         self._clearance.receive(reply.tool_calls)
-        self.counts.usage += reply.usage
+        if reply.usage != NO_USAGE:
+            self.counts.usage += reply.usage
         if reply.finish_reason in _FINISH_FAILURES:
             self.counts.fail(_FINISH_FAILURES[reply.finish_reason])
 
@@ -303,13 +305,15 @@ class GuardedSession:
             state=self._state_in(messages, request.state),
             submit_tool=self.submit_tool.name,
             step=self._step,
+            predictions=None,
+            places=None,
         )
         if self._calls == 0:
             self._predicted = self._predictions(sent)
 
         self._calls += 1
         if self._predicted is None or not is_own:
-            return replace(sent, predictions=None, places=None)
+            return sent
 
         scores, places = self._predicted
         return replace(sent, predictions=scores, places=places)

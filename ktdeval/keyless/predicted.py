@@ -55,7 +55,7 @@ class TopModel(KeylessModel):
         nothing is predicted or shown.
         """
         scores = conversation.request.predictions or {}
-        offered = conversation.rows(conversation.result("compare_candidates").get("grid"))
+        offered = conversation.result_rows("compare_candidates", "grid")
         if not offered:
             offered = conversation.rows(conversation.state.get("candidates"))
 

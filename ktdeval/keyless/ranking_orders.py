@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any, Literal, TypeVar
 
@@ -40,7 +40,13 @@ class Intent:
 
     def order(self, conversation: Conversation) -> dict[str, Any]:
         """Return the order as submitted."""
-        return {**asdict(self), "reason": conversation.reason(self.reason)}
+        return {
+            "stock_id": self.stock_id,
+            "side": self.side,
+            "target_weight": self.target_weight,
+            "confidence": self.confidence,
+            "reason": conversation.reason(self.reason),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +122,7 @@ def holdable(conversation: Conversation) -> int:
     screened = conversation.result("screen_candidates")
     shown = conversation.rows(state.get("candidates"))
     largest = largest_weight(conversation)
-    for row in (*shown, *conversation.rows(screened.get("candidates"))):
+    for row in (*shown, *conversation.result_rows("screen_candidates", "candidates")):
         if row["stock_id"] not in outside and _can_be_held(row, state, largest):
             members.add(row["stock_id"])
 

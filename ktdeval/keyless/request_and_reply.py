@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ktdeval.harness import (
@@ -29,6 +29,18 @@ Call = tuple[str, Mapping[str, JsonValue]]  # a tool's name and its arguments
 _READABLE = frozenset({"account", "positions", "constraints"})
 _STATE = "```json"  # begins a state in a message
 _MEMORY = re.compile(r"^- (M[0-9]+): (.*)$", re.MULTILINE)  # line of an agent that remembers
+
+
+@lru_cache(maxsize=32)  # of some steps: each request of a step shows the results again
+def _read_result(text: str) -> Mapping[str, Any]:
+    """Return a tool's result, which must not be changed."""
+    return json_object(text)
+
+
+@lru_cache(maxsize=32)
+def _read_rows(text: str, table: str) -> Sequence[Row]:
+    """Return the rows of a table in a tool's result, which must not be changed."""
+    return tuple(table_rows(_read_result(text).get(table)))
 
 
 class Conversation:
@@ -98,17 +110,27 @@ class Conversation:
         """Return the latest JSON result of a tool; empty when it was not called, or answered with
         something else.
         """
+        return _read_result(self.results.get(name, ""))
+
+    def result_rows(self, name: str, table: str) -> Sequence[Row]:
+        """Return the rows of a table in the latest result of a tool; empty without one."""
+        return _read_rows(self.results.get(name, ""), table)
+
+    @cached_property
+    def results(self) -> Mapping[str, str]:
+        """Text of the latest result of each tool, by its name."""
         name_of: dict[str, str] = {}
         for message in self.request.messages:
             for call in message.tool_calls:
                 name_of[call.id] = call.name
 
-        for message in reversed(self.request.messages):
+        latest: dict[str, str] = {}
+        for message in self.request.messages:
             called = name_of.get(message.tool_call_id or "")
-            if message.role == "tool" and called == name:
-                return json_object(message.content)
+            if message.role == "tool" and called is not None:
+                latest[called] = message.content
 
-        return {}
+        return latest
 
     def rows(self, source: Any) -> list[Row]:
         """Return the rows of a table as mappings; empty when `source` is no table."""

@@ -97,7 +97,7 @@ class KeylessModel:
         return [("risk_check", {"target_weights": weights})]
 
     def _checked(self, conversation: Conversation) -> Sequence[Intent]:
-        report = conversation.rows(conversation.result("risk_check").get("plan"))
+        report = conversation.result_rows("risk_check", "plan")
         forbidden = {row["stock_id"] for row in report if row["violation"] is not None}
         return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]
 

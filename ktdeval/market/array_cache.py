@@ -197,7 +197,7 @@ def _read_entry(path: Path) -> ArrayCacheEntry:
 
 _BLOCK_SIZE = 1 << 14  # assets times days of what is kept in one entry
 _FEWEST_DAYS = 8
-_MOST_BLOCKS = 64
+_MOST_BLOCKS = 192  # of all names together
 
 
 class StoredRows:

@@ -148,9 +148,13 @@ _NORMAL = NormalDist()
 _SEED_BITS = 63
 
 
+#: Formats by number of significant digits, of which a float has 17: one is not written each time
+_SIGNIFICANT = tuple(f".{digits}g" for digits in range(18))
+
+
 def round_significant(value: float, digits: int) -> float:
     """A finite number at so many significant digits."""
-    return float(f"{value:.{digits}g}")
+    return float(format(value, _SIGNIFICANT[digits]))
 
 
 def cut_significant(value: float, digits: int) -> float:

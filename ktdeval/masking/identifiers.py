@@ -60,6 +60,7 @@ _BY_WORD = (
         ),
     ),
 )
+_BY_WORD_IN_EITHER_CASE = tuple((word, word.lower(), pattern) for word, pattern in _BY_WORD)
 # Words of letters and digits that may be an ISIN, LEI, FIGI, CUSIP, SEDOL or credit code; the parts
 # of an ISIN may be apart.
 _WORD = re.compile(
@@ -123,8 +124,8 @@ def find_identifiers(text: str) -> Iterator[Identifier]:
     if _LONG_NUMBER.search(text) is not None:
         yield from (Identifier(*match.span()) for match in _BY_FORM.finditer(text))
 
-    for needed, pattern in _BY_WORD:
-        if needed in text or needed.lower() in text:
+    for needed, in_lower_case, pattern in _BY_WORD_IN_EITHER_CASE:
+        if needed in text or in_lower_case in text:
             yield from (Identifier(*match.span()) for match in pattern.finditer(text))
 
     for match in (*_WORD.finditer(text), *_SPLIT_ISIN.finditer(text)):
@@ -137,6 +138,11 @@ def _with_exchange(text: str) -> Iterator[Identifier]:
     of one letter, a ticker needs three letters.
     """
     for after in _COLON_CODE.finditer(text):
+        # An exchange ends with a letter: a look at one is faster than the search, and JSON has a
+        # quotation mark there.
+        if not text[max(0, after.start() - 2) : after.start()].removesuffix(" ")[-1:].isalpha():
+            continue
+
         exchange = _EXCHANGE_BEFORE.search(text, max(0, after.start() - 16), after.start())
         if exchange is not None:
             yield Identifier(exchange.start(), after.end(), after["code"])

@@ -21,9 +21,12 @@ class LeakGuard:
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
         self._index = identities_of(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
-        # Prompts, tool descriptions and a model's turns are sent again with every call.
+        # Prompts, tool descriptions and a model's turns are sent again with every call, and a model
+        # calls tools with the arguments of the step before. Each cache is sound: the index never
+        # changes, and only a text that was scanned whole is its own key.
         self._has_any = lru_cache(maxsize=64)(self._index.has_any)
         self._withhold = lru_cache(maxsize=64)(self._index.withhold)
+        self._withhold_in_json = lru_cache(maxsize=64)(self._redacted_json)
 
     def check(self, text: str, what: str = "text for the model") -> None:
         """Raise LeakError if `text` contains a hidden identity.
@@ -65,6 +68,9 @@ class LeakGuard:
         Strings and bare numbers that are an identity as a whole (`{"stock_id": 600519}`) become the
         string `[withheld]`.
         """
+        return self._withhold_in_json(text)
+
+    def _redacted_json(self, text: str) -> str:
         if not self._index.find(text, "answer"):
             return text
 

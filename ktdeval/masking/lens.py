@@ -52,7 +52,7 @@ from ktdeval.masking.payload_types import (
     TinyPrice,
     path_of,
 )
-from ktdeval.masking.rendering import PayloadRenderer, Prepared, parsed, prepare
+from ktdeval.masking.rendering import PayloadRenderer, Prepared, parsed
 from ktdeval.masking.text_normalisation import normalise
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue
@@ -187,8 +187,6 @@ class Lens:
             self.asset_handle(asset)
 
     def _make_renderers(self) -> Mapping[type, Callable[[Any], JsonValue]]:
-        # Chosen once, for tables hold figures by the thousand.
-        figure = self._render_figure if self.mask.is_coarse else self._render_exact_figure
         renderers: dict[type, Callable[[Any], JsonValue]] = {
             AssetRef: lambda ref: self.asset_handle(ref.asset),
             AssetName: self._render_name,
@@ -200,9 +198,10 @@ class Lens:
             Shares: self._render_shares,
             IndexLevel: self._render_level,
             OwnFigure: self._render_own_figure,
-            MarketFigure: figure,
             np.float64: lambda value: self._renderer.value(float(value)),
         }
+        if self.mask.is_coarse:
+            renderers[MarketFigure] = self._render_figure
         if self.shows_figures_as_they_are:
             renderers[Prepared] = lambda prepared: parsed(self._renderer.joined(prepared))
 
@@ -524,9 +523,6 @@ class Lens:
             return int(number)
         return number
 
-    def _render_exact_figure(self, figure: MarketFigure) -> JsonValue:
-        return self._renderer.value(figure.value)
-
     def _render_figure(self, figure: MarketFigure) -> JsonValue:
         value = float(figure.value)
         if (
@@ -596,4 +592,4 @@ def prepared(payload: Payload) -> Prepared:
     """Return the text of a payload that all masks share that show figures as they are, with each
     identity left to the mask. Raises PluginError: it holds a figure of an account, or a text.
     """
-    return prepare(payload, UNMASKED.render_text)
+    return UNMASKED._shown(payload, UNMASKED._renderer.prepared)

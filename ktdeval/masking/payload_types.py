@@ -329,6 +329,8 @@ LAST_YEAR = 2039
 
 _EXPONENT_FROM = 10 ** (SIGNIFICANT_DIGITS - 1)
 _PLAIN_BELOW = _EXPONENT_FROM - 0.05  # floats from here on are rounded up to the exponent form
+_FRACTION = f".{DECIMALS}f"
+_SIGNIFICANT = f".{SIGNIFICANT_DIGITS}g"
 _POSITIVE_YEARS = [str(year) for year in range(FIRST_YEAR, LAST_YEAR + 1)]
 _YEARS = frozenset([*_POSITIVE_YEARS, *(f"-{year}" for year in _POSITIVE_YEARS)])
 _TEXT = frozenset({str})
@@ -342,21 +344,17 @@ def render_number(value: int | float) -> str:
     100,000 on (`6.0312e5`). Years become `2024.0`, negative zero `0`, NaN and infinity `null`.
     """
     if isinstance(value, int):
-        text = _integer(value)
-    elif not math.isfinite(value):
-        return "null"
-    else:
-        text = _float(value)
-
-    # The comparison is faster than the look-up of the text, which few numbers reach.
-    if FIRST_YEAR - 1 < abs(value) < LAST_YEAR + 1 and text in _YEARS:
-        return f"{text}.0"
-    return text
+        return render_integer(value)
+    return render_float(value)
 
 
-def _integer(value: int) -> str:
+def render_integer(value: int) -> str:
+    """Return `render_number` of an integer."""
     text = str(value)
     if -_EXPONENT_FROM < value < _EXPONENT_FROM:
+        # The comparison is faster than the look-up of the text, which few numbers reach.
+        if FIRST_YEAR <= abs(value) <= LAST_YEAR:
+            return f"{text}.0"
         return text
 
     sign = "-" if value < 0 else ""
@@ -369,14 +367,21 @@ def _integer(value: int) -> str:
     return f"{sign}{digits[0]}.{fraction}e{exponent}"
 
 
-def _float(value: float) -> str:
+def render_float(value: float) -> str:
+    """Return `render_number` of a float."""
     if -1.0 < value < 1.0:
-        text = f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
+        text = format(value, _FRACTION).rstrip("0").rstrip(".")
         return "0" if text == "-0" else text
 
     if -_PLAIN_BELOW < value < _PLAIN_BELOW:
-        return f"{value:.{SIGNIFICANT_DIGITS}g}"
+        text = format(value, _SIGNIFICANT)
+        # The comparison is faster than the look-up of the text, which few numbers reach.
+        if FIRST_YEAR - 1 < abs(value) < LAST_YEAR + 1 and text in _YEARS:
+            return f"{text}.0"
+        return text
 
+    if not math.isfinite(value):
+        return "null"
     return _scientific(value)
 
 
@@ -404,8 +409,10 @@ def render_json(value: JsonValue) -> str:
 def _rendered(value: Any) -> str:
     # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
     kind = type(value)
-    if kind is float or kind is int:
-        return render_number(value)
+    if kind is float:
+        return render_float(value)
+    if kind is int:
+        return render_integer(value)
     if kind is str:
         return encode_basestring(value)
 

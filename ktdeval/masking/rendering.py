@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from json.encoder import encode_basestring
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,24 +24,31 @@ from ktdeval.masking.payload_types import (
     DocumentRef,
     Exact,
     IndexLevel,
+    MarketFigure,
     OwnFigure,
     Payload,
+    Price,
     Prose,
     RefusedTypeError,
     SectorRef,
     Shares,
+    render_float,
+    render_integer,
     render_json,
-    render_number,
 )
 from ktdeval.values.strict_json import JsonValue, dumps_compact, loads_strict
 
 _REFS = frozenset({AssetRef})
 _ASSET_OF = itemgetter(0)
+#: Returns the JSON text of a value
+Writer = Callable[[Any], str]
 _KEY_TYPES = (AssetRef, DayRef, SectorRef)
 
 #: Field types that each mask shows in its own way
 Identity = AssetRef | AssetName | DayRef | SectorRef | IndexLevel
 _IDENTITIES = frozenset({AssetRef, AssetName, DayRef, SectorRef, IndexLevel})
+#: Types of values that are the same under all masks that share a text
+_PLAIN = frozenset({str, int, float, type(None), MarketFigure, Price})
 #: Field types of an account, and of texts: what is prepared is shared, and these must not be
 _NEVER_SHARED = frozenset({OwnFigure, Prose, DocumentRef, Exact})
 
@@ -50,24 +58,54 @@ class Prepared(NamedTuple):
     """JSON text of a payload of market data, with each identity left to the mask.
 
     Episodes share it under all masks that show figures as they are; a lens that rescales, rounds or
-    adds noise refuses it. `prepare` makes it.
+    adds noise refuses it. `PayloadRenderer.prepared` makes it.
     """
 
     parts: tuple[str | Identity, ...]
 
 
+class _Writers(dict[type, Writer]):
+    """Writer of each type of a payload's values; `rare` writes values of all others."""
+
+    def __init__(self, rare: Writer) -> None:
+        super().__init__()
+        self._rare = rare
+
+    def __missing__(self, kind: type) -> Writer:
+        return self._rare
+
+
 class PayloadRenderer:
     """Renderer of payloads by the rules of a lens.
 
-    `renderers`: what shows a value of each field type; `handles`: handles of the assets shown so
-    far, by column, which the lens may change.
+    `renderers`: what shows a value of each field type; a MarketFigure without one is shown as it
+    is. `handles`: handles of the assets shown so far, by column, which the lens may change.
     """
 
     def __init__(
         self, renderers: Mapping[type, Callable[[Any], JsonValue]], handles: Mapping[int, str]
     ) -> None:
-        self._renderers = renderers
+        self._renderers = {MarketFigure: self._render_figure, **renderers}
         self._handles = handles
+        # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
+        self._writers: _Writers = _Writers(self._write_rare)
+        for kind, renderer in renderers.items():
+            write = _write_handle if kind in _KEY_TYPES else _write_shown
+            self._writers[kind] = partial(write, renderer)
+
+        self._writers.setdefault(MarketFigure, self._write_figure)
+        self._writers.update({
+            float: render_float,
+            int: render_integer,
+            str: encode_basestring,
+            list: self._write_list,
+            tuple: self._write_list,
+            dict: self._write_dict,
+            bool: _write_flag,
+            type(None): _write_null,
+        })  # fmt: skip
+        if Prepared in renderers:
+            self._writers[Prepared] = self.joined
 
     def value(self, value: Any) -> JsonValue:
         """Return a payload as plain JSON; NaN and infinity become null. Raises RefusedTypeError."""
@@ -101,50 +139,99 @@ class PayloadRenderer:
 
     def text(self, value: Any) -> str:
         """Return `render_json` of `value(payload)`. Raises RefusedTypeError."""
-        kind = type(value)
-        if kind is float or kind is int:
-            return render_number(value)
-        if kind is str:
-            return encode_basestring(value)
-
-        renderer = self._renderers.get(kind)
-        if renderer is not None:
-            if kind is Prepared:
-                return self.joined(value)
-            return render_json(renderer(value))
-
-        if kind is list or kind is tuple:
-            handles = self._handles_of(value)
-            if handles is not None:
-                return dumps_compact(handles)
-            return f"[{','.join([self.text(item) for item in value])}]"
-
-        if kind is dict:
-            # A dict, since two handles that are keys may be shown as the same text.
-            fields = {
-                key if type(key) is str else self._key(key): self.text(item)
-                for key, item in value.items()
-            }
-            pairs = [f"{encode_basestring(name)}:{text}" for name, text in fields.items()]
-            return f"{{{','.join(pairs)}}}"
-
-        if value is None:
-            return "null"
-        if kind is bool:
-            return "true" if value else "false"
-
-        return render_json(self._rare(value))
+        return self._writers[type(value)](value)
 
     def joined(self, prepared: Prepared) -> str:
         """Return the text of a prepared payload."""
-        renderers = self._renderers
-        pieces = []
-        for part in prepared.parts:
-            if type(part) is not str:
-                part = render_json(renderers[type(part)](part))
-            pieces.append(part)
+        writers = self._writers
+        return "".join([
+            part if type(part) is str else writers[type(part)](part) for part in prepared.parts
+        ])  # fmt: skip
 
-        return "".join(pieces)
+    def prepared(self, payload: Payload) -> Prepared:
+        """Return the text of a payload that is the same under all masks that show figures as they
+        are, but for identities, if this renderer's does. Raises PluginError: it holds a figure of
+        an account, or a text; RefusedTypeError.
+        """
+        parts: list[str | Identity] = []
+        pieces: list[str] = []
+        self._collect(payload, parts, pieces)
+        if pieces:
+            parts.append("".join(pieces))
+
+        return Prepared(tuple(parts))
+
+    def _collect(self, value: Any, parts: list[str | Identity], pieces: list[str]) -> None:
+        """Append the parts of a value; `pieces`: of the text since the last identity."""
+        kind = type(value)
+        if kind in _IDENTITIES:
+            if pieces:
+                parts.append("".join(pieces))
+                pieces.clear()
+            parts.append(value)
+        elif kind is list or kind is tuple:
+            self._collect_items(value, parts, pieces)
+        elif kind is dict:
+            separator = "{"
+            for key, item in value.items():
+                pieces.append(separator)
+                self._collect(key, parts, pieces)
+                pieces.append(":")
+                self._collect(item, parts, pieces)
+                separator = ","
+
+            pieces.append("}" if value else "{}")
+        elif kind in _NEVER_SHARED or (kind is Shares and value.day is None):
+            raise PluginError(
+                f"a {kind.__name__} is of one episode alone, and can't be prepared for all of them"
+            )
+        else:
+            pieces.append(self._writers[kind](value))
+
+    def _collect_items(
+        self, values: Sequence[Any], parts: list[str | Identity], pieces: list[str]
+    ) -> None:
+        """Append the parts of a list."""
+        writers = self._writers
+        separator = "["
+        for item in values:
+            pieces.append(separator)
+            kind = type(item)
+            if kind in _PLAIN:  # most cells of a table, without a call for each
+                pieces.append(writers[kind](item))
+            else:
+                self._collect(item, parts, pieces)
+            separator = ","
+
+        pieces.append("]" if values else "[]")
+
+    def _write_list(self, values: Sequence[Any]) -> str:
+        if values and type(values[0]) is AssetRef:
+            handles = self._handles_of(values)
+            if handles is not None:
+                return dumps_compact(handles)
+
+        writers = self._writers
+        return f"[{','.join([writers[type(item)](item) for item in values])}]"
+
+    def _write_dict(self, values: Mapping[Any, Any]) -> str:
+        writers = self._writers
+        # A dict, since two handles that are keys may be shown as the same text.
+        fields = {
+            key if type(key) is str else self._key(key): writers[type(item)](item)
+            for key, item in values.items()
+        }
+        pairs = [f"{encode_basestring(name)}:{text}" for name, text in fields.items()]
+        return f"{{{','.join(pairs)}}}"
+
+    def _render_figure(self, figure: MarketFigure) -> JsonValue:
+        return self.value(figure.value)
+
+    def _write_figure(self, figure: MarketFigure) -> str:
+        return self.text(figure.value)
+
+    def _write_rare(self, value: Any) -> str:
+        return render_json(self._rare(value))
 
     def _handles_of(self, values: Sequence[Any]) -> list[JsonValue] | None:
         """Return the handles of a list of assets that were all shown before: a shortcut for the
@@ -182,52 +269,20 @@ class PayloadRenderer:
         raise RefusedTypeError(key)
 
 
-def prepare(payload: Payload, show: Callable[[Payload], str]) -> Prepared:
-    """Return the text of a payload that is the same under all masks that show figures as they are,
-    but for identities. `show`: writes a figure as these masks do. Raises PluginError: it holds a
-    figure of an account, or a text.
-    """
-    parts: list[str | Identity] = []
-    _collect(payload, show, parts)
-    merged: list[str | Identity] = []
-    for part in parts:
-        if merged and isinstance(part, str) and isinstance(merged[-1], str):
-            merged[-1] += part
-        else:
-            merged.append(part)
-
-    return Prepared(tuple(merged))
+def _write_shown(renderer: Callable[[Any], JsonValue], value: Any) -> str:
+    return render_json(renderer(value))
 
 
-def _collect(value: Any, show: Callable[[Payload], str], parts: list[str | Identity]) -> None:
-    """Append the parts of a value."""
-    kind = type(value)
-    if kind in _IDENTITIES:
-        parts.append(value)
-    elif kind is list or kind is tuple:
-        separator = "["
-        for item in value:
-            parts.append(separator)
-            _collect(item, show, parts)
-            separator = ","
+def _write_handle(renderer: Callable[[Any], JsonValue], value: Any) -> str:
+    return encode_basestring(cast("str", renderer(value)))
 
-        parts.append("]" if value else "[]")
-    elif kind is dict:
-        separator = "{"
-        for key, item in value.items():
-            parts.append(separator)
-            _collect(key, show, parts)
-            parts.append(":")
-            _collect(item, show, parts)
-            separator = ","
 
-        parts.append("}" if value else "{}")
-    elif kind in _NEVER_SHARED or (kind is Shares and value.day is None):
-        raise PluginError(
-            f"a {kind.__name__} is of one episode alone, and can't be prepared for all of them"
-        )
-    else:
-        parts.append(show(value))
+def _write_flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _write_null(_: None) -> str:
+    return "null"
 
 
 def parsed(text: str) -> JsonValue:

@@ -161,7 +161,6 @@ def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
     return "".join((*normalised, text[end:])), offsets
 
 
-_DIGITS_HERE = re.compile("[0-9]+")
 _REST_OF_WORD = re.compile("[0-9A-Za-z]*")
 Text = TypeVar("Text", str, bytes)
 
@@ -263,16 +262,19 @@ def around_digits(text: str, reach: int) -> list[tuple[int, int]]:
     """Return disjoint spans that cover every digit of a normalised text, with `reach` characters on
     both sides. A span ends with a whole word.
     """
-    spans: list[tuple[int, int]] = []
-    for match in _DIGITS_HERE.finditer(text):
+    spans = []
+    for match in _numbers_within(2 * reach).finditer(text):
         start = max(0, match.start() - reach)
         end = min(len(text), match.end() + reach)
-        if spans and start <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
+        spans.append((start, _REST_OF_WORD.match(text, end).end()))  # type: ignore[union-attr]
 
-    return [(start, _REST_OF_WORD.match(text, end).end()) for start, end in spans]  # type: ignore[union-attr]
+    return spans
+
+
+@cache
+def _numbers_within(gap: int) -> re.Pattern[str]:
+    """Return a pattern of numbers with at most so many characters between each two."""
+    return re.compile(rf"[0-9]+(?:[^0-9]{{1,{gap}}}[0-9]+)*")
 
 
 def touches_letter(lower: str, start: int, end: int) -> bool:

@@ -10,7 +10,7 @@ what is left equally among a group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeVar
 
 import numpy as np
@@ -20,11 +20,22 @@ Figures = Sequence[float | None] | npt.NDArray[np.float64]
 Item = TypeVar("Item")
 
 
-def places(keys: Sequence[Figures]) -> list[int]:
+def places(keys: Iterable[Figures]) -> list[int]:
     """Return the place of each of N items from 0, the best, by its figures: `keys` ([N] each), the
     most important first, larger is better, and undefined (NaN or None) is last. Items that are
     equal in all keys share the first of their places: 0, 1, 1, 3.
     """
+    given = iter(keys)
+    first = list(islice(given, 1))
+    placed = _places(first)
+    # Further keys count only for items that the first one leaves equal: most often there are none.
+    if len(set(placed)) == len(placed):
+        return placed
+
+    return _places([*first, *given])
+
+
+def _places(keys: Sequence[Figures]) -> list[int]:
     # One row a key; + 0.0 makes -0.0 equal to 0.0.
     table = np.array([np.asarray(key, dtype=np.float64) for key in keys]) + 0.0
     table = np.where(np.isnan(table), -np.inf, table)
@@ -44,7 +55,10 @@ def grouped(items: Sequence[Item], placed: Sequence[int]) -> list[list[Item]]:
     """
     groups: dict[int, list[Item]] = {}
     for place, item in zip(placed, items, strict=True):
-        groups.setdefault(place, []).append(item)
+        if place in groups:
+            groups[place].append(item)
+        else:
+            groups[place] = [item]
     return [groups[place] for place in sorted(groups)]
 
 

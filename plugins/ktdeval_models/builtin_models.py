@@ -190,6 +190,10 @@ class RankModel(KeylessModel):
         self.params = params
         # A holding outside of these multiples of its target weight is corrected.
         self.band = (0.0, params.trim_above)
+        # The latest plan, under all that it follows from, the state and the results of tools: a step
+        # asks for it to check it, and again to submit it. A `ranking` of a subclass must follow from
+        # these, too.
+        self._latest: tuple[object, Sequence[Intent]] | None = None
 
     @property
     def needs(self) -> str:  # type: ignore[override]  # follows from the figures
@@ -225,6 +229,17 @@ class RankModel(KeylessModel):
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Sell names that left the ranking, and buy the best names that are not held."""
+        results = dict(conversation.results)
+        results.pop("risk_check", None)
+        shown = (conversation.observed.text, results)
+        latest = self._latest
+        if latest is None or latest[0] != shown:
+            latest = (shown, self._plan(conversation))
+            self._latest = latest
+
+        return latest[1]
+
+    def _plan(self, conversation: Conversation) -> Sequence[Intent]:
         ranking = self.ranking(conversation)
         if ranking is None:
             return []
@@ -260,11 +275,11 @@ class RankModel(KeylessModel):
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
         """Return the ranking of the screen, or of the prompt's table, or None without either."""
-        result = conversation.result("screen_candidates")
-        screened = conversation.rows(result.get("candidates"))
+        screened = conversation.result_rows("screen_candidates", "candidates")
         if screened:
-            held = conversation.rows(conversation.result("compare_candidates").get("grid"))
-            return self._screened_ranking(screened, screened_places(result), held)
+            equal = screened_places(conversation.result("screen_candidates"))
+            held = conversation.result_rows("compare_candidates", "grid")
+            return self._screened_ranking(screened, equal, held)
 
         candidates = conversation.rows(conversation.state.get("candidates"))
         if not candidates:

@@ -127,7 +127,7 @@ class MemoryModel(RankModel):
 
     def _recognised(self, conversation: Conversation) -> list[int]:
         """Return the assets of the market whose codes are shown, each once."""
-        screened = conversation.rows(conversation.result("screen_candidates").get("candidates"))
+        screened = conversation.result_rows("screen_candidates", "candidates")
         state = conversation.observed
         labels = [row["stock_id"] for row in screened]
         labels += [*state.candidates, *state.universe]

@@ -116,7 +116,7 @@ class RandomModel(KeylessModel):
         They are in the screen's order, or in the order of their figures if there is no screen.
         """
         result = conversation.result("screen_candidates")
-        screened = conversation.rows(result.get("candidates"))
+        screened = conversation.result_rows("screen_candidates", "candidates")
         candidates = conversation.rows(conversation.state.get("candidates"))
         groups: Sequence[Sequence[Row]]
         if screened:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from ktdeval.market import FloatArray
 from ktdeval.masking import Payload, SectorRef
 from ktdeval.values.tie_breaking import grouped, places, whole_groups
+from ktdeval_ktdfin.day_context import BREADTH, HORIZONS, day_context, sector_names
 from ktdeval_ktdfin.market_day import MarketDay
 
 SECTORS_SHOWN = 6
-HORIZONS = (1, 5, 20)
 SECTOR_COLUMNS = (
     "sector",
     "members",
@@ -29,31 +30,19 @@ def breadth(market: MarketDay) -> Payload:
     traded.
     """
     member = market.member
-    has_bar = market.has_bar
     is_up, is_down = market.limit_moves
-    trading = member & has_bar
-    change = market.dims["return_1d_pct"][trading]
-    median = None
-    if len(change):
-        median = market.market_figure(float(np.median(change)))
-
-    amount = market.view.amount[-20:, member]
-    daily = np.where(np.isfinite(amount), amount, 0.0).sum(axis=1)
-    mean = float(daily.mean())
-    against_mean = None
-    if mean > 0:
-        against_mean = market.market_figure(float(daily[-1]) / mean)
+    counted = dict(zip(BREADTH, day_context(market)["breadth"].tolist(), strict=True))
 
     return {
-        "members": int(member.sum()),
-        "advancing": int((change > 0).sum()),
-        "declining": int((change < 0).sum()),
-        "suspended": int((member & ~has_bar & ~np.isnan(market.closes.marks)).sum()),
+        "members": int(counted["members"]),
+        "advancing": int(counted["advancing"]),
+        "declining": int(counted["declining"]),
+        "suspended": int(counted["suspended"]),
         "limit_up": int((member & is_up).sum()),
         "limit_down": int((member & is_down).sum()),
-        "median_return_1d_pct": median,
-        "amount_cny": market.market_figure(float(daily[-1])),
-        "amount_vs_20d_mean": against_mean,
+        "median_return_1d_pct": market.market_figure(counted["median_return_1d_pct"]),
+        "amount_cny": market.market_figure(counted["amount_cny"]),
+        "amount_vs_20d_mean": market.market_figure(counted["amount_vs_20d_mean"]),
     }
 
 
@@ -64,7 +53,8 @@ class SectorTone:
     total: int  #: how many
     strongest: Sequence[Sequence[str]]  #: groups of equal sectors, the strongest first
     weakest: Sequence[Sequence[str]]  #: groups of equal sectors, the weakest first
-    row_of: Mapping[str, Sequence[Payload]]  #: sector -> its row, without its name
+    #: sector of these groups -> its row, without its name
+    row_of: Mapping[str, Sequence[Payload]]
 
     def rows(
         self, groups: Sequence[Sequence[str]], rank: Mapping[str, int]
@@ -80,43 +70,27 @@ class SectorTone:
 
 def sector_tone(market: MarketDay) -> SectorTone:
     """Return the strongest and the weakest sectors of a day."""
-    sectors = sorted(set(market.view.industries))
-    number = {sector: index for index, sector in enumerate(sectors)}
-    sector_of = np.array([number[sector] for sector in market.view.industries], dtype=np.int64)
-    size = len(sectors)
-
-    def mean_by_sector(values: FloatArray) -> FloatArray:
-        used = market.member & np.isfinite(values)
-        total = np.bincount(sector_of[used], values[used], size)
-        count = np.bincount(sector_of[used], minlength=size)
-        with np.errstate(all="ignore"):
-            mean: FloatArray = total / count
-
-        return mean
-
-    means = [mean_by_sector(market.dims[f"return_{days}d_pct"]) for days in HORIZONS]
-    change = market.dims["return_1d_pct"]
-    is_advancing_pct = np.where(change > 0, 100.0, 0.0)
-    advancing = mean_by_sector(np.where(np.isfinite(change), is_advancing_pct, np.nan))
-    members = np.bincount(sector_of[market.member], minlength=size)
-    filled = [number for number in range(size) if members[number]]
+    sectors = sector_names(market.view.industries)
+    table = day_context(market)["sectors"]
+    figures = table[:, 1:].tolist()
+    members = table[:, 0].astype(np.int64).tolist()
+    filled = [number for number, count in enumerate(members) if count]
     # A sector without a 20-day return is neither strong nor weak; where none has one, the other
     # figures decide.
-    shown = [number for number in filled if np.isfinite(means[-1][number])] or filled
+    longest = len(HORIZONS) - 1
+    shown = [number for number in filled if math.isfinite(figures[number][longest])] or filled
     # Ties fall to the other figures; sectors that are equal in all of them are shown all or none.
-    keys = [
-        *(mean[shown] for mean in reversed(means)),
-        -members[shown].astype(np.float64),
-        advancing[shown],
-    ]
+    returns = [table[shown, 1 + horizon] for horizon in reversed(range(len(HORIZONS)))]
+    keys = [*returns, -table[shown, 0], table[shown, -1]]
     groups = grouped([sectors[number] for number in shown], places(keys))
-    row_of: dict[str, Sequence[Payload]] = {}
-    for index in shown:
-        figures = [market.market_figure(mean[index]) for mean in (*means, advancing)]
-        row_of[sectors[index]] = (int(members[index]), *figures)
-
     most = min(SECTORS_SHOWN, (len(shown) + 1) // 2)
     strongest = list(whole_groups(groups, most))
     weakest = list(whole_groups(reversed(groups[len(strongest) :]), SECTORS_SHOWN))
+
+    row_of: dict[str, Sequence[Payload]] = {}
+    for sector in chain.from_iterable((*strongest, *weakest)):
+        number = sectors.index(sector)
+        cells = [market.market_figure(value) for value in figures[number]]
+        row_of[sector] = (members[number], *cells)
 
     return SectorTone(len(filled), strongest, weakest, row_of)

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_known
 from ktdeval.market import BoolArray, FloatArray, MarketView, code_version
 from ktdeval.masking import AssetRef, DayRef, Payload, Prepared, figure, prepared
-from ktdeval.values.tie_breaking import grouped, places
+from ktdeval.values.tie_breaking import grouped, places, whole_groups
 
 IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class MarketDay:
 
     def __init__(self, view: MarketView, limit_ppm: IntArray) -> None:
         self.view = view
-        self._limit_ppm = limit_ppm
+        self.limit_ppm = limit_ppm
         self._recent: OrderedDict[Hashable, object] = OrderedDict()
         self._found: dict[Hashable, object] = {}
         #: texts of rows of a candidate table, by asset
@@ -79,21 +80,14 @@ class MarketDay:
     @cached_property
     def closes(self) -> LastCloses:
         """Last closes."""
-        view = self.view
-        closes = _filled_closes(view)
-        factor = view.factor[view.day]
-        close = view.close[view.day]
-        marks: FloatArray = np.where(np.isnan(close), closes[-1] / factor, close)
-        previous: FloatArray = np.full(len(view.codes), np.nan)
-        if len(closes) > 1:
-            previous = closes[-2] / factor
-
-        return LastCloses(marks, previous)
+        version = _code_version()
+        return LastCloses(*self.view.stored("ktdfin closes", version, closes_table)["closes"])
 
     @cached_property
     def close_ticks(self) -> list[int]:
         """[N] last closes in ticks, 0 before the first bar."""
-        ticks: list[int] = _ticks(np.nan_to_num(self.closes.marks)).tolist()
+        marks = self.closes.marks
+        ticks: list[int] = _ticks(np.where(np.isnan(marks), 0.0, marks)).tolist()
         return ticks
 
     @cached_property
@@ -104,7 +98,7 @@ class MarketDay:
         known = self.has_bar & np.isfinite(self.closes.previous)
         close = _ticks(np.where(known, self.closes.marks, 0.0))
         reference = _ticks(np.where(known, self.closes.previous, 0.0))
-        limit = self._limit_ppm
+        limit = self.limit_ppm
 
         is_up = known & (close * PPM >= reference * (PPM + limit))
         is_down = known & (close * PPM <= reference * (PPM - limit))
@@ -128,13 +122,18 @@ class MarketDay:
     def statuses(self) -> list[str]:
         """[N] `trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
         is_up, is_down = self.limit_moves
+        found = ["trading"] * len(is_up)
+        # An asset has the last status that holds of it.
         states = {
-            "not_listed": np.isnan(self.closes.marks),
-            "suspended": ~self.has_bar,
-            "limit_up": is_up,
             "limit_down": is_down,
+            "limit_up": is_up,
+            "suspended": ~self.has_bar,
+            "not_listed": np.isnan(self.closes.marks),
         }
-        found: list[str] = np.select(list(states.values()), list(states), "trading").tolist()
+        for status, holds in states.items():
+            for asset in np.flatnonzero(holds).tolist():
+                found[asset] = status
+
         return found
 
     # --- figures
@@ -144,7 +143,7 @@ class MarketDay:
         """Every figure that candidates can be ranked and compared by: name -> [N], in the units
         that models are shown.
         """
-        table = self.view.stored("ktdfin dims", _dims_version(), dims_table)["dims"]
+        table = self.view.stored("ktdfin dims", _code_version(), dims_table)["dims"]
         return dict(zip(DIM_NAMES, table, strict=True))
 
     def shown(self, name: str, asset: int) -> Payload:
@@ -172,14 +171,24 @@ class MarketDay:
 
     # --- rankings
 
-    def ranked(self, keys: Sequence[FloatArray], pool: BoolArray) -> list[list[int]]:
+    def ranked(
+        self, keys: Sequence[FloatArray], pool: BoolArray, most: int | None = None
+    ) -> list[Sequence[int]]:
         """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,
         larger is better). Ties fall to all factor values, then to the other figures; assets that
-        are equal in all of them are one group, in ascending order.
+        are equal in all of them are one group, in ascending order. `most`: only the first whole
+        groups that hold at most so many assets together.
         """
         assets = np.flatnonzero(pool)
-        columns = [*keys, *self.dims.values()]
-        return grouped(assets.tolist(), places([column[assets] for column in columns]))
+        columns = chain(keys, self.dims.values())
+        placed = np.array(places(column[assets] for column in columns), dtype=np.int64)
+        if most is None:
+            return list(grouped(assets.tolist(), placed.tolist()))
+
+        # The asset after the last one shows whether its group is whole.
+        best = np.argsort(placed, kind="stable")[: most + 1]
+        groups = grouped(assets[best].tolist(), placed[best].tolist())
+        return list(whole_groups(groups, most))
 
     # --- what episodes share
 
@@ -207,7 +216,7 @@ class MarketDay:
 
 
 @cache
-def _dims_version() -> str:
+def _code_version() -> str:
     return code_version(__name__, "ktdeval.attribution.style_factors", "ktdeval.market.snapshot")
 
 
@@ -229,6 +238,21 @@ def dims_table(view: MarketView) -> dict[str, FloatArray]:
     table.setflags(write=False)  # episodes of all masks share it
 
     return {"dims": table}
+
+
+def closes_table(view: MarketView) -> dict[str, FloatArray]:
+    """Return the arrays of `MarketDay.closes` at the close of a view, one array [2, N]."""
+    closes = _filled_closes(view)
+    factor = view.factor[view.day]
+    close = view.close[view.day]
+    marks = np.where(np.isnan(close), closes[-1] / factor, close)
+    previous = np.full(len(view.codes), np.nan)
+    if len(closes) > 1:
+        previous = closes[-2] / factor
+
+    table = np.stack([marks, previous])
+    table.setflags(write=False)  # episodes of all masks share it
+    return {"closes": table}
 
 
 def _filled_closes(view: MarketView) -> FloatArray:

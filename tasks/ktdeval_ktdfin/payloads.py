@@ -8,6 +8,7 @@ cent; weights are fractions of NAV.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -108,7 +109,7 @@ def weight(fen: int, nav_fen: int) -> float:
 def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payload:
     """Return a price that is a close, or `times` one, as a payload; null where there is none."""
     number = float(value)
-    if np.isnan(number):
+    if math.isnan(number):
         return None
     return Price(asset, number, day, times=times)
 
@@ -367,7 +368,7 @@ def _bar(step: ResearchStep, asset: int, row: int) -> tuple[Payload, ...]:
     prices: list[Payload] = []
     for part in _PARTS:
         value = float(getattr(view, part)[row, asset])
-        prices.append(None if np.isnan(value) else Price(asset, value, row, part))
+        prices.append(None if math.isnan(value) else Price(asset, value, row, part))
 
     volume = Shares(asset, float(view.volume[row, asset]), row)
     traded = figure(view.amount[row, asset])
@@ -439,7 +440,7 @@ def _factor_union(most: int, market: MarketDay) -> Sequence[int]:
     return chosen
 
 
-def _top_groups(rankings: Sequence[list[list[int]]], k: int) -> list[Sequence[int]]:
+def _top_groups(rankings: Sequence[Sequence[Sequence[int]]], k: int) -> list[Sequence[int]]:
     """Return the groups within each ranking's top k, each group once."""
     union: dict[int, Sequence[int]] = {}
     for ranking in rankings:

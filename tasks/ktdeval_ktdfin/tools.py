@@ -30,7 +30,8 @@ from ktdeval.masking import (
 from ktdeval.trading import Account, Order, Position, Side, execute
 from ktdeval.values.tie_breaking import whole_groups
 from ktdeval_ktdfin import news_tools, payloads
-from ktdeval_ktdfin.market_breadth import HORIZONS, SECTOR_COLUMNS, breadth, sector_tone
+from ktdeval_ktdfin.day_context import day_context
+from ktdeval_ktdfin.market_breadth import SECTOR_COLUMNS, breadth, sector_tone
 from ktdeval_ktdfin.market_day import DIM_NAMES, PPM, MarketDay
 from ktdeval_ktdfin.step_view import ResearchStep
 
@@ -257,7 +258,7 @@ def _screen(names: tuple[str, ...], market: MarketDay) -> _MemberRanking:
         ranks = [_percentile_ranks(values[pool]) for values in signed]
         score[pool] = np.mean(ranks, axis=0)
 
-    groups = list(whole_groups(market.ranked([score, *signed], pool), MAX_SCREENED))
+    groups = market.ranked([score, *signed], pool, MAX_SCREENED)
     score_of = {asset: float(score[asset]) for asset in chain.from_iterable(groups)}
     return _MemberRanking(names, int(pool.sum()), groups, score_of)
 
@@ -348,6 +349,13 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
     if len(values) == 1:
         return np.ones(1)
 
+    order = np.argsort(values)
+    rising = values[order]
+    if (rising[1:] != rising[:-1]).all():  # no ties, as most often: faster than with them
+        ranks = np.empty(len(values))
+        ranks[order] = np.arange(len(values)) / (len(values) - 1)
+        return ranks
+
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts) - 1
     mean_rank = last - (counts - 1) / 2
@@ -382,23 +390,7 @@ def _index_rows(step: ResearchStep) -> list[list[Payload]]:
 
 def _index_row(code: str, market: MarketDay) -> list[Payload]:
     """Return the level of an index and its figures."""
-    levels = market.view.indices[code]
-    figures = [market.market_figure(value * 100.0) for value in _index_figures(levels)]
-    return [IndexLevel(code, float(levels[-1])), *figures]
-
-
-def _index_figures(levels: FloatArray) -> tuple[float, ...]:
-    """Return the returns, volatility and drawdown of an index as shares; NaN where the history is
-    shorter.
-    """
-    last = levels[-1]
-    returns = []
-    for days in (*HORIZONS, 60):
-        returns.append(last / levels[-1 - days] - 1.0 if len(levels) > days else np.nan)
-
-    daily = np.diff(np.log(levels[-21:]))
-    volatility = np.nan
-    if len(daily) > 1:
-        volatility = float(np.std(daily, ddof=1)) * np.sqrt(252.0)
-
-    return (*returns, volatility, last / np.max(levels[-60:]) - 1.0)
+    indices = market.view.indices
+    values = day_context(market)["indices"][list(indices).index(code)]
+    figures = [market.market_figure(value * 100.0) for value in values.tolist()]
+    return [IndexLevel(code, float(indices[code][-1])), *figures]

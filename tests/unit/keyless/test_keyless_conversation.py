@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktdeval.harness import Message, ModelRequest
+from ktdeval.harness import Message, ModelRequest, ToolCall
 from ktdeval.keyless import Conversation
 from shown_states import with_state
 
@@ -27,3 +27,27 @@ def test_a_document_has_the_text_of_its_memory_and_is_absent_without_one() -> No
     assert document["text"] == "It rained: twice."
     assert document["kind"] == "news"
     assert read(REMEMBERED).documents == []
+
+
+def looked_up(*answers: str) -> Conversation:
+    """Return a conversation in which a tool was called as often as it has answers."""
+    messages = [Message("user", "Decide.")]
+    for number, answer in enumerate(answers):
+        call = ToolCall(f"call_{number}", "screen_candidates", "{}")
+        messages.append(Message("assistant", "", (call,)))
+        messages.append(Message("tool", answer, tool_call_id=call.id))
+
+    return Conversation(ModelRequest(tuple(messages)))
+
+
+def test_the_latest_result_of_a_tool_counts_and_an_unreadable_one_is_empty() -> None:
+    first = '{"candidates":{"columns":["stock_id"],"rows":[["asset_0001"]]}}'
+    second = '{"candidates":{"columns":["stock_id"],"rows":[["asset_0002"],["asset_0003"]]}}'
+    asked = looked_up(first, second)
+
+    rows = asked.result_rows("screen_candidates", "candidates")
+    assert [row["stock_id"] for row in rows] == ["asset_0002", "asset_0003"]
+    assert asked.result("screen_candidates")["candidates"]["columns"] == ["stock_id"]
+    assert asked.result("compare_candidates") == {}
+    assert asked.result_rows("screen_candidates", "equal") == ()
+    assert looked_up(first, "no JSON").result_rows("screen_candidates", "candidates") == ()

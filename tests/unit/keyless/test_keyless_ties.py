@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from alias_play import MODELS, PLUGINS, cut, ledger, model_of, played, twins
 from board_ranks import entry, make_board, ranked_tables
@@ -27,6 +28,7 @@ from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.params import RankParams
 from ktdeval_models.technical import RULES
 from ktdfin_market import small_market
+from searching import examples
 from shown_states import with_state
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
@@ -62,6 +64,24 @@ def test_ranks_follow_the_items_in_any_input_order() -> None:
     by_item = dict(enumerate(places(list(figures))))
     for order in permutations(range(4)):
         assert places(list(figures[:, list(order)])) == [by_item[item] for item in order]
+
+
+@examples(40, search=300)
+@given(st.data())
+def test_a_place_is_the_number_of_items_that_are_better_by_all_keys_in_turn(data: Any) -> None:
+    count = data.draw(st.integers(0, 7))
+    cells = st.sampled_from([-1.0, 0.0, -0.0, 2.5, np.nan])
+    keys = data.draw(
+        st.lists(st.lists(cells, min_size=count, max_size=count), min_size=1, max_size=3)
+    )
+
+    standings = []
+    for item in zip(*keys, strict=True):
+        standings.append([-np.inf if np.isnan(value) else value for value in item])
+
+    expected = [sum(other > own for other in standings) for own in standings]
+    assert places(keys) == expected
+    assert places(iter(keys)) == expected
 
 
 def test_rows_are_ordered_by_figures_that_no_mask_rescales() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.masking import free_dates
 from ktdeval.masking.free_dates import _HINTS, _PATTERNS
-from ktdeval.masking.text_normalisation import TextViews, normalise
+from ktdeval.masking.text_normalisation import TextViews, around_digits, normalise
 from searching import examples
 
 # `from_regex` knows no look-arounds, and needs none: what they forbid is drawn and does not match.
@@ -53,3 +53,25 @@ def test_a_plan_of_weights_needs_no_pattern() -> None:
     text = '{"target_weights":{"asset_0012":0.045,"asset_0140":0.0}}'
     shape = TextViews(text)
     assert len(free_dates._possible(text, shape, set(shape.words))) <= 1
+
+
+@examples(60, search=500)
+@given(text=st.text(st.sampled_from("12a-. \n年"), max_size=40), reach=st.integers(1, 6))
+def test_spans_around_digits_cover_all_that_is_near_a_digit_and_nothing_else(
+    text: str, reach: int
+) -> None:
+    spans = around_digits(text, reach)
+    near = set()
+    for offset, character in enumerate(text):
+        if character in "12":
+            near.update(range(max(0, offset - reach), min(len(text), offset + reach + 1)))
+
+    covered = set()
+    for start, end in spans:
+        covered.update(range(start, end))
+        # a span ends with a whole word
+        assert not re.match("[0-9A-Za-z]", text[end:]) or not re.search("[0-9A-Za-z]$", text[:end])
+
+    assert near <= covered
+    extra = "".join(text[offset] for offset in sorted(covered - near))
+    assert not extra or extra.isalnum()

@@ -247,6 +247,19 @@ def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):
 # --- redaction
 
 
+@pytest.mark.parametrize("kind", ["blinded", "stock_blind"])
+def test_arguments_that_differ_by_one_sign_from_scanned_ones_are_scanned_too(kind):
+    guard = guard_of(kind)
+    harmless = json.dumps({"stock_ids": ["asset_0001"], "note": "60900"})
+    code = DIGITS[0]
+    hidden = json.dumps({"stock_ids": ["asset_0001"], "note": code})
+
+    for _ in range(3):
+        assert guard.redact_json(harmless) == harmless
+        assert code not in guard.redact_json(hidden)
+        assert code in guard_of("bright").redact_json(hidden)
+
+
 @on_each_row
 def test_only_the_identity_is_withheld_also_inside_json(kind, text, sent):
     assert GUARDS[kind].redact_json(text) == sent

@@ -1,0 +1,136 @@
+"""Figures of the market as a whole at the close of a day: of its sectors, its breadth and its
+indices.
+
+They follow from the market alone, so runs keep them by day (`MarketView.stored`), each computed
+from the view of its own day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+
+import numpy as np
+
+from ktdeval.market import FloatArray, MarketView, code_version
+from ktdeval_ktdfin.market_day import MarketDay
+
+HORIZONS = (1, 5, 20)
+INDEX_HORIZONS = (*HORIZONS, 60)
+#: Figures of `breadth` of `context_table`, in its order
+BREADTH = (
+    "members",
+    "advancing",
+    "declining",
+    "suspended",
+    "median_return_1d_pct",
+    "amount_cny",
+    "amount_vs_20d_mean",
+)
+
+
+@lru_cache(maxsize=8)  # one a market
+def sector_names(industries: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the sectors of a market in the order of the rows of `sectors` of `context_table`."""
+    return tuple(sorted(set(industries)))
+
+
+def day_context(market: MarketDay) -> Mapping[str, FloatArray]:
+    """Return the arrays of `context_table` of a day."""
+    return market.once("context", _stored_context)
+
+
+def _stored_context(market: MarketDay) -> Mapping[str, FloatArray]:
+    def make(view: MarketView) -> dict[str, FloatArray]:
+        # Where nothing is kept, the figures of the day that the caller has are not made twice.
+        is_same = view.day == market.view.day
+        return context_table(market if is_same else MarketDay(view, market.limit_ppm))
+
+    return market.view.stored("ktdfin context", _code_version(), make)
+
+
+@cache
+def _code_version() -> str:
+    own = ("ktdeval_ktdfin.market_day", __name__)
+    return code_version(*own, "ktdeval.attribution.style_factors", "ktdeval.market.snapshot")
+
+
+def context_table(market: MarketDay) -> dict[str, FloatArray]:
+    """Return what follows from the market at the close of a day; NaN where it is not defined:
+
+    * `sectors` [S, 5]: members, then plain means over them, in per cent, of the returns of
+      `HORIZONS`, and the share that advances
+    * `breadth` [7]: the figures of `BREADTH`
+    * `indices` [I, 6]: the figures of `_index_figures`, as shares
+    """
+    indices = [_index_figures(levels) for levels in market.view.indices.values()]
+    return {
+        "sectors": _sector_figures(market),
+        "breadth": _breadth(market),
+        "indices": np.array(indices),
+    }
+
+
+def _sector_figures(market: MarketDay) -> FloatArray:
+    sectors = sector_names(market.view.industries)
+    number = {sector: index for index, sector in enumerate(sectors)}
+    sector_of = np.array([number[sector] for sector in market.view.industries], dtype=np.int64)
+    size = len(sectors)
+
+    def mean_by_sector(values: FloatArray) -> FloatArray:
+        used = market.member & np.isfinite(values)
+        total = np.bincount(sector_of[used], values[used], size)
+        count = np.bincount(sector_of[used], minlength=size)
+        with np.errstate(all="ignore"):
+            mean: FloatArray = total / count
+
+        return mean
+
+    means = [mean_by_sector(market.dims[f"return_{days}d_pct"]) for days in HORIZONS]
+    change = market.dims["return_1d_pct"]
+    is_advancing_pct = np.where(change > 0, 100.0, 0.0)
+    advancing = mean_by_sector(np.where(np.isfinite(change), is_advancing_pct, np.nan))
+    members = np.bincount(sector_of[market.member], minlength=size).astype(np.float64)
+
+    return np.stack([members, *means, advancing], axis=1)
+
+
+def _breadth(market: MarketDay) -> FloatArray:
+    member = market.member
+    has_bar = market.has_bar
+    change = market.dims["return_1d_pct"][member & has_bar]
+    median = float(np.median(change)) if len(change) else np.nan
+
+    amount = market.view.amount[-20:, member]
+    daily = np.where(np.isfinite(amount), amount, 0.0).sum(axis=1)
+    mean = float(daily.mean())
+    against_mean = float(daily[-1]) / mean if mean > 0 else np.nan
+    is_known = ~np.isnan(market.closes.marks)
+
+    counted = [
+        member.sum(),
+        (change > 0).sum(),
+        (change < 0).sum(),
+        (member & ~has_bar & is_known).sum(),
+        median,
+        daily[-1],
+        against_mean,
+    ]
+    return np.array(counted, dtype=np.float64)
+
+
+def _index_figures(levels: FloatArray) -> tuple[float, ...]:
+    """Return the returns of `INDEX_HORIZONS`, volatility and drawdown of an index as shares; NaN
+    where the history is shorter.
+    """
+    last = levels[-1]
+    returns = []
+    for days in INDEX_HORIZONS:
+        returns.append(last / levels[-1 - days] - 1.0 if len(levels) > days else np.nan)
+
+    daily = np.diff(np.log(levels[-21:]))
+    volatility = np.nan
+    if len(daily) > 1:
+        volatility = float(np.std(daily, ddof=1)) * np.sqrt(252.0)
+
+    return (*returns, volatility, last / np.max(levels[-60:]) - 1.0)

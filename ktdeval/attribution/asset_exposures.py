@@ -10,6 +10,7 @@ The screen drops the factor with the largest VIF until none exceeds the limit. S
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -84,7 +85,7 @@ def daily_notes(
 _BLOCK = 256  #: Days standardised at a time: bounds the memory besides the result
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Exposures:
     """Exposures of D return days; those of day `rows[d]` are known at the close of the day
     before.
@@ -102,10 +103,15 @@ class Exposures:
     known: BoolArray  #: [D, K, N] which exposures have a value; the others are 0 in `design`
     notes: tuple[ExposureNote, ...]  #: undefined exposures and weights among the investable names
 
-    @property
+    @cached_property
     def defined(self) -> BoolArray:
         """[D, N] names with at least one exposure."""
         return np.asarray(self.known.any(axis=1))
+
+    @cached_property
+    def complete(self) -> BoolArray:
+        """[D, N] names with all exposures."""
+        return np.asarray(self.known.all(axis=1))
 
     @property
     def z(self) -> FloatArray:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
 if TYPE_CHECKING:
-    from ktdeval.trading.ledger import Ledger, StepRecord
+    from ktdeval.trading.ledger import ChargeRecord, Ledger, OrderRecord, StepRecord
 
 
 RUIN = (
@@ -63,6 +63,7 @@ def _log_share(returns: FloatArray, logs: FloatArray) -> FloatArray:
 
 
 IndexArray = npt.NDArray[np.intp]
+_Figure = TypeVar("_Figure", np.float64, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -269,19 +270,14 @@ class _Holdings:
 
     @classmethod
     def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:
-        codes: list[str] = []
+        asset: list[int] = []
         value: list[int] = []
         names: list[int] = []
-        values: Mapping[str, int] = {}
-        for step in ledger.steps:
-            held = _after_fills(values, step, ledger)
-            codes.extend(held)
-            value.extend(held.values())
-            names.append(len(held))
-            values = {position.code: position.value_minor for position in step.positions}
-
         try:
-            asset = [columns[code] for code in codes]
+            for held in _held_over(ledger):
+                asset += [columns[code] for code in held]
+                value += held.values()
+                names.append(len(held))
         except KeyError as error:
             raise DataError(
                 f"attribution: {error.args[0]} is held, but is no asset of this snapshot; give the"
@@ -295,25 +291,34 @@ class _Holdings:
         return cls(days, np.array(asset, dtype=np.intp), weight)
 
 
+def _held_over(ledger: Ledger) -> Iterator[Mapping[str, int]]:
+    """Yield the values in minor units by code that are held over each step's day."""
+    values: Mapping[str, int] = {}
+    for step in ledger.steps:
+        # Only ledgers with scales have fills at the previous close.
+        if ledger.scales:
+            values = _after_fills(values, step, ledger)
+        yield values
+        values = {position.code: position.value_minor for position in step.positions}
+
+
 def _after_fills(values: Mapping[str, int], step: StepRecord, ledger: Ledger) -> Mapping[str, int]:
     """Return values in minor units by code at the close before a step, after its fills there."""
-    if not ledger.scales:  # only version 2 has fills at the previous close
-        return values
-
     fills = [fill for fill in _fills(step) if _fills_at_previous_close(ledger, fill.code)]
     if not fills:
         return values
 
     changed = dict(values)
     for fill in fills:
-        notional = fill.notional_minor if fill.is_buy else -fill.notional_minor
-        changed[fill.code] = changed.get(fill.code, 0) + notional
+        if fill.code is not None:
+            notional = fill.notional_minor if fill.side == "BUY" else -fill.notional_minor
+            changed[fill.code] = changed.get(fill.code, 0) + notional
 
     return {code: value for code, value in changed.items() if value}
 
 
-def _fills_at_previous_close(ledger: Ledger, code: str) -> bool:
-    return ledger.fill(code) == "same_close"
+def _fills_at_previous_close(ledger: Ledger, code: str | None) -> bool:
+    return ledger.scale(code).fill == "same_close"
 
 
 def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
@@ -321,19 +326,16 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
     at = (holdings.day + offset, holdings.asset)
     weight = holdings.weight
     factors = len(fitted.factor_names)
-    columns = np.empty((len(weight), 4 + 2 * factors))
+    columns = np.empty((len(weight), 4 + factors))
     columns[:, 0] = weight * fitted.returns[at]
     columns[:, 1] = weight * fitted.residuals[at]
     columns[:, 2] = weight
-    columns[:, 3 : 4 + factors] = weight[:, None] * fitted.exposures.design[at[0], :, at[1]]
-
-    if factors:
-        columns[:, 4 + factors :] = fitted.exposures.known[at[0], :, at[1]]
-
+    design = _of_holdings(fitted.exposures.design, at)
+    np.multiply(weight[:, None], design, out=columns[:, 3:])
     totals = _sum_by_day(columns, holdings.day, days)
-    industries: FloatArray = np.zeros((days, len(fitted.industry_names)))
-    if len(fitted.industry_names):
-        np.add.at(industries, (holdings.day, fitted.industry_of[at]), weight)
+    count = len(fitted.industry_names)
+    cells = holdings.day * count + fitted.industry_of[at] if count else holdings.day[:0]
+    industries = np.bincount(cells, weight[: len(cells)], days * count).reshape(days, count)
 
     fit_days = slice(offset, offset + days)
     return Decomposition(
@@ -348,8 +350,38 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
         selection=totals[:, 1],
         exposures=totals[:, 4 : 4 + factors],
         invested=totals[:, 2],
-        has_exposure=totals[:, 4 + factors :] > 0.0,
+        has_exposure=_has_exposure(holdings, fitted, at, days),
     )
+
+
+def _has_exposure(
+    holdings: _Holdings, fitted: Fit, at: tuple[IndexArray, IndexArray], days: int
+) -> BoolArray:
+    """[days, K] whether any holding of the day has a value of the factor. `at`: days of the fit and
+    assets of the holdings.
+    """
+    has_all = np.bincount(holdings.day[fitted.exposures.complete[at]], minlength=days) > 0
+    has: BoolArray = np.repeat(has_all[:, None], len(fitted.factor_names), axis=1)
+    # Few days have no holding with all values: only their holdings are looked at one by one.
+    rest = np.flatnonzero(~has_all[holdings.day])
+    if len(rest) and has.shape[1]:
+        known = _of_holdings(fitted.exposures.known, (at[0][rest], at[1][rest]))
+        day, factor = np.nonzero(known)
+        has[holdings.day[rest][day], factor] = True
+
+    return has
+
+
+def _of_holdings(
+    figures: npt.NDArray[_Figure], at: tuple[IndexArray, IndexArray]
+) -> npt.NDArray[_Figure]:
+    """[n, K] figures of n holdings from [D, K, N]; `at`: their days and assets."""
+    _, rows, assets = figures.shape
+    day, asset = at
+    # One index into flat memory is much cheaper than indices of two axes around a slice.
+    first = day * (rows * assets) + asset
+    taken: npt.NDArray[_Figure] = figures.reshape(-1)[first[:, None] + np.arange(rows) * assets]
+    return taken
 
 
 def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
@@ -371,10 +403,10 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     paid = np.array([step.costs_minor for step in ledger.steps], dtype=np.float64)
     fees = 0.0 - paid / before
 
-    fills: list[_Fill] = []
+    fills: list[OrderRecord | ChargeRecord] = []
     numbers: list[int] = []
     for step in ledger.steps:
-        of_day = list(_fills(step))
+        of_day = _fills(step)
         if ledger.scales:
             # A fill at the previous close is held over the whole day, so it has no timing.
             of_day = [fill for fill in of_day if not _fills_at_previous_close(ledger, fill.code)]
@@ -386,12 +418,12 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
         return np.zeros(count), fees
 
     ticks, steps = _units(ledger, fills)
-    sign = np.array([1 if fill.is_buy else -1 for fill in fills], dtype=np.float64)
-    shares = sign * np.array([fill.shares for fill in fills], dtype=np.float64)
+    sign = np.where([fill.side == "BUY" for fill in fills], 1.0, -1.0)
+    shares = sign * np.array([fill.filled_shares for fill in fills], dtype=np.float64)
     cash = -sign * np.array([fill.notional_minor for fill in fills], dtype=np.float64)
 
     days = np.repeat(np.arange(count), numbers)
-    columns = [snapshot.asset_index[fill.code] for fill in fills]
+    columns = [snapshot.asset_index[fill.code] for fill in fills if fill.code is not None]
     close = snapshot.close[first + days, columns]
     # Rounded to ticks as the account does, so that `rounding` has only what it can't explain.
     close_ticks = np.floor(np.where(np.isfinite(close), close, 0.0) * ticks + 0.5)
@@ -400,7 +432,9 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     return np.bincount(days, gain, count) / before, fees
 
 
-def _units(ledger: Ledger, fills: list[_Fill]) -> tuple[FloatArray, FloatArray]:
+def _units(
+    ledger: Ledger, fills: list[OrderRecord | ChargeRecord]
+) -> tuple[FloatArray, FloatArray]:
     """Return price ticks and quantity steps in one unit of price and quantity, of each fill."""
     if not ledger.scales:
         scale = ledger.scale(None)
@@ -412,33 +446,20 @@ def _units(ledger: Ledger, fills: list[_Fill]) -> tuple[FloatArray, FloatArray]:
     return ticks, steps
 
 
-@dataclass(frozen=True, slots=True)
-class _Fill:
-    """Fill of an order or of a margin call."""
-
-    code: str
-    shares: int  #: in quantity steps, positive
-    notional_minor: int
-    is_buy: bool
-
-
-def _fills(step: StepRecord) -> Iterator[_Fill]:
-    """Yield the fills of a step."""
-    for order in step.fills:
-        if order.code is not None and order.filled_shares:
-            is_buy = order.side == "BUY"
-            yield _Fill(order.code, order.filled_shares, order.notional_minor, is_buy)
-
-    for charge in step.charges:
-        if charge.kind == "margin_call":
-            is_buy = charge.shares > 0
-            yield _Fill(charge.code, abs(charge.shares), charge.notional_minor, is_buy)
+def _fills(step: StepRecord) -> list[OrderRecord | ChargeRecord]:
+    """Return the fills of a step, of orders and of margin calls."""
+    fills: list[OrderRecord | ChargeRecord] = [
+        order for order in step.fills if order.code is not None and order.filled_shares
+    ]
+    if step.charges:
+        fills.extend(charge for charge in step.charges if charge.kind == "margin_call")
+    return fills
 
 
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[ExposureNote]:
     """Return notes on holdings that the fit lacks."""
     at = (holdings.day + offset, holdings.asset)
-    has_any: BoolArray = np.asarray(fitted.exposures.known[at[0], :, at[1]].any(axis=1))
+    has_any: BoolArray = fitted.exposures.defined[at]
     flags: dict[NoteKind, BoolArray] = {
         "held_outside_index": ~fitted.exposures.investable[at],
         "held_without_exposures": ~has_any,

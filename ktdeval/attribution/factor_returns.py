@@ -115,7 +115,7 @@ class Fit:
         """K style factors."""
         return self.exposures.names
 
-    @property
+    @cached_property
     def has_industries(self) -> bool:
         """Whether an industry has a return of its own on a day: it is known, and not pooled."""
         if not self.industry_names:
@@ -146,8 +146,7 @@ class Fit:
         if not self.industry_names:
             return explained
 
-        by_industry = of_names(self.industry[:, None], self.industry_of)[:, 0]
-        return explained + by_industry
+        return explained + of_names(self.industry, self.industry_of)
 
     @cached_property
     def goodness(self) -> Goodness:
@@ -183,11 +182,9 @@ class Fit:
         if not count:
             return robust_errors(self.exposures.design, self.returns, self.weights, sections, kind)
 
-        styles, _, total = _within(
-            self.exposures.design[:, 1:], self.weights, self.industry_of, count
-        )
-        own = of_names(total[:, None], self.industry_of)[:, 0]
-        leverage = self.weights / np.where(own > 0.0, own, 1.0)
+        industries = _IndustryShares.of(self.weights, self.industry_of, count)
+        styles, _ = _within(self.exposures.design[:, 1:], industries)
+        leverage = industries.shares
         fitted = replace(
             sections, coefficients=np.zeros_like(self.style), dropped=sections.dropped[:, 1:]
         )
@@ -396,29 +393,41 @@ def close_to_close(
     )
 
 
-def _within(
-    styles: FloatArray, weights: FloatArray, industry_of: IndexArray, count: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray, FloatArray]:
     """[D, K, N] values less the mean of their industry, 0 where industries explain them whole; [D,
-    K, I] means; [D, I] weights.
+    K, I] means.
     """
-    means, total = industry_means(styles, weights, industry_of, count)
     left = np.empty(styles.shape)
+    means = np.empty((*styles.shape[:2], industries.count))
+    # One buffer for all blocks: fresh memory for each would cost more than the arithmetic.
+    buffer = np.empty((min(_BLOCK, len(styles)), *styles.shape[1:]))
 
     for start in range(0, len(styles), _BLOCK):
-        days = slice(start, start + _BLOCK)
+        days = slice(start, min(start + _BLOCK, len(styles)))
         block = left[days]
-        np.subtract(styles[days], of_names(means[days], industry_of[days]), out=block)
-        squares = _weighted_squares(block, weights[days])
-        all_squares = _weighted_squares(styles[days], weights[days])
-        block[squares <= RANK_TOLERANCE * all_squares] = 0.0
+        scratch = buffer[: len(block)]
+        means[days] = industries.means(styles[days], days)
+        _put_of_names(means[days], industries.column[days], scratch)
+        np.subtract(styles[days], scratch, out=block)
 
-    return left, means, total
+        weights = industries.weights[days]
+        squares = _weighted_squares(block, weights, scratch)
+        # Most values differ within an industry by far more than rounding: then a bound is enough.
+        largest = max(styles[days].max(initial=0.0), -styles[days].min(initial=0.0))
+        most = largest * largest * weights.sum(axis=1).max()
+        if not (squares > 2.0 * RANK_TOLERANCE * most).all():
+            all_squares = _weighted_squares(styles[days], weights, scratch)
+            block[squares <= RANK_TOLERANCE * all_squares] = 0.0
+
+    return left, means
 
 
-def _weighted_squares(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """[D, K] weighted sums of squares of [D, K, N] values, by [D, N] weights."""
-    sums: FloatArray = ((values * values) @ weights[:, :, None])[:, :, 0]
+def _weighted_squares(values: FloatArray, weights: FloatArray, scratch: FloatArray) -> FloatArray:
+    """[D, K] weighted sums of squares of [D, K, N] values, by [D, N] weights. `scratch`: like
+    `values`, used up.
+    """
+    squared = np.multiply(values, values, out=scratch)
+    sums: FloatArray = (squared @ weights[:, :, None])[:, :, 0]
     return sums
 
 
@@ -432,13 +441,15 @@ def _with_industries(
     """Fit common, styles and [D, I] industries of weighted mean 0; on days with too few names the
     common return alone.
     """
-    styles, means, total = _within(design[:, 1:], weights, industry_of, count)
-    mean_return, _ = industry_means(returns[:, None], weights, industry_of, count)
-    left = returns - of_names(mean_return, industry_of)[:, 0]
+    industries = _IndustryShares.of(weights, industry_of, count)
+    total = industries.total
+    styles, means = _within(design[:, 1:], industries)
+    mean_return = industries.means(returns[:, None], slice(None))[:, 0]
+    left = returns - of_names(mean_return, industry_of)
     groups: CountArray = np.count_nonzero(total, axis=1)
     # Frisch, Waugh and Lovell: the styles' returns are those of the whole regression.
     sections = weighted_least_squares(styles, left, weights, groups)
-    effects = mean_return[:, 0] - (sections.coefficients[:, None, :] @ means)[:, 0]
+    effects = mean_return - (sections.coefficients[:, None, :] @ means)[:, 0]
     everything = total.sum(axis=1, keepdims=True)
     # Menchero, Orr and Wang (2011): weighted industry returns sum to 0.
     common = (effects * total).sum(axis=1, keepdims=True) / np.where(
@@ -474,33 +485,51 @@ def pooled_industries(
     return (*known, OTHER), np.where(pooled[:, column], len(known), column)
 
 
-def industry_means(
-    values: FloatArray, weights: FloatArray, column: IndexArray, count: int
-) -> tuple[FloatArray, FloatArray]:
-    """[D, K, I] weighted means of [D, K, N] values over the names of each of `count` industries, 0
-    for one without names, and the [D, I] weights of the industries.
-    """
-    days = len(values)
-    cells = (np.arange(days)[:, None] * count + column).ravel()
-    total = np.bincount(cells, weights.ravel(), days * count).astype(np.float64)
-    share = weights / np.where(total > 0.0, total, 1.0)[cells].reshape(weights.shape)
-    means = np.empty((days, values.shape[1], count))
+@dataclass(frozen=True)
+class _IndustryShares:
+    """Names as parts of their industries' weights, on D days."""
 
-    for row in range(values.shape[1]):
-        means[:, row] = np.bincount(cells, (share * values[:, row]).ravel(), days * count).reshape(
-            days, count
-        )
+    weights: FloatArray  #: [D, N]
+    column: IndexArray  #: [D, N] industry of each name
+    count: int  #: I
+    total: FloatArray  #: [D, I] weights of the industries
+    shares: FloatArray  #: [D, N] weight over that of the industry, 0 in one without names
 
-    return means, total.reshape(days, count)
+    @classmethod
+    def of(cls, weights: FloatArray, column: IndexArray, count: int) -> _IndustryShares:
+        """Return the shares of [D, N] names in `count` industries."""
+        days = len(weights)
+        cells = np.arange(days)[:, None] * count + column
+        size = days * count
+        total = np.bincount(cells.ravel(), weights.ravel(), size).astype(np.float64)
+        own = np.take(np.where(total > 0.0, total, 1.0), cells, mode="clip")
+        return cls(weights, column, count, total.reshape(days, count), weights / own)
+
+    def means(self, values: FloatArray, days: slice) -> FloatArray:
+        """[D, K, I] weighted means of [D, K, N] values of some days over the names of each
+        industry, 0 for one without names.
+        """
+        number, rows, _ = values.shape
+        shares = self.shares[days]
+        cells = (np.arange(number)[:, None] * self.count + self.column[days]).ravel()
+        means = np.empty((number, rows, self.count))
+        for row in range(rows):
+            parts = (shares * values[:, row]).ravel()
+            sums = np.bincount(cells, parts, number * self.count)
+            means[:, row] = sums.reshape(number, self.count)
+
+        return means
 
 
 def of_names(figures: FloatArray, column: IndexArray) -> FloatArray:
-    """[D, K, N] figure of each name's industry, from [D, K, I]."""
-    days, rows, count = figures.shape
-    cells = np.arange(days)[:, None] * count + column
-    taken = np.empty((days, rows, column.shape[1]))
-
-    for row in range(rows):
-        taken[:, row] = figures[:, row].ravel()[cells]
-
+    """[D, N] figure of each name's industry, from [D, I]."""
+    taken = np.empty(column.shape)
+    _put_of_names(figures[:, None], column, taken[:, None])
     return taken
+
+
+def _put_of_names(figures: FloatArray, column: IndexArray, taken: FloatArray) -> None:
+    """Put the figure of each name's industry, from [D, K, I], into [D, K, N]."""
+    for day in range(len(figures)):
+        # Columns are in bounds; a mode that need not check them takes a third of the time.
+        np.take(figures[day], column[day], axis=1, out=taken[day], mode="clip")

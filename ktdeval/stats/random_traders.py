@@ -18,20 +18,31 @@ shows how unusual its selection was, given its activity and costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.stats.random_trader_arrays import DrawnMoves, StepMoves, random_orders
 from ktdeval.stats.series import Series
+from ktdeval.trading.account_arrays import (
+    AccountArrays,
+    DayArrays,
+    arrays_problem,
+    execute_arrays,
+    open_accounts,
+)
 from ktdeval.trading.daily_settlement import nav_minor, open_day
 from ktdeval.trading.executor import execute
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape, TradingDay
 from ktdeval.trading.types import Account, Order, Position, Side, TradingConfig
+from ktdeval.trading.wide_ratios import InexactArraysError, IntArray
+from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval.values.strict_json import JsonValue
 
 _TRIES = 8  #: Names drawn for one entry before it is given up
@@ -96,16 +107,6 @@ class Envelope:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class StepMoves:
-    """The agent's fills of one step as moves; amounts are shares of the NAV at the open."""
-
-    entries: tuple[float, ...]  #: amounts of names bought that were not held
-    adds: tuple[float, ...]  #: amounts bought of names held
-    trims: tuple[float, ...]  #: amounts sold of names that are still held at the close
-    names_after: int  #: names held at the close
-
-
 def moves_of(step: StepRecord, held_before: frozenset[str]) -> StepMoves | None:
     """Return the moves of a step, given the codes held at the previous close; None if nothing was
     filled.
@@ -145,11 +146,15 @@ def random_envelope(
     config: TradingConfig,
     settings: EnvelopeSettings | None = None,
     tape: MarketTape | None = None,
+    tell: Tell = tell_nobody,
 ) -> Envelope:
     """Run random traders over the days of a ledger, on its snapshot and under its rules.
 
-    `tape`: that of the snapshot under `config`, if the caller has it already. Raises DataError if
-    the ledger's days are not days of `market`, or there is an `envelope_problem`.
+    All traders of a day are executed as arrays. Where that is not possible (`arrays_problem`, or
+    amounts beyond whole floats) they are executed one by one, with the same result, and `tell`
+    hears the reason before each day. `tape`: that of the snapshot under `config`, if the caller has
+    it already. Raises DataError if the ledger's days are not days of `market`, or there is an
+    `envelope_problem`.
     """
     problem = envelope_problem(ledger)
     if problem is not None:
@@ -157,45 +162,171 @@ def random_envelope(
 
     settings = settings or EnvelopeSettings()
     tape = tape or MarketTape.from_snapshot(market, config)
-    rng = np.random.default_rng(settings.seed)
-    steps = ledger.steps
-    paths = settings.paths
-    accounts = [Account(ledger.initial_cash_minor, {})] * paths
-    nav = np.empty((paths, len(steps) + 1), dtype=np.float64)
-    nav[:, 0] = ledger.initial_cash_minor
-    activity = [0.0, 0.0, 0.0]  # sums of turnover, names and cash ratio
-    held: frozenset[str] = frozenset()
-    trades = 0
+    days = list(_played_days(ledger, market, tape))
+    cash = ledger.initial_cash_minor
+    played = None
+    why = arrays_problem(tape.rules)
+    if why is None:
+        try:
+            played = _play(days, _TraderArrays(cash, config, settings), tell_nobody)
+        except InexactArraysError as error:
+            why = str(error)
 
-    for number, step in enumerate(steps):
-        day = tape.day(market.day_index(step.filled_on))
-        moves = moves_of(step, held)
-        trader = None if moves is None else _RandomTrader(day, config, moves, rng, paths)
-        trades += moves is not None
+    if played is None:
+        name = f"random players one by one: {why}"
+        singles = _SingleTraders(cash, config, settings)
+        played = _play(days, singles, lambda _, done, total: tell(name, done, total))
 
-        for path in range(paths):
-            account, _, _ = open_day(accounts[path], day)
-            if trader is not None:
-                account, turnover = trader.trade(path, account)
-                activity[0] += turnover
-
-            accounts[path] = account
-            worth = nav_minor(account, day.close_ticks, day.rules.units)
-            nav[path, number + 1] = worth
-            activity[1] += len(account.positions)
-            if worth:
-                activity[2] += account.cash_minor / worth
-
-        held = frozenset(position.code for position in step.positions)
-
-    count = max(len(steps) * paths, 1)
-    turnover, names, cash = (total / count for total in activity)
-    random = TradingActivity(ledger.days_a_year * turnover, names, cash)
+    nav = np.empty((settings.paths, len(days) + 1))
+    nav[:, 0] = cash
+    nav[:, 1:] = np.transpose(played.nav)
+    count = max(len(days) * settings.paths, 1)
+    random = TradingActivity(
+        ledger.days_a_year * (played.turnover / count),
+        played.names / count,
+        played.cash_ratio / count,
+    )
+    trades = sum(moves is not None for _, moves in days)
     return _envelope_of_paths(ledger, nav / ledger.minor_per_unit, settings, random, trades)
 
 
+def _played_days(
+    ledger: Ledger, market: MarketSnapshot, tape: MarketTape
+) -> Iterator[tuple[TradingDay, StepMoves | None]]:
+    """Yield each fill day of a ledger with the agent's moves."""
+    held: frozenset[str] = frozenset()
+    for step in ledger.steps:
+        yield tape.day(market.day_index(step.filled_on)), moves_of(step, held)
+        held = frozenset(position.code for position in step.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class _DayFigures:
+    """Figures of P traders on one day, [P] each."""
+
+    turnover: FloatArray  #: notional of the fills over NAV at the open
+    nav: FloatArray  #: at the close, minor units
+    names: FloatArray  #: held at the close
+    cash_ratio: FloatArray  #: cash over NAV at the close, 0 without NAV
+
+
+class _Traders(Protocol):
+    """Random traders on their way through a ledger's days."""
+
+    def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
+        """Bring all traders to the close of the next day. `moves`: None where nobody trades."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """Random traders over D days."""
+
+    nav: FloatArray  #: [D, P] at the closes, minor units
+    turnover: float  #: sums over days and traders, as are the next
+    names: float
+    cash_ratio: float
+
+
+def _play(
+    days: Sequence[tuple[TradingDay, StepMoves | None]], traders: _Traders, tell: Tell
+) -> _Played:
+    navs = []
+    turnover = names = cash_ratio = 0.0
+    for done, (day, moves) in enumerate(days):
+        tell("random players", done, len(days))
+        figures = traders.trade(day, moves)
+        navs.append(figures.nav)
+        turnover = _added(turnover, figures.turnover)
+        names = _added(names, figures.names)
+        cash_ratio = _added(cash_ratio, figures.cash_ratio)
+
+    return _Played(np.array(navs), turnover, names, cash_ratio)
+
+
+def _added(total: float, values: FloatArray) -> float:
+    """Return a total with values added one after another: pairwise sums would differ in their last
+    bits.
+    """
+    return float(np.add.accumulate(np.concatenate([[total], values]))[-1])
+
+
+class _TraderArrays:
+    """Random traders as arrays."""
+
+    def __init__(self, cash: int, config: TradingConfig, settings: EnvelopeSettings) -> None:
+        self._config = config
+        self._rng = np.random.default_rng(settings.seed)
+        self._accounts = AccountArrays.open(cash, settings.paths)
+
+    def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
+        """Bring all traders to the close of the next day."""
+        arrays = DayArrays(day)
+        accounts = open_accounts(self._accounts, arrays)
+        turnover = np.zeros(len(accounts.cash))
+        if moves is not None:
+            nav = arrays.nav(accounts, arrays.opens)
+            chances = self._rng.random((len(nav), _most_draws(moves, self._config)))
+            drawn = DrawnMoves(moves, chances, _TRIES, self._config.max_weight)
+            sells, buys = random_orders(accounts, arrays, nav, drawn)
+            accounts, traded = execute_arrays(accounts, arrays, nav, sells, buys)
+            turnover = _shares_of_nav(traded, nav)
+
+        self._accounts = accounts
+        nav = arrays.nav(accounts, arrays.closes)
+        return _DayFigures(
+            turnover,
+            nav.astype(np.float64),
+            accounts.names.astype(np.float64),
+            _shares_of_nav(accounts.cash, nav),
+        )
+
+
+def _shares_of_nav(amounts: IntArray, nav: IntArray) -> FloatArray:
+    """[P] amounts as shares of NAV, 0 without NAV."""
+    return np.divide(amounts, nav, out=np.zeros(len(nav)), where=nav > 0)
+
+
+class _SingleTraders:
+    """Random traders that are executed one by one."""
+
+    def __init__(self, cash: int, config: TradingConfig, settings: EnvelopeSettings) -> None:
+        self._config = config
+        self._rng = np.random.default_rng(settings.seed)
+        self._accounts = [Account(cash, {})] * settings.paths
+
+    def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
+        """Bring all traders to the close of the next day."""
+        paths = len(self._accounts)
+        turnover, nav, names, cash_ratio = np.zeros((4, paths))
+        trader = None
+        if moves is not None:
+            trader = _RandomTrader(day, self._config, moves, self._rng, paths)
+
+        for path in range(paths):
+            account, _, _ = open_day(self._accounts[path], day)
+            if trader is not None:
+                account, turnover[path] = trader.trade(path, account)
+
+            self._accounts[path] = account
+            worth = nav_minor(account, day.close_ticks, day.rules.units)
+            nav[path] = worth
+            names[path] = len(account.positions)
+            if worth:
+                cash_ratio[path] = account.cash_minor / worth
+
+        return _DayFigures(turnover, nav, names, cash_ratio)
+
+
+def _most_draws(moves: StepMoves, config: TradingConfig) -> int:
+    """Return the most draws that a trader can need on a day."""
+    # A trader's number of names may differ from the agent's, so that it may have more names to exit
+    # than the agent had.
+    exits = config.max_positions + len(moves.entries)
+    return _TRIES * len(moves.entries) + exits + len(moves.adds) + len(moves.trims)
+
+
 class _RandomTrader:
-    """One day of all random traders."""
+    """One day of random traders that are executed one by one."""
 
     def __init__(
         self,
@@ -215,10 +346,7 @@ class _RandomTrader:
             if member and tradable and not up:
                 self.buyable.append(asset)
 
-        # The most draws that a trader can need. Its number of names may differ from the agent's, so
-        # it may have more names to exit than the agent had.
-        exits = config.max_positions + len(moves.entries)
-        draws = _TRIES * len(moves.entries) + exits + len(moves.adds) + len(moves.trims)
+        draws = _most_draws(moves, config)
         self._chances: list[list[float]] = rng.random((paths, draws)).tolist()
 
     def trade(self, path: int, account: Account) -> tuple[Account, float]:

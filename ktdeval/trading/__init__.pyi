@@ -41,3 +41,4 @@ from ktdeval.trading.venue_terms import (
     has_dated_duties as has_dated_duties,
     target_steps as target_steps,
 )
+from ktdeval.trading.wide_ratios import ceil_ratio as ceil_ratio, floor_ratio as floor_ratio

@@ -110,6 +110,20 @@ class ChargeRecord(Value, omit_defaults=True):
     duties: dict[str, Int64] = msgspec.field(default_factory=dict)
 
     @property
+    def side(self) -> str:
+        """Side of a margin call, as of an order."""
+        if self.shares > 0:
+            return "BUY"
+        return "SELL"
+
+    @property
+    def filled_shares(self) -> int:
+        """Shares traded by a margin call; 0 of interest."""
+        if self.kind != "margin_call":
+            return 0
+        return abs(self.shares)
+
+    @property
     def notional_minor(self) -> int:
         """Notional of a margin call, without its costs; 0 of interest."""
         if self.kind != "margin_call":
@@ -174,9 +188,10 @@ class StepRecord(CountsRecord, omit_defaults=True):
     @property
     def costs_minor(self) -> int:
         """Costs of the step's fills, those of margin calls too, and interest on shorts."""
-        of_orders = sum(order.fee_minor for order in self.fills)
-        of_charges = sum(charge.costs_minor for charge in self.charges)
-        return of_orders + of_charges
+        of_orders = sum([order.fee_minor for order in self.fills])
+        if not self.charges:
+            return of_orders
+        return of_orders + sum(charge.costs_minor for charge in self.charges)
 
 
 A_SHARE_SCALE = Scale()

@@ -12,6 +12,9 @@ held are the measure of what somebody held (J. H. Lorie 1965; P. Burns, "Perform
 Random Portfolios", 2004, revised as "Random Portfolios for Performance Measurement" in
 Kontoghiorghes and Gatu (eds.), Optimisation, Econometric and Financial Analysis, Springer).
 
+All players of a day are executed as arrays. Where they can't be (the price of a fill depends on its
+size), they are executed one by one with the same result, and the progress line gives the reason.
+
 The rank is the share of players that the entrant beats, ties counting half. Players are a sample of
 all that could be, so it has a 95 % interval, Wilson's, from the rank without ties to that with all
 of them. It is the error of the sample alone: how far the episode's own outcome is chance is what
@@ -167,7 +170,8 @@ class PlayersTable:
 
         draws = derive_seed("random players", self.options.seed, episode.window, episode.seed)
         settings = EnvelopeSettings(self.options.players, draws)
-        envelope = random_envelope(ledger, market, config, settings, self._tape(market, config))
+        tape = self._tape(market, config)
+        envelope = random_envelope(ledger, market, config, settings, tape, self.tell)
         return envelope.reason or envelope
 
     def _row(

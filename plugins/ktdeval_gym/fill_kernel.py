@@ -1,9 +1,8 @@
 """Settle one asset's decisions of N accounts at once, to the same minor unit as the executor.
 
-Arrays are of 64-bit integers. Products that need more bits are divided exactly: a floating-point
-quotient is off by little, and the remainder, computed modulo 2^64, says by how much. Days that are
-rare (a factor change of a held asset, a margin call, an order that cash cuts) are settled by
-`ktdeval.trading.settle` itself, one account at a time.
+Arrays are of 64-bit integers; products that need more bits are divided exactly (`floor_ratio`).
+Days that are rare (a factor change of a held asset, a margin call, an order that cash cuts) are
+settled by `ktdeval.trading.settle` itself, one account at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import FloatArray
-from ktdeval.trading import Account, Duty, Order, Position, Side, settle
+from ktdeval.trading import (
+    Account,
+    Duty,
+    Order,
+    Position,
+    Side,
+    ceil_ratio,
+    floor_ratio,
+    settle,
+)
 from ktdeval_gym.single_asset_simulation import AssetMarket
 
 IntArray = npt.NDArray[np.int64]
@@ -29,29 +37,6 @@ HALF_RATE = RATE_SCALE // 2
 _ROUNDED = 1 - 1e-6  # as in ktdeval.harness.stance_form, against which the tests hold it
 _LARGEST_DIVISOR = 1 << 60
 _LARGEST = 1 << 62  # 64-bit integer with room for a sign and a sum
-
-
-def floor_ratio(products: Sequence[_Product], divisor: IntArray | int, extra: int = 0) -> IntArray:
-    """Return floor((sum of products + extra) / divisor), [N], exactly.
-
-    The sum may need up to 110 bits, and its floor 62; the divisor is between 1 and 2^60.
-    """
-    estimate: FloatArray = np.zeros(len(products[0][0]))
-    exact: IntArray = np.full(len(estimate), extra, dtype=np.int64)
-    with np.errstate(over="ignore"):
-        for factor, other in products:
-            estimate = estimate + factor.astype(np.float64) * other
-            exact = exact + factor * other  # modulo 2^64
-
-        quotient: IntArray = np.floor(estimate / divisor).astype(np.int64)
-        remainder: IntArray = exact - quotient * divisor
-
-    return np.asarray(quotient + remainder // divisor, dtype=np.int64)
-
-
-def ceil_ratio(products: Sequence[_Product], divisor: IntArray | int) -> IntArray:
-    """Return the sum of products over the divisor, rounded up, [N]; as `floor_ratio`."""
-    return -floor_ratio([(-factor, other) for factor, other in products], divisor)
 
 
 @dataclass(frozen=True)

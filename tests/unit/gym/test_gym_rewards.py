@@ -1,4 +1,4 @@
-"""Rewards of steps, worked by hand, and exact division of large products."""
+"""Rewards of steps, worked by hand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import UsageError
-from ktdeval_gym.fill_kernel import ceil_ratio, floor_ratio
 from ktdeval_gym.rewards import DifferentialSharpe, RewardConfig, Rewards, StepAmounts
 
 ALL = np.ones(1, dtype=np.bool_)
@@ -117,23 +115,3 @@ def test_a_reward_has_stated_numbers_and_may_cost_nothing() -> None:
 
     assert (usual.name, usual.eta, usual.cost_bps) == ("log_return", 1 / 252, 10.0)
     assert reward_of(name="after_costs", cost_bps=0.0) == math.log(1.1)
-
-
-FACTOR = st.integers(0, 2**50)
-DIVISOR = st.integers(1, 2**59)
-
-
-@settings(max_examples=200, deadline=None)
-@given(FACTOR, FACTOR, DIVISOR, st.integers(0, 2**40))
-def test_large_products_are_divided_exactly(one: int, two: int, divisor: int, extra: int) -> None:
-    if one * two // divisor >= 2**61:
-        divisor = max(1, one * two >> 55)
-
-    if divisor >= 2**60:
-        return
-
-    first = np.array([one])
-    second = np.array([two])
-
-    assert floor_ratio([(first, second)], divisor, extra)[0] == (one * two + extra) // divisor
-    assert ceil_ratio([(first, second)], divisor)[0] == -(-one * two // divisor)

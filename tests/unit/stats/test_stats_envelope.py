@@ -9,10 +9,10 @@ import pytest
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.performance_metrics import panel_metric
+from ktdeval.stats.random_trader_arrays import StepMoves
 from ktdeval.stats.random_traders import (
     Envelope,
     EnvelopeSettings,
-    StepMoves,
     TradingActivity,
     _RandomTrader,
     moves_of,

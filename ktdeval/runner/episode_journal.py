@@ -228,17 +228,6 @@ class Said(Value, omit_defaults=True):
     #: steps that an agent outside of this code took, by the walls around it; absent of others
     isolation: dict[Isolation, int] = msgspec.field(default_factory=dict)
 
-    def plus(self, other: Said) -> Said:
-        """Return these counts and others together."""
-        errors = dict(sorted((Counter(self.errors) + Counter(other.errors)).items()))
-        return Said(
-            replies=self.replies + other.replies,
-            uncounted=self.uncounted + other.uncounted,
-            errors=errors,
-            roles=tuple(add_roles((*self.roles, *other.roles))),
-            isolation=dict(Counter(self.isolation) + Counter(other.isolation)),
-        )
-
 
 class _Counted(msgspec.Struct):
     """Part of a reply that `Said` counts."""
@@ -283,7 +272,7 @@ class _Conversation(msgspec.Struct):
     external: _Walled | UnsetType = UNSET
 
 
-def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> Said:
+def count_said(transcript: Iterable[TranscriptEntry | bytes]) -> Said:
     """Count the exchanges of a transcript's entries, decoded or as canonical JSON."""
     replies = uncounted = 0
     errors: Counter[str] = Counter()
@@ -295,7 +284,7 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> S
             heard = from_plain(list(entry.exchanges), tuple[_Heard, ...], "exchanges")
             external = entry.external
         else:
-            conversation = decode_json(bytes(entry), _Conversation, "transcript")
+            conversation = decode_json(entry, _Conversation, "transcript")
             heard = conversation.exchanges
             external = conversation.external
 
@@ -339,27 +328,23 @@ def compacted(path: Path, type_: type[Entry]) -> CompactedJournal:
     """
     records = []
     seconds = []
-    counts = Said(replies=0, uncounted=0, errors={})
+    transcript = []
     steps: Counter[Maker] = Counter()
     finished = cast(
         "type[_FinishedEntry[Any]]",
         _FinishedEntry[get_args(type_)[0]],  # type: ignore[misc]
     )
 
-    # one by one: all entries together may not fit in memory
-    def transcript() -> Iterator[msgspec.Raw]:
-        nonlocal counts
-        for number, line in _read_whole_lines(path):
-            entry = _decode_line(path, number, line, finished)
-            records.append(entry.step)
-            seconds.append(entry.wall_s)
-            counts = counts.plus(count_said((entry.transcript,)))
-            if entry.made_by is not None:
-                steps[entry.made_by] += 1
+    for number, line in _read_whole_lines(path):
+        entry = _decode_line(path, number, line, finished)
+        records.append(entry.step)
+        seconds.append(entry.wall_s)
+        transcript.append(bytes(entry.transcript))  # of its line, the rest is not needed
+        if entry.made_by is not None:
+            steps[entry.made_by] += 1
 
-            yield entry.transcript
-
-    packed = pack_lines(transcript())
+    counts = count_said(transcript)
+    packed = _packed(transcript)
     made_by = []
     for maker, count in steps.items():
         own = StepMaker(ktdeval=maker.ktdeval, code=maker.code, python=maker.python, steps=count)
@@ -476,13 +461,11 @@ def check_exchanges(entry: TranscriptEntry, where: str) -> None:
 
 
 def pack_lines(values: Iterable[Any]) -> bytes:
-    """Return values as compressed lines of JSON, an `msgspec.Raw` as it is; equal values give equal
-    bytes.
-    """
-    lines = (
-        bytes(value) if isinstance(value, msgspec.Raw) else encode_canonical(value).encode()
-        for value in values
-    )
+    """Return values as compressed lines of JSON; equal values give equal bytes."""
+    return _packed([encode_canonical(value).encode() for value in values])
+
+
+def _packed(lines: Iterable[bytes]) -> bytes:
     return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(
         b"".join(line + b"\n" for line in lines)
     )

@@ -227,6 +227,7 @@ class Resamples:
         days = np.empty(shape, dtype=np.int32)
         rows = max(1, _DAYS_AT_ONCE // n)
         column = np.tile(np.arange(n, dtype=np.int32), rows)
+        turn = np.uint32(n)
         blocks = 0
         for first in range(0, self._draws, rows):
             part = days[first : first + rows]
@@ -236,10 +237,15 @@ class Resamples:
             starts = np.flatnonzero(begins)
             # An offset plus the index within the resample is the day, but for a turn of n days.
             offsets = first_days[blocks : blocks + len(starts)] - column.take(starts)
-            block_of = np.cumsum(begins, dtype=np.int32) - 1
-            np.add(offsets.take(block_of).reshape(part.shape), column[:n], out=part)
-            part += n * (part < 0)
-            part -= n * (part >= n)
+            offsets += n * (offsets < 0).astype(np.int32)
+            block_of = np.cumsum(begins, dtype=np.intp)
+            block_of -= 1
+            # `clip` skips a check of the places, all of which are there.
+            offset_of = offsets.take(block_of, mode="clip").reshape(part.shape)
+            np.add(offset_of, column[:n], out=part)
+            # Days are below two turns. Unsigned, a day less a turn is huge where there was none.
+            unsigned = part.view(np.uint32)
+            np.minimum(unsigned, unsigned - turn, out=unsigned)
             blocks += len(starts)
 
         return days
@@ -324,7 +330,8 @@ class Bootstrap:
         """
         parts = min(math.ceil(self.indices.size / 2**14), len(self.indices))
         for rows in np.array_split(self.indices, parts):
-            yield series[rows]
+            # `clip` skips a check of the places, all of which are there.
+            yield series.take(rows, mode="clip")
 
     def total_return(self) -> Interval:
         """Of the total return of n days of simple returns: `exp(n * mean log growth) - 1`; its

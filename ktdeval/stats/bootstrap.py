@@ -177,7 +177,8 @@ class Resampling:
 
 Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
 """[draws, n] series -> [draws] figures and the [draws, n] influence of each day, whose HAC standard
-error is the figure's.
+error is the figure's. The influence is written over the series: a new array takes as long as what
+is computed.
 """
 
 
@@ -406,7 +407,7 @@ class Bootstrap:
 
         # By the rule of Lazarus, Lewis, Stock and Watson (2018)
         lags = int(1.3 * math.sqrt(len(self.values)))
-        figure, influence = terms(series[None, :])
+        figure, influence = terms(series[None, :].copy())
         centre = float(figure[0])
         spread = float(_hac_errors(influence, lags)[0])
 
@@ -522,7 +523,7 @@ def _series_problem(values: Series, resolution: float) -> str | None:
 
 def _mean_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
     means = series.mean(axis=-1)
-    return means, series - means[:, None]
+    return means, np.subtract(series, means[:, None], out=series)
 
 
 def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
@@ -545,10 +546,11 @@ def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
 
     The Bartlett sum over lags is computed as the sum of squares of all moving sums of `lags + 1`
     terms, divided by `lags + 1`, with zeros before and after the series. It is the same number.
+    The terms are overwritten by their running sums.
     """
     n = influence.shape[-1]
     width = lags + 1
-    sums = np.cumsum(influence, axis=-1)
+    sums = np.cumsum(influence, axis=-1, out=influence)
     inner = sums[:, width:] - sums[:, :-width]
     tail = sums[:, -1:] - sums[:, n - width : n - 1]
     total = sum(np.einsum("ij,ij->i", part, part) for part in (sums[:, :width], inner, tail))

@@ -3,12 +3,14 @@ step's time goes, memory, bytes.
 
     python benchmarks/bench_episode.py
     python benchmarks/bench_episode.py --models builtin/momentum --windows W1 --repeats 3
+    python benchmarks/bench_episode.py --whole --models builtin/random --task ktdfin --windows 'W*' --seeds 5
 
 Every part is timed without the parts inside it, so the lines of a step add up to its whole. Parts
 are given in CPU time, which a busy machine changes little; the whole step and the durable write,
 which waits for the disk, in wall time too. *Harness overhead* is what the suite itself adds to a
 step: all but the scene (the observation), the tools' own work, the model, the settlement and the
-record. Each model runs in a process of its own, so that its peak memory is its own.
+record. Each model runs in a process of its own, so that its peak memory is its own. `--whole`
+prints the processor time of a run of many episodes instead, by what it is spent on.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from unittest.mock import patch
 
 import ktdeval.harness.step_session
 import ktdeval.runner.episode
+import ktdeval.runner.episode_execution
 import ktdeval.runner.episode_journal
 import ktdeval.runner.run
 from ktdeval.calls.stop_flag import StopSignal
@@ -242,6 +245,43 @@ def report(config: RunConfig, repeats: int) -> None:
     print(f"  kept: {kept}; journal before compaction {best.journal_bytes / 1024:.0f} KiB")
 
 
+def report_whole(config: RunConfig) -> None:
+    """Run all episodes of a config once, and print where the processor time goes."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory(prefix="ktdeval-bench-") as name, ExitStack() as stack:
+        for owner, attribute, part in (
+            (ktdeval.runner.episode_execution.EpisodeFactory, "open", "opening"),
+            (ktdeval.runner.episode_execution, "_run_steps", "steps"),
+            (RunFolder, "complete", "ends"),
+            (ktdeval.runner.run, "write_cards", "cards"),
+        ):
+            stack.enter_context(clock.watch(owner, attribute, part))
+
+        run = prepare_run(replace(config, out=f"{name}/run"), load_plugins(), StopSignal())
+        prepared_s = time.process_time()
+        clock.cpu_s.clear()  # of the first steps that are played before a run
+        result = execute_run(run)
+        run.close()
+
+    if result.failed:
+        raise SystemExit(f"an episode failed: {result.failed[0].error}")
+
+    whole_s = time.process_time()
+    parts = {
+        "imports, market, plan": prepared_s,
+        "opening of episodes": clock.cpu_s["opening"],
+        "steps": clock.cpu_s["steps"],
+        "ends of episodes: ledger, transcript, mark": clock.cpu_s["ends"],
+        "cards": clock.cpu_s["cards"],
+    }
+    parts["the rest"] = whole_s - sum(parts.values())
+    print(f"{config.model}, {config.tasks[0]}, {result.episodes} episodes: processor time")
+    for label, seconds in {**parts, "whole": whole_s}.items():
+        an_episode = 1e3 * seconds / result.episodes
+        print(f"  {label:44s} {seconds:8.2f} s {an_episode:8.2f} ms an episode")
+    print(f"  peak memory {peak_mib():.0f} MiB")
+
+
 def step_s(spent_s: Counter[str]) -> float:
     """Time of all steps, without what comes once."""
     return sum(spent_s.values()) - spent_s["compact"] - spent_s["cards"]
@@ -297,20 +337,23 @@ def main() -> int:
     parser.add_argument("--data", default="synthetic")
     parser.add_argument("--limit", type=int, help="steps of an episode")
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="with --whole")
+    parser.add_argument("--whole", action="store_true", help="a whole run instead of one episode")
     arguments = parser.parse_args()
     models = arguments.models.split(",")
     if len(models) == 1:
         windows = (arguments.windows,)
-        report(
-            RunConfig(
-                models[0],
-                (arguments.task,),
-                windows=windows,
-                data=arguments.data,
-                limit=arguments.limit,
-            ),
-            arguments.repeats,
+        config = RunConfig(
+            models[0],
+            (arguments.task,),
+            windows=windows,
+            data=arguments.data,
+            limit=arguments.limit,
         )
+        if arguments.whole:
+            report_whole(replace(config, seeds=arguments.seeds))
+        else:
+            report(config, arguments.repeats)
         return 0
     for model in models:
         # argparse keeps the last of two --models

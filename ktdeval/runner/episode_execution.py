@@ -141,6 +141,8 @@ class EpisodeContext:
     counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
     fence: Fence = no_fence  #: called before each step, and before each write
     maker: Maker | None = None  #: what makes its steps; None records none
+    #: whether its steps can be played again for nothing, and give the same bytes
+    is_repeatable: bool = False
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
@@ -234,7 +236,9 @@ def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> 
     def is_own(index: int, entry: Entry) -> bool:
         return index < episode.total_steps and episode.is_own(index, entry)
 
-    with context.folder.open_journal(spec, episode.entry_type, is_own) as journal:
+    with context.folder.open_journal(
+        spec, episode.entry_type, is_own, is_repeatable=context.is_repeatable
+    ) as journal:
         done = len(journal.recovered)
         if done:
             episode.resume(journal.recovered)

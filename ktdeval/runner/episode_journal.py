@@ -1,5 +1,11 @@
 """Append-only journal of an episode, and compressed lines: a record is either wholly on disk or was
 never written.
+
+A journal is synced after each line, so that no paid step is lost, or by groups of lines, where the
+steps since the last sync can be played again for nothing and give the same bytes. Each line of such
+a journal states how many lines before it were on disk (`synced`). A power cut can leave holes in
+what was not: a broken line that no other states to be on disk is cut off with all after it. A
+broken line that was on disk is corruption, as in any other journal.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, get_args
 
 import msgspec
 import zstandard
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.cards.fields.episode_parts import Maker, RoleUsage, StepMaker
 from ktdeval.cards.fields.roles import add_roles
@@ -37,6 +43,11 @@ _MOST_TIMES = 2000
 almost whole.
 """
 
+STEPS_A_GROUP = 32
+"""Steps that a power cut can take from a journal that is synced by groups, at most."""
+
+_BYTES_A_GROUP = 1 << 20  # a group ends with this many: prompts can be long, and steps then slow
+
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
@@ -49,6 +60,8 @@ class JournalEntry(Value, Generic[R]):
     shown: tuple[str, ...] = ()  #: handles that the mask had shown by its end
     wall_s: float = 0.0  #: seconds that it took
     made_by: Maker | None = None  #: what made it; None in records without it
+    #: lines before it that were on disk when it was written; absent where each line is synced
+    synced: int | UnsetType = UNSET
 
 
 class _FinishedEntry(msgspec.Struct, Generic[R], frozen=True):
@@ -81,11 +94,14 @@ class _NoKeeper:
 
 
 class Journal(Closing, Generic[T]):
-    """JSON lines of one type, each durable (fdatasync) before `append` returns; `is_own` says
-    whether an entry can have its index. A crash can leave one torn line at the end; opening the
-    journal cuts it off, so the step that it belonged to is simply run again. A line that is broken
-    anywhere else is corruption: StoreError, and the file is left as it is. `keeper` keeps each
-    entry, too, before `append` returns.
+    """JSON lines of one type. Each is durable (fdatasync) before `append` returns, or with
+    `most_unsynced` above 1 the first of so many; these are lines of `JournalEntry`. `is_own` says
+    whether an entry can have its index.
+
+    A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it
+    belonged to is simply run again. A line that is broken anywhere else is corruption: StoreError,
+    and the file is left as it is; but for lines that were not synced yet, which are cut off with
+    all after them. `keeper` keeps each entry, too, before `append` returns.
     """
 
     def __init__(
@@ -94,64 +110,102 @@ class Journal(Closing, Generic[T]):
         type_: type[T],
         is_own: Callable[[int, T], bool] | None = None,
         keeper: JournalKeeper | None = None,
+        most_unsynced: int = 1,
     ) -> None:
         self.path = path
         self._keeper = _NoKeeper() if keeper is None else keeper
+        self._most_unsynced = most_unsynced
         self.recovered: list[T] = []
-        created = not path.exists()
+        self._is_in_folder = False  # durably: who made the file may have been killed before
 
         with explained(f"{path}: can't open the journal"):
+            is_new = not path.exists()
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            if created:
-                sync_folder(path.parent)
-            else:
+            if not is_new:
                 self._recover(type_, is_own)
 
             self._end = os.lseek(self._descriptor, 0, os.SEEK_END)
             self._count = len(self.recovered)
+            self._synced_end = self._end
+            self._synced = self._count
+            if self.recovered:  # a process that was killed may have left lines that are in memory
+                self._sync()
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
         keep = 0
-        for number, line in _read_whole_lines(self.path):
-            entry = _decode_line(self.path, number, line, type_)
+        is_grouped = self._most_unsynced > 1
+        for entry, size in _whole_entries(self.path, type_, is_grouped):
+            number = len(self.recovered) + 1
             if is_own is not None and not is_own(number - 1, entry):
                 raise StoreError(_corrupt(self.path, number))
 
             self.recovered.append(entry)
-            keep += len(line)
+            keep += size
 
         if keep < os.fstat(self._descriptor).st_size:
             os.ftruncate(self._descriptor, keep)
             _sync_data(self._descriptor)
 
     def append(self, entry: T) -> None:
-        """Write one entry durably. Raises StoreError where it can't be written; all before stays,
-        and the same command resumes.
+        """Write one entry, durably as the class says. Raises StoreError where it can't be written;
+        all before that is on disk stays, and the same command resumes.
         """
+        if self._most_unsynced > 1:
+            entry = cast("T", structs.replace(cast("Entry", entry), synced=self._synced))
+
         data = encode_canonical(entry).encode() + b"\n"
         try:
             done = 0
             while done < len(data):
                 done += os.write(self._descriptor, data[done:])
 
-            _sync_data(self._descriptor)
+            self._end += len(data)
+            self._count += 1
+            if self._is_due(entry):
+                self._sync()
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self._end)
-                os.lseek(self._descriptor, self._end, os.SEEK_SET)
+                os.ftruncate(self._descriptor, self._synced_end)
+                os.lseek(self._descriptor, self._synced_end, os.SEEK_SET)
 
+            self._end = self._synced_end
+            self._count = self._synced
             raise StoreError(
                 f"{self.path}: can't write: {error.strerror or error}; all {self._count} finished"
                 " records are kept: free space and run the same command again to resume"
             ) from error
 
-        self._end += len(data)
-        self._count += 1
         self._keeper.append(self._count, data)
+
+    def _is_due(self, entry: T) -> bool:
+        """Whether a group ends with an entry."""
+        return (
+            self._count - self._synced >= self._most_unsynced
+            or self._end - self._synced_end >= _BYTES_A_GROUP
+            or _reached_outside(entry)
+        )
+
+    def _sync(self) -> None:
+        _sync_data(self._descriptor)
+        if not self._is_in_folder:
+            sync_folder(self.path.parent)
+            self._is_in_folder = True
+
+        self._synced_end = self._end
+        self._synced = self._count
 
     def close(self) -> None:
         """Release the file."""
         os.close(self._descriptor)
+
+
+def _reached_outside(entry: object) -> bool:
+    """Whether something outside of this process took part in a step, which need not give the same
+    again.
+    """
+    if not isinstance(entry, JournalEntry):
+        return False
+    return entry.transcript.external is not UNSET or entry.transcript.embedded is not UNSET
 
 
 def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
@@ -159,8 +213,8 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
     unreadable or corrupt one.
     """
     with explained(f"{path}: can't read"):
-        for number, line in _read_whole_lines(path):
-            yield _decode_line(path, number, line, type_)
+        for entry, _ in _whole_entries(path, type_):
+            yield entry
 
 
 class Said(Value, omit_defaults=True):
@@ -173,17 +227,6 @@ class Said(Value, omit_defaults=True):
     roles: tuple[RoleUsage, ...] = ()
     #: steps that an agent outside of this code took, by the walls around it; absent of others
     isolation: dict[Isolation, int] = msgspec.field(default_factory=dict)
-
-    def plus(self, other: Said) -> Said:
-        """Return these counts and others together."""
-        errors = dict(sorted((Counter(self.errors) + Counter(other.errors)).items()))
-        return Said(
-            replies=self.replies + other.replies,
-            uncounted=self.uncounted + other.uncounted,
-            errors=errors,
-            roles=tuple(add_roles((*self.roles, *other.roles))),
-            isolation=dict(Counter(self.isolation) + Counter(other.isolation)),
-        )
 
 
 class _Counted(msgspec.Struct):
@@ -229,7 +272,7 @@ class _Conversation(msgspec.Struct):
     external: _Walled | UnsetType = UNSET
 
 
-def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> Said:
+def count_said(transcript: Iterable[TranscriptEntry | bytes]) -> Said:
     """Count the exchanges of a transcript's entries, decoded or as canonical JSON."""
     replies = uncounted = 0
     errors: Counter[str] = Counter()
@@ -241,7 +284,7 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> S
             heard = from_plain(list(entry.exchanges), tuple[_Heard, ...], "exchanges")
             external = entry.external
         else:
-            conversation = decode_json(bytes(entry), _Conversation, "transcript")
+            conversation = decode_json(entry, _Conversation, "transcript")
             heard = conversation.exchanges
             external = conversation.external
 
@@ -281,29 +324,27 @@ class CompactedJournal:
 
 def compacted(path: Path, type_: type[Entry]) -> CompactedJournal:
     """Return what an episode keeps of its journal, whose lines were written by this process, or read
-    by it when it opened the journal. Errors as of `read_journal`.
+    by it when it opened the journal. Raises StoreError: a line is corrupt.
     """
     records = []
     seconds = []
-    counts = Said(replies=0, uncounted=0, errors={})
+    transcript = []
     steps: Counter[Maker] = Counter()
+    finished = cast(
+        "type[_FinishedEntry[Any]]",
+        _FinishedEntry[get_args(type_)[0]],  # type: ignore[misc]
+    )
 
-    # one by one: all entries together may not fit in memory
-    def transcript() -> Iterator[msgspec.Raw]:
-        nonlocal counts
-        for entry in read_journal(
-            path,
-            cast("type[_FinishedEntry[Any]]", _FinishedEntry[get_args(type_)[0]]),  # type: ignore[misc]
-        ):
-            records.append(entry.step)
-            seconds.append(entry.wall_s)
-            counts = counts.plus(count_said((entry.transcript,)))
-            if entry.made_by is not None:
-                steps[entry.made_by] += 1
+    for number, line in _read_whole_lines(path):
+        entry = _decode_line(path, number, line, finished)
+        records.append(entry.step)
+        seconds.append(entry.wall_s)
+        transcript.append(bytes(entry.transcript))  # of its line, the rest is not needed
+        if entry.made_by is not None:
+            steps[entry.made_by] += 1
 
-            yield entry.transcript
-
-    packed = pack_lines(transcript())
+    counts = count_said(transcript)
+    packed = _packed(transcript)
     made_by = []
     for maker, count in steps.items():
         own = StepMaker(ktdeval=maker.ktdeval, code=maker.code, python=maker.python, steps=count)
@@ -332,6 +373,51 @@ def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(stream, start=1):
             if line.endswith(b"\n"):
                 yield number, line
+
+
+def _whole_entries(path: Path, type_: type[T], is_grouped: bool = False) -> Iterator[tuple[T, int]]:
+    """Yield whole entries with the bytes of their lines, up to what a power cut took.
+
+    `is_grouped`: whether the journal is known to be synced by groups. Raises StoreError: a line
+    that was on disk is broken.
+    """
+    for number, line in _read_whole_lines(path):
+        try:
+            entry = _decode_line(path, number, line, type_)
+        except StoreError:
+            if _is_json(line) or _was_on_disk(path, number, is_grouped):
+                raise
+            return
+
+        yield entry, len(line)
+
+
+class _Marked(msgspec.Struct):
+    """Part of a line that states how many were on disk; absent where each line is synced."""
+
+    synced: int | UnsetType = UNSET
+
+
+def _is_json(line: bytes) -> bool:
+    """Whether a line is JSON, which no hole in it leaves: the bytes of a hole are zeros."""
+    with contextlib.suppress(StoreError):
+        decode_json(line, _Marked, "line")
+        return True
+    return False
+
+
+def _was_on_disk(path: Path, number: int, is_grouped: bool) -> bool:
+    """Whether a broken line was on disk before it broke, as other lines of its journal state it.
+    Without any, only that of a journal that is not synced by groups was.
+    """
+    marks: list[int | UnsetType] = []
+    for _, line in _read_whole_lines(path):
+        with contextlib.suppress(StoreError):
+            marks.append(decode_json(line, _Marked, str(path)).synced)
+
+    if not marks:
+        return not is_grouped
+    return any(mark is UNSET or mark >= number for mark in marks)
 
 
 def _corrupt(path: Path, number: int) -> str:
@@ -375,13 +461,11 @@ def check_exchanges(entry: TranscriptEntry, where: str) -> None:
 
 
 def pack_lines(values: Iterable[Any]) -> bytes:
-    """Return values as compressed lines of JSON, an `msgspec.Raw` as it is; equal values give equal
-    bytes.
-    """
-    lines = (
-        bytes(value) if isinstance(value, msgspec.Raw) else encode_canonical(value).encode()
-        for value in values
-    )
+    """Return values as compressed lines of JSON; equal values give equal bytes."""
+    return _packed([encode_canonical(value).encode() for value in values])
+
+
+def _packed(lines: Iterable[bytes]) -> bytes:
     return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(
         b"".join(line + b"\n" for line in lines)
     )

@@ -24,7 +24,7 @@ from ktdeval.trading.types import Scale
 from ktdeval.values.decompression_limits import parquet_of
 from ktdeval.values.files import read_plain
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from_plain, to_plain
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from_plain, to_builtins
 
 _SPEC_KEY = b"ktdeval.spec"
 _FACTS_KEY = b"ktdeval.ledger"
@@ -115,8 +115,8 @@ def encode_ledger(ledger: Ledger) -> bytes:
 
 def _step_row(step: StepRecord) -> dict[str, Any]:
     """Return a step as a row; Arrow takes a map as pairs, in one order for equal maps."""
-    fields = to_plain(step)
-    assert isinstance(fields, Mapping), "a struct is an object"
+    fields = to_builtins(step)
+    assert isinstance(fields, dict), "a struct is an object"
     row: dict[str, Any] = {**fields, "failures": sorted(step.failures.items())}
     row.setdefault("working", [])
     for column in _FILLS:

@@ -530,6 +530,7 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
             access.counter,
             fence,
             maker,
+            run.access.is_repeatable,
         )
         return run_episode(spec, context)
 

@@ -177,7 +177,8 @@ class Resampling:
 
 Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
 """[draws, n] series -> [draws] figures and the [draws, n] influence of each day, whose HAC standard
-error is the figure's.
+error is the figure's. The influence is written over the series: a new array takes as long as what
+is computed.
 """
 
 
@@ -227,6 +228,7 @@ class Resamples:
         days = np.empty(shape, dtype=np.int32)
         rows = max(1, _DAYS_AT_ONCE // n)
         column = np.tile(np.arange(n, dtype=np.int32), rows)
+        turn = np.uint32(n)
         blocks = 0
         for first in range(0, self._draws, rows):
             part = days[first : first + rows]
@@ -236,10 +238,15 @@ class Resamples:
             starts = np.flatnonzero(begins)
             # An offset plus the index within the resample is the day, but for a turn of n days.
             offsets = first_days[blocks : blocks + len(starts)] - column.take(starts)
-            block_of = np.cumsum(begins, dtype=np.int32) - 1
-            np.add(offsets.take(block_of).reshape(part.shape), column[:n], out=part)
-            part += n * (part < 0)
-            part -= n * (part >= n)
+            offsets += n * (offsets < 0).astype(np.int32)
+            block_of = np.cumsum(begins, dtype=np.intp)
+            block_of -= 1
+            # `clip` skips a check of the places, all of which are there.
+            offset_of = offsets.take(block_of, mode="clip").reshape(part.shape)
+            np.add(offset_of, column[:n], out=part)
+            # Days are below two turns. Unsigned, a day less a turn is huge where there was none.
+            unsigned = part.view(np.uint32)
+            np.minimum(unsigned, unsigned - turn, out=unsigned)
             blocks += len(starts)
 
         return days
@@ -324,7 +331,8 @@ class Bootstrap:
         """
         parts = min(math.ceil(self.indices.size / 2**14), len(self.indices))
         for rows in np.array_split(self.indices, parts):
-            yield series[rows]
+            # `clip` skips a check of the places, all of which are there.
+            yield series.take(rows, mode="clip")
 
     def total_return(self) -> Interval:
         """Of the total return of n days of simple returns: `exp(n * mean log growth) - 1`; its
@@ -399,7 +407,7 @@ class Bootstrap:
 
         # By the rule of Lazarus, Lewis, Stock and Watson (2018)
         lags = int(1.3 * math.sqrt(len(self.values)))
-        figure, influence = terms(series[None, :])
+        figure, influence = terms(series[None, :].copy())
         centre = float(figure[0])
         spread = float(_hac_errors(influence, lags)[0])
 
@@ -515,7 +523,7 @@ def _series_problem(values: Series, resolution: float) -> str | None:
 
 def _mean_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
     means = series.mean(axis=-1)
-    return means, series - means[:, None]
+    return means, np.subtract(series, means[:, None], out=series)
 
 
 def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
@@ -538,10 +546,11 @@ def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
 
     The Bartlett sum over lags is computed as the sum of squares of all moving sums of `lags + 1`
     terms, divided by `lags + 1`, with zeros before and after the series. It is the same number.
+    The terms are overwritten by their running sums.
     """
     n = influence.shape[-1]
     width = lags + 1
-    sums = np.cumsum(influence, axis=-1)
+    sums = np.cumsum(influence, axis=-1, out=influence)
     inner = sums[:, width:] - sums[:, :-width]
     tail = sums[:, -1:] - sums[:, n - width : n - 1]
     total = sum(np.einsum("ij,ij->i", part, part) for part in (sums[:, :width], inner, tail))

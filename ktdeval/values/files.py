@@ -95,6 +95,17 @@ def make_folder(path: Path, advice: str = "choose another") -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
+def make_lasting_folder(path: Path) -> None:
+    """Make a folder durably, unless it is there; the one above it exists. Raises OSError."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+    else:
+        sync_folder(path.parent)
+
+
 OutputKind = Literal["file", "folder", "new folder"]
 
 

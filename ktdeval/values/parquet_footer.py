@@ -203,7 +203,12 @@ class _CompactReader:
         return self._byte() if kind in _TRUTH_VALUES else self._value(kind)
 
     def _byte(self) -> int:
-        return self._bytes(1)[0]
+        place = self._place
+        if place >= len(self._data):
+            raise _DamagedFooter("it ends early")
+
+        self._place = place + 1
+        return self._data[place]
 
     def _bytes(self, count: int) -> bytes:
         end = self._place + count
@@ -215,8 +220,12 @@ class _CompactReader:
         return data
 
     def _unsigned(self) -> int:
-        value = 0
-        for place in range(_MOST_NUMBER_BYTES):
+        value = self._byte()
+        if value < 128:  # as most are
+            return value
+
+        value &= 127
+        for place in range(1, _MOST_NUMBER_BYTES):
             byte = self._byte()
             value |= (byte & 127) << (7 * place)
             if byte < 128:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
@@ -152,14 +153,17 @@ def faults_in(kind: Kind, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _parts(kind: Kind, value: Any) -> Iterator[tuple[str, Kind, Any]]:
-    """Yield the fields or items of a value, each with its step of a path and its kind."""
+    """Yield the fields or items of a value that can hold addresses, each with its step of a path
+    and its kind.
+    """
     if isinstance(kind, Record) and isinstance(value, kind.python):
         for name, field in kind.fields.items():
-            yield f".{name}", field.kind, getattr(value, field.name)
-    elif isinstance(kind, Table) and isinstance(value, Mapping):
+            if _may_hold(field.kind):
+                yield f".{name}", field.kind, getattr(value, field.name)
+    elif isinstance(kind, Table) and isinstance(value, Mapping) and _may_hold(kind.item):
         for name, item in value.items():
             yield f".{name}", kind.item, item
-    elif isinstance(kind, Items) and isinstance(value, list | tuple):
+    elif isinstance(kind, Items) and isinstance(value, list | tuple) and _may_hold(kind.item):
         for index, item in enumerate(value):
             yield f"[{index}]", kind.item, item
 
@@ -180,6 +184,11 @@ def _faults_in_free(value: Any) -> Iterator[tuple[str, str]]:
 def _below(step: str, faults: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for path, problem in faults:
         yield f"{step}{path}", problem
+
+
+@lru_cache(maxsize=4096)  # kinds describe types, which do not change
+def _may_hold(kind: Kind) -> bool:
+    return holds_addresses(kind)
 
 
 def holds_addresses(kind: Kind, seen: frozenset[type] = frozenset()) -> bool:

@@ -84,6 +84,8 @@ class ModelAccess:
         models = [model, *(each.model for each in further)]
         #: Whether a person answers for one of the models
         self.asks_person = any(model_traits(each).is_person for each in models)
+        #: Whether the models answer the same again, and for nothing
+        self.is_repeatable = all(map(_is_repeatable, models))
 
     batches: BatchClient | None = None  #: Asks in batches; None where calls are asked one by one
     log: CallLog | None = None  #: Record of the run's calls; None if there are none to record
@@ -126,6 +128,11 @@ class ModelAccess:
 
     def close(self) -> None:
         """Write down what is still to be written; nothing is asked afterwards."""
+
+
+def _is_repeatable(model: Model) -> bool:
+    traits = model_traits(model)
+    return traits.is_free and not traits.is_person and as_remote(model) is None
 
 
 @dataclass(frozen=True)

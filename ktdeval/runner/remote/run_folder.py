@@ -6,7 +6,8 @@ RUN/batches.json                             its batches at the provider (`--bat
 RUN/certificate.json                         the certificate of the mask that the run was given
 RUN/canary.json                              its answers to the fixed questions at start and end
 RUN/files/…                                  what agents keep, such as folders of programs, by hash
-RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step
+RUN/episodes/<id>/journal.jsonl              while an episode runs: one line per finished step, durable
+                                             unless it can be played again for nothing
 RUN/episodes/<id>/ledger.parquet             when it is complete
 RUN/episodes/<id>/answers.jsonl.zst          instead of the ledger, where the task scores answers
 RUN/episodes/<id>/transcript.jsonl.zst
@@ -30,6 +31,7 @@ from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.registry.plugin_boundary import is_file_name
 from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.episode_journal import (
+    STEPS_A_GROUP,
     Entry,
     Journal,
     Record,
@@ -68,7 +70,7 @@ from ktdeval.stores.store import Store
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.files import make_lasting_folder, read_plain, write_atomic
 from ktdeval.values.hashes import file_sha256, sha256_hex
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import decode_json, to_plain
@@ -109,7 +111,7 @@ class RunFolder:
 
         self.save_manifest(self.manifest)
         for name in ("episodes", "cards"):
-            (self.path / name).mkdir(exist_ok=True)
+            make_lasting_folder(self.path / name)
 
         for spec in filter(self.is_complete, self.manifest.specs):
             self._drop_journal(spec)
@@ -183,16 +185,20 @@ class RunFolder:
         spec: EpisodeSpec,
         entry_type: type[Entry],
         is_own: Callable[[int, Entry], bool] | None = None,
+        *,
+        is_repeatable: bool = False,
     ) -> Journal[Entry]:
         """Open the journal of an unfinished episode, holding what an earlier run recorded;
-        arguments as of `Journal`.
+        arguments as of `Journal`. `is_repeatable`: its steps can be played again for nothing, and
+        give the same bytes.
         """
         folder = self._episode_folder(spec)
         with explained(f"{folder}: can't make the episode's folder"):
-            folder.mkdir(exist_ok=True)
+            make_lasting_folder(folder)
 
         if self._remote is None:
-            return Journal(folder / JOURNAL, entry_type, is_own)
+            most_unsynced = STEPS_A_GROUP if is_repeatable else 1
+            return Journal(folder / JOURNAL, entry_type, is_own, most_unsynced=most_unsynced)
 
         self._remote.begin_journal(spec.id)
         keeper = self._remote.journal_keeper(spec.id)

@@ -27,7 +27,7 @@ from ktdeval.runner.run import SharedRun, executor, prepare_run
 from ktdeval.runner.score import write_cards
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
-from ktdeval.values.files import Closing, read_plain, write_atomic
+from ktdeval.values.files import Closing, make_lasting_folder, read_plain, write_atomic
 
 CANARY_CALLS = "canary"
 CHECK_CALLS = "check"
@@ -210,7 +210,7 @@ class RunPart(Closing):
         """
         self._take_over_calls(episode, other)
         own = self.path / "episodes" / episode
-        own.mkdir(exist_ok=True)
+        make_lasting_folder(own)
         write_atomic(own / JOURNAL, _read_if_there(other / "episodes" / episode / JOURNAL))
 
     def take_over_canary(self, other: Path) -> None:

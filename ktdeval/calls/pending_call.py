@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ktdeval.calls.call_log import CallPosition
@@ -45,7 +45,7 @@ class PendingCall:
     is_batched: bool = False  #: whether the provider's batch interface answers it
     attempts_made: int = 0
     latency_s: float = 0.0
-    tools: Sequence[str] | None = None  #: texts of the request's tools; None: not made yet
+    tools: tuple[str, ...] | None = None  #: texts of the request's tools; None: not made yet
     _size: PromptBytes | None = None
 
     @property

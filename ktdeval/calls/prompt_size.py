@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -119,24 +118,29 @@ _PLACES = bytes(map(_kind_of, range(256)))
 def text_bytes(text: str) -> PromptBytes:
     """Return the size of a text."""
     kinds = text.encode("utf-8", "surrogatepass").translate(_PLACES)
-    places = np.frombuffer(kinds, dtype=np.uint8)
-    # One pass a kind takes a third of the time of `bincount`, which first makes each byte 8 bytes.
-    return PromptBytes(*(int(np.count_nonzero(places == kind)) for kind in range(len(KINDS))))
+    counts = np.bincount(np.frombuffer(kinds, dtype=np.uint8), minlength=len(KINDS))
+    return PromptBytes(*counts.tolist())
 
 
-def prompt_bytes(request: ModelRequest, tools: Sequence[str] | None = None) -> PromptBytes:
+def prompt_bytes(request: ModelRequest, tools: tuple[str, ...] | None = None) -> PromptBytes:
     """Return the size of one request. `tools`: their texts, if the caller has them."""
     if tools is None:
         tools = tool_texts(request)
 
-    size = text_bytes("".join(tools)) + PromptBytes(parts=len(tools))
+    size = _tools_bytes(tools)
     for message in request.messages:
         size += _message_bytes(message)
 
     return size
 
 
-# Most messages were part of the previous call. Messages don't change, so an entry can't be stale.
+# Most messages and tools were part of the previous call. Neither messages nor texts ever change, so
+# an entry can't be stale.
+@lru_cache(maxsize=64)
+def _tools_bytes(texts: tuple[str, ...]) -> PromptBytes:
+    return text_bytes("".join(texts)) + PromptBytes(parts=len(texts))
+
+
 @lru_cache(maxsize=512)
 def _message_bytes(message: Message) -> PromptBytes:
     texts = [message.content]

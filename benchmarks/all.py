@@ -9,7 +9,8 @@ to `benchmarks/history.jsonl`, of which `benchmarks/history.md` is the page; `--
 both as they are, and `--quick` never touches them.
 
 Peers that are no dependencies are named by environment variables: `KTDEVAL_QLIB_PYTHON`, a Python
-with pyqlib, and `KTDEVAL_PEERS`, the folder of `gen_market.py` and `qlib_bt.py`.
+with pyqlib, `KTDEVAL_INSPECT_PYTHON` and `KTDEVAL_LMEVAL_PYTHON`, Pythons with inspect-ai and
+lm-eval, and `KTDEVAL_PEERS`, the folder of the scripts that run them (`benchmarks/README.md`).
 """
 
 from __future__ import annotations

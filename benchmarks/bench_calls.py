@@ -1,9 +1,12 @@
 """Model calls over HTTP: what the suite adds to the official SDK, with every reply durable, and
 other suites beside it.
 
-    python benchmarks/bench_calls.py python benchmarks/bench_calls.py --calls 2000 --concurrency 50
-    --latency-ms 50 --repeats 3 python benchmarks/bench_calls.py --peers FOLDER --inspect-python
-    ENV/bin/python --lmeval-python ENV/bin/python
+    python benchmarks/bench_calls.py
+    python benchmarks/bench_calls.py --calls 2000 --concurrency 50 --latency-ms 50 --repeats 3
+    python benchmarks/bench_calls.py --peers FOLDER --inspect-python P --lmeval-python P
+
+The options of the last line are the environment variables `KTDEVAL_PEERS`, `KTDEVAL_INSPECT_PYTHON`
+and `KTDEVAL_LMEVAL_PYTHON`, too.
 
 All callers ask the same server (`stub_chat.py`, a process of its own) and are compared with the
 ideal, calls × latency / concurrency, and with the bare SDK on the same pool of threads. *Calls* are
@@ -27,6 +30,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -45,6 +49,27 @@ from ktdeval.runner.episode_journal import JournalEntry, read_journal
 from ktdeval.runner.run import execute_run, prepare_run
 from ktdeval.trading.ledger import StepRecord
 
+
+@dataclass(frozen=True)
+class Loop:
+    """Run of another suite against the same server, by a script of the folder of peers."""
+
+    variable: str  #: environment variable that names a Python with it
+    package: str  #: what that Python needs
+    script: str
+    words: tuple[str, ...] = ()  #: further arguments of the script
+
+    def arguments(self, calls: int, concurrency: int) -> list[str]:
+        """Return the arguments of the script."""
+        return ["http", str(calls), str(concurrency), *self.words]
+
+
+LOOPS = {
+    "Inspect": Loop(
+        "KTDEVAL_INSPECT_PYTHON", "inspect-ai, openai and tiktoken", "inspect_job.py", ("eval",)
+    ),
+    "lm-eval": Loop("KTDEVAL_LMEVAL_PYTHON", "lm-eval[api]", "lmeval_job.py"),
+}
 QUESTION = "What is the answer? " + "x" * 200
 STUB = Path(__file__).with_name("stub_chat.py")
 TASK, WINDOW, WINDOW_STEPS = "blinded_memory_only", "W5", 40
@@ -243,9 +268,19 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=50)
     parser.add_argument("--latency-ms", type=float, default=50.0)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--peers", type=Path, help="folder with inspect_job.py and lmeval_job.py")
-    parser.add_argument("--inspect-python", help="a Python with inspect-ai and openai")
-    parser.add_argument("--lmeval-python", help="a Python with lm-eval")
+    given = os.environ.get
+    parser.add_argument(
+        "--peers",
+        default=given("KTDEVAL_PEERS", ""),
+        help="folder with inspect_job.py and lmeval_job.py",
+    )
+    for name, loop in LOOPS.items():
+        parser.add_argument(
+            f"--{name.replace('-', '').lower()}-python",
+            dest=loop.variable,
+            default=given(loop.variable, ""),
+            help=f"a Python with {loop.package}",
+        )
     parser.add_argument("--peer-calls", type=int, default=200)
     parser.add_argument("--skip-growth", action="store_true")
     options = parser.parse_args()
@@ -270,28 +305,16 @@ def main() -> None:
         for (name, beside, unit), (wall, cpu) in zip(rows, medians, strict=True):
             line(name, wall, ideal, beside, f"CPU {cpu / calls * 1e3:.2f} ms a {unit}")
         few = options.peer_calls
-        jobs = {
-            "Inspect": (
-                options.inspect_python,
-                "inspect_job.py",
-                ["http", str(few), str(concurrency), "eval"],
-            )
-        }
-        jobs["lm-eval"] = (
-            options.lmeval_python,
-            "lmeval_job.py",
-            ["http", str(few), str(concurrency)],
-        )
-        for name, (python, script, arguments) in jobs.items():
-            if python and options.peers:
-                seconds = peer(python, options.peers / script, port, arguments)
-                if seconds is not None:
-                    line(
-                        f"{name}, {few} calls",
-                        seconds,
-                        few * options.latency_ms / 1000 / concurrency,
-                        None,
-                    )
+        for name, loop in LOOPS.items():
+            python = getattr(options, loop.variable)
+            if not python or not options.peers:
+                continue
+
+            script = Path(options.peers) / loop.script
+            seconds = peer(python, script, port, loop.arguments(few, concurrency))
+            if seconds is not None:
+                ideal_few = few * options.latency_ms / 1000 / concurrency
+                line(f"{name}, {few} calls", seconds, ideal_few, None)
         wall, _ = client_calls(port, few, concurrency)
         line(
             f"ktdeval calls, {few} calls", wall, few * options.latency_ms / 1000 / concurrency, None

@@ -1,15 +1,21 @@
-"""Model calls over HTTP beside the bare SDK, and the start of the command line."""
+"""Model calls over HTTP beside the bare SDK and the loops of other suites, and the start of the
+command line.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import bench_calls
 import bench_startup
 
-from figures import Figure, Scale, Took, dearer, median
+from figures import Figure, Scale, Took, dearer, faster, median, skipped
 
 GROUP = "calls"
+_MOST_IN_PEERS = 50  # in flight: what the other suites take without settings of the machine
 
 
 def figures(scale: Scale) -> list[Figure]:
@@ -17,7 +23,7 @@ def figures(scale: Scale) -> list[Figure]:
     if scale == "quick":
         return [*_beside_sdk(5, 40, 4, 1, None), *_startup(1)]
 
-    few = _beside_sdk(50, 2000, 50, 3, 1.2)
+    few = _beside_sdk(50, 2000, 50, 3, 1.15)
     many = _beside_sdk(1000, 2000 if scale == "full" else 800, 200, 1, 1.05)
     return [*few, *many, *_startup(7)]
 
@@ -38,7 +44,11 @@ def _beside_sdk(
             for name, caller in callers.items():
                 taken[name].append(Took(*partial(caller, port, calls, in_flight)()))
 
-    took = {name: median(times) for name, times in taken.items()}
+        took = {name: median(times) for name, times in taken.items()}
+        loops = []
+        if in_flight <= _MOST_IN_PEERS:
+            loops = _beside_loops(port, calls, in_flight, took)
+
     ideal_s = calls * latency_ms / 1000 / in_flight
     where = f"{calls:,} of {latency_ms:g} ms, {in_flight} in flight"
     found = []
@@ -51,6 +61,33 @@ def _beside_sdk(
         peer = ("bare SDK on threads, nothing kept", took["sdk"].wall_s)
         own_bar = bar if name == "episodes" else None
         found.append(dearer(GROUP, f"{words}: {where}", took[name].wall_s, peer, own_bar, note))
+
+    return [*found, *loops]
+
+
+def _beside_loops(port: int, calls: int, in_flight: int, took: Mapping[str, Took]) -> list[Figure]:
+    """Whole runs of other suites with as many calls, one a sample, where a Python with them is given;
+    they start after ours, on the same server.
+    """
+    found = []
+    for name, loop in bench_calls.LOOPS.items():
+        words = f"whole episodes, durable, beside {name}: {calls:,} calls, {in_flight} in flight"
+        python = os.environ.get(loop.variable, "")
+        peers = os.environ.get("KTDEVAL_PEERS", "")
+        if not python or not peers:
+            need = f"set {loop.variable} (a Python with {loop.package}) and KTDEVAL_PEERS"
+            found.append(skipped(GROUP, words, f"{need} (its scripts)"))
+            continue
+
+        seconds = bench_calls.peer(
+            python, Path(peers) / loop.script, port, loop.arguments(calls, in_flight)
+        )
+        if seconds is None:
+            found.append(skipped(GROUP, words, f"{loop.script} failed with this Python"))
+            continue
+
+        note = "wall, without the start of either; ours keeps each reply durably and trades"
+        found.append(faster(GROUP, words, took["episodes"].wall_s, (name, seconds), None, note))
 
     return found
 

@@ -104,6 +104,8 @@ class CallLog(Closing):
         self._keys = self._own.keys()
         self._openings: Counter[str] = Counter()  #: how often each episode was opened
         self._paid: dict[str, float | None] = {}  #: as of `paid`
+        #: group of the latest call of each episode that no thread has waited for
+        self._unawaited: dict[str, _PendingCalls] = {}
 
         self._group = _PendingCalls()  # gathers new calls
         self._writing = _PendingCalls()  # is being written, or was the last to be
@@ -239,6 +241,8 @@ class CallLog(Closing):
             group.calls.append(row)
             if entry is not None:
                 group.entries.append(entry)
+            if not durable:
+                self._unawaited[call.episode] = group
 
             # Wake the writer only for its first call, and for the first that a thread waits for.
             if (durable and not group.is_awaited) or len(group.calls) == 1:
@@ -247,6 +251,26 @@ class CallLog(Closing):
 
         if durable:
             _wait_for(group)
+
+    def settle(self, episode: str) -> None:
+        """Return when all calls of an episode recorded so far are on disk, without waiting for those
+        of others. Raises StoreError if the disk failed.
+        """
+        with self._has_work:
+            group = self._unawaited.get(episode)
+            if group is None:  # `record` has waited for each
+                return
+
+            group.is_awaited = True
+            self._has_work.notify()
+
+        group.is_done.wait()
+        if group.problem:
+            self.flush()  # raises, unless a later group has made up for it
+
+        with self._has_work:
+            if self._unawaited.get(episode) is group:
+                del self._unawaited[episode]
 
     def flush(self) -> None:
         """Return when all calls recorded so far are on disk. Raises StoreError if the disk

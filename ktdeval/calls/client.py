@@ -33,6 +33,7 @@ from ktdeval.calls.record import (
     CallRecord,
     is_cacheable,
     request_key,
+    tool_texts,
 )
 from ktdeval.calls.retry import Notify, RetryPolicy
 from ktdeval.calls.served_model_name import is_other_model
@@ -210,9 +211,10 @@ class ModelClient:
 
     def reply(self, request: ModelRequest, asker: CallSource, notify: Notify) -> Reply:
         """Answer from the cache or by the provider; see `for_episode`."""
-        key = request_key(self._model, request)
+        tools = tool_texts(request)
+        key = request_key(self._model, request, tools)
         # a copy: the asker goes on to the next step while this call is recorded
-        call = PendingCall(request, replace(asker), key, notify, is_cached=True)
+        call = PendingCall(request, replace(asker), key, notify, is_cached=True, tools=tools)
         return self._stopping(lambda: self._look_up(call))
 
     def _stopping(self, ask: Callable[[], Reply]) -> Reply:

@@ -45,13 +45,14 @@ class PendingCall:
     is_batched: bool = False  #: whether the provider's batch interface answers it
     attempts_made: int = 0
     latency_s: float = 0.0
+    tools: tuple[str, ...] | None = None  #: texts of the request's tools; None: not made yet
     _size: PromptBytes | None = None
 
     @property
     def size(self) -> PromptBytes:
         """Bytes of the prompt, counted once."""
         if self._size is None:
-            self._size = prompt_bytes(self.request)
+            self._size = prompt_bytes(self.request, self.tools)
         return self._size
 
     @property

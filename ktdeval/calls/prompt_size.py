@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from ktdeval.harness.chat_messages import ModelRequest
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.calls.record import tool_texts
+from ktdeval.harness.chat_messages import Message, ModelRequest
 from ktdeval.values.yamlio import load_yaml
 
 #: Bytes a token by kind of character, with the tokenizers that they were measured with
@@ -111,30 +112,44 @@ def _kind_of(byte: int) -> int:
     return list(KINDS).index(kind)
 
 
-_PLACES = np.array(list(map(_kind_of, range(256))), dtype=np.uint8)
+_PLACES = bytes(map(_kind_of, range(256)))
 
 
 def text_bytes(text: str) -> PromptBytes:
     """Return the size of a text."""
-    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    return PromptBytes(*np.bincount(_PLACES[data], minlength=len(KINDS)).tolist())
+    kinds = text.encode("utf-8", "surrogatepass").translate(_PLACES)
+    counts = np.bincount(np.frombuffer(kinds, dtype=np.uint8), minlength=len(KINDS))
+    return PromptBytes(*counts.tolist())
 
 
-def prompt_bytes(request: ModelRequest) -> PromptBytes:
-    """Return the size of one request."""
-    texts = []
+def prompt_bytes(request: ModelRequest, tools: tuple[str, ...] | None = None) -> PromptBytes:
+    """Return the size of one request. `tools`: their texts, if the caller has them."""
+    if tools is None:
+        tools = tool_texts(request)
+
+    size = _tools_bytes(tools)
     for message in request.messages:
-        texts.append(message.content)
-        for call in message.tool_calls:
-            texts += [call.name, call.arguments]
-            if call.opaque is not None and call.opaque.has_words:
-                texts.append(call.opaque.data)
+        size += _message_bytes(message)
 
-    for tool in request.tools:
-        texts.append(dumps_canonical([tool.name, tool.description, tool.parameters]))
+    return size
 
-    parts = PromptBytes(parts=len(request.messages) + len(request.tools))
-    return text_bytes("".join(texts)) + parts
+
+# Most messages and tools were part of the previous call. Neither messages nor texts ever change, so
+# an entry can't be stale.
+@lru_cache(maxsize=64)
+def _tools_bytes(texts: tuple[str, ...]) -> PromptBytes:
+    return text_bytes("".join(texts)) + PromptBytes(parts=len(texts))
+
+
+@lru_cache(maxsize=512)
+def _message_bytes(message: Message) -> PromptBytes:
+    texts = [message.content]
+    for call in message.tool_calls:
+        texts += [call.name, call.arguments]
+        if call.opaque is not None and call.opaque.has_words:
+            texts.append(call.opaque.data)
+
+    return text_bytes("".join(texts)) + PromptBytes(parts=1)
 
 
 def reply_room(request: ModelRequest) -> int:

@@ -55,6 +55,7 @@ __all__ = [
     "reply_of",
     "request_key",
     "summarise_calls",
+    "tool_texts",
     "unpack",
 ]  # fmt: skip
 
@@ -79,14 +80,29 @@ def routing_of(model: object) -> dict[str, str]:
     return dict(routing())
 
 
-def request_key(model: RemoteModel, request: ModelRequest) -> str:
+def tool_texts(request: ModelRequest) -> tuple[str, ...]:
+    """Return each tool of a request as canonical JSON. Raises ValueError for a number that is NaN
+    or infinite.
+    """
+    return tuple(
+        dumps_canonical([tool.name, tool.description, tool.parameters]) for tool in request.tools
+    )
+
+
+def request_key(
+    model: RemoteModel, request: ModelRequest, tools: Sequence[str] | None = None
+) -> str:
     """Return the SHA-256 of model and request in hexadecimal digits: the key of the cache.
 
     Equal keys mean the same question to the same model. The adapter's `routing` (such as an
     organisation) is part of the key; the API key never is. Parameters left to the provider (None)
-    are not, so a ktdeval version that adds one still finds older replies. Raises ValueError for a
-    number that is NaN or infinite, which JSON cannot express.
+    are not, so a ktdeval version that adds one still finds older replies. `tools`: their texts, as
+    of `tool_texts`, if the caller has them. Raises ValueError for a number that is NaN or infinite,
+    which JSON cannot express.
     """
+    if tools is None:
+        tools = tool_texts(request)
+
     params: dict[str, JsonValue] = {}
     for name in _PARAMS:
         value = getattr(request.params, name)
@@ -99,11 +115,9 @@ def request_key(model: RemoteModel, request: ModelRequest) -> str:
         who["caller"] = routing
 
     what: dict[str, JsonValue] = {
-        "version": _KEY_VERSION,
         "provider": model.provider,
         "model": model.name,
         "settings": model.settings(),
-        "tools": [[tool.name, tool.description, tool.parameters] for tool in request.tools],
         "tool_choice": request.tool_choice,
         "response_schema": request.response_schema,
         "params": params,
@@ -114,11 +128,14 @@ def request_key(model: RemoteModel, request: ModelRequest) -> str:
     if request.places is not None:
         what["places"] = dict(request.places)
 
-    # This is the canonical JSON of one object with the fields of `who`, `messages` and `what`:
-    # their names sort in this order. Joining the texts lets `_message_text` be cached, since most
-    # messages were part of the previous call.
+    # This is the canonical JSON of one object with the fields of `who`, `messages`, `what`, `tools`
+    # and `version`: their names sort in this order. Joining the texts lets `_message_text` be
+    # cached, since most messages were part of the previous call.
     messages = ",".join(map(_message_text, request.messages))
-    question = f'{dumps_canonical(who)[:-1]},"messages":[{messages}],{dumps_canonical(what)[1:]}'
+    question = (
+        f'{dumps_canonical(who)[:-1]},"messages":[{messages}],{dumps_canonical(what)[1:-1]}'
+        f',"tools":[{",".join(tools)}],"version":{_KEY_VERSION}}}'
+    )
     # JSON may spell a lone surrogate, and an agent may quote it: it must neither fail here nor
     # equal another text.
     return sha256_hex(question.encode("utf-8", "surrogatepass"))

@@ -266,7 +266,8 @@ class RemoteAccess(ModelAccess):
 
         model = self.client.for_episode(spec.id, notify, fence, watch)
         calls_of_episode = partial(self.log.episode_calls, spec.id)
-        counter = CallCounter(model.begin_step, self.log.flush, calls_of_episode)
+        settle = partial(self.log.settle, spec.id)
+        counter = CallCounter(model.begin_step, settle, calls_of_episode)
         further: dict[str, Model] = {}
         for name, client in self._further_clients.items():
             further[name] = ProtocolModel(model.beside(client))

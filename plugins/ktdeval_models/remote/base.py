@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -399,9 +399,13 @@ class RemoteAdapter:
         """
         return self._secrets
 
-    @property
+    @cached_property
     def traits(self) -> ModelTraits:
-        """What it sends besides its settings, and the batches of its provider."""
+        """What it is and does besides answering: made once, since each call asks for it."""
+        return self.make_traits()
+
+    def make_traits(self) -> ModelTraits:
+        """Return what it sends besides its settings, and the batches of its provider."""
         return ModelTraits(routing=self._sent_routing, batches=self._batches)
 
     def _sent_routing(self) -> Mapping[str, str]:

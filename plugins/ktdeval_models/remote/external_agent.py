@@ -73,11 +73,10 @@ class TradingActionModel(RemoteAdapter):
             "extra_body": dict(self.params.extra_body),
         }
 
-    @property
-    def traits(self) -> ModelTraits:
-        """Those of an adapter, and which tasks it can decide on."""
+    def make_traits(self) -> ModelTraits:
+        """Return those of an adapter, and which tasks it can decide on."""
         return replace(
-            super().traits,
+            super().make_traits(),
             request_problem=self._request_problem,
             step_problem=self._step_problem,
         )

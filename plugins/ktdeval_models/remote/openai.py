@@ -206,10 +206,9 @@ class ChatModel(OpenAIAdapter):
             params, {*fields, *preset.think_on, *preset.think_off, *preset.extra_body}
         )
 
-    @property
-    def traits(self) -> ModelTraits:
-        """Those of an adapter, and the context that its server states."""
-        return replace(super().traits, served_context=self._served_context)
+    def make_traits(self) -> ModelTraits:
+        """Return those of an adapter, and the context that its server states."""
+        return replace(super().make_traits(), served_context=self._served_context)
 
     def _served_context(self, timeout_s: float) -> Context | None:
         """Return the context length that the server states; None if it states none."""

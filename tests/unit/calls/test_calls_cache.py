@@ -10,7 +10,7 @@ import stat
 import subprocess
 import tempfile
 import threading
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,7 +23,7 @@ from call_runs import cached, entries_in, entry_of, key_of, keys_in, python
 from ktdeval.calls import database
 from ktdeval.calls.cache_admin import CacheAdmin, CheckedReplies, PruneRule
 from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.record import is_cacheable, pack, request_key
+from ktdeval.calls.record import is_cacheable, pack, request_key, tool_texts
 from ktdeval.errors import StoreError
 from ktdeval.harness import ModelTraits
 from ktdeval.harness.chat_messages import (
@@ -37,6 +37,8 @@ from ktdeval.harness.chat_messages import (
     Usage,
 )
 from ktdeval.observation import ObservedState
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_canonical
 from searching import examples
 from tables import on_each_row
 
@@ -165,6 +167,35 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
     # When this must change, so must the version in the key: all replies kept before are then asked
     # for anew.
     assert keys[0] == "30ea19fec79df513c2753a924d90544a8c61e2f1fba9b6f3d7c5d5e6c09fc015"
+
+
+def test_a_key_is_the_hash_of_one_object_of_canonical_json():
+    model = Remote(headers={"openai-organization": "org-a"})
+    for request in (ASKED, replace(ASKED, tools=()), replace(ASKED, **OTHER_REQUESTS)):
+        fields_asked = {
+            "endpoint": model.endpoint,
+            "caller": dict(model.traits.routing()),
+            "messages": [message.to_json() for message in request.messages],
+            "version": 1,
+            "provider": model.provider,
+            "model": model.name,
+            "settings": model.settings(),
+            "tools": [[tool.name, tool.description, tool.parameters] for tool in request.tools],
+            "tool_choice": request.tool_choice,
+            "response_schema": request.response_schema,
+            "params": {
+                name: value
+                for name, value in asdict(request.params).items()
+                if name != "timeout_s" and value is not None
+            },
+        }
+        for name in ("predictions", "places"):
+            if getattr(request, name) is not None:
+                fields_asked[name] = getattr(request, name)
+
+        key = sha256_hex(dumps_canonical(fields_asked))
+        assert request_key(model, request) == key
+        assert request_key(model, request, tool_texts(request)) == key
 
 
 # ---- what goes in comes out

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -143,6 +144,64 @@ def test_flush_and_close_write_pending_records(log, run):
 
     with pytest.raises(StoreError, match=r"calls\.sqlite: the record of calls is closed"):
         log.record(call_of("c"))
+
+
+def test_an_episode_settles_with_its_own_calls_on_disk(log, run):
+    log.settle("a")  # nothing yet
+    log.record(call_of("a"), entry_of("a"), durable=False)
+    log.settle("a")
+
+    assert (run.recorded(), run.stored_replies()) == (["a"], {"a"})
+
+    log.record(call_of("a"), durable=False)
+    log.record(call_of("b"), durable=False)
+    log.settle("a")
+
+    assert run.recorded() == ["a", "a", "b"]
+
+
+def test_an_episode_does_not_wait_for_the_calls_of_others(run, monkeypatch):
+    begun, goes_on = threading.Event(), threading.Event()
+    write = CallDatabase.write
+
+    def held_up(database: CallDatabase, *rows: Any) -> None:
+        begun.set()
+        goes_on.wait()
+        write(database, *rows)
+
+    with CallLog(run.folder) as log:
+        log.record(call_of("a"))
+        monkeypatch.setattr(CallDatabase, "write", held_up)
+        other = threading.Thread(target=log.record, args=(call_of("b"),))
+        other.start()
+        begun.wait()
+        log.settle("a")
+
+        assert run.recorded() == ["a"]
+
+        goes_on.set()
+        other.join()
+
+    assert run.recorded() == ["a", "b"]
+
+
+def test_an_episode_whose_calls_could_not_be_written_fails_until_a_later_group_has_them(
+    run, monkeypatch
+):
+    with CallLog(run.folder) as log:
+        with monkeypatch.context() as full:
+            full.setattr(
+                CallDatabase, "write", lambda *_: (_ for _ in ()).throw(StoreError("full"))
+            )
+            log.record(call_of("a"), durable=False)
+            for _ in range(2):
+                with pytest.raises(StoreError, match="full"):
+                    log.settle("a")
+
+        log.record(call_of("b"))
+        log.settle("a")
+
+        assert run.recorded() == ["a", "b"]
 
 
 @pytest.mark.slow

@@ -19,8 +19,11 @@ from ktdeval.calls.prompt_size import (
     USUAL_TOKENS,
     BytesPerToken,
     PromptBytes,
+    prompt_bytes,
     text_bytes,
 )
+from ktdeval.calls.record import tool_texts
+from ktdeval.harness.chat_messages import Message, ModelRequest, Opaque, ToolCall, ToolSpec
 from ktdeval.values.yamlio import load_yaml
 from loops import not_empty
 from paths import REPOSITORY
@@ -40,6 +43,25 @@ def test_bytes_are_counted_by_kind_of_character() -> None:
         letters=3, spaces=1, digits=4, marks=8, scripts=5
     )
     assert text_bytes("") == PromptBytes()
+
+
+def test_a_request_is_as_large_as_its_texts_and_counts_a_part_for_each() -> None:
+    tool = ToolSpec("quote", "A price of 1 name.", {"type": "object", "properties": {"涨": {}}})
+    system = Message("system", "Rules: 1, 2.")
+    call = ToolCall("c1", "quote", '{"a": 1}', Opaque("p", "Let me look.", has_words=True))
+    answered = (Message("assistant", "So", (call,)), Message("tool", "3 é", tool_call_id="c1"))
+    texts = ["Rules: 1, 2.", "So", "quote", '{"a": 1}', "Let me look.", "3 é"]
+
+    for tools in ((), (tool,), (tool, tool)):
+        request = ModelRequest((system, *answered), tools=tools)
+        shown = text_bytes("".join([*texts, *tool_texts(request)]))
+        expected = shown + PromptBytes(parts=3 + len(tools))
+        assert prompt_bytes(request) == prompt_bytes(request, tool_texts(request)) == expected
+
+    tool.parameters["properties"]["more"] = {}  # type: ignore[index]
+    changed = ModelRequest((system,), tools=(tool,))
+    assert prompt_bytes(changed).letters > prompt_bytes(ModelRequest((system,))).letters
+    assert prompt_bytes(request).total == text_bytes("".join([*texts, *tool_texts(request)])).total
 
 
 def test_tokens_are_bytes_of_each_kind_at_its_rate_and_those_around_each_part() -> None:

@@ -5,6 +5,7 @@ the step shows them, and where a provider's limits end it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,6 +90,20 @@ def test_a_pattern_admits_every_label_that_it_was_made_of(numbers: list[int], he
     judge = Draft202012Validator({"pattern": pattern})
     assert all(map(judge.is_valid, labels))
     assert not judge.is_valid(f"{labels[0]}0")
+
+
+@given(st.lists(st.text("a09-ä\ud800", max_size=4), max_size=4))
+@examples(100)
+def test_labels_have_a_pattern_where_they_are_equal_with_every_digit_as_zero(
+    labels: list[str],
+) -> None:
+    forms = {re.sub("[0-9]", "0", label) for label in labels}
+    assert (label_pattern(labels) is not None) == (len(forms) == 1)
+
+
+def test_a_label_of_several_lines_has_no_pattern() -> None:
+    assert label_pattern(["a\nb"]) is None
+    assert label_pattern(["a", "a\na"]) is None
 
 
 # --- decisions
@@ -199,6 +214,26 @@ def test_the_fields_keep_their_order_and_the_plain_schema_stays_as_it_is() -> No
 
     order = made["properties"]["orders"]["items"]["anyOf"][0]
     assert [*order["properties"]][:3] == ["stock_id", "side", "confidence"]
+
+
+@pytest.mark.parametrize("shown", [state(), state(positions=HELD), state_of_values({})])
+def test_an_agent_that_changes_the_schema_of_a_step_changes_no_other(shown: ObservedState) -> None:
+    plain = action_schema(HarnessConfig())
+    before = json.dumps(plain)
+    made = orders_of(plain, shown, shorts=False)
+    branches = made["properties"]["orders"]["items"]["anyOf"]
+    second = json.dumps(branches[1])
+    for field in branches[0]["properties"].values():
+        field.clear()
+    assert json.dumps(branches[1]) == second
+
+    containers = [made]
+    while containers:
+        container = containers.pop()
+        parts = container.values() if isinstance(container, dict) else [*container]
+        containers += [part for part in parts if isinstance(part, dict | list)]
+        container.clear()
+    assert json.dumps(plain) == before
 
 
 # --- limits, and the record

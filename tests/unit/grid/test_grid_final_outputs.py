@@ -49,7 +49,7 @@ class Commands:
             elif name == "view episodes":
                 assert out is not None
                 out.mkdir(parents=True)
-                for page in ("index", "second", "first"):
+                for page in ("second", "first"):
                     (out / f"{page}.html").write_text(page)
 
             click.echo(name)
@@ -124,7 +124,7 @@ def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
         (*form, "csv"),
         ("compare luck", str(card)),
         ("compare luck", str(card), "--json"),
-        ("view episodes", str(run), "--episode", median),
+        ("view episodes", str(run), "--episode", median, "--no-index"),
         ("view report", str(card)),
     ]
 

@@ -9,8 +9,9 @@ from contextlib import suppress
 # For workers, which find these modules imported:
 import ktdeval_grid.forecast
 import ktdeval_grid.worker_command  # noqa: F401 - as above
-from ktdeval.cli import can_fork, open_plugins, share_memory
+from ktdeval.cli import can_fork, share_memory
 from ktdeval.errors import KtdevalError
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import choose_tasks, open_market
 from ktdeval_grid.plan import GridPlan, systems
 
@@ -22,7 +23,7 @@ def preload(plan: GridPlan, runner: str) -> bool:
     if runner != LOCAL or not can_fork():
         return False
 
-    plugins = open_plugins(plan.plugin)
+    plugins = load_plugins(plan.plugin)  # what it skips, the estimate warns of
     for system in systems(plan):
         with suppress(KtdevalError):  # the estimate comes next, and says it
             tasks = choose_tasks(system.config, plugins)

@@ -24,8 +24,6 @@ from typing import Generic, TypeVar
 A = TypeVar("A")
 T = TypeVar("T")
 
-_FAILED = 1  #: exit code of a command that ended by a defect
-
 
 def can_fork() -> bool:
     """Return whether forks of this process are safe: on Linux, and without a second thread."""
@@ -148,11 +146,18 @@ def _run_command(
     sys.argv[:] = ["ktdeval", *words]
     try:
         code = main(words)
-    except Exception:  # noqa: BLE001 - a defect is shown as that of any command, without secrets
+    except Exception:
         sys.excepthook(*sys.exc_info())
-        code = _FAILED
+        _print_no_more()  # multiprocessing would show it again, with secrets
+        raise
 
     sys.exit(code)
+
+
+def _print_no_more() -> None:
+    """Drop what is still printed to standard error until the end of the fork."""
+    sys.stderr.flush()
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
 
 
 def _open_streams(streams: CommandStreams) -> None:
@@ -229,5 +234,6 @@ def _answer(answer: Connection, function: Callable[[], object]) -> None:
     """
     try:
         answer.send(function())
-    except (Exception, KeyboardInterrupt):  # noqa: BLE001 - whatever it is, it comes up there
-        sys.exit(_FAILED)
+    except (Exception, KeyboardInterrupt):
+        _print_no_more()
+        raise

@@ -1,16 +1,19 @@
 """Exponents: how cost grows with names, days, episodes, calls in flight, cards of a board, and what
-a second worker brings.
+a second worker brings; a grid beside `ktdeval run`, and how long it takes to begin and to end.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import bench_attribution
 import bench_calls
@@ -52,6 +55,7 @@ def figures(scale: Scale) -> list[Figure]:
         _in_flight(in_flight, 4 if scale == "quick" else 20),
         _cards(cards),
         _workers(scale),
+        *_beside_run(scale),
     ]
 
 
@@ -190,7 +194,7 @@ def _workers(scale: Scale) -> Figure:
     if listed.returncode:
         return skipped(GROUP, name, "this version has no command `ktdeval grid`")
 
-    seconds = {workers: _grid_s(workers, scale) for workers in (1, 2)}
+    seconds = {workers: _grid(workers, scale).whole_s for workers in (1, 2)}
     return Figure(
         group=GROUP,
         name=name,
@@ -205,12 +209,78 @@ def _workers(scale: Scale) -> Figure:
     )
 
 
-def _grid_s(workers: int, scale: Scale) -> float:
+def _beside_run(scale: Scale) -> list[Figure]:
+    """A grid of two workers beside `ktdeval run` of the same episodes."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "ktdeval", "run", "--model", "builtin/momentum"]
+        began = time.perf_counter()
+        subprocess.run(
+            [*words, *_episodes_of(scale), "--out", f"{folder}/run"],
+            check=True,
+            capture_output=True,
+        )
+        run_s = time.perf_counter() - began
+
+    grid = _grid(2, scale)
+    beside = Figure(
+        group=GROUP,
+        name="grid of two workers",
+        ours=grid.whole_s,
+        unit="s",
+        peer_name="ktdeval run",
+        peer=run_s,
+        ratio=run_s / grid.whole_s,
+        bar=1 / 0.6,
+        direction="at_least",
+        note="wall, with tables and pages; means something only where two cores are idle",
+    )
+    edges = Figure(
+        group=GROUP,
+        name="start and end of a grid",
+        ours=grid.start_s + grid.end_s,
+        unit="s",
+        peer_name="",
+        peer=None,
+        ratio=grid.start_s + grid.end_s,
+        bar=3.0,
+        direction="at_most",
+        note=(
+            f"wall: {grid.start_s:.1f} s before the first episode, {grid.end_s:.1f} s after the"
+            " last for cards, tables and pages"
+        ),
+    )
+    return [beside, edges]
+
+
+class _GridTimes(NamedTuple):
+    """Wall seconds of a grid: of all, before its first episode, and after its last."""
+
+    whole_s: float
+    start_s: float
+    end_s: float
+
+
+def _episodes_of(scale: Scale) -> list[str]:
     seeds = "1" if scale == "quick" else "5"
+    return ["--tasks", "blinded_open_research", "--windows", "W*", "--seeds", seeds]
+
+
+def _grid(workers: int, scale: Scale) -> _GridTimes:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "ktdeval", "grid", "--models", "builtin/momentum"]
-        words += ["--tasks", "blinded_open_research", "--windows", "W*", "--seeds", seeds]
+        words += _episodes_of(scale)
         words += ["--workers", str(workers), "--out", f"{folder}/grid", "--yes", "--json"]
-        began = time.perf_counter()
+        began_s = time.time()
         subprocess.run(words, check=True, capture_output=True)
-        return time.perf_counter() - began
+        ended_s = time.time()
+
+        first_s = ended_s
+        last_s = began_s
+        for path in Path(folder, "grid", "done").glob("*.json"):
+            done = json.loads(path.read_bytes())
+            if "finished_at" in done:  # of an episode, and not of a job
+                finished_s = datetime.fromisoformat(done["finished_at"]).timestamp()
+                first_s = min(first_s, finished_s - done["seconds"])
+                last_s = max(last_s, finished_s)
+
+    return _GridTimes(ended_s - began_s, first_s - began_s, ended_s - last_s)

@@ -9,6 +9,15 @@ from ktdeval.cli.completers import (
     complete_words as complete_words,
 )
 from ktdeval.cli.examples import example as example
+from ktdeval.cli.forked_command import (
+    CommandStreams as CommandStreams,
+    ForkedCall as ForkedCall,
+    ForkedCommand as ForkedCommand,
+    can_fork as can_fork,
+    cores as cores,
+    forked_map as forked_map,
+    share_memory as share_memory,
+)
 from ktdeval.cli.groups import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
     WORDS as WORDS,

@@ -283,7 +283,8 @@ def flag(
 ) -> Any:
     """Return a dataclass field that `options_of` makes an option of.
 
-    `default`: of an option that is not given; without one it must be given. `name`: the option's
+    `default`: of an option that is not given; without one it must be given. `help`: empty for one
+    that commands give each other, and that help leaves out. `name`: the option's
     name where it isn't that of the field with dashes, also two of them: `--yes -y`. `type`: click's
     type of the values where the field's own type does not say it, such as `OutputPath("file")`; a
     tuple's option may then be repeated, and commas are part of its values. `metavar`: what help
@@ -470,6 +471,7 @@ def field_option(
     if isinstance(settings.get("type"), OutputPath) and "required" not in settings:
         settings["default"] = field.default  # tested before work begins, as a path that is given
 
+    settings["hidden"] = field.metadata.get("help") == ""
     return click.Option([*names.split(), field.name], help=help_text, **settings)
 
 

@@ -7,7 +7,11 @@ from ktdeval.runner.additional_models import (
 )
 from ktdeval.runner.call_log_checks import check_call_log as check_call_log
 from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
-from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapshot as open_snapshot
+from ktdeval.runner.data_source import (
+    cache_folder as cache_folder,
+    open_market as open_market,
+    open_snapshot as open_snapshot,
+)
 from ktdeval.runner.episode import DecidedStep as DecidedStep, TradingEpisode as TradingEpisode
 from ktdeval.runner.episode_execution import EpisodeFactory as EpisodeFactory
 from ktdeval.runner.episode_journal import (

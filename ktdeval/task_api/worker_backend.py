@@ -24,6 +24,9 @@ class WorkerJob:
     #: names of this process's variables that workers on other machines need too, such as API keys
     inherited: tuple[str, ...] = ()
     logs: str | None = None  #: folder for what each worker prints; None: it is not kept
+    #: whether workers may be forks of this process: it has loaded what they share, and holds no
+    #: thread, client or lock; a backend of other machines, or without forks, starts new processes
+    may_fork: bool = False
 
 
 @runtime_checkable

@@ -1,8 +1,9 @@
-"""Workers as processes of this machine, each a new Python: a fork of a process with threads could
-hang.
+"""Workers as processes of this machine: forks of this one where it may fork, so that they share what
+it has loaded; else each a new Python, since a fork of a process with threads could hang.
 
-A worker's standard input is a pipe from this process, so that it stops when this process has ended,
-however that was. It has a session of its own, so that Ctrl-C reaches it once, through `stop`.
+The standard input of all workers is one pipe from this process, so that they stop when this process
+has ended, however that was. Each has a session of its own, so that Ctrl-C reaches it once, through
+`stop`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ktdeval.cli import CommandStreams, ForkedCommand, can_fork
 from ktdeval.task_api import WITH_PARENT, WorkerJob
 from ktdeval.values.files import make_folder
 
@@ -29,7 +31,7 @@ class _WorkerProcess:
     """One worker's process."""
 
     number: int
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedCommand
     restarts: int = 0
 
 
@@ -43,6 +45,9 @@ class WorkerProcesses:
         if job.logs is not None:
             make_folder(Path(job.logs))
 
+        # Nothing is ever written: a worker reads the end of this process.
+        self._alive_read, self._alive = os.pipe()
+        self._is_closed = False
         self._workers = [
             _WorkerProcess(number, self._start(number)) for number in range(job.workers)
         ]
@@ -85,10 +90,10 @@ class WorkerProcesses:
     def close(self) -> None:
         """End workers that still run, politely at first."""
         self.stop()
-        for worker in self._workers:
-            if worker.process.stdin is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    worker.process.stdin.close()
+        if not self._is_closed:
+            self._is_closed = True
+            os.close(self._alive)
+            os.close(self._alive_read)
 
         for worker in self._workers:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -96,21 +101,29 @@ class WorkerProcesses:
 
         self.kill()
 
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, **self._job.environment, WITH_PARENT: "1"}
-        command = [sys.executable, "-m", "ktdeval", *self._job.arguments]
+    def _start(self, number: int) -> subprocess.Popen[bytes] | ForkedCommand:
+        job = self._job
+        environment = {**job.environment, WITH_PARENT: "1"}
         with self._log(number) as log:
+            if job.may_fork and can_fork():
+                # A fork that kept the writing end would never read the end of this process.
+                streams = CommandStreams(
+                    self._alive_read, log.fileno(), log.fileno(), closed=(self._alive,)
+                )
+                return ForkedCommand(job.arguments, streams, environment)
+
+            command = [sys.executable, "-m", "ktdeval", *job.arguments]
             return subprocess.Popen(  # noqa: S603 - our own command
                 command,
-                env=environment,
-                stdin=subprocess.PIPE,
+                env={**os.environ, **environment},
+                stdin=self._alive_read,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
 
-    def _log(self, number: int) -> contextlib.AbstractContextManager[IO[bytes] | int]:
-        """Give the file that a worker prints to."""
+    def _log(self, number: int) -> IO[bytes]:
+        """Open the file that a worker prints to."""
         if self._job.logs is None:
-            return contextlib.nullcontext(subprocess.DEVNULL)
+            return open(os.devnull, "ab")
         return (Path(self._job.logs) / f"worker-{number + 1}.log").open("ab")

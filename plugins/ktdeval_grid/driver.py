@@ -1,7 +1,7 @@
 """Driver of a launch: records it, starts workers, watches them, and says how it ended.
 
-It computes nothing: workers open the grid, run it, and make cards, tables and pages. So it may die
-at any moment, and the same command goes on from the store.
+It computes nothing: workers, which may be forks of it, open the grid, run it, and make cards, tables
+and pages. So it may die at any moment, and the same command goes on from the store.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ class LaunchResult:
 class Driver:
     """One launch of a grid."""
 
-    def __init__(self, request: Request, place: GridPlace, plugins: Plugins) -> None:
+    def __init__(
+        self, request: Request, place: GridPlace, plugins: Plugins, *, may_fork: bool = False
+    ) -> None:
+        self._may_fork = may_fork
         self._request = request
         self._place = place
         self._plugins = plugins
@@ -114,7 +117,12 @@ class Driver:
 
     def _job(self) -> WorkerJob:
         words = ("grid", "worker", "--out", str(self._place.root), "--launch", self.launch.id)
-        return WorkerJob(words, workers=self._request.workers, logs=str(self.logs))
+        return WorkerJob(
+            words,
+            workers=self._request.workers,
+            logs=str(self.logs),
+            may_fork=self._may_fork,
+        )
 
     def _look_in_time(self, watcher: Watcher) -> None:
         """Look once a second, and less often where a look takes long."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import click
 
@@ -27,6 +28,7 @@ from ktdeval.cards import (
     load_evaluation,
     nearest_to_median,
 )
+from ktdeval.cli import ForkedCall
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.files import make_folder, write_atomic
@@ -35,6 +37,8 @@ from ktdeval_grid.output_kinds import CardFacts, CardsOutput, call_command, make
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.static_site import INDEX, BundleCard, BundlePage, write_bundle
 from ktdeval_grid.status import GridStatus
+
+T = TypeVar("T")
 
 TABLES = "tables"
 SITE = "site"
@@ -70,9 +74,12 @@ class GridEnding:
     problems: list[str] = field(default_factory=list)  #: what could not be made, a line each
 
 
-def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plugins) -> GridEnding:
-    """Make tables and bundle of what is finished; only a process' main thread may. Raises
-    UsageError: no card is there yet; StoreError: a file can't be written.
+def make_ending(
+    root: Path, record: GridRecord, status: GridStatus, plugins: Plugins, *, may_fork: bool = False
+) -> GridEnding:
+    """Make tables and bundle of what is finished; only a process' main thread may. Where it
+    `may_fork`, forks of this process draw the report and the views meanwhile. Raises UsageError: no
+    card is there yet; StoreError: a file can't be written.
     """
     cards = list(_cards(root, record))
     if not cards:
@@ -82,18 +89,27 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
     paths = [each.path for each in cards]
     systems = {each.system for each in cards}
     facts = CardFacts.of([each.card for each in cards], len(systems))
-    outputs = list(make_outputs(paths, facts, record.plan.tables, plugins))
-    _write_tables(root / TABLES, outputs, ending)
-
+    pages = record.plan.pages
+    begin = _begun if may_fork else _put_off
     make_folder(root)
     with temporary_folder(".site-", root) as fresh:
         site = fresh / SITE
         site.mkdir()
+        drawn_report = begin(partial(_draw_report, site, paths, pages, plugins))
+        written_cards = begin(partial(_bundle_cards, site, cards, pages, plugins))
+
+        outputs = list(make_outputs(paths, facts, record.plan.tables, plugins))
+        _write_tables(root / TABLES, outputs, ending)
+        bundled, problems = written_cards()
+        ending.problems.extend(problems)
+        report, problems = drawn_report()
+        ending.problems.extend(problems)
+
         page = BundlePage(
             record=record,
             status=status,
-            cards=tuple(_bundle_cards(site, cards, record.plan.pages, plugins, ending)),
-            report=_draw_report(site, paths, record.plan.pages, plugins, ending),
+            cards=bundled,
+            report=report,
             outputs=tuple(outputs),
             problems=tuple(ending.problems),
         )
@@ -101,6 +117,16 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
         _replace(site, root / SITE)
 
     return ending
+
+
+def _begun(function: Callable[[], T]) -> Callable[[], T]:
+    """Begin a call in a fork of this process; return what waits for its result."""
+    return ForkedCall(function).result
+
+
+def _put_off(function: Callable[[], T]) -> Callable[[], T]:
+    """Return the call itself, where it can't be made meanwhile."""
+    return function
 
 
 def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
@@ -138,11 +164,13 @@ def _write_tables(folder: Path, outputs: Sequence[CardsOutput], ending: GridEndi
 
 
 def _bundle_cards(
-    site: Path, cards: Sequence[CardOf], pages: Sequence[Page], plugins: Plugins, ending: GridEnding
-) -> Iterator[BundleCard]:
-    """Yield what the bundle has of each card; its file, and the page of one episode, are written
-    there.
+    site: Path, cards: Sequence[CardOf], pages: Sequence[Page], plugins: Plugins
+) -> tuple[tuple[BundleCard, ...], list[str]]:
+    """Return what the bundle has of each card, and what could not be made; the card's file, and the
+    page of one episode, are written there.
     """
+    bundled = []
+    problems: list[str] = []
     for each in cards:
         name = f"cards/{each.system}/{each.path.name}"
         (site / name).parent.mkdir(parents=True, exist_ok=True)
@@ -150,9 +178,9 @@ def _bundle_cards(
 
         view = ""
         if "views" in pages:
-            view = _view(site, each, plugins, ending)
+            view = _view(site, each, plugins, problems)
 
-        yield BundleCard(
+        card = BundleCard(
             system=each.system,
             task=each.card.task.name,
             model=each.card.model.name,
@@ -164,18 +192,21 @@ def _bundle_cards(
             card=name,
             view=view,
         )
+        bundled.append(card)
+
+    return tuple(bundled), problems
 
 
-def _view(site: Path, each: CardOf, plugins: Plugins, ending: GridEnding) -> str:
+def _view(site: Path, each: CardOf, plugins: Plugins, problems: list[str]) -> str:
     """Write the page of the episode whose result is nearest to the median, and return its name."""
     episode = _typical(each.card)
     folder = site / "views" / each.system / each.path.stem
     words = ["view", "episodes", str(each.run), "--out", str(folder), "--episode", episode]
-    if not _called(words, f"view of {each.system} {each.path.stem}", plugins, ending):
+    words.append("--no-index")  # the bundle's is the index, and other tasks need not be read
+    if not _called(words, f"view of {each.system} {each.path.stem}", plugins, problems):
         return ""
 
-    pages = sorted(path for path in folder.glob("*.html") if path.name != "index.html")
-    (folder / "index.html").unlink(missing_ok=True)
+    pages = sorted(folder.glob("*.html"))
     return pages[0].relative_to(site).as_posix() if pages else ""
 
 
@@ -198,23 +229,27 @@ def _typical(card: TradingCard | ScoringCard) -> str:
 
 
 def _draw_report(
-    site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins, ending: GridEnding
-) -> str:
-    """Draw all cards as one page, and return its name; empty where there is none."""
+    site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins
+) -> tuple[str, list[str]]:
+    """Draw all cards as one page; return its name, empty where there is none, and what could not be
+    made.
+    """
+    problems: list[str] = []
     if "report" not in pages:
-        return ""
+        return "", problems
 
     words = ["view", "report", *map(str, cards), "--out", str(site / "report.html")]
-    return "report.html" if _called(words, "report", plugins, ending) else ""
+    name = "report.html" if _called(words, "report", plugins, problems) else ""
+    return name, problems
 
 
-def _called(words: Sequence[str], what: str, plugins: Plugins, ending: GridEnding) -> bool:
+def _called(words: Sequence[str], what: str, plugins: Plugins, problems: list[str]) -> bool:
     """Call a command that writes a page; note why it could not."""
     try:
         call_command(words, plugins)
     except (KtdevalError, click.ClickException) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else error
-        ending.problems.append(f"{what}: {' '.join(str(message).split())}")
+        problems.append(f"{what}: {' '.join(str(message).split())}")
         return False
 
     return True

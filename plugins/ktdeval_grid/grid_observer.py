@@ -1,7 +1,8 @@
 """What a worker sees of a grid while it works: units that are done or failed, control, live
 workers.
 
-Everything is read from the store, at most once a second, and less often where listing takes long.
+Everything is read from the store, at most once a second while there is work, and less often where
+listing takes long.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ktdeval_grid.grid_control import Control, control_in_force
 from ktdeval_grid.records import FAILED, UnitFailed
 
 _LOOK_AGAIN_S = 1.0
+_IDLE_LOOK_S = 0.1  #: of a worker that has nothing to do until another has done something
 _MOST_SHARE = 20  #: a look that takes t seconds is not repeated for so many times t
 _BEATS = "beats"
 
@@ -67,11 +69,15 @@ class GridView:
     _versions: dict[str, str] = field(default_factory=dict)
     _earlier: frozenset[str] | None = None  #: versions of failures at the first look
     _next_look: float = 0.0
+    _next_idle_look: float = 0.0
 
-    def look(self, at_once: bool = False) -> bool:
-        """Read the store, if it is time; return whether it was. Raises StoreError."""
+    def look(self, at_once: bool = False, is_idle: bool = False) -> bool:
+        """Read the store, if it is time, which comes sooner for an idle worker; return whether it
+        was. Raises StoreError.
+        """
         began = time.monotonic()
-        if began < self._next_look and not at_once:
+        due = self._next_idle_look if is_idle else self._next_look
+        if began < due and not at_once:
             return False
 
         self._read_control()
@@ -79,7 +85,9 @@ class GridView:
         self.workers = self.liveness.look(list(self.store.list(_BEATS)))
         self._read_failed()
         took = time.monotonic() - began
-        self._next_look = time.monotonic() + max(_LOOK_AGAIN_S, took * _MOST_SHARE)
+        ended = time.monotonic()
+        self._next_look = ended + max(_LOOK_AGAIN_S, took * _MOST_SHARE)
+        self._next_idle_look = ended + max(_IDLE_LOOK_S, took * _MOST_SHARE)
         return True
 
     def _read_control(self) -> None:

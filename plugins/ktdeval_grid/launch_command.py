@@ -15,6 +15,7 @@ from ktdeval.cli import (
     WORDS,
     OutputPath,
     RunOptionsCommand,
+    cores,
     example,
     flag,
     line_width,
@@ -25,6 +26,7 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError
 from ktdeval.values.config_options import shown_path
 from ktdeval.values.files import make_folder
+from ktdeval.values.lazy import maker
 from ktdeval.values.typed_json import decode_json, encode_canonical
 from ktdeval_grid.amend import Amendment, amendment
 from ktdeval_grid.driver import (
@@ -44,10 +46,11 @@ from ktdeval_grid.plan_overrides import PLAN, RUN_NAMES, PlanOptions, plan_of_li
 from ktdeval_grid.printed_status import estimate_lines, status_lines
 from ktdeval_grid.records import GRID
 from ktdeval_grid.status import GridStatus, load_record
-from ktdeval_grid.subprocess_command import own_command
+from ktdeval_grid.subprocess_command import own_command, run_forked
 
 FOLDER = "ktdeval-grids"  #: where grids are that were given no other folder
 UNNAMED = "grid"  #: name of a plan that has none
+_preload = maker("ktdeval_grid.preload:preload")  # it imports all that workers run
 _FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
 
 
@@ -97,20 +100,21 @@ def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
     request = Request(
         plan=made,
         out=str(place.root),
-        workers=options.workers or _cores(),
+        workers=options.workers or cores(),
         runner=runner,
         only="all" if options.only is None else "failed",
         words=click.get_current_context().meta[WORDS],
     )
     news = _news(place, request)
-    estimate = forecast(request, begins=True)
+    may_fork: bool = _preload(request.plan, request.runner)
+    estimate = forecast(request, begins=True, may_fork=may_fork)
     if not options.as_json:
         _tell_news(news, place)
         for line in estimate_lines(estimate, line_width()):
             click.echo(line)
 
     _confirm(estimate, has_agreed=options.yes or options.as_json)
-    intent = _LaunchIntent(request, place, news, estimate, options.as_json)
+    intent = _LaunchIntent(request, place, news, estimate, options.as_json, may_fork)
     if options.detach:
         return _detach(intent)
 
@@ -124,13 +128,6 @@ def _folder(plan: GridPlan, out: Path | None) -> str:
     if plan.name == UNNAMED:
         raise UsageError("--out: name the folder of the grid, or give its plan a name")
     return f"{FOLDER}/{plan.name}"
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _news(place: GridPlace, request: Request) -> Amendment | None:
@@ -155,20 +152,23 @@ def _tell_news(news: Amendment | None, place: GridPlace) -> None:
             click.echo(line)
 
 
-def forecast(request: Request, *, begins: bool = False) -> GridEstimate:
-    """Estimate what is left of a grid, in a process of its own, so that this one imports nothing
-    that computes. `begins`: also check that a system can begin. Raises UsageError with what it said.
+def forecast(request: Request, *, begins: bool = False, may_fork: bool = False) -> GridEstimate:
+    """Estimate what is left of a grid, in a process of its own, so that this one makes no client.
+    `begins`: also check that a system can begin; `may_fork`: whether the process may be a fork of
+    this one. Raises UsageError with what it said.
     """
     words = ["grid", "forecast"]
     if begins:
         words.append("--begins")
 
-    done = subprocess.run(  # noqa: S603 - our own command
-        own_command(*words),
-        input=encode_canonical(request).encode(),
-        capture_output=True,
-        check=False,
-    )
+    content = encode_canonical(request).encode()
+    if may_fork:
+        done = run_forked(words, content)
+    else:
+        done = subprocess.run(  # noqa: S603 - our own command
+            own_command(*words), input=content, capture_output=True, check=False
+        )
+
     errors = done.stderr.decode("utf-8", errors="replace")
     if done.returncode:
         _, _, message = errors.strip().rpartition("ktdeval: error: ")
@@ -197,6 +197,7 @@ class _LaunchIntent:
     news: Amendment | None  #: None where the grid begins
     estimate: GridEstimate | None
     as_json: bool
+    may_fork: bool = False  #: whether workers may be forks of this process
 
     def line(self, launch: str, pid: int, log: Path | None) -> LaunchLine:
         """Return the line of the launch for programs."""
@@ -219,7 +220,8 @@ class _LaunchIntent:
 def _drive_here(intent: _LaunchIntent) -> int:
     """Drive a launch in this process, and tell how it ended."""
     request = intent.request
-    driver = Driver(request, intent.place, open_plugins(request.plan.plugin))
+    plugins = open_plugins(request.plan.plugin)
+    driver = Driver(request, intent.place, plugins, may_fork=intent.may_fork)
     if intent.as_json:
         print_line(intent.line(driver.launch.id, os.getpid(), None))
 
@@ -328,5 +330,7 @@ def _detach(intent: _LaunchIntent) -> int:
 def drive() -> int:
     """Drive the launch that standard input describes; `--detach` does this."""
     request = read_request(sys.stdin.buffer.read())
-    intent = _LaunchIntent(request, open_place(request.out), None, None, as_json=False)
+    may_fork: bool = _preload(request.plan, request.runner)
+    place = open_place(request.out)
+    intent = _LaunchIntent(request, place, None, None, as_json=False, may_fork=may_fork)
     return _drive_here(intent)

@@ -43,7 +43,7 @@ from ktdeval_grid.worker_run_folders import OpenRunFolders
 
 #: Sleeps; raises KeyboardInterrupt if the worker is to stop
 Wait = Callable[[float], None]
-_LOOK_AGAIN_S = 0.5
+_LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True)

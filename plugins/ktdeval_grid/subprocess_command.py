@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
+from typing import IO
+
+from ktdeval.cli import CommandStreams, ForkedCommand
 
 
 def own_command(*words: str) -> list[str]:
@@ -10,3 +16,23 @@ def own_command(*words: str) -> list[str]:
     (-P).
     """
     return [sys.executable, "-P", "-m", "ktdeval", *words]
+
+
+def run_forked(words: Sequence[str], content: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a fork of this process, with its standard input, to its end."""
+    # Files: a pipe that nobody reads meanwhile may be full.
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        given.write(content)
+        given.seek(0)
+        streams = CommandStreams(given.fileno(), out.fileno(), err.fileno())
+        code = ForkedCommand(words, streams).wait()
+        return subprocess.CompletedProcess(words, code, _written(out), _written(err))
+
+
+def _written(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, example, open_plugins
+from ktdeval.cli import FilePath, can_fork, example, open_plugins
 from ktdeval.values.config_options import shown_path
 from ktdeval_grid.final_outputs import make_ending
 from ktdeval_grid.layout import open_place
@@ -20,7 +20,8 @@ def tables(folder: Path) -> None:
     """Make tables and pages of what is finished, as the end of a grid does."""
     place = open_place(folder)
     found, now = look(reader_of(place.store))
-    ending = make_ending(place.root, found.record, now, open_plugins(found.record.plan.plugin))
+    plugins = open_plugins(found.record.plan.plugin)
+    ending = make_ending(place.root, found.record, now, plugins, may_fork=can_fork())
     for path in ending.tables:
         click.echo(f"table   {shown_path(path)}")
 

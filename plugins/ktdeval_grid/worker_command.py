@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -17,6 +17,7 @@ import click
 from ktdeval.cli import (
     FilePath,
     OutputPath,
+    can_fork,
     collector_held_back,
     example,
     flag,
@@ -27,7 +28,9 @@ from ktdeval.errors import UsageError
 from ktdeval.stores import open_store
 from ktdeval.task_api import WITH_PARENT
 from ktdeval.values.typed_json import decode_json
-from ktdeval_grid.final_outputs_process import make_tables
+from ktdeval_grid.final_outputs_process import WaitingTables, make_tables
+from ktdeval_grid.gather_runs import AtEnd
+from ktdeval_grid.layout import open_place
 from ktdeval_grid.plan import load_plan
 from ktdeval_grid.records import Launch, launch_key
 from ktdeval_grid.unit_order import parse_shard
@@ -88,21 +91,32 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
     if options.only is not None:
         work = replace(work, only_failed=True)
 
-    at_end = None if options.no_tables else make_tables
-    session = GridSession(work, open_plugins(work.plan.plugin), at_end)
-    if os.environ.get(WITH_PARENT):
-        threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
+    plugins = open_plugins(work.plan.plugin)
+    with ExitStack() as stack:
+        at_end = None if options.no_tables else _tables(work.out, stack)
+        session = GridSession(work, plugins, at_end)
+        if os.environ.get(WITH_PARENT):
+            threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
 
-    try:
-        with stopping_on_signals(session), collector_held_back():
-            report = session.run()
-    except KeyboardInterrupt as interrupt:
-        where = options.out
-        click.echo(f"stopped; finished steps are kept in {where}: run it again to resume", err=True)
-        raise click.Abort from interrupt
+        try:
+            with stopping_on_signals(session), collector_held_back():
+                report = session.run()
+        except KeyboardInterrupt as interrupt:
+            where = options.out
+            click.echo(
+                f"stopped; finished steps are kept in {where}: run it again to resume", err=True
+            )
+            raise click.Abort from interrupt
 
     click.echo(_report_line(report), err=True)
     check_report(report)
+
+
+def _tables(out: str, stack: ExitStack) -> AtEnd:
+    """Return what makes tables and pages; it is closed with the stack. Called before any thread."""
+    if can_fork():
+        return stack.enter_context(WaitingTables(open_place(out)))
+    return make_tables
 
 
 def _options(plan: Path | None, out: str, launch: str | None) -> WorkerOptions:

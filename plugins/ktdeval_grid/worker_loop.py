@@ -27,6 +27,7 @@ from ktdeval_grid.unit_order import (
 from ktdeval_grid.worker_run_folders import CALLS_AT_ONCE
 
 _TICK_S = 0.2  #: longest time until a signal is noticed
+_IDLE_TICK_S = 0.05  #: likewise where nothing is under way, until another worker's end is noticed
 _RETRY_S = 1.0  #: what another worker holds is looked at again after this time
 _MOST_THREADS = 10_000
 
@@ -78,14 +79,16 @@ class Worker:
         Raises KtdevalError; KeyboardInterrupt after `stop`.
         """
         running: Running = {}
+        is_idle = False
         with ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="unit") as pool:
             try:
                 while not self.is_stopping:
-                    if self.view.look():
+                    if self.view.look(is_idle=is_idle):
                         self._forget_done()
                         self.runner.publish_paid()
 
                     self._fill(pool, running)
+                    is_idle = not running
                     if not running and not self._is_draining and self._is_over():
                         break
 
@@ -164,7 +167,7 @@ class Worker:
     def _without_ended(self, running: Running) -> Running:
         """Wait until work ends, a moment at most; return what is still running."""
         if not running:
-            time.sleep(_TICK_S)
+            time.sleep(_IDLE_TICK_S)
             return running
 
         ended, left = wait(running, _TICK_S, FIRST_COMPLETED)

@@ -56,13 +56,14 @@ class Plot:
     context: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+# not frozen: all plots of a page are drawn together, once it is known which there are
+@dataclass(slots=True)
 class Figure:
     """A plot as the page shows it."""
 
     title: str
-    svg: Markup
     note: str
+    svg: Markup | None = None  #: None until it is drawn
 
 
 def colour(token: str) -> str:

@@ -21,6 +21,7 @@ from ktdeval.cards import (
     is_fraction,
     price_index,
 )
+from ktdeval.cli import forked_map
 from ktdeval.errors import UsageError
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.progress_reports import Tell, tell_nobody
@@ -82,10 +83,13 @@ class Report:
 
 
 class _PlotGallery:
-    """Plots of a page, in order; each becomes an element with ids of its own."""
+    """Plots of a page, in order; each becomes an element with ids of its own, once `draw` is
+    called.
+    """
 
     def __init__(self) -> None:
         self.plots: dict[str, Plot] = {}
+        self._shown: list[tuple[Plot, str, Figure]] = []  # with the prefix of its ids
 
     def add(
         self, folder: str, plots: Sequence[Plot | None], of: Sequence[Evaluation]
@@ -113,10 +117,26 @@ class _PlotGallery:
         for plot in plots:
             if plot is not None:
                 self.plots[f"{folder}-{plot.name}"] = replace(plot, context=context)
-                svg = inline_svg(plot, f"p{len(self.plots)}")
-                figures.append(Figure(plot.title, svg, plot.note))
+                figure = Figure(plot.title, plot.note)
+                self._shown.append((plot, f"p{len(self.plots)}", figure))
+                figures.append(figure)
 
         return figures
+
+    def draw(self) -> None:
+        """Draw all figures, by as many processes as there are cores."""
+        first = self._shown[:1]  # alone: libraries and fonts are loaded once, before any fork
+        others = self._shown[1:]
+        for (_, _, figure), svg in zip(first, map(_svg_of, first), strict=True):
+            figure.svg = svg
+
+        for (_, _, figure), svg in zip(others, forked_map(_svg_of, others), strict=True):
+            figure.svg = svg
+
+
+def _svg_of(shown: tuple[Plot, str, Figure]) -> Markup:
+    plot, prefix, _ = shown
+    return inline_svg(plot, prefix)
 
 
 def make_report(
@@ -158,6 +178,7 @@ def make_report(
         view = card_view(study, _card_plots(study, gallery))
         cards.append(view | {"is_alone": not has_overview})
 
+    gallery.draw()
     html = render(
         "report.html",
         title=f"Evaluation report: {_subject(evaluations, scored)}",

@@ -102,6 +102,8 @@ class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
         False,
         help="show the agent's memory at each day; it is run again on the recorded replies",
     )
+    #: for a bundle, which has an index of its own: no episode of another task is read then
+    no_index: bool = flag(False, help="")
 
 
 @example("ktdeval view ktdeval-runs/my-run --open")
@@ -125,7 +127,14 @@ def episodes(run: Path, options: ViewOptions) -> None:
     _check_day(day, len(chosen))
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
     market = recorded_market(folder, plugins, options.data, _NO_MARKET) if has_days else ""
-    show = RunView(folder, plugins, market, Redactor(os.environ), has_memory=options.memory)
+    show = RunView(
+        folder,
+        plugins,
+        market,
+        Redactor(os.environ),
+        has_memory=options.memory,
+        has_index=not options.no_index,
+    )
     with work_shown() as tell:
         files = show.write(out, chosen, tell)
 
@@ -183,7 +192,7 @@ def _json_outcome(run: RunFolder, files: PageFiles, address: str) -> dict[str, J
 class PageFiles:
     """Pages of a run as files."""
 
-    index: Path
+    index: Path  # the first page where no index was asked for
     pages: Sequence[Path]  # of the episodes, in the order of the run
     size: int  # bytes of all of them
     problems: Sequence[str]  # what a reader must know of the records, a sentence each
@@ -193,7 +202,8 @@ class PageFiles:
 
 class RunView:
     """Writes the pages of one run, which it only reads. Its market is a snapshot, or the reason why
-    there is none. `has_memory`: show what the agent remembered.
+    there is none. `has_memory`: show what the agent remembered. Without `has_index`, pages and tear
+    sheets are written alone.
     """
 
     def __init__(
@@ -204,11 +214,13 @@ class RunView:
         redactor: Redactor,
         *,
         has_memory: bool = False,
+        has_index: bool = True,
     ) -> None:
         self._run = run
         self._plugins = plugins
         self._redactor = redactor
         self._has_memory = has_memory
+        self._has_index = has_index
         self._market: MarketSnapshot | None = None
         self._no_market = ""
         self._days: set[str] = set()
@@ -246,8 +258,12 @@ class RunView:
         entries: list[JsonValue] = []
         sheets = TearSheets(self._run, self._market, self._no_market)
         size = 0
+        tasks = dict.fromkeys(spec.task for spec in chosen)
 
         for spec in self._run.manifest.specs:
+            if not self._has_index and spec.task not in tasks:
+                continue
+
             records = self._records(spec)
             problems.append(records.problem)
             path = out / page_name(spec)
@@ -268,19 +284,22 @@ class RunView:
             why = "; ".join(problems) or "wait for one"
             raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
 
-        tasks = dict.fromkeys(spec.task for spec in chosen)
         written = sheets.pages(tasks, self._redactor)
         for name, text in written.items():
             size += _write_page(fresh / name, text)
 
-        links = sheets.links(written)
-        index = make_index_page(self._run, self._market, entries, links, self._redactor)
-        size += _write_page(fresh / INDEX, index)
+        first = pages[0]
+        if self._has_index:
+            first = out / INDEX
+            links = sheets.links(written)
+            index = make_index_page(self._run, self._market, entries, links, self._redactor)
+            size += _write_page(fresh / INDEX, index)
+
         redacted = [self._redactor.text(problem) for problem in problems]
 
         shown = [self._redactor.value(entry) for entry in entries]
         paths = [out / name for name in written]
-        return PageFiles(out / INDEX, pages, size, redacted, shown, paths)
+        return PageFiles(first, pages, size, redacted, shown, paths)
 
     def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
         if is_scoring(self._run, spec):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ktdeval.cards import TradingCard, card_files, load_evaluation, price_index
 from ktdeval.errors import KtdevalError
@@ -47,7 +47,8 @@ class TearSheets:
 
     def pages(self, tasks: Iterable[str], redactor: Redactor) -> dict[str, str]:
         """Return the pages of those of the tasks that have a track: file name -> HTML."""
-        cards = self._cards()
+        tasks = list(tasks)
+        cards = self._cards(tasks)
         found = {}
         for task in tasks:
             if task not in self._tracks:
@@ -93,20 +94,26 @@ class TearSheets:
             pages=self._pages.get(task, {}),
         )
 
-    def _cards(self) -> dict[str, TradingCard]:
-        """Return the card of each trading task that has a readable one."""
+    def _cards(self, tasks: Collection[str]) -> dict[str, TradingCard]:
+        """Return the card of each of the trading tasks that has a readable one. Cards are named by
+        their tasks, so those of others are only read where one is not found by its name.
+        """
         found: dict[str, TradingCard] = {}
         try:
             files = card_files([self._run.path])
         except KtdevalError:  # no cards before the end of the run
             return found
 
+        files.sort(key=lambda file: file.stem not in tasks)
         for file in files:
+            if found.keys() >= set(tasks):
+                break
+
             try:
                 card = load_evaluation(file)
             except KtdevalError:  # the ledgers can be shown without it
                 continue
             if isinstance(card, TradingCard):
-                found[card.task.name] = card
+                found.setdefault(card.task.name, card)
 
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class Commands:
             elif name == "view episodes":
                 assert out is not None
                 out.mkdir(parents=True)
-                for page in ("index", "second", "first"):
+                for page in ("second", "first"):
                     (out / f"{page}.html").write_text(page)
 
             click.echo(name)
@@ -62,7 +63,7 @@ class Commands:
         return [Spec(name, lambda name=name: self.command(name), "says so") for name in names]
 
 
-def ended(folder: Path, commands: Commands, **changes: Any) -> GridEnding:
+def ended(folder: Path, commands: Commands, may_fork: bool = False, **changes: Any) -> GridEnding:
     """End a grid of one gathered system, whose card has three episodes; the second is the median."""
     grid = HandMade(folder, record_of(small_plan(models=["builtin/momentum"], **changes)))
     run = folder / "runs" / SYSTEM
@@ -74,7 +75,7 @@ def ended(folder: Path, commands: Commands, **changes: Any) -> GridEnding:
     plugins.add(commands, "commands")
     _, status = look(reader_of(grid.store))
 
-    return make_ending(folder, grid.record, status, plugins)
+    return make_ending(folder, grid.record, status, plugins, may_fork=may_fork)
 
 
 def files_of(folder: Path) -> list[str]:
@@ -124,9 +125,23 @@ def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
         (*form, "csv"),
         ("compare luck", str(card)),
         ("compare luck", str(card), "--json"),
-        ("view episodes", str(run), "--episode", median),
+        ("view episodes", str(run), "--episode", median, "--no-index"),
         ("view report", str(card)),
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone")
+def test_an_ending_by_forks_has_the_same_files(tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    forked = tmp_path / "forked"
+    ended(alone, Commands(["view report"]), tables=["ama-1"])
+
+    ending = ended(forked, Commands(["view report"]), may_fork=True, tables=["ama-1"])
+
+    assert ending.problems == ["report: no way"]
+    assert files_of(forked / "site") == files_of(alone / "site")
+    for name in files_of(alone / "tables"):
+        assert (forked / "tables" / name).read_bytes() == (alone / "tables" / name).read_bytes()
 
 
 def test_pages_that_the_plan_leaves_out_are_not_made(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_a_worker_waits_while_another_resolves_the_plan(plan: GridPlan, tmp_path
 
     record = open_grid(plan, opening_of(tmp_path, wait=wait))
 
-    assert waits == [0.5]
+    assert waits == [0.1]
     assert record.launch == "0002"
 
 

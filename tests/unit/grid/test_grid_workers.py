@@ -94,10 +94,15 @@ def test_a_backend_that_starts_something_else_is_named_with_its_plugin() -> None
 
 @pytest.fixture
 def no_sleep(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that were to be slept, which pass at once."""
-    sleeps: list[float] = []
-    monkeypatch.setattr("time.sleep", sleeps.append)
-    return sleeps
+    """Seconds that were to be waited, which pass at once."""
+    waits: list[float] = []
+
+    def select(_reading: object, _writing: object, _other: object, seconds: float) -> Any:
+        waits.append(seconds)
+        return [], [], []
+
+    monkeypatch.setattr("select.select", select)
+    return waits
 
 
 def test_workers_are_looked_at_until_all_have_ended(no_sleep: list[float]) -> None:

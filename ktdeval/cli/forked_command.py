@@ -1,0 +1,239 @@
+"""Commands of ktdeval in forks of this process, which share what it has imported and loaded.
+
+A fork has a copy of all that its parent holds, and of no thread but the one that forked. So only a
+process without other threads forks, before it opens clients, databases or locks (`can_fork`).
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Generic, TypeVar
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+def can_fork() -> bool:
+    """Return whether forks of this process are safe: on Linux, and without a second thread."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def share_memory() -> None:
+    """Leave all objects of now out of garbage collection. It would write to each of them, and forks
+    share a page of memory only until somebody writes to it.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@dataclass(frozen=True)
+class CommandStreams:
+    """File descriptors that a forked command begins with."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    #: those of this process alone, such as the other end of a pipe: the fork closes them
+    closed: tuple[int, ...] = ()
+    #: end of a pipe: the command begins after the first byte, and never where there is none
+    begins_after: int | None = None
+
+
+class ForkedCommand:
+    """Command in a fork of this process, in a session of its own. Methods are those of
+    `subprocess.Popen`.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        streams: CommandStreams,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start the command; `environment`: variables to set besides those of this process."""
+        self._words = tuple(words)
+        self._process = multiprocessing.get_context("fork").Process(
+            target=_run_command, args=(self._words, streams, dict(environment or {}))
+        )
+        with _signals_held():
+            self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """Id of the process."""
+        assert self._process.pid is not None  # it was started
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative after a signal; None while the command runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end, and return the exit code. Raises subprocess.TimeoutExpired."""
+        self._process.join(timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(self._words, timeout or 0.0)
+
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the command has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End the command at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+_HELD = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold signals back, which a fork would handle as its parent until its own handlers are set."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run_command(
+    words: Sequence[str], streams: CommandStreams, environment: Mapping[str, str]
+) -> None:
+    """Run a command in the fork, as a process that has just begun."""
+    from ktdeval.cli.main import main  # it imports every option
+
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+
+    for number in streams.closed:
+        os.close(number)
+    if streams.begins_after is not None:
+        is_wanted = bool(os.read(streams.begins_after, 1))
+        os.close(streams.begins_after)
+        if not is_wanted:
+            return
+
+    _open_streams(streams)
+    _draw_anew()
+    os.environ.update(environment)
+    sys.argv[:] = ["ktdeval", *words]
+    try:
+        code = main(words)
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        _print_no_more()  # multiprocessing would show it again, with secrets
+        raise
+
+    sys.exit(code)
+
+
+def _print_no_more() -> None:
+    """Drop what is still printed to standard error until the end of the fork."""
+    sys.stderr.flush()
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+
+
+def _open_streams(streams: CommandStreams) -> None:
+    """Make the three streams those of a new process: nothing that the parent holds is written."""
+    given = (streams.stdin, streams.stdout, streams.stderr)
+    for place, number in enumerate(given):
+        os.dup2(number, place)
+    for number in set(given):
+        if number > 2:
+            os.close(number)
+
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - likewise
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - likewise
+
+
+def _draw_anew() -> None:
+    """Seed the generators of the process, which forks would share: nothing of ours draws from
+    them, but a plugin's library may.
+    """
+    random.seed()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+
+
+class ForkedCall(Generic[T]):
+    """Call of a function in a fork of this process, beside what this one does meanwhile."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        """Start the call. Its result must be one that pickle takes."""
+        self._function = function
+        context = multiprocessing.get_context("fork")
+        self._answer, answer = context.Pipe(duplex=False)
+        self._process = context.Process(target=_answer, args=(answer, function))
+        self._process.start()
+        answer.close()
+
+    def result(self) -> T:
+        """Wait for the result. Where the fork has none, such as after an error, the function is
+        called here, and raises it.
+        """
+        try:
+            found: T = self._answer.recv()
+        except EOFError:
+            return self._function()
+        finally:
+            self._answer.close()
+            self._process.join()
+
+        return found
+
+
+def forked_map(function: Callable[[A], T], items: Sequence[A]) -> list[T]:
+    """Return the results of a function for each item, in their order: computed by as many forks as
+    there are cores where this process may fork, else here. Raises what the function raises.
+    """
+    count = min(cores(), len(items))
+    if count < 2 or not can_fork():
+        return [function(item) for item in items]
+
+    def part(first: int) -> list[T]:
+        return [function(item) for item in items[first::count]]
+
+    others = [ForkedCall(partial(part, first)) for first in range(1, count)]
+    parts = [part(0)]
+    parts += [other.result() for other in others]
+    return [parts[place % count][place // count] for place in range(len(items))]
+
+
+def _answer(answer: Connection, function: Callable[[], object]) -> None:
+    """Send the result of a function; an error is left to the process that waits, which meets it
+    itself.
+    """
+    try:
+        answer.send(function())
+    except (Exception, KeyboardInterrupt):
+        _print_no_more()
+        raise

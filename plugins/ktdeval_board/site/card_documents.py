@@ -13,7 +13,7 @@ from ktdeval.errors import CardError
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_board.board_entries import Board, Entry
 from ktdeval_board.site.files import SiteWriter
-from ktdeval_board.site.text_deltas import BaseText
+from ktdeval_pages.text_deltas import BaseText
 
 _WORTH = 0.8
 """Packed size of a delta over that of the whole text from which on a base is not worth its loading:

@@ -17,10 +17,10 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_board import templates
 from ktdeval_board.rules import Rules
-from ktdeval_board.site.text_deltas import Delta
 from ktdeval_board.templates import render
 from ktdeval_pages.assets import charts_script, pack, shared_script, stylesheet, vendor_files
 from ktdeval_pages.page_templates import content_security_policy
+from ktdeval_pages.text_deltas import Delta
 
 MARKER = ".ktdeval-site"
 """File that marks a folder as a built site, which a build may replace."""

@@ -18,7 +18,7 @@ from typing import Any
 from browser_pages import Reader, keep_drawing
 from ktdeval.values.strict_json import loads_strict
 from ktdeval_board.site.files import data_file
-from ktdeval_board.site.text_deltas import BaseText, restored
+from ktdeval_pages.text_deltas import BaseText, restored
 
 DIVISION = "blinded-open-research"
 OTHER = "bright-open-research"

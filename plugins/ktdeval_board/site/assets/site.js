@@ -65,7 +65,7 @@ Object.assign(
       receiveText(
         name,
         Promise.all([load(base), kt.unpack(packed)]).then(([text, delta]) =>
-          restored(text, JSON.parse(delta)),
+          kt.restored(text, JSON.parse(delta)),
         ),
       );
 
@@ -75,13 +75,6 @@ Object.assign(
     function receiveText(name, text) {
       if (name.startsWith("card/")) texts.set(name, text);
       window.ktdevalReceive(name, text.then(JSON.parse));
-    }
-
-    /** Parts are texts, and runs of pieces of the base as [start, count]: see text_deltas.py. */
-    function restored(base, delta) {
-      const pieces = base.split(",");
-      const run = ([start, count]) => pieces.slice(start, start + count).join(",");
-      return delta.map((part) => (typeof part === "string" ? part : run(part))).join(",");
     }
 
     /** Text of a card as it was submitted, byte for byte. */

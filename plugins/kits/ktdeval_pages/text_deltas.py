@@ -1,5 +1,6 @@
-"""Documents as their differences from one of their kind, as `rsync` sends files: cards of a division
-repeat each other's task, definitions and days, which a site then holds once.
+"""Texts as their differences from one of their kind, as `rsync` sends files: cards of a division
+repeat each other's task and definitions, and episodes of a window its prices, which pages then hold
+once.
 
 Exact for any text, since no value is parsed: a card put together again has the bytes, and so the
 SHA-256, of the file that was submitted.
@@ -10,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-_COMMA = ","  #: End of a piece, as of members of JSON; `site.js` divides texts likewise
+_COMMA = ","  #: End of a piece, as of members of JSON; `kt.restored` divides texts likewise
 
 LEAST_RUN = 4
 """Pieces of a run that is copied from the base: shorter ones pack better as they are."""

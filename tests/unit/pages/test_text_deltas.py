@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval_board.site.card_documents import Document, chosen_base
 from ktdeval_board.site.files import delta_file
-from ktdeval_board.site.text_deltas import LEAST_RUN, BaseText, restored
+from ktdeval_pages.text_deltas import LEAST_RUN, BaseText, restored
 from site_pages import read_data_file
 
 TEXTS = st.text(alphabet=st.sampled_from('ab,",\n\ud7ff\U0001f600'), max_size=60)

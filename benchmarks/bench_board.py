@@ -6,7 +6,8 @@ reader's browser is sent.
 
 Boards are forged (`tests/support/board/board_forge.py`): valid cards with drawn results, daily series and
 decisions; of more than 500 entrants the rest are copies under other names and keys. Last come
-the exponents of time and size between the first board and the last. Each build is a process of its own, beside a floor in the same run: every file of the
+the exponents of time and size between the first board and the last, and with `--view RUN` the size
+of a run's pages. Each build is a process of its own, beside a floor in the same run: every file of the
 board read and its JSON parsed once, in one process.
 """
 
@@ -132,6 +133,19 @@ def exponents(costs: dict[int, tuple[float, float]]) -> str:
     )
 
 
+def report_view(run: Path, folder: Path) -> None:
+    """View a run folder and print the size of its pages against that of the run."""
+    kept = [path for part in ("episodes", "cards") for path in (run / part).rglob("*")]
+    stored = sum(path.stat().st_size for path in kept if path.is_file())
+    words = [sys.executable, "-m", "ktdeval", "view", str(run), "--out", str(folder / "view")]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    size = sum(path.stat().st_size for path in (folder / "view").iterdir())
+    print(
+        f"view of {run.name}: {size / _MB:.1f} MB of pages, {size / stored:.2f} x the run's"
+        f" {stored / _MB:.1f} MB"
+    )
+
+
 def main() -> None:
     """Print the figures of boards of the sizes asked for."""
     parser = argparse.ArgumentParser(
@@ -147,6 +161,7 @@ def main() -> None:
     parser.add_argument(
         "--no-decisions", action="store_true", help="boards without orders and holdings"
     )
+    parser.add_argument("--view", type=Path, help="run folder whose pages are measured, too")
     parser.add_argument("--keep", type=Path, help="keep boards and sites in this folder")
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="bench-board-"))
@@ -161,6 +176,8 @@ def main() -> None:
 
         if len(costs) > 1:
             print(exponents(costs))
+        if options.view is not None:
+            report_view(options.view, folder)
     finally:
         if options.keep is None:
             shutil.rmtree(folder)

@@ -114,8 +114,9 @@ def episodes(run: Path, options: ViewOptions) -> None:
     each trading task.
 
     RUN is a run folder, which is only read; an episode that is still running is shown as far as it
-    is. Each page is one file that needs no server and asks nothing of the network. Secrets of the
-    environment are taken out of all texts.
+    is. Pages need no server and ask nothing of the network. The page of a single episode is one
+    file; pages of several share files next to them. Secrets of the environment are taken out of
+    all texts.
     """
     plugins = open_plugins(options.plugin)
     folder = open_run(run, plugins)

@@ -124,13 +124,14 @@ def episode_data(records: EpisodeRecords, around: PageSurroundings, redactor: Re
 
 
 def _identities(names: TrueNames) -> dict[str, JsonValue]:
-    """Return the true names behind handles, as the page's scripts read them."""
-    assets: dict[str, JsonValue] = {}
-    for handle, (code, company) in names.assets.items():
-        assets[handle] = [code, company]
-
+    """Return the true names behind handles, as the page's scripts read them. By code, so that pages
+    of one market have the same codes and companies under handles of their own.
+    """
+    ordered = sorted((code, handle, company) for handle, (code, company) in names.assets.items())
     return {
-        "assets": assets,
+        "codes": [code for code, _, _ in ordered],
+        "handles": [handle for _, handle, _ in ordered],
+        "companies": [company for _, _, company in ordered],
         "sectors": dict(names.sectors),
         "days": list(names.days),
         "first_day": names.first_day,

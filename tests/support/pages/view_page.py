@@ -142,6 +142,13 @@ def head_of(path: Path) -> dict[str, Any]:
     return head
 
 
+def assets_of(path: Path) -> dict[str, list[str]]:
+    """Code and company behind each handle of a page."""
+    names = head_of(path)["names"]
+    behind = zip(names["codes"], names["companies"], strict=True)
+    return {handle: list(each) for handle, each in zip(names["handles"], behind, strict=True)}
+
+
 def days_of(path: Path) -> list[dict[str, Any]]:
     """Every day of a page, with its system prompts put back where they were said."""
     data = data_of(path)

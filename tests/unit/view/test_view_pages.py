@@ -37,6 +37,7 @@ from tables import on_each_row
 from view_page import (
     KEY,
     SECRETS,
+    assets_of,
     check_page,
     check_shared_page,
     data_of,
@@ -119,6 +120,7 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
 ) -> None:
     (page,) = pages(runs_folder / "talk" / "view")
     names = head_of(page)["names"]
+    behind = assets_of(page)
     market = load_snapshot(runs_folder / "market")
     checked = 0
 
@@ -127,7 +129,7 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
         for handle, order in zip(day["handles"], day["step"]["orders"], strict=False):
             company = market.names[market.asset_index[order["code"]]]
             assert re.fullmatch(r"asset_\d{4}", handle)
-            assert names["assets"][handle] == [order["code"], company]
+            assert behind[handle] == [order["code"], company]
             checked += 1
 
     assert checked > 20
@@ -144,7 +146,7 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
 
     assert all(
         code == handle and company.startswith("Velmora")
-        for handle, (code, company) in names["assets"].items()
+        for handle, (code, company) in assets_of(page).items()
     )
     assert names["days"] == []
     assert names["sectors"] == {}
@@ -417,7 +419,7 @@ def test_without_the_market_the_page_names_the_missing_parts(
 
     assert "Without the market" in notes_of(page)
     assert head["benchmark"]["levels"] is None
-    assert head["names"]["assets"] == {}
+    assert head["names"]["handles"] == []
     assert days_of(page)[0]["handles"]  # those that the model wrote are in the records
     assert data_of(page)["closes"] == "null"
 

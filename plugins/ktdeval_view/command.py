@@ -8,7 +8,7 @@ import os
 import re
 import webbrowser
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -193,6 +193,17 @@ class PageFiles:
     sheets: Sequence[Path] = ()  # tear sheets, one for each trading task that was chosen
 
 
+@dataclass(frozen=True)
+class _Episodes:
+    """What is known of the episodes of a run once their pages are written, by episode id."""
+
+    sheets: TearSheets
+    pages: dict[str, Path] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, JsonValue] = field(default_factory=dict)  #: figures for the index
+    sizes: list[int] = field(default_factory=list)  #: bytes of each file
+
+
 class RunView:
     """Writes the pages of one run, which it only reads. Its market is a snapshot, or the reason why
     there is none. `has_memory`: show what the agent remembered.
@@ -244,61 +255,68 @@ class RunView:
         """Write the pages into the folder `fresh`. Its files are moved to `out`, which may hold pages
         of an earlier view.
         """
-        sheets = TearSheets(self._run, self._market, self._no_market)
+        specs = self._run.manifest.specs
+        done = self._write_episodes(fresh, out, chosen, tell)
+        problems = [self._no_market, *(done.problems[spec.id] for spec in specs)]
+        problems = [problem for problem in dict.fromkeys(problems) if problem]
+        if not done.pages:
+            why = "; ".join(problems) or "wait for one"
+            raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
+
+        tasks = dict.fromkeys(spec.task for spec in chosen)
+        written = done.sheets.pages(tasks, self._redactor)
+        size = sum(done.sizes)
+        for name, text in written.items():
+            size += _write_page(fresh / name, text)
+
+        entries = [done.entries[spec.id] for spec in specs]
+        links = done.sheets.links(written)
+        index = make_index_page(self._run, self._market, entries, links, self._redactor)
+        size += _write_page(fresh / INDEX, index)
+        redacted = [self._redactor.text(problem) for problem in problems]
+
+        pages = [done.pages[spec.id] for spec in specs if spec.id in done.pages]
+        shown = [self._redactor.value(entry) for entry in entries]
+        paths = [out / name for name in written]
+        return PageFiles(out / INDEX, pages, size, redacted, shown, paths)
+
+    def _write_episodes(
+        self, fresh: Path, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell
+    ) -> _Episodes:
+        """Write the pages of the chosen episodes and the files that they share; arguments as of
+        `_write_into`.
+        """
+        done = _Episodes(TearSheets(self._run, self._market, self._no_market))
         shared = SharedPages()
-        written_pages: set[Path] = set()
-        problem_of: dict[str, str] = {}
-        entry_of: dict[str, JsonValue] = {}
         wanted = {spec.id for spec in chosen}
-        size = 0
 
         for spec in _by_window(self._run.manifest.specs):
             records = self._records(spec)
-            problem_of[spec.id] = records.problem
+            done.problems[spec.id] = records.problem
             path = out / page_name(spec)
             has_page = bool(records.steps) and path.is_file()
 
             if spec.id in wanted and records.steps:
-                tell(episode_label(spec), len(written_pages), len(chosen))
+                tell(episode_label(spec), len(done.pages), len(chosen))
                 data = self._page(records, out, wanted)
                 if len(chosen) == 1:  # it can be sent as it is
                     text = single_page(data)
                 else:
                     text = shared.page(data, spec.window_name)
 
-                size += _write_page(fresh / path.name, text)
-                written_pages.add(path)
+                done.sizes.append(_write_page(fresh / path.name, text))
+                done.pages[spec.id] = path
                 has_page = True
 
             if isinstance(records, EpisodeRecords):
-                sheets.add(records, path.name if has_page else "")
-            entry_of[spec.id] = self._entry(records, path.name if has_page else None)
+                done.sheets.add(records, path.name if has_page else "")
 
-        specs = self._run.manifest.specs
-        entries = [entry_of[spec.id] for spec in specs]
-        pages = [out / page_name(spec) for spec in specs if out / page_name(spec) in written_pages]
-        problems = [self._no_market, *(problem_of[spec.id] for spec in specs)]
-        problems = [problem for problem in dict.fromkeys(problems) if problem]
+            done.entries[spec.id] = self._entry(records, path.name if has_page else None)
+
         for name, text in shared.files.items():
-            size += _write_page(fresh / name, text)
+            done.sizes.append(_write_page(fresh / name, text))
 
-        if not pages:
-            why = "; ".join(problems) or "wait for one"
-            raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
-
-        tasks = dict.fromkeys(spec.task for spec in chosen)
-        written = sheets.pages(tasks, self._redactor)
-        for name, text in written.items():
-            size += _write_page(fresh / name, text)
-
-        links = sheets.links(written)
-        index = make_index_page(self._run, self._market, entries, links, self._redactor)
-        size += _write_page(fresh / INDEX, index)
-        redacted = [self._redactor.text(problem) for problem in problems]
-
-        shown = [self._redactor.value(entry) for entry in entries]
-        paths = [out / name for name in written]
-        return PageFiles(out / INDEX, pages, size, redacted, shown, paths)
+        return done
 
     def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
         if is_scoring(self._run, spec):

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 import re
 import webbrowser
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -37,12 +37,12 @@ from ktdeval.values.files import check_output, write_atomic
 from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import filling
-from ktdeval_view.document import Redactor
+from ktdeval_view.document import PageData, Redactor, single_page
 from ktdeval_view.episode_pages import (
     PageSurroundings,
     capacity_lines,
+    episode_data,
     make_entry,
-    make_episode_page,
     make_index_page,
 )
 from ktdeval_view.episode_records import (
@@ -57,9 +57,10 @@ from ktdeval_view.sample_pages import (
     SampleRecords,
     is_scoring,
     make_sample_entry,
-    make_samples_page,
     read_samples,
+    samples_data,
 )
+from ktdeval_view.shared_pages import SharedPages
 from ktdeval_view.tear_sheet.sheets import TearSheets
 
 _NO_MARKET = (
@@ -115,8 +116,9 @@ def episodes(run: Path, options: ViewOptions) -> None:
     each trading task.
 
     RUN is a run folder, which is only read; an episode that is still running is shown as far as it
-    is. Each page is one file that needs no server and asks nothing of the network. Secrets of the
-    environment are taken out of all texts.
+    is. Pages need no server and ask nothing of the network. The page of a single episode is one
+    file; pages of several share files next to them. Secrets of the environment are taken out of
+    all texts.
     """
     plugins = open_plugins(options.plugin)
     folder = open_run(run, plugins)
@@ -200,6 +202,17 @@ class PageFiles:
     sheets: Sequence[Path] = ()  # tear sheets, one for each trading task that was chosen
 
 
+@dataclass(frozen=True)
+class _Episodes:
+    """What is known of the episodes of a run once their pages are written, by episode id."""
+
+    sheets: TearSheets
+    pages: dict[str, Path] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, JsonValue] = field(default_factory=dict)  #: figures for the index
+    sizes: list[int] = field(default_factory=list)  #: bytes of each file
+
+
 class RunView:
     """Writes the pages of one run, which it only reads. Its market is a snapshot, or the reason why
     there is none. `has_memory`: show what the agent remembered. Without `has_index`, pages and tear
@@ -224,6 +237,7 @@ class RunView:
         self._market: MarketSnapshot | None = None
         self._no_market = ""
         self._days: set[str] = set()
+        self._place_of = {spec.id: place for place, spec in enumerate(run.manifest.specs)}
 
         if isinstance(market, str):
             self._no_market = market
@@ -253,53 +267,76 @@ class RunView:
         """Write the pages into the folder `fresh`. Its files are moved to `out`, which may hold pages
         of an earlier view.
         """
-        pages: list[Path] = []
-        problems = [self._no_market]
-        entries: list[JsonValue] = []
-        sheets = TearSheets(self._run, self._market, self._no_market)
-        size = 0
-        tasks = dict.fromkeys(spec.task for spec in chosen)
-
-        for spec in self._run.manifest.specs:
-            if not self._has_index and spec.task not in tasks:
-                continue
-
-            records = self._records(spec)
-            problems.append(records.problem)
-            path = out / page_name(spec)
-            has_page = bool(records.steps) and path.is_file()
-
-            if spec in chosen and records.steps:
-                tell(episode_label(spec), len(pages), len(chosen))
-                size += _write_page(fresh / path.name, self._page(records, out, chosen))
-                pages.append(path)
-                has_page = True
-
-            if isinstance(records, EpisodeRecords):
-                sheets.add(records, path.name if has_page else "")
-            entries.append(self._entry(records, path.name if has_page else None))
-
+        specs = self._run.manifest.specs
+        done = self._write_episodes(fresh, out, chosen, tell)
+        of_specs = [done.problems[spec.id] for spec in specs if spec.id in done.problems]
+        problems = [self._no_market, *of_specs]
         problems = [problem for problem in dict.fromkeys(problems) if problem]
-        if not pages:
+        if not done.pages:
             why = "; ".join(problems) or "wait for one"
             raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
 
-        written = sheets.pages(tasks, self._redactor)
+        tasks = dict.fromkeys(spec.task for spec in chosen)
+        written = done.sheets.pages(tasks, self._redactor)
+        size = sum(done.sizes)
         for name, text in written.items():
             size += _write_page(fresh / name, text)
 
+        pages = [done.pages[spec.id] for spec in specs if spec.id in done.pages]
+        entries = [done.entries[spec.id] for spec in specs if spec.id in done.entries]
         first = pages[0]
         if self._has_index:
             first = out / INDEX
-            links = sheets.links(written)
+            links = done.sheets.links(written)
             index = make_index_page(self._run, self._market, entries, links, self._redactor)
             size += _write_page(fresh / INDEX, index)
 
         redacted = [self._redactor.text(problem) for problem in problems]
-
         shown = [self._redactor.value(entry) for entry in entries]
         paths = [out / name for name in written]
         return PageFiles(first, pages, size, redacted, shown, paths)
+
+    def _write_episodes(
+        self, fresh: Path, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell
+    ) -> _Episodes:
+        """Write the pages of the chosen episodes and the files that they share; arguments as of
+        `_write_into`.
+        """
+        done = _Episodes(TearSheets(self._run, self._market, self._no_market))
+        shared = SharedPages()
+        wanted = {spec.id for spec in chosen}
+        tasks = {spec.task for spec in chosen}
+
+        for spec in _by_window(self._run.manifest.specs):
+            if not self._has_index and spec.task not in tasks:
+                continue
+
+            records = self._records(spec)
+            done.problems[spec.id] = records.problem
+            path = out / page_name(spec)
+            has_page = bool(records.steps) and path.is_file()
+
+            if spec.id in wanted and records.steps:
+                tell(episode_label(spec), len(done.pages), len(chosen))
+                data = self._page(records, out, wanted)
+                if len(chosen) == 1:  # it can be sent as it is
+                    text = single_page(data)
+                else:
+                    text = shared.page(data, spec.window_name)
+
+                done.sizes.append(_write_page(fresh / path.name, text))
+                done.pages[spec.id] = path
+                has_page = True
+
+            if isinstance(records, EpisodeRecords):
+                done.sheets.add(records, path.name if has_page else "")
+
+            done.entries[spec.id] = self._entry(records, path.name if has_page else None)
+
+        for name, text in shared.files.items():
+            done.sizes.append(_write_page(fresh / name, text))
+
+        return done
 
     def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
         if is_scoring(self._run, spec):
@@ -346,20 +383,20 @@ class RunView:
         return ledger.in_units_of(self._market, MarketRules.of(self._market, trading))
 
     def _page(
-        self, records: EpisodeRecords | SampleRecords, out: Path, chosen: Sequence[EpisodeSpec]
-    ) -> str:
+        self, records: EpisodeRecords | SampleRecords, out: Path, wanted: Collection[str]
+    ) -> PageData:
         if isinstance(records, SampleRecords):
-            return make_samples_page(records, self._redactor)
+            return samples_data(records, self._redactor)
 
         records = self._with_memory(records)
         names = TrueNames()
         if self._market is not None:
             names = find_names(records, self._plugins, self._market)
 
-        neighbours = self._neighbours(records.spec, out, chosen)
+        neighbours = self._neighbours(records.spec, out, wanted)
         around = PageSurroundings(self._market, self._no_market, names, neighbours)
 
-        return make_episode_page(records, around, self._redactor)
+        return episode_data(records, around, self._redactor)
 
     def _with_memory(self, records: EpisodeRecords) -> EpisodeRecords:
         """Return the records with the agent's memory after each day, if it is asked for, or with the
@@ -386,30 +423,38 @@ class RunView:
         return replace(records, memories=(), problem=". ".join(one for one in problems if one))
 
     def _neighbours(
-        self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]
+        self, spec: EpisodeSpec, out: Path, wanted: Collection[str]
     ) -> Mapping[str, tuple[str, str]]:
         """Return the nearest episodes before and after in the plan that have a page, or will have
         one.
         """
         specs = self._run.manifest.specs
-        index = specs.index(spec)
-        directions = {"previous": specs[:index][::-1], "next": specs[index + 1 :]}
+        index = self._place_of[spec.id]
+        directions = {"previous": reversed(specs[:index]), "next": specs[index + 1 :]}
 
         neighbours = {}
         for direction, others in directions.items():
-            with_page = (other for other in others if self._has_page(other, out, chosen))
+            with_page = (other for other in others if self._has_page(other, out, wanted))
             nearest = next(with_page, None)
             if nearest is not None:
                 neighbours[direction] = (page_name(nearest), episode_label(nearest))
 
         return neighbours
 
-    def _has_page(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> bool:
+    def _has_page(self, spec: EpisodeSpec, out: Path, wanted: Collection[str]) -> bool:
         has_steps = (
             self._run.is_complete(spec)
             or (self._run.episode_path(spec) / "journal.jsonl").is_file()
         )
-        return (spec in chosen and has_steps) or (out / page_name(spec)).is_file()
+        return (spec.id in wanted and has_steps) or (out / page_name(spec)).is_file()
+
+
+def _by_window(specs: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
+    """Return episodes with those of a window next to each other, otherwise in the order of the run."""
+    windows = {
+        name: place for place, name in enumerate(dict.fromkeys(spec.window_name for spec in specs))
+    }
+    return sorted(specs, key=lambda spec: windows[spec.window_name])
 
 
 def _write_page(path: Path, text: str) -> int:

@@ -1,4 +1,5 @@
-"""A page of a run as one file: style, scripts and data are inside, and its policy forbids requests.
+"""A page of a run, with style, scripts and data inside, or with those that pages share in files next
+to it. Its policy forbids all else.
 
 Data contain no secrets and are packed in pieces, which the page unpacks when a reader looks at them.
 """
@@ -6,7 +7,8 @@ Data contain no secrets and are packed in pieces, which the page unpacks when a 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 
 from jinja2 import Environment
@@ -30,31 +32,63 @@ def _templates() -> Environment:
     return make_environment("ktdeval_view")
 
 
-def render(title: str, template: str, scripts: Sequence[str], data: Mapping[str, str]) -> str:
-    """Return a page as HTML, from a template, the scripts that draw it, and packed data by name,
-    which they unpack.
+@dataclass(frozen=True)
+class SharedFiles:
+    """Names of the files next to a page that it shares with others."""
+
+    style: str
+    kit: str  #: the kit's script
+    script: str  #: that of the view
+    base: str = ""  #: data that the page's own are differences from; empty without
+
+
+@functools.cache
+def view_style() -> str:
+    """Return the style of all pages of a run."""
+    return stylesheet() + _read_asset("view.css")
+
+
+@functools.cache
+def view_script(scripts: tuple[str, ...]) -> str:
+    """Return scripts of this package as one."""
+    return "\n".join(['"use strict";', *map(_read_asset, scripts)])
+
+
+def render(title: str, template: str, scripts: tuple[str, ...], data: Mapping[str, str]) -> str:
+    """Return a page as HTML in one file, from a template, the scripts that draw it, and packed data
+    by name, which they unpack.
 
     The page's policy names the hashes of its own style and scripts: anything else is not run.
     """
-    style = stylesheet() + _read_asset("view.css")
-    shared = shared_script()
-    own_scripts = [_read_asset(name) for name in scripts]
-    script = "\n".join(['"use strict";', *own_scripts])
+    style = view_style()
+    kit = shared_script()
+    script = view_script(scripts)
     policy = content_security_policy(
-        f"{source_hash(shared)} {source_hash(script)}", source_hash(style), "data:"
+        f"{source_hash(kit)} {source_hash(script)}", source_hash(style), "data:"
     )
+    inside = {
+        "style": Markup(style),  # noqa: S704 - files of this package and of the kit
+        "shared_script": Markup(kit),  # noqa: S704
+        "script": Markup(script),  # noqa: S704
+    }
 
     return (
         _templates()
         .get_template(template)
-        .render(
-            title=clean(title),
-            policy=policy,
-            style=Markup(style),  # noqa: S704 - files of this package and of the kit
-            shared_script=Markup(shared),  # noqa: S704
-            script=Markup(script),  # noqa: S704
-            data=data,
-        )
+        .render(title=clean(title), policy=policy, data=data, shared=None, **inside)
+    )
+
+
+def render_shared(title: str, template: str, shared: SharedFiles, data: Mapping[str, str]) -> str:
+    """Return a page as HTML whose style and scripts are in files next to it; arguments as of
+    `render`. Its policy takes files of its own folder alone.
+    """
+    policy = content_security_policy("'self'", "'self'", "data:")
+
+    return (
+        _templates()
+        .get_template(template)
+        .render(title=clean(title), policy=policy, data=data, shared=shared)
     )
 
 
@@ -75,6 +109,10 @@ class Redactor:
         """Return a text without secrets."""
         return hide_secrets(text, self._secrets)
 
+    def record(self, record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return a JSON object without secrets, in keys too."""
+        return {self.text(name): self.value(item) for name, item in record.items()}
+
     def value(self, value: JsonValue) -> JsonValue:
         """Return a JSON value without secrets, in keys too."""
         if not self._secrets:
@@ -91,23 +129,55 @@ class Redactor:
 
 def pack_value(value: JsonValue) -> str:
     """Return a JSON value as a page holds it."""
-    return pack(dumps_canonical(value).encode())
+    return pack_text(dumps_canonical(value))
 
 
-def pack_days(days: Iterable[JsonValue]) -> tuple[list[int], list[str]]:
-    """Return the number of days in each piece, and the packed pieces. A piece has a line of JSON for
-    each day; pieces are of about equal size.
-    """
-    groups: list[list[str]] = []
-    size = _CHUNK_BYTES
-    for line in map(dumps_canonical, days):
-        if size >= _CHUNK_BYTES:
-            groups.append([])
-            size = 0
+def pack_text(text: str) -> str:
+    """Return a text as a page holds it."""
+    return pack(text.encode())
 
-        groups[-1].append(line)
-        size += len(line)
 
-    counts = [len(lines) for lines in groups]
-    pieces = [pack("\n".join(lines).encode()) for lines in groups]
-    return counts, pieces
+@dataclass(frozen=True)
+class PageData:
+    """Content of a page before it is packed."""
+
+    title: str
+    template: str
+    scripts: tuple[str, ...]
+    head: Mapping[str, JsonValue]
+    values: Mapping[str, JsonValue]  #: further values by name
+    days: Sequence[str]  #: JSON of each day or sample
+
+    def even_counts(self) -> list[int]:
+        """Return the number of days in each piece, if pieces are of about equal size."""
+        counts: list[int] = []
+        size = _CHUNK_BYTES
+        for line in self.days:
+            if size >= _CHUNK_BYTES:
+                counts.append(0)
+                size = 0
+
+            counts[-1] += 1
+            size += len(line)
+
+        return counts
+
+    def texts(self, counts: Sequence[int]) -> dict[str, str]:
+        """Return the texts of the page by name, those of the days in pieces of that many lines."""
+        texts = {"head": dumps_canonical({**self.head, "pieces": list(counts)})}
+        for name, value in self.values.items():
+            texts[name] = dumps_canonical(value)
+
+        start = 0
+        for number, count in enumerate(counts):
+            texts[f"days-{number}"] = "\n".join(self.days[start : start + count])
+            start += count
+
+        return texts
+
+
+def single_page(data: PageData) -> str:
+    """Return a page as HTML in one file."""
+    texts = data.texts(data.even_counts())
+    packed = {name: pack_text(text) for name, text in texts.items()}
+    return render(data.title, data.template, data.scripts, packed)

@@ -21,9 +21,9 @@ from ktdeval.runner import RunFolder, known_transplant
 from ktdeval.stats import benchmark_levels
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import DECIDED, Ledger, OrderRecord
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval_view.conversation import SharedTexts, shown_talk
-from ktdeval_view.document import Redactor, pack_days, pack_value, render
+from ktdeval_view.document import PageData, Redactor, pack_value, render, single_page
 from ktdeval_view.episode_records import (
     EpisodeRecords,
     episode_label,
@@ -88,14 +88,18 @@ def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> in
 
 
 def make_episode_page(records: EpisodeRecords, around: PageSurroundings, redactor: Redactor) -> str:
-    """Return the page as HTML. Equal records, market and versions give equal bytes."""
+    """Return the page as HTML in one file. Equal records, market and versions give equal bytes."""
+    return single_page(episode_data(records, around, redactor))
+
+
+def episode_data(records: EpisodeRecords, around: PageSurroundings, redactor: Redactor) -> PageData:
+    """Return the content of an episode's page."""
     texts = SharedTexts()
     days = _day_details(records, around.market, texts)
-    # Packed before `texts` is: a day adds the texts that it shares with others.
-    counts, pieces = pack_days(redactor.value(day) for day in days)
-    head = {
+    # Before `texts` is listed: a day adds the texts that it shares with others.
+    lines = [dumps_canonical(redactor.value(day)) for day in days]
+    head: dict[str, JsonValue] = {
         **_episode_facts(records, around),
-        "pieces": counts,
         "rows": _day_rows(records),
         "names": _identities(around.names),
     }
@@ -104,27 +108,30 @@ def make_episode_page(records: EpisodeRecords, around: PageSurroundings, redacto
     if around.market is not None:
         closes = close_series(records, around.market, paths.signals)
 
-    data = {
-        "head": pack_value(redactor.value(head)),
-        "texts": pack_value(redactor.value(texts.listed())),
-        "closes": pack_value(closes),
-        "paths": pack_value(redactor.value(paths.to_json())),
-    }
-    for number, piece in enumerate(pieces):
-        data[f"days-{number}"] = piece
-
     title = f"{episode_label(records.spec)} · {records.spec.model}"
-    return render(redactor.text(title), "episode.html", _SCRIPTS, data)
+    return PageData(
+        title=redactor.text(title),
+        template="episode.html",
+        scripts=_SCRIPTS,
+        head=redactor.record(head),
+        values={
+            "texts": redactor.value(texts.listed()),
+            "closes": closes,
+            "paths": redactor.value(paths.to_json()),
+        },
+        days=lines,
+    )
 
 
 def _identities(names: TrueNames) -> dict[str, JsonValue]:
-    """Return the true names behind handles, as the page's scripts read them."""
-    assets: dict[str, JsonValue] = {}
-    for handle, (code, company) in names.assets.items():
-        assets[handle] = [code, company]
-
+    """Return the true names behind handles, as the page's scripts read them. By code, so that pages
+    of one market have the same codes and companies under handles of their own.
+    """
+    ordered = sorted((code, handle, company) for handle, (code, company) in names.assets.items())
     return {
-        "assets": assets,
+        "codes": [code for code, _, _ in ordered],
+        "handles": [handle for _, handle, _ in ordered],
+        "companies": [company for _, _, company in ordered],
         "sectors": dict(names.sectors),
         "days": list(names.days),
         "first_day": names.first_day,

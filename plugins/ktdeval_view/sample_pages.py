@@ -15,10 +15,10 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import JournalEntry, RunFolder, entry_type
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
 from ktdeval.trading import DECIDED
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import to_plain
 from ktdeval_view.conversation import SharedTexts, shown_talk
-from ktdeval_view.document import Redactor, pack_days, pack_value, render
+from ktdeval_view.document import PageData, Redactor, single_page
 from ktdeval_view.episode_pages import entry_head
 from ktdeval_view.episode_records import episode_label, finished_talks
 
@@ -118,9 +118,15 @@ def outcome_of(
 
 
 def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
-    """Return the page as HTML. Equal records and versions give equal bytes."""
+    """Return the page as HTML in one file. Equal records and versions give equal bytes."""
+    return single_page(samples_data(records, redactor))
+
+
+def samples_data(records: SampleRecords, redactor: Redactor) -> PageData:
+    """Return the content of the page of an episode's samples."""
     texts = SharedTexts()
-    counts, pieces = pack_days(redactor.value(sample) for sample in _samples(records, texts))
+    # Before `texts` is listed: a sample adds the texts that it shares with others.
+    lines = [dumps_canonical(redactor.value(sample)) for sample in _samples(records, texts)]
     kinds = _grouping_facts(records.steps)
     head: dict[str, JsonValue] = {
         "label": episode_label(records.spec),
@@ -129,18 +135,17 @@ def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
         "spec": {**records.spec.to_json(), "id": records.spec.id},
         "kinds": kinds,
         "scores": list(records.scores),
-        "pieces": counts,
         "rows": [_sample_row(answer, records.scores, kinds) for answer in records.steps],
     }
-    data = {
-        "head": pack_value(redactor.value(head)),
-        "texts": pack_value(redactor.value(texts.listed())),
-    }
-    for number, piece in enumerate(pieces):
-        data[f"days-{number}"] = piece
-
     title = f"{episode_label(records.spec)} · {records.spec.model}"
-    return render(redactor.text(title), "samples.html", _SCRIPTS, data)
+    return PageData(
+        title=redactor.text(title),
+        template="samples.html",
+        scripts=_SCRIPTS,
+        head=redactor.record(head),
+        values={"texts": redactor.value(texts.listed())},
+        days=lines,
+    )
 
 
 def _sample_row(

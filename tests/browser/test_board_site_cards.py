@@ -304,8 +304,10 @@ def test_a_card_page_shows_every_figure_and_where_it_is_from(
 
     assert f"ktdeval leaderboard check . --card {row['card']}" in text
 
-    href = tab.get_attribute("main a[href^='cards/']", "href")
-    assert sha256_hex((forged_site / href).read_text()) == row["card"]
+    with tab.expect_download() as saved:
+        tab.get_by_role("button", name=f"{row['card'][:8]}").click()
+    assert saved.value.suggested_filename == f"{row['card']}.json"
+    assert sha256_hex(Path(saved.value.path()).read_text()) == row["card"]
 
 
 def test_a_card_with_a_cutoff_states_the_days_on_each_side(

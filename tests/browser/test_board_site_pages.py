@@ -32,7 +32,12 @@ from browser_pages import (
 )
 from ktdeval_board.rules import Rules, SnapshotRule
 from ktdeval_board.site.build import build_site
-from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, NO_SOURCES_POLICY, render_pages
+from ktdeval_board.site.files import (
+    CONTENT_SECURITY_POLICY,
+    NO_SOURCES_POLICY,
+    data_file,
+    render_pages,
+)
 from ktdeval_board.templates import render
 from site_pages import MARKUP, changed_site, draw_all, read_data, with_markup
 
@@ -373,7 +378,8 @@ def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(
         # with a division of another task, whose mask hides something
         data = tmp_path / "site" / "data" / "board.js"
         masked = '"divisions":[{"id":"masked","task":"other","mask":"blinded","scopes":["all"],"windows":[]},{'
-        data.write_text(data.read_text().replace('"divisions":[{', masked, 1))
+        text = data.with_suffix(".json").read_text().replace('"divisions":[{', masked, 1)
+        data.write_bytes(data_file("board", text.encode()))
         tab = session.open("index.html#division=sums")
         assert tab.inner_text("label:has-text('Mask') option:checked") == "none"
 

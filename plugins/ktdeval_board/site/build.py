@@ -34,6 +34,13 @@ from ktdeval_board.ranking.rows import Table, Tables
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.read_documents import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import ERRATA_FILE, Division, load_excuses, load_rules
+from ktdeval_board.site.card_documents import (
+    CardDocuments,
+    Document,
+    card_documents,
+    decoded,
+    file_document,
+)
 from ktdeval_board.site.data import (
     board_data,
     card_data,
@@ -85,7 +92,11 @@ def build_site(
         site = SiteWriter(folder)
         processes = usable_workers() if workers is None else workers
         tell(f"ranking {len(board.entries):,} cards in {len(board.rules.divisions)} divisions")
-        tables = _write_parts(board, site, processes)
+        parts = _Parts(
+            series=card_documents(board, site, "series", partial(_series_document, board)),
+            decisions=card_documents(board, site, "decisions", partial(_decisions_document, board)),
+        )
+        tables = _write_parts(board, site, parts, processes)
         tell("writing cards and pages")
         _write_pages(board, site, tables, processes)
         _write_shared(board, site, tables)
@@ -103,13 +114,31 @@ def build_site(
     return BuildReport(out, len(board.entries), len(board.rules.divisions), files, size, notes)
 
 
-def _write_parts(board: Board, site: SiteWriter, workers: int) -> Tables:
+@dataclass(frozen=True)
+class _Parts:
+    """Writers of the documents that the check derives."""
+
+    series: CardDocuments
+    decisions: CardDocuments
+
+
+def _series_document(board: Board, entry: Entry) -> Document | None:
+    path = board.folder.series(entry.card_id)
+    return file_document(path, entry.card_id) if path.is_file() else None
+
+
+def _decisions_document(board: Board, entry: Entry) -> Document | None:
+    path = board.folder.decisions(entry.card_id)
+    return file_document(path, entry.card_id) if path.is_file() else None
+
+
+def _write_parts(board: Board, site: SiteWriter, parts: _Parts, workers: int) -> Tables:
     """Write tables and records with that many processes; return the tables."""
     divisions = board.rules.divisions
     jobs: list[Callable[[], Any]] = [
-        partial(_write_division, board, site, division) for division in divisions
+        partial(_write_division, board, site, parts, division) for division in divisions
     ]
-    jobs += [partial(_write_records, board, site, chunk) for chunk in _chunks(board.entries)]
+    jobs += [partial(_write_records, board, parts, chunk) for chunk in _chunks(board.entries)]
     results = list(run_jobs(jobs, workers))
 
     # Divisions are the first jobs; those of records return nothing.
@@ -121,35 +150,37 @@ def _chunks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
         yield entries[start : start + _CHUNK]
 
 
-def _write_series(board: Board, site: SiteWriter, card_id: str) -> Series | None:
+def _write_series(board: Board, parts: _Parts, entry: Entry) -> Series | None:
     """Write a card's series to the site, and return it; None if the board has none."""
-    path = board.folder.series(card_id)
+    path = board.folder.series(entry.card_id)
     if not path.is_file():
         return None
 
     data = path.read_bytes()
     series = decode_own(data, Series, path)
-    if series.card != card_id:
+    if series.card != entry.card_id:
         raise _of_another_card(path)
 
-    site.put_json(f"series/{card_id}", data)
+    parts.series.put(entry, decoded(data, path))
     return series
 
 
-def _copy_unread(path: Path, name: str, card_id: str, site: SiteWriter) -> None:
-    """Copy a large document to the site without parsing it, since the build needs nothing in it.
+def _copy_decisions(board: Board, parts: _Parts, entry: Entry) -> None:
+    """Copy a card's decisions to the site without parsing them, since the build needs nothing in
+    them.
 
-    The check is that it begins with its card and ends as an object does. Packed, it can't be a
-    script, whatever it holds.
+    The check is that they begin with their card and end as an object does. Packed, they can't be a
+    script, whatever they hold.
     """
+    path = board.folder.decisions(entry.card_id)
     if not path.is_file():
         return
 
     data = path.read_bytes().strip()
-    if not data.startswith(f'{{"card":"{card_id}",'.encode()) or not data.endswith(b"}"):
+    if not data.startswith(f'{{"card":"{entry.card_id}",'.encode()) or not data.endswith(b"}"):
         raise _of_another_card(path)
 
-    site.put_json(name, data, is_packed=True)
+    parts.decisions.put(entry, decoded(data, path))
 
 
 def _of_another_card(path: Path) -> CardError:
@@ -158,9 +189,14 @@ def _of_another_card(path: Path) -> CardError:
     )
 
 
-def _write_division(board: Board, site: SiteWriter, division: Division) -> Mapping[str, Table]:
+def _write_division(
+    board: Board, site: SiteWriter, parts: _Parts, division: Division
+) -> Mapping[str, Table]:
     """Write the tables of a division and the series of its cards; return the tables."""
-    tables = rank_division(board, division, lambda card_id: _write_series(board, site, card_id))
+    entry_of = {entry.card_id: entry for entry in board.of_division(division)}
+    tables = rank_division(
+        board, division, lambda card_id: _write_series(board, parts, entry_of[card_id])
+    )
     for scope, table in tables.items():
         key = path_segment(scope)
         shown = {**to_object(table), "scope": key}
@@ -183,16 +219,12 @@ def _records(board: Board, division: Division) -> Iterator[tuple[Series, Decisio
             yield read_own(series, Series), read_own(decisions, Decisions)
 
 
-def _write_records(board: Board, site: SiteWriter, entries: Sequence[Entry]) -> None:
-    """Write cards as they were submitted and their decisions, and the series of cards that are in no
-    table.
-    """
+def _write_records(board: Board, parts: _Parts, entries: Sequence[Entry]) -> None:
+    """Write the decisions of cards, and the series of cards that are in no table."""
     for entry in entries:
-        site.write(f"cards/{entry.card_id}.json", _card_bytes(board, entry))
-        decisions = board.folder.decisions(entry.card_id)
-        _copy_unread(decisions, f"decisions/{entry.card_id}", entry.card_id, site)
+        _copy_decisions(board, parts, entry)
         if entry.division is None or entry.is_withdrawn:
-            _write_series(board, site, entry.card_id)
+            _write_series(board, parts, entry)
 
 
 def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tables) -> None:
@@ -218,14 +250,14 @@ def _card_bytes(board: Board, entry: Entry) -> bytes:
 
 def _write_pages(board: Board, site: SiteWriter, tables: Tables, workers: int) -> None:
     """Write the pages of models and cards, which show ranks, and head-to-head tests."""
-    ranks = ranks_of(tables)
-    standings = standings_of(board, tables)
+    text_of = partial(_card_text, board, ranks_of(tables), standings_of(board, tables))
+    cards = card_documents(board, site, "card", partial(_card_document, text_of))
 
     jobs: list[Callable[[], None]] = [partial(_write_models, board, site, tables)]
     for division in board.rules.divisions:
         jobs.append(partial(_write_pairs, board, site, division, tables))
     for chunk in _chunks(board.entries):
-        jobs.append(partial(_write_cards, board, site, chunk, ranks, standings))
+        jobs.append(partial(_write_cards, cards, text_of, chunk))
 
     for _ in run_jobs(jobs, workers):
         pass
@@ -237,18 +269,30 @@ def _write_models(board: Board, site: SiteWriter, tables: Tables) -> None:
 
 
 def _write_cards(
-    board: Board,
-    site: SiteWriter,
-    entries: Sequence[Entry],
-    ranks: Mapping[str, Mapping[str, JsonValue]],
-    standings: Mapping[str, tuple[bool, list[str]]],
+    cards: CardDocuments, text_of: Callable[[Entry], str], entries: Sequence[Entry]
 ) -> None:
     for entry in entries:
-        facts = card_data(board, entry, standings[entry.card_id], ranks.get(entry.card_id, {}))
-        # The card's own text is copied: to write it again from its values would take longer.
-        card = _card_bytes(board, entry).strip()
-        rest = dumps_canonical(facts).encode()[1:]
-        site.put_json(f"card/{entry.card_id}", b'{"card":%s,%s' % (card, rest))
+        cards.put(entry, text_of(entry))
+
+
+def _card_text(
+    board: Board,
+    ranks: Mapping[str, Mapping[str, JsonValue]],
+    standings: Mapping[str, tuple[bool, list[str]]],
+    entry: Entry,
+) -> str:
+    """Return the value of `card/<id>` as JSON text. The card's own text is copied, byte for byte: a
+    reader's browser hands it out as the file that was submitted.
+    """
+    facts = card_data(board, entry, standings[entry.card_id], ranks.get(entry.card_id, {}))
+    card = decoded(_card_bytes(board, entry), entry.files.card)
+    facts["card_length"] = len(card.encode("utf-16-le")) // 2  # as browsers count letters
+    return f'{{"card":{card},{dumps_canonical(facts)[1:]}'
+
+
+def _card_document(text_of: Callable[[Entry], str], entry: Entry) -> Document:
+    size = entry.files.card.stat().st_size
+    return Document(size, entry.card_id, partial(text_of, entry))
 
 
 def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:

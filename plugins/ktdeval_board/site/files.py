@@ -20,14 +20,15 @@ from ktdeval_board.rules import Rules
 from ktdeval_board.templates import render
 from ktdeval_pages.assets import charts_script, pack, shared_script, stylesheet, vendor_files
 from ktdeval_pages.page_templates import content_security_policy
+from ktdeval_pages.text_deltas import Delta
 
 MARKER = ".ktdeval-site"
 """File that marks a folder as a built site, which a build may replace."""
 
-PACKED_FROM = 50_000
+PACKED_FROM = 2_000
 """Characters from which on a value is packed."""
 
-_QUICK, _SMALL = 1, 9
+_QUICK, _SMALL = 6, 9
 """Levels of zlib: for values of single cards, of which there are thousands, and for tables, which
 readers wait for.
 """
@@ -69,6 +70,16 @@ def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool =
     return b"ktdevalReceive(%s,\n%s\n);\n" % (quoted, value)
 
 
+def delta_file(name: str, base_name: str, delta: Delta) -> bytes:
+    """Return the content of `data/<name>.js` for a value whose JSON text is a delta of another data
+    file's text: a call that names both and hands over the packed delta.
+    """
+    quoted = dumps_canonical(name).encode()
+    base = dumps_canonical(base_name).encode()
+    packed = pack(dumps_canonical(delta).encode(), _QUICK).encode()
+    return b'ktdevalReceiveDelta(%s,%s,\n"%s"\n);\n' % (quoted, base, packed)
+
+
 class SiteWriter:
     """Writes the files of one site. Equal calls give equal bytes."""
 
@@ -99,6 +110,10 @@ class SiteWriter:
         self.write(f"data/{name}.js", data_file(name, value, is_plain, is_packed))
         if is_plain:
             self.write(f"data/{name}.json", value.strip() + b"\n")
+
+    def put_delta(self, name: str, base_name: str, delta: Delta) -> None:
+        """Write a data file whose text is a delta of the text in the data file `base_name`."""
+        self.write(f"data/{name}.js", delta_file(name, base_name, delta))
 
     def add_static(self, rules: Rules, columns: Collection[str] = ()) -> None:
         """Scripts, styles and what hosts look for; `columns` as of `render_pages`."""

@@ -17,7 +17,13 @@ const price = (value) => quantity(value, 2);
 /** A part of a NAV; unknown where there is nothing to be a part of. */
 const partOf = (value, nav) => (nav > 0 ? value / nav : null);
 
-const unpack = (name) => kt.unpack(byId(`data-${name}`).textContent);
+/** Text of a part of the page: of its own, or as its differences from data that pages share. */
+async function unpack(name) {
+  const text = await kt.unpack(byId(`data-${name}`).textContent);
+  const base = window.ktdevalBase;
+  if (!base) return text;
+  return kt.restored(name in base ? await kt.unpack(base[name]) : "", JSON.parse(text));
+}
 const unpackValue = async (name) => JSON.parse(await unpack(name));
 
 /** Item of the list of labels: the name that a reader must see, and its meaning. */

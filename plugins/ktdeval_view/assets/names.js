@@ -3,7 +3,9 @@
 
 class Names {
   constructor(head) {
-    this.assets = new Map(Object.entries(head.assets));
+    this.assets = new Map(
+      head.handles.map((handle, place) => [handle, [head.codes[place], head.companies[place]]]),
+    );
     this.sectors = new Map(Object.entries(head.sectors));
     this.days = head.days;
     this.firstDay = head.first_day;

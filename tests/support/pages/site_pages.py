@@ -18,6 +18,7 @@ from typing import Any
 from browser_pages import Reader, keep_drawing
 from ktdeval.values.strict_json import loads_strict
 from ktdeval_board.site.files import data_file
+from ktdeval_pages.text_deltas import BaseText, restored
 
 DIVISION = "blinded-open-research"
 OTHER = "bright-open-research"
@@ -157,24 +158,49 @@ def pair_page(session: Reader, first: dict[str, Any], second: dict[str, Any], **
     return session.open(link("compare.html", a=first["card"], b=second["card"], **state))
 
 
-def read_data_file(content: bytes) -> Any:
-    """Return the value that the content of a data file hands over."""
+def read_data_file(content: bytes, data: Path | None = None) -> Any:
+    """Return the value that the content of a data file hands over; `data`: the folder of the data
+    files, for those that are deltas of another.
+    """
+    text = data_text(content, data)
+    return loads_strict(text)
+
+
+def data_text(content: bytes, data: Path | None = None) -> str:
+    """Return the JSON text that the content of a data file hands over; arguments as of
+    `read_data_file`.
+    """
     head, _, rest = content.partition(b"\n")
-    if not rest.endswith(b"\n);\n") or not head.startswith(
-        (b"ktdevalReceive(", b"ktdevalReceivePacked(")
-    ):
+    names = re.fullmatch(rb"ktdevalReceive(Packed|Delta|)\((.*),", head)
+    if not rest.endswith(b"\n);\n") or names is None:
         raise ValueError("is no data file of a site")
 
-    value = loads_strict(rest.removesuffix(b"\n);\n"))
-    if head.startswith(b"ktdevalReceivePacked("):
-        return loads_strict(zlib.decompress(base64.b64decode(value)))
+    text = rest.removesuffix(b"\n);\n").decode()
+    if not names[1]:
+        return text
 
-    return value
+    unpacked = zlib.decompress(base64.b64decode(loads_strict(text))).decode()
+    if names[1] == b"Packed":
+        return unpacked
+
+    assert data is not None
+    _, base_name = loads_strict(f"[{names[2].decode()}]")
+    base = read_data_file((data / f"{base_name}.js").read_bytes())
+    return restored(BaseText(base), loads_strict(unpacked))
 
 
 def read_data(site: Path, name: str) -> Any:
     """The value of a data file of a site."""
-    return read_data_file((site / "data" / f"{name}.js").read_bytes())
+    return read_data_file((site / "data" / f"{name}.js").read_bytes(), site / "data")
+
+
+def card_file(site: Path, card_id: str) -> bytes:
+    """Bytes of a card's file, as its page hands them out."""
+    text = data_text((site / "data" / "card" / f"{card_id}.js").read_bytes(), site / "data")
+    start = len('{"card":')
+    in_units = text.encode("utf-16-le")[2 * start :]
+    length = loads_strict(text)["card_length"]
+    return in_units[: 2 * length].decode("utf-16-le").encode()
 
 
 def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], Any]]) -> Path:

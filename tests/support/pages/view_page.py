@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.values.strict_json import loads_strict
+from ktdeval_pages.text_deltas import BaseText, restored
 from report_page import Page, check_whole
 from run_support import PLUGIN, TASK, WINDOW, ktdeval, store_market
 
@@ -29,6 +30,7 @@ TALKER = (
     "--data",
     "market",
 )
+_BASE = "window.ktdevalBase = "
 _BLOB = re.compile(r'<script type="text/plain" id="data-([a-z0-9-]+)">([A-Za-z0-9+/=]*)</script>')
 
 
@@ -100,17 +102,51 @@ def pages(folder: Path) -> list[Path]:
 
 
 def data_of(path: Path) -> dict[str, str]:
-    """Return the packed parts of a page: name -> text."""
+    """Return the packed parts of a page: name -> text, put together with those that it shares."""
+    text = path.read_text()
+    parts = {name: unpacked(packed) for name, packed in _BLOB.findall(text)}
+    bases = [each for each in shared_files(text) if base_of(path.with_name(each)) is not None]
+    if not bases:
+        return parts
+
+    (name,) = bases
+    base = base_of(path.with_name(name)) or {}
     return {
-        name: zlib.decompress(base64.b64decode(packed)).decode()
-        for name, packed in _BLOB.findall(path.read_text())
+        name: restored(BaseText(unpacked(base[name]) if name in base else ""), loads_strict(part))
+        for name, part in parts.items()
     }
+
+
+def unpacked(packed: str) -> str:
+    return zlib.decompress(base64.b64decode(packed)).decode()
+
+
+def shared_files(text: str) -> list[str]:
+    """Names of the files next to a page that it loads."""
+    return re.findall(r' (?:src|href)="(shared-[0-9a-f]{12}\.(?:js|css))"', text)
+
+
+def base_of(path: Path) -> dict[str, str] | None:
+    """Packed data that pages share; None for a style or a script that draws."""
+    text = path.read_text()
+    if not text.startswith(_BASE):
+        return None
+
+    base: dict[str, str] = loads_strict(text.removeprefix(_BASE).removesuffix(";\n"))
+    return base
 
 
 def head_of(path: Path) -> dict[str, Any]:
     """The head of a page: its facts and rows, or the lines of an index."""
     head: dict[str, Any] = loads_strict(data_of(path)["head"])
     return head
+
+
+def assets_of(path: Path) -> dict[str, list[str]]:
+    """Code and company behind each handle of a page."""
+    names = head_of(path)["names"]
+    behind = zip(names["codes"], names["companies"], strict=True)
+    return {handle: list(each) for handle, each in zip(names["handles"], behind, strict=True)}
 
 
 def days_of(path: Path) -> list[dict[str, Any]]:
@@ -131,6 +167,43 @@ def days_of(path: Path) -> list[dict[str, Any]]:
                     message["content"] = texts[message.pop("text")]
 
     return days
+
+
+def check_shared_page(path: Path) -> Page:
+    """Return a page that shares files with others, after the checks of `check_page`: it loads
+    nothing but these, which are named by their content.
+    """
+    text = path.read_text()
+    shared = shared_files(text)
+    page = check_whole(
+        text, also=("index.html", *shared, *(each.name for each in pages(path.parent)))
+    )
+    names = {
+        element.attributes[name]
+        for element in page.elements()
+        for name in ("src", "action", "data", "xlink:href")
+        if name in element.attributes
+    }
+
+    assert names == {name for name in shared if name is not None and name.endswith(".js")}
+    assert not re.search(r"<script>|<style|url\((?!#)|unsafe-", text)
+    (policy,) = [
+        meta.attributes["content"] or ""
+        for meta in page.all("meta")
+        if "http-equiv" in meta.attributes
+    ]
+    assert policy.startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:;"
+    )
+
+    for name in shared:
+        content = path.with_name(name).read_bytes()
+        assert name.removeprefix("shared-").startswith(hashlib.sha256(content).hexdigest()[:12])
+        base = base_of(path.with_name(name))
+        if base is not None:  # packed data can't be a script
+            assert all(re.fullmatch("[A-Za-z0-9+/=]*", packed) for packed in base.values())
+
+    return page
 
 
 def source_hash(text: str) -> str:

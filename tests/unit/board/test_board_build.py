@@ -27,7 +27,7 @@ from ktdeval_board.rules import load_rules
 from ktdeval_board.site.build import build_site, run_jobs
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file
 from run_support import error_line, ktdeval
-from site_pages import read_data_file
+from site_pages import card_file, read_data_file
 
 DIVISION = "blinded-open-research"
 
@@ -63,11 +63,9 @@ def read_data(site: Path, name: str) -> Any:
     """The value of a data file, from the script that hands it over."""
     content = (site / f"data/{name}.js").read_bytes()
 
-    assert content.startswith(
-        (f'ktdevalReceive("{name}",\n'.encode(), f'ktdevalReceivePacked("{name}",\n"'.encode())
-    )
+    assert re.match(rb'ktdevalReceive(Packed|Delta|)\("%s",' % name.encode(), content)
 
-    return read_data_file(content)
+    return read_data_file(content, site / "data")
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -163,6 +161,11 @@ def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> Non
     for kind in ("series", "decisions"):
         expected |= {f"{kind}/{path.stem}" for path in (board / kind).glob("*.json")}
 
+    # What documents of a division have in common; cards of scoring tasks have no days.
+    for division in rules["divisions"]:
+        kinds = ["card"] if division["id"] == SCORING else ["card", "series", "decisions"]
+        expected |= {f"base/{division['id']}/{kind}" for kind in kinds}
+
     expected |= {
         f"model/{hashlib.sha256(model['name'].encode()).hexdigest()[:16]}"
         for model in read_data(site, "board")["models"]
@@ -202,7 +205,7 @@ def test_plain_json_equals_the_scripts_and_raw_cards_the_submitted_bytes(
     )
 
     for card_id in entry_ids(board):
-        assert hashlib.sha256((site / f"cards/{card_id}.json").read_bytes()).hexdigest() == card_id
+        assert hashlib.sha256(card_file(site, card_id)).hexdigest() == card_id
 
 
 def test_the_board_counts_its_entrants_and_explains_its_columns(site: Path) -> None:

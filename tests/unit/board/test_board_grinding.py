@@ -42,7 +42,7 @@ from ktdeval_board.checking.check import CheckOptions, check_board, check_change
 from ktdeval_board.exchange import load_frame
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.site.build import build_site
-from site_pages import read_data_file
+from site_pages import read_data, read_data_file
 
 MOMENTUM = "builtin/momentum"
 VOLATILITY = "builtin/low_volatility"
@@ -747,7 +747,7 @@ def test_the_site_shows_open_unused_and_used_registrations(
 
     assert (row["ranked"], row["attempts"], row["registration"]) == (False, 3, first(board).id)
 
-    card = read_data_file((tmp_path / f"site/data/card/{row['card']}.js").read_bytes())
+    card = read_data(tmp_path / "site", f"card/{row['card']}")
     assert card["registration"] == {
         "id": first(board).id,
         "submitter": "A team",

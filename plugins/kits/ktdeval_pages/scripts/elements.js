@@ -24,6 +24,8 @@
 //     words of cards for who decided a step, and for what failed in it
 // kt.unpack(packed)
 //     Promise of a text that `pack` of the kit has packed
+// kt.restored(base, delta)
+//     the text whose differences from a base `text_deltas.py` of the kit has found
 // kt.words(name)
 //     a name with spaces instead of low lines
 // kt.visible(text)
@@ -185,6 +187,13 @@ Object.assign(
       return new Response(stream).text();
     }
 
+    /** Parts of a delta are texts, and runs of pieces of the base as [start, count]. */
+    function restored(base, delta) {
+      const pieces = base.split(",");
+      const run = ([start, count]) => pieces.slice(start, start + count).join(",");
+      return delta.map((part) => (typeof part === "string" ? part : run(part))).join(",");
+    }
+
     return {
       el,
       svg,
@@ -206,6 +215,7 @@ Object.assign(
       kindLabel,
       kindMeaning,
       unpack,
+      restored,
     };
   })(),
 );

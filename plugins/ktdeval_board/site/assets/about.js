@@ -223,7 +223,6 @@
     ["data/registrations.json", "registrations, on boards that draw mask keys"],
     ["data/history.json", "events, and who was ahead"],
     ["data/imported.json", "results of other harnesses"],
-    ["cards/<card>.json", "result cards as submitted"],
   ];
 
   function data() {
@@ -237,8 +236,9 @@
         el(
           "p",
           {},
-          "Everything shown is plain JSON beside these pages; fractions are fractions (0.1 is 10 " +
-            "%). As data frames, Parquet or a data set: ",
+          "Tables and lists are plain JSON beside these pages; fractions are fractions (0.1 is 10 " +
+            "%). A card's page hands out its file as submitted. As data frames, Parquet or a data " +
+            "set: ",
           code("ktdeval leaderboard export"),
           ".",
         ),

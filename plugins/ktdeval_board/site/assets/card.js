@@ -626,6 +626,8 @@ Address: #card=ID */
   }
 
   function rawSection({entry}) {
+    const download = async () =>
+      kt.download(`${entry.id}.json`, await kt.cardText(entry.id), "application/json");
     const raw = el("pre.raw", {
       tabindex: "0",
       role: "group",
@@ -640,8 +642,8 @@ Address: #card=ID */
       el(
         "p",
         {},
-        el("a", {href: `cards/${entry.id}.json`}, `cards/${format.short(entry.id)}….json`),
-        ": the card's file as submitted, byte for byte. In the repository: ",
+        kt.button(`${format.short(entry.id)}….json`, download, {class: "small"}),
+        " downloads the card's file as submitted, byte for byte. In the repository: ",
         el("code", {}, entry.path),
       ),
       fold,

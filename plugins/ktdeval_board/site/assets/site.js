@@ -5,6 +5,8 @@
 //     runs a page once the document is read; what it throws is shown through kt.fail
 // kt.load("division/x/all")
 //     Promise of data/division/x/all.js, each file asked for once; rejects when it is not there
+// kt.cardText(id)
+//     Promise of a card's file, byte for byte as it was submitted
 // kt.address.model(name, {agent, division}), kt.address.card(id), kt.address.compare(a, b),
 // kt.address.task(division), kt.address.board({division, …}), kt.address.market(snapshot)
 // kt.modelLink(name, text, more), kt.cardLink(id, text), kt.compareLink(a, b, text)
@@ -56,8 +58,31 @@ Object.assign(
     };
 
     /** Long values come packed: JSON, through zlib, in base64. */
-    window.ktdevalReceivePacked = (name, packed) =>
-      window.ktdevalReceive(name, kt.unpack(packed).then(JSON.parse));
+    window.ktdevalReceivePacked = (name, packed) => receiveText(name, kt.unpack(packed));
+
+    /** Documents of a division come as their differences from one of them, the base. */
+    window.ktdevalReceiveDelta = (name, base, packed) =>
+      receiveText(
+        name,
+        Promise.all([load(base), kt.unpack(packed)]).then(([text, delta]) =>
+          kt.restored(text, JSON.parse(delta)),
+        ),
+      );
+
+    // Cards can be had as the texts that they are; other texts are not held twice.
+    const texts = new Map();
+
+    function receiveText(name, text) {
+      if (name.startsWith("card/")) texts.set(name, text);
+      window.ktdevalReceive(name, text.then(JSON.parse));
+    }
+
+    /** Text of a card as it was submitted, byte for byte. */
+    async function cardText(id) {
+      const {card_length: length} = await load(`card/${id}`);
+      const start = '{"card":'.length;
+      return (await texts.get(`card/${id}`)).slice(start, start + length);
+    }
 
     function load(name) {
       if (!loads.has(name)) {
@@ -155,6 +180,7 @@ Object.assign(
     return {
       page,
       load,
+      cardText,
       address,
       modelLink,
       cardLink,

@@ -1,0 +1,118 @@
+"""Texts as their differences from one of their kind, as `rsync` sends files: cards of a division
+repeat each other's task and definitions, and episodes of a window its prices, which pages then hold
+once.
+
+Exact for any text, since no value is parsed: a card put together again has the bytes, and so the
+SHA-256, of the file that was submitted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+_COMMA = ","  #: End of a piece, as of members of JSON; `kt.restored` divides texts likewise
+
+LEAST_RUN = 4
+"""Pieces of a run that is copied from the base: shorter ones pack better as they are."""
+
+_BLOCK = 16  #: Pieces that are compared at once
+
+Delta = list[str | list[int]]
+"""A text in parts with commas between them: texts, and runs of the base as [start, count], both in
+pieces.
+"""
+
+
+class BaseText:
+    """Text from which others copy their pieces."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.pieces = text.split(_COMMA)
+        self._positions: dict[str, list[int]] = {}
+        for position, piece in enumerate(self.pieces):
+            self._positions.setdefault(piece, []).append(position)
+
+    def delta(self, text: str) -> Delta:
+        """Return a text as its differences from the base.
+
+        Time grows with the length of the text: each piece is looked up or compared once or twice.
+        """
+        base = self.pieces
+        pieces = text.split(_COMMA)
+        delta: Delta = []
+        literal: list[str] = []
+        index = 0
+        expected = 0  # where the base goes on if the texts are in step
+        while index < len(pieces):
+            piece = pieces[index]
+            start: int | None = expected
+            if expected >= len(base) or base[expected] != piece:
+                start = self._position(piece, expected)
+
+            if start is None:
+                literal.append(piece)
+                index += 1
+                expected += 1
+                continue
+
+            count = self._run(start, pieces, index)
+            if count < LEAST_RUN:
+                literal += pieces[index : index + count]
+            else:
+                if literal:
+                    delta.append(_COMMA.join(literal))
+                    literal = []
+
+                delta.append([start, count])
+
+            index += count
+            expected = start + count
+
+        if literal:
+            delta.append(_COMMA.join(literal))
+
+        return delta
+
+    def _position(self, piece: str, expected: int) -> int | None:
+        """Return a position of a piece in the base, the first from the expected one on, or the last;
+        None if it is not there.
+        """
+        positions = self._positions.get(piece)
+        if positions is None:
+            return None
+
+        later = bisect_left(positions, expected)
+        return positions[min(later, len(positions) - 1)]
+
+    def _run(self, start: int, pieces: Sequence[str], index: int) -> int:
+        """Return how many pieces from `index` on equal those of the base from `start` on."""
+        base = self.pieces
+        most = min(len(base) - start, len(pieces) - index)
+        count = 1
+        # Whole blocks are compared at once, ten times as quick as piece by piece.
+        while (
+            count + _BLOCK <= most
+            and base[start + count : start + count + _BLOCK]
+            == pieces[index + count : index + count + _BLOCK]
+        ):
+            count += _BLOCK
+
+        while count < most and base[start + count] == pieces[index + count]:
+            count += 1
+
+        return count
+
+
+def restored(base: BaseText, delta: Delta) -> str:
+    """Return the text of a delta; the inverse of `BaseText.delta`."""
+    parts = []
+    for part in delta:
+        if isinstance(part, str):
+            parts.append(part)
+        else:
+            start, count = part
+            parts += base.pieces[start : start + count]
+
+    return _COMMA.join(parts)

@@ -1,0 +1,110 @@
+"""Documents of cards as a site holds them: the cards of a division as their differences from one of
+them, where that saves enough.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.errors import CardError
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.site.files import SiteWriter
+from ktdeval_pages.text_deltas import BaseText
+
+_WORTH = 0.8
+"""Packed size of a delta over that of the whole text from which on a base is not worth its loading:
+orders and levels of real runs have little in common.
+"""
+
+Kind = str
+"""Kind of a document, as data files are named: `card`, `series` or `decisions`."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of a card, which is read when its text is asked for."""
+
+    size: int  #: bytes of its file
+    card_id: str
+    read: Callable[[], str]
+
+
+def file_document(path: Path, card_id: str) -> Document:
+    """Return a document that is a file of the board."""
+    return Document(path.stat().st_size, card_id, lambda: decoded(path.read_bytes(), path))
+
+
+def decoded(data: bytes, path: Path) -> str:
+    """Return the text of a document. Raises CardError: it is not UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CardError(
+            f"{path}: is not UTF-8 text at byte {error.start}; run `ktdeval leaderboard check"
+            " --all` to write it again"
+        ) from error
+
+
+class CardDocuments:
+    """Writes the documents of one kind to a site.
+
+    It is made before the processes of a build part, which then share its bases.
+    """
+
+    def __init__(self, site: SiteWriter, kind: Kind, bases: Mapping[str, BaseText]) -> None:
+        """Write the bases, by division."""
+        self._site = site
+        self._kind = kind
+        self._bases = bases
+        for division, base in bases.items():
+            site.put(self._base_name(division), base.text)
+
+    def put(self, entry: Entry, text: str) -> None:
+        """Write the document of a card."""
+        name = f"{self._kind}/{entry.card_id}"
+        division = None if entry.division is None else entry.division.id
+        base = self._bases.get(division or "")
+        if division is None or base is None:
+            self._site.put_json(name, text.encode(), is_packed=True)
+        else:
+            self._site.put_delta(name, self._base_name(division), base.delta(text))
+
+    def _base_name(self, division: str) -> str:
+        return f"base/{division}/{self._kind}"
+
+
+def card_documents(
+    board: Board, site: SiteWriter, kind: Kind, document: Callable[[Entry], Document | None]
+) -> CardDocuments:
+    """Return the writer of a kind of documents; `document`: that of an entry, None if it has none."""
+    bases = {}
+    for division in board.rules.divisions:
+        found = [document(entry) for entry in board.of_division(division)]
+        base = chosen_base([each for each in found if each is not None])
+        if base is not None:
+            bases[division.id] = base
+
+    return CardDocuments(site, kind, bases)
+
+
+def chosen_base(documents: Sequence[Document]) -> BaseText | None:
+    """Return the longest document if the next one, as its differences from it, is enough smaller;
+    None otherwise, and for a single document.
+    """
+    ordered = sorted(documents, key=lambda each: (-each.size, each.card_id))
+    if len(ordered) < 2:
+        return None
+
+    base = BaseText(ordered[0].read())
+    text = ordered[1].read()
+    whole = _packed_size(text)
+    differences = _packed_size(dumps_canonical(base.delta(text)))
+    return base if differences <= _WORTH * whole else None
+
+
+def _packed_size(text: str) -> int:
+    return len(zlib.compress(text.encode(), 6))

@@ -1,0 +1,142 @@
+"""Pages of a run of several episodes: style, scripts, and what episodes of a window have in common,
+such as the prices that they were shown, are in files next to the pages, once.
+
+Each file is named by the hash of its content, so that pages of an earlier view keep theirs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.strict_json import dumps_canonical
+from ktdeval_pages.assets import shared_script
+from ktdeval_pages.text_deltas import BaseText, Delta
+from ktdeval_view.document import (
+    PageData,
+    SharedFiles,
+    pack_text,
+    render_shared,
+    view_script,
+    view_style,
+)
+
+_MOST_BASES = 4
+"""Bases of a window, such as one for each of its ways to be shown the market: each costs memory, and
+a comparison a page.
+"""
+
+_WORTH = 0.8
+"""Packed size of the differences over that of the text from which on a page is a base of its own."""
+
+_SAMPLED = "days-0"  #: Part by which the bases of a page are compared
+
+
+@dataclass(frozen=True)
+class _Base:
+    """Data of a page that others are differences from."""
+
+    file: str
+    counts: Sequence[int]  #: days in each piece
+    texts: Mapping[str, BaseText]
+
+
+class SharedPages:
+    """Makes the pages of a run, and the files that they share (`files`: name -> text)."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+        self._bases: list[_Base] = []
+        self._window: str | None = None
+
+    def page(self, data: PageData, window: str | None) -> str:
+        """Return a page as HTML. Pages of a window come one after the other, so that its bases alone
+        are in memory.
+        """
+        if window != self._window:
+            self._bases = []
+            self._window = window
+
+        base = self._matching(data)
+        if base is None and len(self._bases) < _MOST_BASES:
+            base = self._add_base(data)
+
+        shared = SharedFiles(
+            style=self._add("css", view_style()),
+            kit=self._add("js", shared_script()),
+            script=self._add("js", view_script(data.scripts)),
+            base="" if base is None else base.file,
+        )
+        return render_shared(data.title, data.template, shared, _packed(data, base))
+
+    def _matching(self, data: PageData) -> _Base | None:
+        """Return the base from which a page differs least; None if no base saves enough."""
+        best: tuple[int, _Base] | None = None
+        whole = 0
+        for base in self._bases:
+            text = data.texts(_fitted(base.counts, len(data.days)))[_SAMPLED]
+            size = _packed_size(dumps_canonical(base.texts[_SAMPLED].delta(text)))
+            whole = _packed_size(text)
+            if best is None or size < best[0]:
+                best = size, base
+
+        if best is None or best[0] > _WORTH * whole:
+            return None
+
+        return best[1]
+
+    def _add_base(self, data: PageData) -> _Base:
+        counts = data.even_counts()
+        texts = data.texts(counts)
+        packed = {name: pack_text(text) for name, text in texts.items()}
+        # Packed texts have no letter that could end a script or a string in it.
+        file = self._add("js", f"window.ktdevalBase = {dumps_canonical(packed)};\n")
+        base = _Base(file, counts, {name: BaseText(text) for name, text in texts.items()})
+        self._bases.append(base)
+        return base
+
+    def _add(self, kind: str, text: str) -> str:
+        """Add a file; return its name."""
+        name = f"shared-{sha256_hex(text)[:12]}.{kind}"
+        self.files[name] = text
+        return name
+
+
+def _packed(data: PageData, base: _Base | None) -> dict[str, str]:
+    """Return the packed data of a page: its texts, or their differences from those of a base."""
+    if base is None:
+        texts = data.texts(data.even_counts())
+        return {name: pack_text(text) for name, text in texts.items()}
+
+    packed = {}
+    for name, text in data.texts(_fitted(base.counts, len(data.days))).items():
+        delta: Delta = [text]
+        if name in base.texts:
+            delta = base.texts[name].delta(text)
+
+        packed[name] = pack_text(dumps_canonical(delta))
+
+    return packed
+
+
+def _fitted(counts: Sequence[int], days: int) -> list[int]:
+    """Return the counts of pieces for a page of that many days: those of its base as far as they
+    go, and the rest as one more piece.
+    """
+    fitted: list[int] = []
+    left = days
+    for count in counts:
+        if left > 0:
+            fitted.append(min(count, left))
+            left -= fitted[-1]
+
+    if left > 0:
+        fitted.append(left)
+
+    return fitted
+
+
+def _packed_size(text: str) -> int:
+    return len(zlib.compress(text.encode(), 6))

@@ -1,0 +1,104 @@
+"""Pages of a run as differences from data that they share: whole whatever they hold, and small where
+episodes of a window repeat each other.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval_view.document import PageData
+from ktdeval_view.shared_pages import SharedPages
+from view_page import base_of, check_shared_page, data_of, shared_files
+
+SCRIPTS = ("base.js", "pieces.js")
+
+
+def page_data(days: list[object], title: str = "Episode") -> PageData:
+    return PageData(
+        title=title,
+        template="episode.html",
+        scripts=SCRIPTS,
+        head={"label": title},
+        values={"texts": ["a system prompt"]},
+        days=[json.dumps(day) for day in days],
+    )
+
+
+def prices(seed: int, days: int = 40) -> list[object]:
+    """Days that hold many figures, others for each seed."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, 10**6, 40).tolist() for _ in range(days)]
+
+
+def write(folder: Path, shared: SharedPages, **texts: str) -> list[Path]:
+    paths = []
+    for name, text in {**texts}.items():
+        path = folder / f"{name}.html"
+        path.write_text(text)
+        paths.append(path)
+
+    for name, text in shared.files.items():
+        (folder / name).write_text(text)
+
+    return paths
+
+
+def bases_of(path: Path) -> list[str]:
+    names = shared_files(path.read_text())
+    return [name for name in names if base_of(path.with_name(name)) is not None]
+
+
+def test_pages_of_a_window_are_differences_from_the_first_and_hold_all_of_their_days(
+    tmp_path: Path,
+) -> None:
+    shared = SharedPages()
+    days = {"one": prices(1), "two": [*prices(1, 39), ["another day"]], "three": prices(1, 45)}
+    texts = {name: shared.page(page_data(own, name), "W1") for name, own in days.items()}
+    paths = write(tmp_path, shared, **texts)
+
+    for path in paths:
+        check_shared_page(path)
+        data = data_of(path)
+        head = json.loads(data["head"])
+        lines = [
+            json.loads(line)
+            for number in range(len(head["pieces"]))
+            for line in data[f"days-{number}"].split("\n")
+        ]
+        assert lines == days[path.stem]
+        assert sum(head["pieces"]) == len(lines)
+        assert head["label"] == path.stem
+        assert json.loads(data["texts"]) == ["a system prompt"]
+
+    # All three share one base; the second holds little of its own.
+    assert len({name for path in paths for name in bases_of(path)}) == 1
+    assert paths[1].stat().st_size < (tmp_path / bases_of(paths[1])[0]).stat().st_size
+
+
+def test_a_page_that_shares_little_is_a_base_of_its_own_until_there_are_four(
+    tmp_path: Path,
+) -> None:
+    shared = SharedPages()
+    texts = {f"page-{number}": shared.page(page_data(prices(number)), "W1") for number in range(6)}
+    paths = write(tmp_path, shared, **texts)
+    bases = [bases_of(path) for path in paths]
+
+    assert len({base for (base,) in bases[:4]}) == 4
+    assert bases[4:] == [[], []]
+    assert all(json.loads(data_of(path)["head"])["label"] == "Episode" for path in paths)
+
+
+def test_pages_of_another_window_have_bases_of_their_own_and_equal_pages_equal_bytes() -> None:
+    first = SharedPages()
+    second = SharedPages()
+    for shared in (first, second):
+        for window in ("W1", "W2"):
+            shared.page(page_data(prices(1)), window)
+            shared.page(page_data(prices(1), "Another"), window)
+
+    assert first.files == second.files
+    # The data of both windows are the same, and so is the file.
+    assert len(first.files) == 1 + 2 + 1

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 FILE = os.path.join(os.path.dirname(__file__), "first_screen.json")  # noqa: PTH118, PTH120 - pathlib costs an import here
-_WORDS = ([], ["--help"], ["-h"])
+_WORDS: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 
 
 def print_first_screen(arguments: list[str]) -> bool:

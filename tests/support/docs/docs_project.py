@@ -191,7 +191,11 @@ def tests_table() -> str:
     rest = ", ".join(code(each) for each in folders_of("REST"))
     qlib = ", ".join(code(each) for each in folders_of("QLIB"))
     rows = [
-        ("`make test`", f"tests that are not marked slow or exhaustive, of {fast}", "the extra `dev`"),
+        (
+            "`make test`",
+            f"tests that are not marked slow or exhaustive, of {fast}",
+            "the extra `dev`",
+        ),
         (
             "`make test-rest`",
             f"tests that are marked slow, of the same folders and {rest}",

@@ -200,6 +200,7 @@ def test_azure_gets_deployment_and_version_in_the_address_and_its_own_header(
     assert path == "/openai/deployments/mine/chat/completions?api-version=2025-03-01-preview"
 
 
+@pytest.mark.slow
 def test_what_the_sdk_sends_to_azure_has_the_same_path_and_header() -> None:
     import openai
 
@@ -315,6 +316,7 @@ def test_bedrock_signs_with_the_credentials_of_the_machine(
     assert headers["authorization"].endswith(f"Signature={expected}")
 
 
+@pytest.mark.slow
 def test_credentials_of_the_machine_never_show(monkeypatch: pytest.MonkeyPatch) -> None:
     sign_in_to_aws(monkeypatch)
     echo = Prepared({"error": {"message": f"who is {SECRET} with {SESSION}?"}}, 400)
@@ -404,6 +406,7 @@ def service_account(folder: Path, token_uri: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_vertex_renews_the_token_of_the_machine_and_shows_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_key_comes_from_the_first_variable_that_is_set(monkeypatch: pytest.Mon
     assert find_key(("ONE_KEY", "OTHER_KEY")) == "second"
 
 
+@pytest.mark.slow
 def test_a_key_comes_from_the_keyring_when_no_variable_is_set() -> None:
     """With the real package, in a process of its own: it changes how a process looks for installed
     distributions.

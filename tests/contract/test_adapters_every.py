@@ -157,6 +157,7 @@ def test_what_would_always_fail_stops_with_what_to_set(
     assert words.format(wire.variables) in str(error)
 
 
+@pytest.mark.slow
 @every_wire
 def test_what_a_model_does_wrong_is_a_reply(wire: Wire, stub: Stub) -> None:
     replies = {}

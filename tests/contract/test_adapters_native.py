@@ -859,6 +859,7 @@ def test_settings_hold_what_can_change_a_reply_and_the_second_variable_serves_wh
     assert model.secrets() == (KEY,)
 
 
+@pytest.mark.slow
 def test_the_cache_knows_the_headers_and_the_account_that_the_environment_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -351,6 +351,7 @@ def test_the_responses_api_streams_the_response_that_it_ends_with() -> None:
     assert server.bodies[1]["stream"] is True
 
 
+@pytest.mark.slow
 def test_anthropic_streams_blocks_that_add_up_to_the_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -125,6 +125,7 @@ def test_a_task_of_questions_has_20_lines_and_names_no_market(
             )
 
 
+@pytest.mark.slow
 def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
     plugins: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,6 +24,8 @@ from schema_rules import RULES, claude_problems, gemini_problems, strict_problem
 from schema_table import BAD, BEGIN, COLUMNS, END, GOOD, PAGE, judged, stated, table
 from sent_schemas import sent_schemas
 
+pytestmark = pytest.mark.slow
+
 STATED = stated()
 CELLS: Mapping[str, Mapping[str, list[str]]] = STATED["cells"]
 REASONS: Mapping[str, Any] = STATED["reasons"]

@@ -87,6 +87,7 @@ def test_a_plugin_without_a_fault_is_checked_by_calling_it(folder: Path) -> None
     assert report.checked == ["model right/quiet"]
 
 
+@pytest.mark.slow
 def test_every_fault_of_a_plugin_is_reported_at_once(folder: Path) -> None:
     code = RIGHT.replace(
         'return [Spec("right/quiet", lambda name: Quiet(), "Says nothing of use")]',

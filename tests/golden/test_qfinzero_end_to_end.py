@@ -132,6 +132,7 @@ def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(
 # ---- through the sitting and the reference agent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_sample_of_each_variant_goes_through_a_real_session(variant: str) -> None:
     task = task_named(variant)

@@ -134,6 +134,7 @@ def test_a_run_ends_in_a_table_of_the_whole_panel(first: tuple[Path, Done]) -> N
     assert "[synthetic] [limited] [mask not certified]" in done.out
 
 
+@pytest.mark.slow
 def test_progress_goes_to_stderr_with_day_nav_orders_rejections_and_tokens(
     first: tuple[Path, Done],
 ) -> None:
@@ -500,6 +501,7 @@ def test_a_group_runs_each_of_its_tasks(session: Path, tmp_path: Path) -> None:
     assert done.out.count(": verified (episodes: 1, steps executed again: 3,") == 12
 
 
+@pytest.mark.slow
 def test_chaos_counts_every_failure_under_its_kind_and_ends_well(chaos: Path) -> None:
     card = card_of(chaos)
     assert len(card["failures"]) >= 6

@@ -134,6 +134,7 @@ def roles_of(step: Step) -> list[ModelRequest]:
     return [request for request in step.requests[:-1] if request.role != "reflection"]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("agent", TEAMS)
 @pytest.mark.parametrize("task", DECISIONS)
@@ -159,6 +160,7 @@ def test_on_decisions_nobody_says_what_hold_does(task: str, agent: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", TEAMS)
 @pytest.mark.parametrize("task", ORDERS)
 def test_on_orders_no_limit_of_a_team_is_beyond_the_tasks(task: str, agent: str) -> None:
@@ -250,6 +252,7 @@ def _serialised(request: ModelRequest) -> str:
     return json.dumps([tools, [message.to_json() for message in request.messages]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["blinded_fixed_candidate", "deepfund_berkshire"])
 @pytest.mark.parametrize(
     ("agent", "least"), [("hedge_fund", 0.85), ("trade", 0.7), ("deepfund", 0.7)]

@@ -109,6 +109,7 @@ def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_a
     assert all(days == sorted(days) for days in shown.values())
 
 
+@pytest.mark.slow
 def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_those_of_twelve() -> (
     None
 ):

@@ -308,6 +308,7 @@ def public(prices: list[float], sides: list[int], year: int) -> dict[str, float]
     }
 
 
+@pytest.mark.slow
 @examples(20)
 @given(
     moves=st.lists(
@@ -613,6 +614,7 @@ def test_a_figure_of_deepfund_without_a_value_has_a_reason() -> None:
         fund_figure("df_bet")
 
 
+@pytest.mark.slow
 @examples(20)
 @given(st.lists(st.tuples(st.floats(0.9, 1.1), st.floats(0.9, 1.1)), min_size=3, max_size=30))
 def test_figures_agree_with_pandas(moves: list[tuple[float, float]]) -> None:

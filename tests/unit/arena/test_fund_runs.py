@@ -629,6 +629,7 @@ def rows_of(terminal: Terminal, name: str, *paths: object) -> list[dict[str, Any
     return rows
 
 
+@pytest.mark.slow
 def test_a_database_is_printed_as_tables_of_models_of_analysts_and_of_decisions(
     tmp_path: Path, terminal: Terminal
 ) -> None:

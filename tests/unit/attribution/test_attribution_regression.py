@@ -25,6 +25,8 @@ from ktdeval_data.synthetic import Truth, build
 from loops import not_empty
 from portfolios import decompose
 
+pytestmark = pytest.mark.slow
+
 Cross = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 

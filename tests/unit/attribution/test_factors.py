@@ -267,6 +267,7 @@ def assert_equal_to_kernels(snapshot: MarketSnapshot, rows: range) -> None:
         )
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.integers(0, 30), st.integers(0, 2**32 - 1))
 def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) -> None:
     values = np.random.default_rng(seed).normal(size=(width + extra, 2)) * 10.0 ** np.arange(2)
@@ -299,6 +300,7 @@ def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
 # ---- the panel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap_share", [0.0, 0.05, 0.3], ids=["no gaps", "some gaps", "many gaps"])
 def test_panel_equals_the_kernels_on_every_row(gap_share: float) -> None:
     assert_equal_to_kernels(market(gap_share=gap_share), range(330))

@@ -32,6 +32,7 @@ def test_a_whole_installation_is_not_broken(capsys: pytest.CaptureFixture[str]) 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 def test_a_key_is_never_shown(
     form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -42,6 +43,7 @@ def test_a_key_is_never_shown(
     assert SECRET[:12] not in done.out + done.err
 
 
+@pytest.mark.slow
 def test_a_key_is_seen_by_its_name() -> None:
     found = by_name(checks({"OPENAI_API_KEY": SECRET, "GEMINI_API_KEY": ""}, TODAY))
     assert (found["key OPENAI_API_KEY"].state, found["key OPENAI_API_KEY"].detail) == ("ok", "seen")

@@ -87,6 +87,7 @@ def test_where_no_plugin_of_others_is_installed_there_is_none_to_check(
     assert "no plugin of others is installed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["other"], ["other_manifest"]], ids="".join)
 def test_installed_plugins_of_others_are_checked_by_default_or_by_name(
     words: list[str],

@@ -67,6 +67,7 @@ def test_a_regression_by_hand() -> None:
     np.testing.assert_allclose(coefficients, [3 / 2.3], rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
     from sklearn.linear_model import Ridge
 
@@ -273,6 +274,7 @@ def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path
             )
 
 
+@pytest.mark.slow
 def test_only_a_baseline_may_have_its_own_seeds(empty_board: Path, run: Path) -> None:
     rules = load_rules(empty_board)
     division = rules.divisions[0]

@@ -29,6 +29,8 @@ from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_f
 from run_support import error_line, ktdeval
 from site_pages import card_file, read_data_file
 
+pytestmark = pytest.mark.slow
+
 DIVISION = "blinded-open-research"
 
 

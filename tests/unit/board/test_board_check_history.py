@@ -20,6 +20,8 @@ from ktdeval_board.checking.check import CheckOptions, check_board, check_change
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.layout import CardFiles
 
+pytestmark = pytest.mark.slow
+
 IDENTITY = {
     f"GIT_{who}_{what}": "nobody@example.org"
     for who, what in product(("AUTHOR", "COMMITTER"), ("NAME", "EMAIL"))

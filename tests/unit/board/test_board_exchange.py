@@ -67,6 +67,8 @@ from loops import not_empty
 from paths import SUPPORT
 from scoring_cases import score_spec, scoring_card
 
+pytestmark = pytest.mark.slow
+
 MODEL = "=HYPERLINK(1)"
 DTYPES = {
     "text": "string",

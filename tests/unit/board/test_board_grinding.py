@@ -44,6 +44,8 @@ from ktdeval_board.layout import BoardFolder
 from ktdeval_board.site.build import build_site
 from site_pages import read_data, read_data_file
 
+pytestmark = pytest.mark.slow
+
 MOMENTUM = "builtin/momentum"
 VOLATILITY = "builtin/low_volatility"
 REVERSAL = "builtin/reversal"

@@ -200,6 +200,7 @@ def test_a_registration_in_a_key_holders_name_or_contact_must_be_signed(
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 1
 
 
+@pytest.mark.slow
 def test_a_signed_unused_key_takes_the_rank_of_its_signer_and_says_so(
     keyed: Path, run: Path
 ) -> None:
@@ -215,6 +216,7 @@ def test_a_signed_unused_key_takes_the_rank_of_its_signer_and_says_so(
     assert reason == f"{whose} the same submitter has a key since {TODAY} that was never used"
 
 
+@pytest.mark.slow
 def test_nobody_signs_for_another(keyed: Path) -> None:
     (foreign,) = try_signed(keyed, VOLATILITY, WHO, THEIRS).problems
     assert "is of Another team, but A team registers" in foreign
@@ -255,6 +257,7 @@ def test_a_signature_of_another_registration_or_kind_of_file_is_refused(keyed: P
         load_board(keyed)
 
 
+@pytest.mark.slow
 def test_a_signature_can_be_neither_taken_away_nor_added_after_the_draw(keyed: Path) -> None:
     registration = signed(keyed, VOLATILITY)
     draw(keyed)
@@ -315,6 +318,7 @@ def test_an_unused_key_is_not_shed_with_the_key_that_signed_it(
     assert abandoned.id[:12] in reason
 
 
+@pytest.mark.slow
 def test_a_retired_key_signs_nothing_new_and_what_it_signed_stands(keyed: Path, run: Path) -> None:
     drawn = signed(keyed, VOLATILITY)
     draw(keyed)

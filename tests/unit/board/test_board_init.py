@@ -48,6 +48,7 @@ def board(empty_board: Path) -> Path:
 # ---- what it is
 
 
+@pytest.mark.slow
 def test_an_empty_board_loads_checks_and_builds(board: Path, tmp_path: Path) -> None:
     assert load_rules(board).divisions[0].task == TASK
     assert load_errata(board) == ()
@@ -82,6 +83,7 @@ def test_it_holds_rules_errata_readme_schemas_and_a_workflow(board: Path) -> Non
     )
 
 
+@pytest.mark.slow
 def test_a_run_of_the_same_task_windows_and_seeds_belongs_to_its_division(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -155,6 +157,7 @@ def test_default_windows_are_the_tasks_and_the_rules_list_their_days(
     assert (some.windows[0].first, some.windows[0].last) == ("2024-04-01", "2024-06-05")
 
 
+@pytest.mark.slow
 def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselines(
     market: Path, tmp_path: Path
 ) -> None:
@@ -378,6 +381,7 @@ def test_the_workflow_draws_keys_on_main_alone_and_never_replaces_one(
     )
 
 
+@pytest.mark.slow
 def test_a_division_without_a_market_draws_no_keys_and_may_not_ask_for_any(
     market: Path, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def test_the_first_card_that_misdescribes_the_market_is_refused_and_the_honest_o
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", LIES)
 def test_a_board_that_opened_its_market_needs_no_other_card_to_tell(
     board: Path, runs: Path, field: str
@@ -128,6 +129,7 @@ def test_days_of_windows_are_those_of_the_market(board: Path, runs: Path) -> Non
     )
 
 
+@pytest.mark.slow
 def test_where_no_market_was_opened_no_card_describes_it(board: Path, runs: Path) -> None:
     liar = lied(board, submit(board, runs / "chaos", "elsewhere"))
     honest = submit(board, runs / "momentum", "elsewhere")

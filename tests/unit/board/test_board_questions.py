@@ -138,6 +138,7 @@ def test_windows_of_a_question_are_those_of_the_run(open_board: Path) -> None:
     assert made.problems == ("question.windows: W1, W2: not among those of the run",)
 
 
+@pytest.mark.slow
 def test_windows_that_share_days_are_no_question(asked: Board) -> None:
     (filed,) = asked.registrations.filed
     first, second = filed.registration.windows
@@ -174,6 +175,7 @@ def test_a_card_that_keeps_all_terms_is_confirmatory(asked: Board) -> None:
     assert (found.answer.settled_at is not None) == has_one_sign
 
 
+@pytest.mark.slow
 def test_a_card_without_a_question_is_exploratory(governed: Path, tmp_path: Path) -> None:
     import shutil
 

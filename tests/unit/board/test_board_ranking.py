@@ -48,6 +48,8 @@ from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import Erratum
 from loops import not_empty
 
+pytestmark = pytest.mark.slow
+
 # -- figures
 
 

@@ -99,6 +99,7 @@ def test_episodes_follow_the_order_of_the_card(series: Any, decisions: Any, run:
     assert len(wanted) == 4
 
 
+@pytest.mark.slow
 def test_levels_and_lines_match_the_ledger_and_the_card(
     series: Any, run: RunFolder, ledgers: dict[str, Ledger]
 ) -> None:
@@ -175,6 +176,7 @@ def test_envelope_is_the_one_that_anyone_gets(
         assert shown == pytest.approx((band / ledger.nav[0]).tolist(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
     market: Path, snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
@@ -434,6 +436,7 @@ def has_sold(step: Any) -> bool:
     return any(order.side == "SELL" and order.filled for order in step.orders)
 
 
+@pytest.mark.slow
 def test_curves_are_medians_and_ranges_over_seeds_and_count_positions_and_orders(
     frame: Frame, board: Path
 ) -> None:

@@ -96,6 +96,7 @@ def own(tmp_path: Path) -> Iterator[Served]:
         yield served
 
 
+@pytest.mark.slow
 def test_pages_and_data_come_with_their_type_and_the_sites_policy(served: Served) -> None:
     kinds = {
         "/": "text/html",
@@ -117,8 +118,8 @@ def test_pages_and_data_come_with_their_type_and_the_sites_policy(served: Served
 def test_texts_are_compressed_for_clients_that_accept_it_and_head_has_no_body(
     served: Served,
 ) -> None:
-    plain = served.get("/data/board.js")[2]
-    _, headers, packed = served.get("/data/board.js", Accept_Encoding="br, gzip")
+    plain = served.get("/index.html")[2]
+    _, headers, packed = served.get("/index.html", Accept_Encoding="br, gzip")
 
     assert (headers["Content-Encoding"], headers["Vary"]) == ("gzip", "Accept-Encoding")
     assert gzip.decompress(packed) == plain
@@ -149,6 +150,7 @@ def test_names_of_this_machine_are_answered(served: Served, host: str) -> None:
     assert served.get("/data/board.json", Host=host)[0] == 200
 
 
+@pytest.mark.slow
 def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(own: Served) -> None:
     (own.live.site / "link.txt").symlink_to(own.board.parent / "secret.txt")
     outside = (
@@ -226,6 +228,7 @@ def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it
     assert "A forged board" in (site / "data/board.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_failed_build_is_shown_as_text_until_it_is_fixed(own: Served) -> None:
     rules = own.board / "board.yaml"
     before = rules.read_text()

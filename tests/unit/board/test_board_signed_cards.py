@@ -49,6 +49,7 @@ def card_of(board: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_submission_is_signed_and_shows_by_whom(board: Path, run: Path) -> None:
     (submitted,) = submit(board, run, key=OWN).submitted
     assert [path for path in submitted.paths if path.endswith(".sig")] == [
@@ -60,6 +61,7 @@ def test_a_submission_is_signed_and_shows_by_whom(board: Path, run: Path) -> Non
     assert card_data(loaded, loaded.entries[0], (True, []), {})["card_signed_by"] == ["a-TEAM"]
 
 
+@pytest.mark.slow
 def test_a_signature_next_to_the_card_is_taken_along_where_the_board_can_check_it(
     board: Path, empty_board: Path, run: Path, tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-executed"])
 
 
+@pytest.mark.slow
 def test_paths_of_the_submitters_machine_do_not_leave_it(
     run: Path, market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -270,6 +271,7 @@ def test_a_run_of_something_else_is_not_taken(
         assert any(message in line for line in outcome.missing), outcome.missing
 
 
+@pytest.mark.slow
 def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> None:
     submit(board, run, replace(CLAIMS, cutoff="none", cutoff_source="a rule"))
     model = {"name": "builtin/momentum", "cutoff_date": "none", "cutoff_source": "a rule"}
@@ -618,6 +620,7 @@ def test_a_secret_value_is_found_as_json_writes_it_and_longest_first_and_an_unus
 # ---- all or nothing
 
 
+@pytest.mark.slow
 def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
     run: Path, board: Path
 ) -> None:
@@ -642,6 +645,7 @@ def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
     assert tree(board) == before
 
 
+@pytest.mark.slow
 def test_a_problem_of_the_board_is_named_by_its_path_and_nothing_is_written(
     run: Path, board: Path
 ) -> None:
@@ -725,6 +729,7 @@ def test_records_elsewhere_are_written_where_they_can_be_published_from(
     ]
 
 
+@pytest.mark.slow
 def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) -> None:
     where, folder = submit(board, run, stored="elsewhere").missing
     assert "--records https://…" in where

@@ -145,6 +145,7 @@ def test_it_waits_longer_from_look_to_look_and_tells_how_much_is_done(run: Batch
     assert run.clock.now == pytest.approx(5 + 7.5 + 11.25)
 
 
+@pytest.mark.slow
 def test_progress_is_a_line_where_there_is_news(
     stub: Stub, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -185,6 +186,7 @@ def test_more_requests_than_a_batch_takes_go_in_several(
 # -- killed and resumed
 
 
+@pytest.mark.slow
 @over(*WIRES)
 def test_killed_after_it_was_submitted_it_goes_on_with_the_same_batch(run: BatchRun) -> None:
     run.stub.batches.plan = BatchPlan(looks=2)
@@ -245,6 +247,7 @@ def test_a_batch_that_the_provider_never_took_is_submitted_again(run: BatchRun) 
     assert run.stub.batches.paid.total() == SAMPLES
 
 
+@pytest.mark.slow
 @over("anthropic")
 def test_another_batch_of_the_same_time_and_size_is_not_taken_for_ours(run: BatchRun) -> None:
     other = BatchRun(run.stub, run.folder.with_name("other"), run.wire)
@@ -282,6 +285,7 @@ def test_killed_while_results_are_recorded_it_records_each_once(run: BatchRun) -
     assert len(run.stub.batches.created) == 1
 
 
+@pytest.mark.slow
 def test_a_run_begun_in_batches_goes_on_in_batches_only(run: BatchRun, tmp_path: Path) -> None:
     run.stub.batches.plan = BatchPlan(looks=9)
     run.killed()
@@ -411,6 +415,7 @@ def test_requests_that_every_call_would_be_refused_with_stop_the_run(run: BatchR
     assert Counter(call.outcome for call in run.calls) == {"refused": SAMPLES}
 
 
+@pytest.mark.slow
 @over(*VENDORS)
 def test_a_batch_that_the_provider_refuses_to_take_stops_the_run_until_it_is_fixed(
     run: BatchRun,
@@ -468,6 +473,7 @@ def most_usd(run: BatchRun) -> float:
     return result.stopped.needed["max_cost"]
 
 
+@pytest.mark.slow
 def test_a_budget_below_what_the_batch_may_cost_stops_the_run_before_it_is_submitted(
     run: BatchRun,
 ) -> None:
@@ -503,6 +509,7 @@ def test_tokens_are_reserved_for_the_whole_batch(run: BatchRun) -> None:
     assert run.stub.batches.created == []
 
 
+@pytest.mark.slow
 def test_a_batch_under_way_is_taken_in_whatever_is_left_of_the_budget(run: BatchRun) -> None:
     run.stub.batches.plan = BatchPlan(looks=3)
     run.killed()
@@ -608,6 +615,7 @@ def test_a_request_is_known_by_its_place_under_its_batch_alone() -> None:
 # -- a run folder at a URL
 
 
+@pytest.mark.slow
 def test_another_machine_goes_on_with_the_batch_of_a_run_at_a_url(
     run: BatchRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

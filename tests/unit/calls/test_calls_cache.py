@@ -216,6 +216,7 @@ replies = st.builds(
 ).filter(is_cacheable)
 
 
+@pytest.mark.slow
 @examples(3)
 @given(given_=st.lists(replies, min_size=15, max_size=15))
 def test_a_reply_comes_back_exactly(given_):
@@ -342,6 +343,7 @@ def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
         assert cache_admin.verify() == CheckedReplies(100, ())
 
 
+@pytest.mark.slow
 def test_a_writer_waits_for_another_process_and_reports_a_long_wait(path, monkeypatch):
     monkeypatch.setattr(database, "BUSY_S", 0.2)
     with CallDatabase(path) as cache:
@@ -458,6 +460,7 @@ def test_a_maximum_size_applies_to_the_remaining_entries(stocked):
         assert 5_000 - 2 * largest < sum(use.bytes for use in cache_admin.models()) <= 5_000
 
 
+@pytest.mark.slow
 def test_many_replies_go_in_several_transactions_while_another_process_reads(path):
     with CallDatabase(path) as cache:
         cache.put([entry_of(number) for number in range(1_300)])

@@ -97,6 +97,7 @@ def test_one_model_twice_shows_no_excess_however_noisy_it_is(loyalty: float) -> 
     assert np.quantile(np.abs(same), 0.95) < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loyalty", "least"), [(1.0, 0.8), (0.85, 0.5), (0.75, 0.35)])
 def test_another_model_is_detected_in_nearly_every_run(loyalty: float, least: float) -> None:
     chance = np.random.default_rng(2)
@@ -109,6 +110,7 @@ def test_another_model_is_detected_in_nearly_every_run(loyalty: float, least: fl
     assert (other > np.quantile(same, 0.95)).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> None:
     chance = np.random.default_rng(3)
     one = model("one", chance, 0.9)
@@ -124,6 +126,7 @@ def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> Non
     ] == [True] * 3
 
 
+@pytest.mark.slow
 def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None:
     def ask(request: ModelRequest) -> Reply:
         answers = habits("one", question_of(request))

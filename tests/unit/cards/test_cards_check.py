@@ -147,6 +147,7 @@ def test_a_malformed_card_is_refused_on_one_line(case: str, tmp_path: Path) -> N
 # ---- lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layout",
     [{"indent": 1, "sort_keys": True}, {"indent": 4}, {"separators": (",", ":")}, {"indent": "\t"}],
@@ -188,6 +189,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(json_values, json_values)
 def test_a_difference_is_found_exactly_when_the_written_forms_differ(left: Any, right: Any) -> None:
     assert first_difference(left, copy.deepcopy(left)) is None

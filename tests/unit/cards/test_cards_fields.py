@@ -161,6 +161,7 @@ def test_every_field_is_either_gathered_or_derived(field: Any) -> None:
     assert (field.gather is None) != (field.derive is None)
 
 
+@pytest.mark.slow
 def test_no_module_of_cards_imports_itself_through_others_not_even_for_a_type() -> None:
     """`graphlib` raises CycleError, which names the circle."""
     modules = {}

@@ -38,6 +38,7 @@ def card_of(market: Path, out: Path, model: str, **more: Any) -> Any:
     return load_evaluation(evaluate(config, load_plugins()).cards[0])
 
 
+@pytest.mark.slow
 def test_a_model_that_never_traded_has_a_label_and_no_rank(market: Path, tmp_path: Path) -> None:
     card = card_of(market, tmp_path / "hold", "builtin/hold")
     assert "never traded" in card.labels
@@ -53,6 +54,7 @@ def test_a_model_that_never_traded_has_a_label_and_no_rank(market: Path, tmp_pat
         validate_card(forged)
 
 
+@pytest.mark.slow
 def test_orders_of_which_none_was_filled_are_no_trades(market: Path, tmp_path: Path) -> None:
     card = card_of(market, tmp_path / "run", "builtin/momentum", limit=2)
     assert "never traded" not in card.labels

@@ -82,6 +82,7 @@ def test_a_card_that_differs_names_where_and_the_command_fails(
     assert verdict["findings"] or verdict["error"]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_damaged_is_an_error_of_its_card(run: Path, terminal: Terminal) -> None:
     shutil.rmtree(run / "episodes")
     code, out, _ = terminal.call("card", "verify", run, "--json")
@@ -92,6 +93,7 @@ def test_a_run_that_is_damaged_is_an_error_of_its_card(run: Path, terminal: Term
     assert verdict["verified"] is False
 
 
+@pytest.mark.slow
 def test_a_view_names_its_pages_and_the_figures_of_each_episode(
     run: Path, terminal: Terminal
 ) -> None:

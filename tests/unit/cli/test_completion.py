@@ -59,6 +59,7 @@ def test_options_need_no_run_and_load_no_plugin(
     assert typing.words("ktdeval card verify RUN --js") == ["--json"]
 
 
+@pytest.mark.slow
 def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
     assert typing.words("ktdeval com") == ["compare"]
     assert "--completion" in typing.words("ktdeval --com")

@@ -20,6 +20,7 @@ def folder(tmp_path: Path, terminal: Terminal) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_facts_have_value_interval_n_range_and_verdict(folder: Path, terminal: Terminal) -> None:
     report = json.loads(terminal.text("data", "check", folder, "--facts", "--json"))
     assert report["market"] == "synthetic-crypto-7"

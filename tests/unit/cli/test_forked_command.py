@@ -41,6 +41,7 @@ def forked(folder: Path, *words: str, **fields: object) -> tuple[int, str, str]:
     return code, out.read_text(), err.read_text()
 
 
+@pytest.mark.slow
 def test_a_forked_command_prints_what_a_new_process_prints(tmp_path: Path) -> None:
     new = subprocess.run(
         [sys.executable, "-m", "ktdeval", "--version"], capture_output=True, text=True, check=True
@@ -57,6 +58,7 @@ def test_a_forked_command_that_fails_ends_with_its_code_and_one_line(tmp_path: P
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_command_that_waits_begins_after_a_byte_and_never_without_one(tmp_path: Path) -> None:
     for byte, printed in ((b"1", True), (b"", False)):
         reading, writing = os.pipe()

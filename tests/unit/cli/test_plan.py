@@ -115,6 +115,7 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(
     assert size(plugins, behaviour, task).requests == requests
 
 
+@pytest.mark.slow
 def test_a_step_is_measured_with_results_and_all_that_is_sent_again(plugins: Plugins) -> None:
     few = size(plugins, replace(HIGH, research_share=0.25))
     many = size(plugins, HIGH)
@@ -330,6 +331,7 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
         plan(plugins, model="builtin/zigzag")
 
 
+@pytest.mark.slow
 def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, session: Path) -> None:
     assert plan(plugins, out=f"file://{session}/new").folder == f"{session}/new"
 
@@ -403,11 +405,13 @@ def test_episodes_side_by_side_take_as_long_as_their_longest_lane(
     assert made.hours == pytest.approx(longest * one, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_gap_between_calls_holds_over_all_episodes(plugins: Plugins) -> None:
     made = plan(plugins, seeds=3, concurrency=50, call_gap_s=60.0).left["typical"]
     assert made.hours == pytest.approx(made.calls * 60 / 3600)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "warning"),
     [
@@ -424,6 +428,7 @@ def test_a_budget_that_would_end_the_run_is_named(
     assert shown == f"{warning} stop the run before its end, resumably"
 
 
+@pytest.mark.slow
 def test_a_budget_that_suffices_is_not_mentioned(plugins: Plugins) -> None:
     assert plan(plugins, max_cost=1e9, max_tokens=10**9, max_hours=1e9).warnings == ()
 
@@ -509,6 +514,7 @@ def test_an_existing_folder_shows_its_tool_protocol(begun: Path, plugins: Plugin
     assert (made.protocol, made.warnings) == ("native", ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"seeds": 3}, {"seeds": 1, "tool_protocol": "text"}], ids=str)
 def test_steps_of_a_folder_with_another_plan_do_not_count(
     begun: Path, plugins: Plugins, changed: Any

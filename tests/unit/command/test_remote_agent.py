@@ -162,6 +162,7 @@ def test_the_figures_are_those_of_react_with_the_same_decisions(
     assert submissions(played) == [calls[-1][1] for calls in called(momentum)]
 
 
+@pytest.mark.slow
 def test_the_card_verifies_without_a_client(played: Path, folder: Path) -> None:
     done = verified(played, folder)
 
@@ -338,6 +339,7 @@ def test_an_interrupt_does_not_wait_for_clients(folder: Path) -> None:
     assert "run the same command again to resume" in done.err
 
 
+@pytest.mark.slow
 def test_a_run_without_a_client_stops_with_what_to_do(folder: Path) -> None:
     done = ktdeval(*words_of(free_port(), "nobody", *ONE, "--quiet", wait_s=0.1), cwd=folder)
     HOSTS.close_idle()
@@ -397,6 +399,7 @@ def test_a_client_asks_the_runs_model_through_the_bridge(folder: Path, tmp_path:
     assert verified(folder / "bridge", folder).code == 0
 
 
+@pytest.mark.slow
 def test_clients_with_their_own_model_are_told_that_there_is_none(folder: Path) -> None:
     said: list[Any] = []
 

@@ -402,6 +402,7 @@ def test_an_old_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             open_sandbox("bwrap")
 
 
+@pytest.mark.slow
 def test_a_kernel_that_forbids_namespaces_is_an_error(
     monkeypatch: pytest.MonkeyPatch, bwrap: Sandbox
 ) -> None:

@@ -489,6 +489,7 @@ def test_a_body_that_is_cut_or_late_is_refused() -> None:
 # ---- calls
 
 
+@pytest.mark.slow
 def test_a_hundred_at_once_are_all_answered() -> None:
     found: list[str] = []
 

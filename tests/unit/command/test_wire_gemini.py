@@ -28,6 +28,8 @@ from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall, ToolSpec
 from ktdeval_command.wire import gemini
 from ktdeval_command.wire.refusals import WireError
 
+pytestmark = pytest.mark.slow
+
 DECLARED = types.FunctionDeclaration(
     name="look", description="Look.", parameters_json_schema=SCHEMA
 )

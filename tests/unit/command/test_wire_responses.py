@@ -55,6 +55,7 @@ def read(**fields: Any) -> Any:
     return responses.read(json.dumps({"model": "m", "input": "Hi", **fields}).encode())
 
 
+@pytest.mark.slow
 def test_a_text_comes_with_its_tokens() -> None:
     with asking(TEXT) as (client, running):
         answer = client.create(model="gpt-x", input="Hi", instructions="Be short.")
@@ -88,6 +89,7 @@ def test_calls_go_back_with_their_results(reply: Reply, calls: list[ToolCall]) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     [

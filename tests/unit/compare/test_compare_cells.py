@@ -146,6 +146,7 @@ def test_each_rule_says_where_it_is_from() -> None:
     assert all(rule.source for rule in RULES.values())
 
 
+@pytest.mark.slow
 def test_each_day_of_a_market_has_the_figures_that_pandas_finds() -> None:
     """Rolling and expanding windows of pandas, on 220 days."""
     index = pd.Series(LONG.benchmark)
@@ -267,6 +268,7 @@ def test_a_cell_has_the_mean_and_the_t_interval_of_its_windows(
     assert "p" not in own
 
 
+@pytest.mark.slow
 def test_each_window_says_what_put_it_into_its_cell(terminal: CardTerminal, stored: Path) -> None:
     cards = terminal.cards(card_of(ONE.tolist()))
     report = terminal.report("compare", *cards, "--by", "regime", "--data", str(stored))
@@ -281,6 +283,7 @@ def test_each_window_says_what_put_it_into_its_cell(terminal: CardTerminal, stor
     assert first["figure"] == pytest.approx(index[-1] / index[-200:].mean())
 
 
+@pytest.mark.slow
 def test_prices_of_the_days_of_a_window_do_not_move_it(
     terminal: CardTerminal, tmp_path: Path
 ) -> None:

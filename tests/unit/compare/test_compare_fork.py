@@ -227,6 +227,7 @@ def test_a_fork_is_resumed_and_shown_again(
     assert "never ranked" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -89,6 +89,7 @@ def test_without_noise_any_difference_is_found_once_a_result_is_possible(
     assert PowerPlan(windows=windows, effect=effect).power_at(0.0) == expected
 
 
+@pytest.mark.slow
 def test_windows_are_needed_only_for_an_effect_and_more_of_them_with_noise() -> None:
     def needed(**fields: Any) -> int | None:
         (row,) = plan_report(PowerPlan(windows=6, **fields)).by_seeds

@@ -381,6 +381,7 @@ def test_one_value_has_no_interval(over: str, reason: str, tmp_path: Path) -> No
 # ---- notes
 
 
+@pytest.mark.slow
 def test_where_nothing_was_decided_otherwise_the_bound_is_that_of_no_success(
     tmp_path: Path,
 ) -> None:

@@ -148,6 +148,7 @@ def test_calling_and_planning_of_two_systems_are_two_rows(terminal: CardTerminal
     )
 
 
+@pytest.mark.slow
 def test_what_a_model_misses_is_shared_out_among_tools_parameters_and_times(
     terminal: CardTerminal,
 ) -> None:
@@ -485,6 +486,7 @@ STRICT = "these cards are scored by strict rules; the paper's figures are those 
 SEVERAL = "a cell is the median over the episodes of its card"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("figures", "rules", "note"),
     [

@@ -231,6 +231,7 @@ def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(
     assert not recwarn.list
 
 
+@pytest.mark.slow
 def test_the_bootstrap_agrees_with_the_normal_form_and_comes_from_its_seed() -> None:
     pair = returns(6, 500)
     boot = sharpe_difference(pair[:, 0], pair[:, 1], draws=2000, seed=3)

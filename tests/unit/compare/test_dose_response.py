@@ -183,6 +183,7 @@ def _sizes(rows: list[DoseRow]) -> tuple[list[float], np.ndarray]:
     return premiums.doses, effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
 
 
+@pytest.mark.slow
 def test_five_windows_see_nothing() -> None:
     rows = planted({0.0: 0.0, 0.1: 0.05, 1.0: 0.10})
     plan = memory_power(rows, 1.0, 5, 0.05, 0.8)

@@ -129,6 +129,7 @@ def test_factors_that_do_nothing_are_refused(tmp_path: Path) -> None:
         factors(tmp_path, "date,code,qfq_factor\n2024-01-02,000001.SZ,1\n")
 
 
+@pytest.mark.slow
 def test_an_adjusted_close_gives_one_factor_between_its_changes(tmp_path: Path) -> None:
     adjusted = [round(close * 0.98, 2) for close in CLOSES[:3]] + CLOSES[3:]
     bars = bars_file(tmp_path, **{"Adj Close": adjusted})

@@ -472,6 +472,7 @@ def test_coins_and_us_stocks_resume_and_have_recipes(
     assert not any(key in texts for key in ALPACA_KEYS)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alpaca_keys")
 def test_answers_of_another_form_are_one_line(
     tmp_path: Path,

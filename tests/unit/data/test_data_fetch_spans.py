@@ -113,6 +113,7 @@ def without(*days: str) -> Callable[[str, dict[str, str], Reply], Reply]:
 # ---- the day of a bar
 
 
+@pytest.mark.slow
 def test_a_bar_that_begins_at_midnight_of_utc_is_of_that_day(
     tmp_path: Path,
     server: VendorServer,
@@ -126,6 +127,7 @@ def test_a_bar_that_begins_at_midnight_of_utc_is_of_that_day(
     assert market.close[:, 0].tolist() == [100.0 + number for number in range(13)]
 
 
+@pytest.mark.slow
 def test_a_bar_that_begins_at_midnight_of_utc_plus_8_is_of_the_day_on_which_it_ends(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:

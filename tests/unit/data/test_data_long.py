@@ -148,6 +148,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
         read(tmp_path, bars=str(tmp_path / "pipe.csv"))
 
 
+@pytest.mark.slow
 def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
     bars = BARS.replace("open,high,low,close", "1. buy price,h,l,4. sell price")
     files = {
@@ -525,6 +526,7 @@ def test_the_code_of_a_benchmark_without_its_levels_is_refused(tmp_path: Path) -
         read_long(LongParams(bars=write(tmp_path)["bars"], benchmark_code="QQQ"))
 
 
+@pytest.mark.slow
 def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
     paths = {**write(tmp_path), "benchmark_code": INDEX}
     table = pd.read_csv(paths["bars"], dtype={"code": str})

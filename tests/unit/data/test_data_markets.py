@@ -107,6 +107,7 @@ def test_what_can_not_be_read_is_one_clear_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_split_under_a_former_code_is_that_of_the_asset(tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text(
         "code,name,in_date,out_date,code_then\nORLY,Old,,2025-06-09,OLD\nORLY,New,2025-06-10,,ORLY\n"

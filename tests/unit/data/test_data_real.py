@@ -68,6 +68,7 @@ def test_the_check_finds_what_the_notes_list_also_when_stored(
     assert check(raw_from_snapshot(load_snapshot(tmp_path / "m"))) == findings
 
 
+@pytest.mark.slow
 def test_the_benchmark_returns_as_noted_over_the_long_window(snapshot: MarketSnapshot) -> None:
     start, stop = window_rows(snapshot.days, "2024-01-01", "2026-04-10")
     assert stop - start == 548
@@ -180,6 +181,7 @@ def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> 
     assert 0.9 < np.percentile(ratio, 0.1) < np.percentile(ratio, 99.9) < 1.1
 
 
+@pytest.mark.slow
 def test_another_vendors_units_give_the_same_bars(shared_data: Path) -> None:
     folder = shared_data / "a_share_sse50"
     common = {"benchmark": str(folder / "index_sse50_daily.csv.gz"), "benchmark_code": "000016.SH"}

@@ -22,6 +22,7 @@ def imported(terminal: Terminal, folder: Path, *words: object) -> MarketSnapshot
     return load_snapshot(folder / "market")
 
 
+@pytest.mark.slow
 def test_codes_that_lost_their_zeros_are_named_and_read(
     reported: Path,
     tmp_path: Path,
@@ -39,6 +40,7 @@ def test_codes_that_lost_their_zeros_are_named_and_read(
     assert snapshot.volume[0, 0] == 2523700
 
 
+@pytest.mark.slow
 def test_a_header_of_two_rows_is_read(reported: Path, tmp_path: Path, terminal: Terminal) -> None:
     snapshot = imported(
         terminal,

@@ -111,6 +111,7 @@ FACTORS = """date,code,open,high,low,close,volume,amount,adj_factor
 """
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_reported_code_without_a_factor_is_repaired_by_the_named_option(
     shared_data: Path, tmp_path: Path, terminal: Terminal

@@ -17,6 +17,8 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 US = ("--venue", "us_equity")
 COINS = ("--venue", "crypto_spot")
 DAYS = tuple(sessions("2023-01-03", "2023-12-29").astype(str))

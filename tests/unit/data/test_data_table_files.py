@@ -260,6 +260,7 @@ def test_a_frames_index_of_days_without_a_name_is_read_from_parquet(tmp_path: Pa
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
 
 
+@pytest.mark.slow
 def test_wide_tables_are_refused_with_a_line_of_pandas_that_works(tmp_path: Path) -> None:
     days = pd.DatetimeIndex(["2024-12-02", "2024-12-03"], name="Date")
     columns = pd.MultiIndex.from_product(
@@ -288,6 +289,7 @@ def test_wide_tables_are_refused_with_a_line_of_pandas_that_works(tmp_path: Path
     assert read_codes == codes
 
 
+@pytest.mark.slow
 def test_the_other_files_have_vendors_names_and_forms_too(tmp_path: Path) -> None:
     """Formats and widths are those of every file; one that a file does not have leaves days that
     mean one day alone.

@@ -63,6 +63,7 @@ def twin(request: pytest.FixtureRequest) -> Twin:
     return Twin(request.param, market, truth)
 
 
+@pytest.mark.slow
 def test_another_seed_or_effect_gives_another_market() -> None:
     """That equal ones give equal bytes, in any process, is shown by the records of
     tests/golden/test_every_task.py.
@@ -75,6 +76,7 @@ def test_another_seed_or_effect_gives_another_market() -> None:
     assert len(set(others)) == 3
 
 
+@pytest.mark.slow
 def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
     market = twin.market
     coins = np.array(twin.market.kinds) == "crypto"
@@ -254,6 +256,7 @@ def regress(table: pd.DataFrame, name: str) -> tuple[float, float]:
     return slope, float(np.sqrt(((y - slope * x) ** 2).sum() / (len(y) - 2) / (x * x).sum()))
 
 
+@pytest.mark.slow
 def test_who_reads_reports_earns_the_planted_drift_and_nothing_else_tells_it(twin: Twin) -> None:
     signal = read_signal(twin)
     assert set(signal["class"]) == {"report", "rumour", "notice"}

@@ -16,6 +16,8 @@ from ktdeval.market.storage import load_snapshot
 from tables import beside
 from terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 CASES = beside(__file__)["vendors"]
 FIGURES = ("open", "high", "low", "close", "volume", "amount", "factor")
 

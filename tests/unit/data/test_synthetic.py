@@ -27,6 +27,8 @@ from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, Regime, targe
 from loops import not_empty
 from searching import examples
 
+pytestmark = pytest.mark.slow
+
 LIMIT = {"main": 0.10, "chinext": 0.20, "star": 0.20, "bse": 0.30}
 SHORT = {"first": "2024-03-01", "last": "2024-07-31"}
 #: Snapshot of seed 7, as records of boards have it

@@ -397,6 +397,7 @@ def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Enviro
     assert [entry["counts_for"] for entry in both["attackers"]][-1] == []
 
 
+@pytest.mark.slow
 def test_attackers_without_a_language_model_have_a_control_too(bare: Card) -> None:
     read = {
         name: attacker(bare, name)["control"]["value"]
@@ -461,6 +462,7 @@ def with_model(certificate: Mapping[str, Any], name: str, successes: int) -> Cer
     return rebuilt(certificate, attackers=[*certificate["attackers"], model])
 
 
+@pytest.mark.slow
 def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
     stronger = with_model(attacked, "attack/rememberer", 2).plain
     validate_card(stronger)
@@ -1027,6 +1029,7 @@ def ktdeval_tasks():
 '''
 
 
+@pytest.mark.slow
 def test_of_two_tasks_that_ask_about_a_task_one_must_be_named(tmp_path: Path) -> None:
     (tmp_path / "two_plugin.py").write_text(TWO)
     plugins = load_plugins(["ktdeval_deanon", str(tmp_path / "two_plugin.py")])

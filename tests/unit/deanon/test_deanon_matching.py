@@ -97,6 +97,7 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
 # ---- the exact matcher
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
 def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agrees_with_them(
@@ -126,6 +127,7 @@ def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased(
     ]
 
 
+@pytest.mark.slow
 def test_the_last_close_alone_leaves_many_and_a_rebased_or_rounded_one_more() -> None:
     def mean_k(mask: MaskConfig) -> float:
         counts = [
@@ -273,6 +275,7 @@ def test_more_fields_leave_fewer() -> None:
         assert counts[0] == HISTORY.is_listed.sum()
 
 
+@pytest.mark.slow
 def test_one_pass_serves_all_field_sets() -> None:
     payload = payload_of(MaskConfig(), PROBES[3])
     whole = weigh(payload, HISTORY)

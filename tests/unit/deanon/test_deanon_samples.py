@@ -128,6 +128,7 @@ def test_key_seed_window_and_mask_decide_and_nothing_else() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_who_has_no_key_or_saw_another_mask_can_not_name_the_stock_and_day_of_a_probe() -> None:
     """Of 40 probes on 48 stocks and 20 days about one falls on the same stock and day by chance,
     whatever the order.
@@ -308,6 +309,7 @@ def test_the_probed_day_is_counted_from_the_close_before_the_window() -> None:
     assert shown["market_context"]["calendar"]["step"] >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", PROBES)
 def test_sent_prompts_contain_nothing_hidden(mask: str) -> None:
     """`attack` puts every text through the leak guard; here the gold answers are looked for by

@@ -253,6 +253,7 @@ def test_what_a_model_wrote_is_found_and_can_be_left_out(runs: Path) -> None:
     assert not any(text in (runs / "rows.jsonl").read_text() for text in WRITTEN)
 
 
+@pytest.mark.slow
 def test_a_reply_names_no_later_day_that_it_was_not_shown(runs: Path) -> None:
     later = [[SEEN, submission("it fell on 2024-02-28")], [SEEN, submission("till 2024年5月6日")]]
     out = run_script(runs, "later", later, task="bright_open_research")
@@ -485,6 +486,7 @@ def test_an_episode_is_a_row_if_its_figure_is_good_enough(
     assert (entry["steps"], entry["value"]) == ([0, 1], 0.0)
 
 
+@pytest.mark.slow
 def test_an_episode_with_a_step_that_is_no_row_is_none(runs: Path) -> None:
     out = run_script(runs, "partly", [[SEEN, submission()], {"fail": "timeout"}])
 
@@ -540,6 +542,7 @@ SPELLED = (
 )
 
 
+@pytest.mark.slow
 def test_an_identity_in_another_spelling_or_spread_over_fields_is_found(runs: Path) -> None:
     """A trainer, or the model that it trains, reads all of these as the name."""
     answers: list[Any] = []
@@ -557,6 +560,7 @@ def test_an_identity_in_another_spelling_or_spread_over_fields_is_found(runs: Pa
     assert all("holds a company or industry name" in line for line in findings)
 
 
+@pytest.mark.slow
 def test_a_gold_answer_that_an_agent_shows_is_found(runs: Path) -> None:
     """The model's own answer is what a row is for; what it is shown must not have it."""
     answers = [{"submit": {"answer": sample}} for sample in (GOLD, "something else")]

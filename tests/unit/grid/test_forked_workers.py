@@ -69,6 +69,7 @@ def test_forked_workers_print_to_their_logs_and_end_with_their_codes(
         assert sorted((tmp_path / log).read_text().split()) == ["1", "late"]
 
 
+@pytest.mark.slow
 def test_a_killed_fork_is_started_again_a_few_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ def test_workers_read_the_end_of_the_process_that_forked_them_though_others_live
     workers.close()
 
 
+@pytest.mark.slow
 def test_stopped_workers_get_an_interrupt_and_killed_ones_end_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

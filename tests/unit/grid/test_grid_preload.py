@@ -14,6 +14,8 @@ from ktdeval.runner import data_source
 from ktdeval_grid import preload as preloading
 from ktdeval_grid.preload import preload
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def unfrozen() -> Iterator[None]:

@@ -36,6 +36,8 @@ from run_support import MASK_KEY, PLUGIN, TASK
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, environment_of
 
+pytestmark = pytest.mark.slow
+
 WINDOW = "2024-03-01:2024-03-08"
 HOLD = "builtin-hold_react"
 MIXED = "test-mixed_react"

@@ -52,6 +52,7 @@ def ids(record: GridRecord, shard: Shard | None = None) -> list[str]:
     return [turn.unit.id for turn in turns_of(record, shard or Shard())]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 6))
 def test_shards_part_all_units_among_themselves_and_each_goes_on_with_those_of_others(
     sizes: list[int], count: int
@@ -84,6 +85,7 @@ def test_the_order_within_a_task_depends_on_the_mask_key_and_tasks_keep_theirs()
     assert [turn.unit.task for turn in one] == ["first"] * 20 + ["second"] * 20
 
 
+@pytest.mark.slow
 @given(st.integers(0, 50), st.integers(1, 9))
 def test_shares_of_live_workers_sum_to_the_concurrency_of_the_grid(total: int, count: int) -> None:
     workers = [f"w-{number}" for number in range(count)]
@@ -102,6 +104,7 @@ def test_a_shard_is_read() -> None:
     assert parse_shard("2/8") == Shard(2, 8)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 50), st.integers(1, 9), st.integers(1, 5))
 def test_places_of_all_workers_belong_to_providers_in_turn(
     total: int, count: int, providers: int

@@ -46,6 +46,7 @@ def played(env: Any, actions: Sequence[Any]) -> list[Any]:
     return returned
 
 
+@pytest.mark.slow
 def test_the_environment_passes_gymnasiums_checks_and_ends_truncated() -> None:
     env = broker_env(OPTIONS, small_world(), render_mode="ansi")
     check_env(env)
@@ -92,6 +93,7 @@ def test_observed_returns_are_those_that_the_account_earned_also_through_a_split
     assert reward == pytest.approx(math.log(after["equity"] / before["equity"]), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", get_args(RewardName))
 def test_nothing_up_to_a_day_depends_on_later_days(name: str) -> None:
     known = 4
@@ -164,6 +166,7 @@ def rewards_of(**options: Any) -> list[float]:
     return [float(env.step(HALVES)[1]) for _ in range(2)]
 
 
+@pytest.mark.slow
 def test_each_reward_is_of_the_days_amounts() -> None:
     """The benchmark is the mean of the stocks' returns; the first day trades nine tenths of the
     equity.
@@ -294,6 +297,7 @@ def answer_to(samples: Any, rounds: Sequence[Sequence[RecordedCall]]) -> Any:
     return environment.completed({"summary": "made again"})
 
 
+@pytest.mark.slow
 def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
     samples = session_samples(OPTIONS, small_world())
     recorded: list[Any] = []

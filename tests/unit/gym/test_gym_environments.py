@@ -14,6 +14,8 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 EXTRA = "needs gymnasium: pip install 'ktdeval[gym]'"
 gymnasium = pytest.importorskip("gymnasium", reason=EXTRA)
 

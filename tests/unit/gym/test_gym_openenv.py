@@ -118,6 +118,7 @@ def test_a_question_earns_the_mean_of_its_scores() -> None:
     assert mean_score([record(0, scores={"a": 0, "b": 1})]) == 0.5
 
 
+@pytest.mark.slow
 def test_the_episode_of_a_seed_has_its_own_handles_and_no_other_market() -> None:
     tasks = source(TASK)
 

@@ -13,6 +13,8 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments

@@ -141,6 +141,7 @@ def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     np.testing.assert_allclose([step.nav_minor for step in steps], navs[1:], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_simulation_rewards_what_was_held_and_begins_again(
     market: tuple[Path, MarketSnapshot],
 ) -> None:
@@ -178,6 +179,7 @@ _ADVICE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "lookback", "days"),
     [

@@ -116,6 +116,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
     assert "decisions" in str(made.tool.parameters)
 
 
+@pytest.mark.slow
 @examples(25)
 @given(
     moves=st.lists(st.floats(0.8, 1.25), min_size=2, max_size=25),

@@ -79,6 +79,7 @@ def test_more_labels_than_providers_compile_are_a_pattern_and_without_one_any_te
     assert with_labels(LABEL, [*handles, "AAPL"]) == LABEL
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9999), min_size=1), st.sampled_from(["asset_", "A.", "x0-", ""]))
 @examples(60)
 def test_a_pattern_admits_every_label_that_it_was_made_of(numbers: list[int], head: str) -> None:
@@ -92,6 +93,7 @@ def test_a_pattern_admits_every_label_that_it_was_made_of(numbers: list[int], he
     assert not judge.is_valid(f"{labels[0]}0")
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("a09-ä\ud800", max_size=4), max_size=4))
 @examples(100)
 def test_labels_have_a_pattern_where_they_are_equal_with_every_digit_as_zero(
@@ -147,6 +149,7 @@ def test_a_weight_is_bounded_by_the_limit_or_by_a_greater_one_that_is_held(
     assert (weight["minimum"], weight["maximum"]) == bounds
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("shorts", [False, True])
 @pytest.mark.parametrize("limit", [0.05, 0.075, 0.1, 0.125, 0.25, 0.3, 0.65, 1.0])

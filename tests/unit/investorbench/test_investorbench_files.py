@@ -59,6 +59,7 @@ def read(folder: Path, *symbols: str) -> MarketSnapshot:
     return make_market(FileParams(folder=str(folder), symbols=symbols))
 
 
+@pytest.mark.slow
 def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_without_a_price_has_none(
     tmp_path: Path,
 ) -> None:
@@ -382,6 +383,7 @@ def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper
     assert strict["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=30))
 def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(

@@ -131,6 +131,7 @@ FIVE = {
 }
 
 
+@pytest.mark.slow
 def test_a_table_worked_by_hand(tmp_path: Path) -> None:
     decisions = {2: {"model": 1, "fallback": 2, "error": 1}}
     paths = [
@@ -183,6 +184,7 @@ def test_a_table_worked_by_hand(tmp_path: Path) -> None:
     assert (by_figure["openai/gpt-4o"]["own"], by_figure["openai/gpt-4o"]["decisions"]) == (22, 25)
 
 
+@pytest.mark.slow
 def test_epochs_of_one_model_may_come_from_several_runs_and_agents_are_distinguished(
     tmp_path: Path,
 ) -> None:
@@ -249,6 +251,7 @@ def planted_panel(folder: Path, panel: Mapping[str, Mapping[str, Values]]) -> li
     return cards
 
 
+@pytest.mark.slow
 def test_classes_in_per_cent_of_buy_and_hold_worked_by_hand_and_by_pandas(tmp_path: Path) -> None:
     rows = table(*planted_panel(tmp_path, PANEL))
     types = {row["class"]: row for row in class_rows(rows, "type")}
@@ -352,6 +355,7 @@ def test_own_classes_override_shipped_ones(tmp_path: Path) -> None:
 # ---- tests of daily rewards
 
 
+@pytest.mark.slow
 def test_signed_rank_tests_match_scipy_and_are_adjusted_by_holm(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     series = {f"m/{number}": generator.normal(0.004 * number, 0.01, 60) for number in range(3)}

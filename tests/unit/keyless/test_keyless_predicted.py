@@ -66,6 +66,7 @@ def stated_model(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_it_buys_the_names_that_it_predicts_best(traded: Path, market: Path) -> None:
     snapshot = load_snapshot(market)
     first = load_ledger(episodes(traded)[0] / "ledger.parquet").steps[0]
@@ -99,6 +100,7 @@ def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(
     assert done.code == 0, done
 
 
+@pytest.mark.slow
 def test_a_model_whose_plugin_is_absent_has_no_price_of_this_machine(
     traded: Path, tmp_path: Path
 ) -> None:
@@ -136,6 +138,7 @@ def test_trades_are_the_same_under_every_mask(traded: Path, market: Path, tmp_pa
     assert fills[0] == fills[1]
 
 
+@pytest.mark.slow
 def test_a_replay_has_the_recorded_predictions(traded: Path, market: Path, tmp_path: Path) -> None:
     again = run(tmp_path / "again", market, model=f"replay/{traded}")
     assert (
@@ -226,6 +229,7 @@ def test_holdings_give_way_to_names_that_beat_them_by_the_threshold(
     assert replaced(SCORES, held, best, 2, threshold) == set(gone)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     st.lists(st.floats(-5, 5), min_size=3, max_size=12, unique=True), st.integers(1, 4), st.data()

@@ -31,6 +31,8 @@ from ktdfin_market import small_market
 from searching import examples
 from shown_states import with_state
 
+pytestmark = pytest.mark.slow
+
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 TWINS = twins()
 SINGLES = small_market()

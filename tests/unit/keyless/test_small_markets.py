@@ -161,6 +161,7 @@ def test_buy_and_hold_spends_the_cash_on_as_many_names_as_the_task_allows(
     assert total(make_builtin("buy_and_hold"), state) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "part"), [(4, 0.25), (10, 0.1), (20, 0.05), (60, 0.05)])
 def test_a_random_buy_is_on_average_an_equal_part_of_the_account(count: int, part: float) -> None:
     model = make_builtin("random", RandomParams(max_buys=1))

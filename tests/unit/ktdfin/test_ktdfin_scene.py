@@ -102,6 +102,7 @@ def test_the_twelve_tasks_are_found_with_their_mask_and_mode() -> None:
     assert [name for name in TASKS if name != f"{tasks[name].mask}_{tasks[name].mode}"] == []
 
 
+@pytest.mark.slow
 def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -497,6 +498,7 @@ def test_rebased_tasks_state_it_and_show_prices_from_100_on() -> None:
         PLUGINS.make_task("blinded_rebased_memory_only")
 
 
+@pytest.mark.slow
 def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:
     records = play("blinded_open_research", "chaos", 18).records
     assert len(records) == 18

@@ -602,6 +602,7 @@ def test_an_id_that_was_not_shown_is_refused_in_the_same_words(name: str) -> Non
     assert name not in text or not name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", ["bright", "blinded"])
 def test_a_long_text_is_cut_between_what_the_mask_took_out(mask: str) -> None:
     item = MARKET_WITH_NEWS.documents[0]._replace(text=f"{MARKET_WITH_NEWS.names[3]} " * 4000)

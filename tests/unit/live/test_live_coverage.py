@@ -19,6 +19,8 @@ from live_day import DECIDED_ON, FILLED_ON, kept_day
 from live_week import AFTER, BEFORE
 from time_authority import authority
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("rfc3161_client", reason="needs the extra live")
 if shutil.which("openssl") is None:
     pytest.skip("needs openssl for an authority", allow_module_level=True)

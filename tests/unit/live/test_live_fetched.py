@@ -106,6 +106,7 @@ def test_days_one_by_one_have_the_factor_of_all_days_at_once(
     np.testing.assert_allclose(ratio, np.broadcast_to(ratio[0], ratio.shape), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_halt_before_a_day_does_not_hide_a_split(server: VendorServer, tmp_path: Path) -> None:
     halted = ("2024-01-29", SPLIT_DAY)
 
@@ -193,6 +194,7 @@ def test_refusal_of_the_vendor_is_one_line_with_market_and_day(
         source(server, tmp_path).day("us", "2024-02-05", NOW)
 
 
+@pytest.mark.slow
 def test_coins_have_no_factor_that_changes(server: VendorServer, tmp_path: Path) -> None:
     coins = {"vendor": "binance", "symbols": ["BTCUSDT"]}
     found = source(server, tmp_path, source="crypto", args=coins).day("coins", COIN_DAYS[5], NOW)

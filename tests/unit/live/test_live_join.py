@@ -57,6 +57,7 @@ def test_joiner_decides_from_the_next_day_on(tmp_path: Path, plugins: Plugins) -
     assert results.low.value == results.held.value == results.high.value
 
 
+@pytest.mark.slow
 def test_nobody_joins_in_the_past(tmp_path: Path, plugins: Plugins) -> None:
     clock = SetClock(of_text("2024-05-30T00:00:00Z"))
     folder = begin(plan_of(), tmp_path / "week", plugins, clock)

@@ -35,6 +35,8 @@ from live_plans import entrants, plan_of, rehearsed
 from loops import not_empty
 from report_page import check_whole
 
+pytestmark = pytest.mark.slow
+
 MODELS = {"momentum": "builtin/momentum", "chance": "builtin/random"}
 AFTER = of_text("2024-06-29T00:00:00Z")
 

@@ -18,6 +18,8 @@ from ktdeval_live.settled_cards import settle_test, write_cards
 from ktdeval_live.verify_test import verify_test
 from live_plans import entrants, rehearsed
 
+pytestmark = pytest.mark.slow
+
 MODELS = {"momentum": "builtin/momentum", "chance": "builtin/random"}
 
 

@@ -214,6 +214,7 @@ def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path
     assert part.held.value is not None
 
 
+@pytest.mark.slow
 def test_index_that_never_came_has_no_interval(gapped: LiveFolder) -> None:
     found = result_of(gapped)
     unknown = excess_over(gapped.plan, found, np.full(4, np.nan), "")
@@ -345,6 +346,7 @@ def test_status_of_an_entry_counts_its_days_and_names_the_latest_gap(gapped: Liv
     assert row == ("parts", "us", "3", "1", "2024-06-03: missed")
 
 
+@pytest.mark.slow
 def test_status_of_an_entry_without_gaps_names_none(gapless: LiveFolder) -> None:
     assert status_rows(gapless) == [("parts", "us", "4", "0", "-")]
 

@@ -27,6 +27,7 @@ def times(found: Schedule) -> dict[str, tuple[datetime, datetime | None]]:
     return {one.day: (one.complete_at, one.cutoff) for one in found.sessions}
 
 
+@pytest.mark.slow
 def test_us_session_ends_at_the_close_and_is_due_before_the_next_open() -> None:
     found = schedule("us", {"XNYS": "next_open"}, "2026-01-06", "2026-01-07", MARGIN)
     assert times(found) == {
@@ -45,6 +46,7 @@ def test_holidays_and_early_closes_are_those_of_the_exchange() -> None:
     assert times(found)["2026-11-27"][0] == utc("2026-11-27T18:00")
 
 
+@pytest.mark.slow
 def test_daylight_saving_time_moves_closes_in_utc() -> None:
     # clocks go forward in New York on 8 March 2026
     found = times(schedule("us", {"XNYS": "next_open"}, "2026-03-06", "2026-03-10", MARGIN))
@@ -61,6 +63,7 @@ def test_coins_that_fill_at_closes_are_due_before_the_next_midnight() -> None:
     }
 
 
+@pytest.mark.slow
 def test_mixed_market_is_over_at_the_last_close_and_due_before_the_first_fill() -> None:
     rules = {"XNYS": "next_open", "24/7": "next_close"}
     found = times(schedule("both", rules, "2026-01-03", "2026-01-05", MARGIN))  # type: ignore[arg-type]
@@ -76,6 +79,7 @@ def test_market_that_never_closes_can_not_fill_at_its_next_open() -> None:
         schedule("coins", {"24/7": "next_open"}, "2026-01-03", "2026-01-04", MARGIN)
 
 
+@pytest.mark.slow
 def test_test_without_a_session_is_refused() -> None:
     with pytest.raises(ConfigError, match="has no session from 2026-01-03 to 2026-01-04"):
         schedule("us", {"XNYS": "next_open"}, "2026-01-03", "2026-01-04", MARGIN)

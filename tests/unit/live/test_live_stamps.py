@@ -36,6 +36,7 @@ def rule(running: Authority) -> Stamping:
     return Stamping(url=running.url, certificate=running.certificate.read_text("ascii"))
 
 
+@pytest.mark.slow
 def test_stamp_holds_for_its_head_alone(tmp_path: Path, rule: Stamping) -> None:
     name, time = stamp_head(tmp_path, 7, HEAD, rule)
     assert name == "stamps/000007.tsr"
@@ -53,6 +54,7 @@ def test_stamp_of_another_authority_does_not_hold(tmp_path: Path, rule: Stamping
             stamp_time(tmp_path, name, HEAD, strange)
 
 
+@pytest.mark.slow
 def test_authority_that_sends_its_root_is_asked_for_no_certificates(tmp_path: Path) -> None:
     with authority(tmp_path / "authority", with_root=True) as running:
         texts = {
@@ -68,6 +70,7 @@ def test_authority_that_sends_its_root_is_asked_for_no_certificates(tmp_path: Pa
             stamp_time(tmp_path, name, HEAD, other)
 
 
+@pytest.mark.slow
 def test_signer_that_is_not_below_the_root_does_not_stamp(tmp_path: Path, rule: Stamping) -> None:
     # A plan that names a root that many trust, and a signer of the maintainer's own.
     with authority(tmp_path / "own") as own:

@@ -30,6 +30,8 @@ from live_week import AFTER, BEFORE
 from paths import REPOSITORY
 from time_authority import Authority, authority
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("rfc3161_client", reason="needs the extra live")
 if shutil.which("openssl") is None:
     pytest.skip("needs openssl for an authority", allow_module_level=True)

@@ -441,6 +441,7 @@ def test_sessions_are_those_of_the_exchange() -> None:
         sessions("2024-02-01", "2024-01-01")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", ["XNYS", "XSHG", "24/7"])
 def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own(
     exchange: str,

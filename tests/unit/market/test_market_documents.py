@@ -551,6 +551,7 @@ BARS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(past=BARS, future=BARS, row=st.integers(0, 2))
 @examples(25)
 def test_nothing_of_a_view_depends_on_bars_that_end_later(past: Any, future: Any, row: int) -> None:

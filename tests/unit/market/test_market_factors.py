@@ -20,6 +20,8 @@ from ktdeval_data.params import LongParams
 from raw_market import market
 from searching import examples
 
+pytestmark = pytest.mark.slow
+
 FACTOR_KINDS = {"factor_jumps", "factor_inverse", "codes_without_factor", "factor_missing"}
 DAYS = pd.bdate_range("2023-01-02", periods=120)
 

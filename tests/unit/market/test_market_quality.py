@@ -236,6 +236,7 @@ def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_sta
     assert finding(market(values), "suspended_rows").count == 4
 
 
+@pytest.mark.slow
 def test_members_that_left_in_the_look_back_are_counted_separately() -> None:
     days = sessions("2023-01-03", "2024-03-29")
     gone = str(days[LOOKBACK_DAYS - 1])
@@ -300,6 +301,7 @@ def test_a_history_shorter_than_the_longest_factor_window_is_named(days, expecte
     assert ("short_history" in {entry.kind for entry in check(market(table))}) == expected
 
 
+@pytest.mark.slow
 def test_adjusted_prices_next_to_a_factor_are_errors() -> None:
     table = bars().assign(factor=1.2345)
     for name in ("open", "high", "low", "close"):
@@ -421,6 +423,7 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
         assert assemble(raw, [name]).meta.repairs == repaired.repairs
 
 
+@pytest.mark.slow
 def test_repairs_fill_only_the_named_values() -> None:
     every = [name for name in REPAIRS if name != "keep_last"]
     repaired = apply_repairs(market(), every)
@@ -511,6 +514,7 @@ def test_an_asset_without_bars_is_no_finding_where_membership_comes_from_the_bar
     assert "unrecorded_member_days" in kinds(market(table))
 
 
+@pytest.mark.slow
 def test_a_snapshot_gives_the_findings_of_its_source() -> None:
     table = without("600519.SH", "2024-01-04").assign(traded=True)
     table.loc[0, ["traded", "volume"]] = [False, np.nan]

@@ -53,6 +53,7 @@ def scaled(volume: float, amount: float, **changes: object) -> RawMarket:
     return market(table, **{"conventions": read_by(), **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("has_factor", [True, False])
 @pytest.mark.parametrize(
@@ -359,6 +360,7 @@ def test_without_amounts_or_volumes_there_is_no_finding_on_units(name: str) -> N
 # ---- the factor in volumes and prices
 
 
+@pytest.mark.slow
 def test_volumes_divided_by_the_factor_are_recognised() -> None:
     table = bars().assign(factor=3.7)
     divided = market(table.assign(volume=table["volume"] / 3.7), conventions=read_by())
@@ -469,6 +471,7 @@ def test_a_true_amount_gives_no_finding_under_any_column_name(
     assert raw.bars["amount"].notna().all()
 
 
+@pytest.mark.slow
 def test_amounts_that_repeat_the_volume_are_values_or_left_out(tmp_path: Path) -> None:
     table = priced(8, ("BTC-USD", "ETH-USD"))
     values = table.assign(volume=table["amount"])

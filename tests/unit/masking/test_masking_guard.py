@@ -137,12 +137,14 @@ words = st.text(st.sampled_from("bghjkqvwxz ,;:()\n中的"), max_size=30)
 spans = st.tuples(words, words).map(lambda pair: (f"{pair[0]} ", f" {pair[1]}"))
 
 
+@pytest.mark.slow
 @given(style=st.sampled_from(sorted(CODE_STYLES)), code=st.sampled_from(CODES), around=spans)
 def test_a_code_is_found_in_any_style_and_position(style, code, around):
     if style != "market number":
         assert finds("blinded", spell(style, code).join(around))
 
 
+@pytest.mark.slow
 @given(name=st.sampled_from(OWN_NAMES), around=spans)
 def test_a_name_is_found_in_any_position(name, around):
     assert finds("blinded", name.join(around))
@@ -313,6 +315,7 @@ def test_characters_that_look_alike_become_one(text, plain):
     assert normalise(text) == plain
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(codec=None), max_size=60) | st.text(r"\ud835fe0n" + "\\", max_size=40))
 def test_the_places_of_a_folding_agree_with_it_and_ascend(text):
     folded, offsets = normalise_with_places(text)
@@ -322,6 +325,7 @@ def test_the_places_of_a_folding_agree_with_it_and_ascend(text):
     assert all(0 <= offset <= len(text) for offset in offsets)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_folding_twice_changes_nothing_where_there_are_no_escapes(text):
     folded = normalise(text.replace("\\", ""))

@@ -592,12 +592,14 @@ plain = st.recursive(
 )
 
 
+@pytest.mark.slow
 @examples(40)
 @given(plain)
 def test_rendered_json_reads_back_as_what_it_was(value):
     assert json.loads(render_json(value)) == value
 
 
+@pytest.mark.slow
 @examples(40)
 @given(st.lists(st.text() | st.text(st.characters(categories=["Cs", "Cc"]))))
 def test_a_list_of_texts_is_written_as_each_of_them_is(value):

@@ -292,6 +292,7 @@ def test_chaos_is_deterministic_and_reaches_every_misdeed(submit: bool, misdeeds
     }
 
 
+@pytest.mark.slow
 def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behaves() -> None:
     shown = state([("a", 0.1, True, "trading")], 0.9, candidates=FOUR)
     kinds = set()

@@ -22,6 +22,8 @@ from ktdeval_models.remembered_facts import RememberedFacts
 from ktdfin_market import small_market
 from ktdfin_play import Play, trades
 
+pytestmark = pytest.mark.slow
+
 PLUGINS = load_plugins()
 POSITIONS = 5
 

@@ -18,6 +18,8 @@ from schema_documents import drawn, followers
 from searching import examples
 from sent_schemas import sent_schemas
 
+pytestmark = pytest.mark.slow
+
 Schema = Mapping[str, Any]
 
 # --- schemas of every kind, as a plugin may have them

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval_board.site.card_documents import Document, chosen_base
@@ -21,6 +22,7 @@ def document(text: str, card_id: str) -> Document:
     return Document(len(text), card_id, lambda: text)
 
 
+@pytest.mark.slow
 @given(base=TEXTS, text=TEXTS)
 def test_a_text_is_restored_from_its_differences_from_any_other(base: str, text: str) -> None:
     shared = BaseText(base)

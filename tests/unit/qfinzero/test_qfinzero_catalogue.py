@@ -245,6 +245,7 @@ def over_http(
     return reply.body
 
 
+@pytest.mark.slow
 def test_http_gives_what_the_process_gives(served: Served, story: Played) -> None:
     workspace = served.open()
     answers = played(

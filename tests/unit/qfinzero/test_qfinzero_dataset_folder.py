@@ -89,6 +89,7 @@ def later() -> DatasetAddition:
 # ---- saving and opening
 
 
+@pytest.mark.slow
 def test_a_saved_dataset_answers_what_memory_does(tmp_path: Path) -> None:
     small = small_dataset()
     info = save_dataset(tmp_path / "small", small.prices, events(), news(), small.info)
@@ -289,6 +290,7 @@ def test_identity_does_not_depend_on_how_parquet_was_written(tiny: Path) -> None
 # ---- crashes
 
 
+@pytest.mark.slow
 def test_a_full_disk_while_saving_leaves_nothing(tmp_path: Path) -> None:
     with failing_at(10**9, disk_full) as calls:
         save_tiny(tmp_path / "whole")

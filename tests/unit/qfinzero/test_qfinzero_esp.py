@@ -361,6 +361,7 @@ def test_a_timeline_counts_by_bucket() -> None:
     assert answer["total"] == 2
 
 
+@pytest.mark.slow
 def test_a_timeline_lists_in_pages_and_counts_exactly_in_each() -> None:
     articles = [
         replace(news()[0], id=f"n{number:03d}", published_ns=at("2025-01-06T15:00:00Z") + number)

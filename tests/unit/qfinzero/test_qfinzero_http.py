@@ -403,6 +403,7 @@ def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
     )
 
 
+@pytest.mark.slow
 def test_when_all_workspaces_are_taken_the_one_that_was_idle_longest_gives_way() -> None:
     with serving(TOYS, WorkspaceLimits(most=2, idle_s=3600, yield_s=300)) as served:
         first = served.open()

@@ -199,6 +199,7 @@ def write_small_market(base: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_market_written_as_files_is_the_market_again(tmp_path: Path) -> None:
     write_small_market(tmp_path)
     info, report = ingest_dataset(load_spec(tmp_path / "ingest.yaml"), tmp_path, tmp_path / "out")
@@ -251,6 +252,7 @@ def test_an_update_through_files_gives_what_all_files_at_once_give(tmp_path: Pat
 # ---- prices
 
 
+@pytest.mark.slow
 @given(st.decimals(0, 99_999_999_999, places=4, allow_nan=False))
 @settings(max_examples=60)
 def test_prices_are_exact(price: Decimal) -> None:
@@ -259,6 +261,7 @@ def test_prices_are_exact(price: Decimal) -> None:
     assert not bad.any()
 
 
+@pytest.mark.slow
 @given(st.decimals(0, 10**9, places=9, allow_nan=False))
 @settings(max_examples=60)
 def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: Decimal) -> None:
@@ -270,6 +273,7 @@ def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: De
     assert not bad[0]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["0.001", "0.01", "0.1", "0.003", "10"]).map(Decimal),
     st.decimals(1, 99_999, places=2, allow_nan=False),
@@ -345,6 +349,7 @@ def test_a_float_from_another_program_is_reported_and_not_trimmed(tmp_path: Path
 # ---- moments
 
 
+@pytest.mark.slow
 @given(
     st.datetimes(datetime(1974, 1, 1), datetime(2100, 1, 1)),
     st.sampled_from(["Z", "", "+00:00", "-05:00", "+05:30"]),

@@ -59,6 +59,8 @@ from qfinzero_scoring_cases import (
 )
 from tables import beside, on_each_row
 
+pytestmark = pytest.mark.slow
+
 SUITES: tuple[Suite, ...] = ("calling", "planning")
 both = pytest.mark.parametrize("suite", SUITES)
 

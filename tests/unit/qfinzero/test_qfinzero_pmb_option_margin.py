@@ -161,6 +161,7 @@ def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_t
         assert sum(legs) == option.qty if option.qty < 0 else sum(legs) <= option.qty
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -97,6 +97,7 @@ spans = st.builds(MomentSpan, moments, moments)
 days = st.dates(date(2024, 12, 1), date(2025, 4, 1))
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["stock", "option", "crypto"]),
     st.sampled_from(SYMBOLS),

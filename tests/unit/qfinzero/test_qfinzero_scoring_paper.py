@@ -496,6 +496,7 @@ def test_the_alignment_is_the_best_of_all_in_lexicographic_order(
     assert total(aligned) == best
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 6).flatmap(
         lambda n: st.lists(

@@ -386,6 +386,7 @@ def test_a_variable_without_a_usable_token_is_reported_without_its_value(value: 
 # ---- what can't be begun
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_is_reported_in_one_line(
     terminal: Terminal, folder: Path, tmp_path: Path
 ) -> None:

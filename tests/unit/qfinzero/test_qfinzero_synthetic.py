@@ -422,6 +422,7 @@ def test_the_cache_may_be_named_from_the_home_folder(
     assert cache_root() == tmp_path / "cache" / "qfinzero"
 
 
+@pytest.mark.slow
 def test_a_damaged_or_unwritable_cache_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="set KTDEVAL_CACHE_DIR"):
@@ -483,6 +484,7 @@ def returns(symbol: str) -> tuple[np.ndarray, np.ndarray]:
     return days.start_ns[1:][is_ordinary], change[is_ordinary]
 
 
+@pytest.mark.slow
 def test_planted_betas_clusters_of_volatility_and_fat_tails_are_found_again() -> None:
     grid = grid_of(DEFAULT)
     market = common_moves(0, grid, market_shocks(draw_readings(0, grid), grid)).market

@@ -295,6 +295,7 @@ def test_economic_releases_come_at_their_hours() -> None:
     assert {row.market for row in rows.values()} == {"us", "global"}
 
 
+@pytest.mark.slow
 @given(st.integers(2016, 2034), st.integers(1, 12))
 def test_due_days_are_sessions_and_a_series_is_due_once_in_its_month(year: int, month: int) -> None:
     for series in (*SERIES, FOMC):

@@ -408,6 +408,7 @@ class Previewer(Player):
         return state(workspace), workspace.broker.log.to_lines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_preview_changes_nothing_and_says_what_placing_the_order_then_does(
     served: Served, seed: int
@@ -468,6 +469,7 @@ def test_nothing_is_posted_without_the_token(guarded: Served, path: str) -> None
     assert status_of(guarded, "POST", path, **HTML) == 401
 
 
+@pytest.mark.slow
 def test_data_are_read_with_the_token_only(guarded: Served) -> None:
     assert status_of(guarded, "GET", "/terminal", **HTML) == 307
 

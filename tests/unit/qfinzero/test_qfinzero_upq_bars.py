@@ -157,6 +157,7 @@ def test_minutes_after_the_close_have_longer_bars_of_their_own() -> None:
     assert column(rows, "close") == [100 + 0.01 * last for last in (389, 419, 449)]
 
 
+@pytest.mark.slow
 def test_pages_together_are_the_whole_answer_and_one_that_ends_with_a_ticker_leads_to_the_next() -> (
     None
 ):
@@ -334,6 +335,7 @@ def test_indicators_worked_by_hand() -> None:
     np.testing.assert_array_equal(columns["ema_3"], [np.nan, np.nan, 27.5, 53.75])
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(1, 1e5), min_size=1, max_size=80), st.integers(1, 40))
 @settings(max_examples=40)
 def test_indicators_match_pandas(prices: list[float], bars: int) -> None:

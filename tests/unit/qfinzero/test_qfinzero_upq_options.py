@@ -135,6 +135,7 @@ def test_the_chain_of_a_day_is_there_from_its_close() -> None:
     )
 
 
+@pytest.mark.slow
 def test_pages_of_a_chain_or_a_contract_together_are_the_whole() -> None:
     history = {
         "contract": MINUTE_OPTION,
@@ -481,6 +482,7 @@ def test_prices_and_greeks_match_the_textbook() -> None:
     assert (deducted, worth) == (pytest.approx(0.9742, abs=1e-4), pytest.approx(3.67, abs=5e-3))
 
 
+@pytest.mark.slow
 @given(**ANY)
 @settings(max_examples=60)
 def test_call_less_put_is_spot_less_discounted_strike(
@@ -533,6 +535,7 @@ def test_without_time_or_volatility_the_price_is_its_lower_bound() -> None:
     assert np.isnan(greeks(option, np.array([0.3, 0.0])).delta).all()
 
 
+@pytest.mark.slow
 @given(**ANY)
 @settings(max_examples=60)
 def test_a_price_implies_the_volatility_it_was_made_with(

@@ -27,6 +27,8 @@ from paths import REPOSITORY
 from qfinzero_calls import ask, refused
 from terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 SHARED = REPOSITORY.parent / "shared" / "data"
 EVER = MomentSpan(0, 2**62)
 HEAD = "name: vendor\ndefault_as_of: 2025-01-08\n"

@@ -337,6 +337,7 @@ def leaks(segments: tuple[str, ...], row: int, label: Label) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["qlib", "open"])
 def test_nothing_learnt_changes_with_later_prices(label: Label) -> None:
     assert not leaks(("train",), VALID_ROW, label)

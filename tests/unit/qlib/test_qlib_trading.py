@@ -72,6 +72,7 @@ def command(
     )
 
 
+@pytest.mark.slow
 def test_the_model_fulfils_the_contract_of_models(trained: Path) -> None:
     testing.check_model(
         load_plugins().make_model("qlib/linear", {"trained": str(trained / "models")})

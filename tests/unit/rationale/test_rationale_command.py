@@ -33,6 +33,8 @@ from ktdeval_rationale.command import rationale
 from ktdfin_market import small_market
 from run_support import store_market
 
+pytestmark = pytest.mark.slow
+
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 WINDOWS = "2024-03-01:2024-03-06,2024-03-11:2024-03-14,2024-03-19:2024-03-22"
 SECRET = "sk-told-aloud-0123456789"

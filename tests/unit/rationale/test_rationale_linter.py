@@ -252,6 +252,7 @@ def test_the_shipped_lexicon_is_read_whole() -> None:
     assert shipped_lexicon() is shipped_lexicon()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["company", "brand", "event"])
 def test_every_term_of_the_lexicon_is_found_as_its_kind(kind: str) -> None:
     linter = RationaleLinter()
@@ -328,6 +329,7 @@ def test_the_set_is_large_and_half_of_it_names_nothing() -> None:
     assert {category for category, _, _ in marks} == set(LEAK_CATEGORIES) - {"withheld"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("category", ["code", "date"])
 @pytest.mark.parametrize("which", [("last",), tuple(FILES)], ids="+".join)
 def test_codes_and_dates_are_found(which: tuple[str, ...], category: str) -> None:
@@ -399,6 +401,7 @@ if __name__ == "__main__":
     print(figures())
 
 
+@pytest.mark.slow
 def test_fresh_sentences_are_found_at_the_documented_rates() -> None:
     """Sentences of the first two rounds for precision: what is found in one that names nothing, or
     claims of another kind.

@@ -70,6 +70,7 @@ def evaluations(*paths: Path) -> list[Evaluation]:
 # -- escaping
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_text_comes_out_as_text(text: str) -> None:
     """Of what a card says, nothing becomes an element or an attribute."""
@@ -263,6 +264,7 @@ def nav_of(*levels: int) -> Ledger:
     return nav_ledger(levels, 100)
 
 
+@pytest.mark.slow
 def test_a_ruined_account_is_drawn() -> None:
     code = CODES[0]
     steps = [
@@ -594,6 +596,7 @@ def test_variances_by_hand(
     )
 
 
+@pytest.mark.slow
 def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
     """Returns of 0 and 2 %, and of 2 and 0 %: equal means, so that the variance of windows is
     estimated at -0.0001.

@@ -205,6 +205,7 @@ def test_new_classes_are_read_by_many_threads_at_once() -> None:
 # -- schemas of records
 
 
+@pytest.mark.slow
 def test_the_committed_schemas_match_the_types() -> None:
     files = schema_files()
     assert {path: path.read_text() for path in files} == files, (

@@ -30,6 +30,8 @@ from ktdeval.runner import (
     trading_tasks,
 )
 
+pytestmark = pytest.mark.slow
+
 CHANGES = (
     "MOM_12_1=reversed",
     "close_cny=+1 %",

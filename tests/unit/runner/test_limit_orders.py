@@ -93,6 +93,7 @@ def first_orders(ledger: Ledger) -> tuple[OrderRecord, ...]:
     return ledger.steps[0].orders
 
 
+@pytest.mark.slow
 def test_a_ledger_keeps_limits_and_what_became_of_the_orders(original: Path, market: Path) -> None:
     snapshot = load_snapshot(market)
     row = window_rows(snapshot.days, *WINDOW.split(":"))[0]

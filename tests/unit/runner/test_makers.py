@@ -147,6 +147,7 @@ def test_a_run_of_two_codes_has_a_label_and_shows_both(two_codes: Path) -> None:
     assert findings(two_codes) == ()
 
 
+@pytest.mark.slow
 def test_a_card_without_the_label_of_its_makers_is_not_valid(two_codes: Path) -> None:
     card = loaded(two_codes)
     labels = [label for label in card.labels if label != "mixed code"]
@@ -162,6 +163,7 @@ FORGED: dict[str, dict[str, Any] | None] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORGED)
 def test_makers_that_do_not_follow_from_the_records_are_found(
     kind: str, two_codes: Path, tmp_path: Path
@@ -187,6 +189,7 @@ def test_makers_that_do_not_follow_from_the_records_are_found(
     assert "made_by" in found
 
 
+@pytest.mark.slow
 def test_a_mark_that_lost_its_makers_is_no_clean_run(one_code: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(one_code, run)

@@ -289,6 +289,7 @@ GRID = {
 }
 
 
+@pytest.mark.slow
 def test_plans_of_grids() -> None:
     before = from_plain(GRID, GridPlan, "plan")
 

@@ -80,6 +80,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("which", "change", "words"), CHANGES.values(), ids=CHANGES)
 def test_a_manifest_that_contradicts_its_models_is_not_scored_and_does_not_verify(
     request: pytest.FixtureRequest, which: str, change: Change, words: str
@@ -158,6 +159,7 @@ def test_a_model_of_no_plugin_is_not_taken_for_one_of_this_machine(
     assert note.startswith("sent_as: is null, but no installed plugin says that lucky/x is a model")
 
 
+@pytest.mark.slow
 def test_an_object_from_python_verifies_and_verification_says_what_is_not_known(
     market: Path, tmp_path: Path
 ) -> None:
@@ -272,6 +274,7 @@ def test_versions_are_known(
     assert words in " ".join(card_claims(typed(card, tmp_path), one.plugins))
 
 
+@pytest.mark.slow
 def test_no_card_was_made_later_than_now(one: Subject) -> None:
     (path,) = one.run.glob("cards/*.json")
     made = datetime.fromisoformat(json.loads(path.read_text())["provenance"]["created_at"])

@@ -30,6 +30,8 @@ from run_support import (
     local_copy,
 )
 
+pytestmark = pytest.mark.slow
+
 STEPS = 3
 SEEDS = 2
 WORDS = (

@@ -179,6 +179,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.slow
 def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
     market: Path,
     tmp_path: Path,
@@ -254,6 +255,7 @@ def test_the_folder_of_another_run_is_left_alone(market: Path, tmp_path: Path) -
         } == before
 
 
+@pytest.mark.slow
 def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")
@@ -328,6 +330,7 @@ def test_two_processes_never_run_one_folder_at_once(
     assert records(tmp_path / "run") == records(whole)
 
 
+@pytest.mark.slow
 def test_hidden_files_of_other_programs_stay_and_do_not_prevent_resuming(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
@@ -461,6 +464,7 @@ def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ledger.parquet", "transcript.jsonl.zst", "episode.json"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "folder"])
 def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
@@ -624,6 +628,7 @@ def test_a_plugin_that_is_broken_is_named(
     assert "broken" in line
 
 
+@pytest.mark.slow
 def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_resumes_when_fixed(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
@@ -640,6 +645,7 @@ def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_resumes_when_fixe
     assert records(tmp_path / "run") == records(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @on_each_row
 def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
@@ -719,6 +725,7 @@ def test_a_task_that_cannot_describe_itself_is_named_in_one_line(
     assert problem in error_line(ktdeval(*words, cwd=tmp_path))
 
 
+@pytest.mark.slow
 def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def test_each_call_comes_before_the_sample_that_it_is_for(run: BatchRun) -> None
     assert all(call.reply is not None and call.request.messages for call in told)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_id_and_its_finished_episodes(run: BatchRun) -> None:
     run.go(batch=False)
     first = run.watch.events[0]
@@ -84,6 +85,7 @@ def test_a_resumed_run_has_the_same_id_and_its_finished_episodes(run: BatchRun) 
     assert again[1].already_done
 
 
+@pytest.mark.slow
 def test_kept_replies_are_told_as_cached(run: BatchRun, tmp_path: Path) -> None:
     cache = str(tmp_path / "replies.sqlite")
     run.go(batch=False, cache=cache)

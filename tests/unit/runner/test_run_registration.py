@@ -137,6 +137,7 @@ def test_a_run_that_is_resumed_stays_under_its_registration(
     assert (run / "manifest.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_wait_for_a_reply_is_free(key_file: Path, market: Path, tmp_path: Path) -> None:
     run = run_under(key_file, market, tmp_path / "run", timeout_s=5.0)
     assert {spec.call["timeout_s"] for spec in RunFolder.load(run).manifest.specs} == {5.0}

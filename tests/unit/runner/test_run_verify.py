@@ -52,6 +52,8 @@ from run_support import (
     ktdeval,
 )
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 7
 Path_ = tuple[str | int, ...]
 

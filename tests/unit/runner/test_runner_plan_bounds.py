@@ -73,6 +73,7 @@ def check_order(task: str, agent: str) -> None:
     assert list(measured.largest.values()) == sorted(measured.largest.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 def test_low_typical_and_high_are_in_this_order_with_news(agent: str) -> None:
     check_order("investorbench_aapl", agent)

@@ -100,6 +100,7 @@ def test_an_episode_with_research_offers_the_same_tools_at_every_step() -> None:
     assert all("schemas" not in exchange for exchange in exchanges)
 
 
+@pytest.mark.slow
 def test_an_agent_that_asks_about_one_asset_names_that_asset() -> None:
     model = SchemaFollower()
     first_step("market_blinded", model, agent="by_asset")

@@ -135,6 +135,7 @@ RIGHT = "\n".join(
 ONE_RIGHT = 'steps:\n- {step: 0, replies: {submit: {answer: "1"}}}\n'
 
 
+@pytest.mark.slow
 def test_replies_in_plain_text_are_compared_as_wrong_answers(
     plugin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +156,7 @@ def test_replies_in_plain_text_are_compared_as_wrong_answers(
     assert "failed" not in " ".join(report["notes"])
 
 
+@pytest.mark.slow
 def test_a_failed_call_is_named_where_one_failed_and_bounds_the_score(
     plugin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

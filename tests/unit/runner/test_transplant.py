@@ -139,6 +139,7 @@ def test_an_order_by_shares_that_closes_a_position_closes_what_is_held(
     assert [len(step.positions) for step in only(made).ledger.steps] == [1, 0]
 
 
+@pytest.mark.slow
 def test_orders_by_weight_are_taken_as_they_were_decided(tmp_path: Path, plugins: Plugins) -> None:
     folder = run_of(tmp_path, plugins, [order("BUY", target_weight=0.1)])
     large = only(at(folder, plugins, 1000 * CASH)).ledger.steps[0]
@@ -182,6 +183,7 @@ def test_decisions_that_see_no_fills_give_the_ledger_of_a_run_with_these_costs(
     assert only(own.at(own.own_trading, {})).ledger.steps == paid.load_ledger(spec).steps
 
 
+@pytest.mark.slow
 def test_decisions_that_see_no_fills_give_the_ledger_of_a_run_at_this_capital(
     tmp_path: Path, plugins: Plugins
 ) -> None:
@@ -228,6 +230,7 @@ def test_orders_that_a_mask_sized_are_sized_anew_as_a_run_at_this_capital_sizes_
 # ---- figures
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_and_filled_is_as_worked_by_hand(
     tmp_path: Path, plugins: Plugins
 ) -> None:
@@ -248,6 +251,7 @@ def test_what_was_asked_for_and_filled_is_as_worked_by_hand(
     )
 
 
+@pytest.mark.slow
 def test_the_steps_after_another_fill_would_have_seen_another_state(
     tmp_path: Path, plugins: Plugins
 ) -> None:

@@ -394,6 +394,7 @@ def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(
     assert moved is None or 0 <= moved <= 2 * 252
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-0.09, 0.09), min_size=2, max_size=60))
 def test_series_formulas_equal_their_plain_numpy_forms(changes: list[float]) -> None:
     returns = np.array(changes)
@@ -579,6 +580,7 @@ def test_listing_metrics_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_every_metric_is_documented_with_its_formula_and_every_field_of_a_card(
     repository: Path,
 ) -> None:

@@ -118,6 +118,7 @@ def compare(seed: int, a_shares: bool) -> int:
     return held
 
 
+@pytest.mark.slow
 @examples(10, search=150)
 @given(seed=st.integers(0, 2**32), a_shares=st.booleans())
 def test_traders_together_end_as_each_of_them_alone(seed: int, a_shares: bool) -> None:

@@ -213,6 +213,7 @@ def test_rolling_bands_are_those_of_one_window() -> None:
 # ---- for any series
 
 
+@pytest.mark.slow
 @given(LEVELS)
 def test_drawdowns_do_not_overlap_and_the_first_is_the_largest_fall(levels: list[float]) -> None:
     nav = np.array(levels)
@@ -226,6 +227,7 @@ def test_drawdowns_do_not_overlap_and_the_first_is_the_largest_fall(levels: list
         assert before.end <= after.start
 
 
+@pytest.mark.slow
 @given(LEVELS)
 def test_months_compound_to_the_total_return(levels: list[float]) -> None:
     nav = np.array(levels)

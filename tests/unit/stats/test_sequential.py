@@ -130,6 +130,7 @@ def _stops(sizes, looks, spending, statistic="signed-rank"):
     return stopped / 2 ** len(sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spending", SPENDING)
 @pytest.mark.parametrize(
     "sizes",

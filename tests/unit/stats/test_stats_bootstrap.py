@@ -115,6 +115,7 @@ def test_the_influence_of_a_ratio_is_its_derivative() -> None:
     assert influence[0] == pytest.approx(slopes, rel=0.05, abs=0.02)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=50))
 def test_batched_drawdowns_equal_the_metric(changes: list[float]) -> None:
     nav = np.concatenate([[1.0], np.cumprod(1 + np.array(changes))])
@@ -153,6 +154,7 @@ def test_intervals_scale_as_their_figures_do(kind: str, factor: float) -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000))
 @settings(max_examples=20)
 def test_intervals_contain_their_figure(seed: int) -> None:
@@ -170,6 +172,7 @@ def test_intervals_contain_their_figure(seed: int) -> None:
         assert ends.low < figure < ends.high
 
 
+@pytest.mark.slow
 def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
     series = returns(2000)
     ends = interval("mean", series)
@@ -180,6 +183,7 @@ def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_percentile_interval_is_that_of_arch() -> None:
     from arch.bootstrap import StationaryBootstrap
 
@@ -472,6 +476,7 @@ def arch_length(series: np.ndarray) -> float:
         return float(optimal_block_length(series)["stationary"].iloc[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(seed=SEEDS, days=st.integers(MIN_VALUES, 550), coefficient=st.floats(-0.99, 0.99))
 def test_lengths_are_those_of_arch_on_any_autoregression(
@@ -485,6 +490,7 @@ def test_lengths_are_those_of_arch_on_any_autoregression(
 # ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, days=st.integers(20, 200), factor=st.floats(1e-6, 1e6), shift=st.floats(-10, 10))
 def test_the_length_depends_on_neither_scale_sign_level_nor_direction(
     seed: int, days: int, factor: float, shift: float

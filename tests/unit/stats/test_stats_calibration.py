@@ -164,6 +164,7 @@ def test_terms_by_hand() -> None:
     assert constant.resolution == pytest.approx(0, abs=1e-16)
 
 
+@pytest.mark.slow
 @given(forecast_lists)
 def test_the_terms_add_up_to_the_brier_score(forecasts: list[Forecast]) -> None:
     terms = brier_terms(forecasts)
@@ -195,6 +196,7 @@ def test_debiased_ece_by_hand() -> None:
     assert debiased.value == pytest.approx(plain - bias)
 
 
+@pytest.mark.slow
 @given(forecast_lists)
 def test_debiased_ece_is_between_zero_and_ece(forecasts: list[Forecast]) -> None:
     debiased = debiased_calibration_error(forecasts)

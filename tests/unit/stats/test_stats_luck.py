@@ -97,6 +97,7 @@ def test_at_the_minimum_track_record_the_probability_is_the_confidence() -> None
     assert minimum_track_record(SharpeMoments(100, -0.1)) is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=60).filter(
         lambda values: np.std(values) > 1e-6
@@ -107,6 +108,7 @@ def test_the_error_variance_of_a_sample_is_not_negative(values: list[float]) -> 
     assert 0 <= probabilistic_sharpe(shape_of(np.array(values))) <= 1
 
 
+@pytest.mark.slow
 @given(st.integers(2, 10_000))
 def test_more_trials_raise_the_bar(trials: int) -> None:
     assert expected_best_sharpe(trials + 1, 1.0) > expected_best_sharpe(trials, 1.0) > 0

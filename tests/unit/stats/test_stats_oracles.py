@@ -113,6 +113,7 @@ def test_behaviour_equals_pandas_forms(played: Ledger, snapshot: MarketSnapshot)
     check("abstention_rate", played, snapshot, 1 - orders["step"].nunique() / len(steps))
 
 
+@pytest.mark.slow
 def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapshot) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     calibration = pytest.importorskip("sklearn.calibration")
@@ -246,6 +247,7 @@ def test_documents_withheld_equals_a_count_by_the_calendar(
     assert share.detail == {"known": len(known), "withheld": int(known["is_named"].sum())}
 
 
+@pytest.mark.slow
 def test_no_metric_of_the_panel_is_without_an_oracle(
     played: Ledger, snapshot: MarketSnapshot
 ) -> None:
@@ -284,6 +286,7 @@ def test_error_by_hand() -> None:
     assert newey_west_mean([2.0, 0.0, 2.0, 0.0], 1) == pytest.approx((1.0, math.sqrt(1 / 12)))
 
 
+@pytest.mark.slow
 @given(series, st.floats(0.01, 100))
 def test_it_scales_with_the_series_and_without_lags_is_the_classic_error_of_a_mean(
     values: list[float], factor: float

@@ -22,6 +22,7 @@ def counts(draw):
     return draw(st.integers(0, n)), n
 
 
+@pytest.mark.slow
 @given(count=counts(), level=LEVELS)
 def test_wilson_equals_statsmodels(count, level):
     successes, n = count
@@ -82,6 +83,7 @@ def test_the_poisson_binomial_equals_scipy(chances):
         )
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 60), share=st.floats(0.01, 0.99))
 def test_with_equal_chances_it_is_the_binomial(n, share):
     ours = poisson_binomial([share] * n)

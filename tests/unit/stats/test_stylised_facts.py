@@ -24,6 +24,8 @@ from ktdeval.stats.stylised_facts import (
     stylised_facts,
 )
 
+pytestmark = pytest.mark.slow
+
 DAYS = 800
 ASSETS = 20
 

@@ -253,6 +253,7 @@ def test_an_entry_made_just_before_its_epoch_was_packed_counts() -> None:
     assert figures(one) == figures(other) == (0, 60)
 
 
+@pytest.mark.slow
 def test_a_compaction_that_was_interrupted_anywhere_is_finished_by_the_next() -> None:
     class Stop(Exception):
         pass
@@ -342,6 +343,7 @@ STEPS = lists(
 )
 
 
+@pytest.mark.slow
 @examples(15)
 @given(steps=STEPS)
 def test_any_order_of_changes_of_three_holders_gives_the_state_of_its_log(

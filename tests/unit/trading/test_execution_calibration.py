@@ -63,6 +63,7 @@ def test_presets_at_the_reference_stock_are_their_constants() -> None:
     assert preset_half_spread_bps("us_equity", "spread", thin) == pytest.approx(16.42, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_market_is_compared_by_buckets_of_activity() -> None:
     prices = simulated(sigma=0.01, spread=0.01, days=42, assets=10)
     market = Market(

@@ -140,6 +140,7 @@ def test_quotes_of_the_fill_day_and_later_change_no_fill(row: int) -> None:
 _ANY = st.sampled_from([np.nan, np.inf, -np.inf, -5.0, 0.0, 1e-300, 9.99, 10.0, 10.01, 1e300])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(_ANY, _ANY), min_size=DAYS, max_size=DAYS))
 def test_forged_quotes_make_no_price_better_than_without_them(
     pairs: list[tuple[float, float]],
@@ -255,6 +256,7 @@ def bars_file(folder: Path, *rows: str, bid: str = "bid", ask: str = "ask") -> l
     return ["data", "make", "long", "--bars", str(path), "--out", str(folder / "m")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bid", "ask"), [("bid", "ask"), ("BID", "ASK"), ("买一价", "卖一价")])
 def test_quotes_are_read_from_the_bars(tmp_path: Path, bid: str, ask: str) -> None:
     assert main(bars_file(tmp_path, *ROWS, bid=bid, ask=ask)) == 0
@@ -268,6 +270,7 @@ def test_quotes_are_read_from_the_bars(tmp_path: Path, bid: str, ask: str) -> No
     assert not hasattr(snapshot.as_of(1), "quotes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row",
     [
@@ -333,6 +336,7 @@ def test_rows_that_differ_in_their_quotes_are_no_repeats(tmp_path: Path) -> None
     assert "duplicate_rows" not in kinds
 
 
+@pytest.mark.slow
 def test_a_column_of_bids_alone_is_no_market_of_quotes(tmp_path: Path) -> None:
     assert main(bars_file(tmp_path, *ROWS, ask="other")) == 0
     assert not load_snapshot(tmp_path / "m").quotes

@@ -268,6 +268,7 @@ def test_an_account_is_carried_overnight(name: str) -> None:
     assert account.positions == before, "the account given is not changed"
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     shares=st.integers(1, 10**7),

@@ -308,6 +308,7 @@ def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(
 CONCENTRATED = Account(20_000_000, {A: Position(50_000, 100), CHINEXT: Position(10_000)})
 
 
+@pytest.mark.slow
 @examples(60, search=150)
 @given(st.lists(ORDERS, max_size=6))
 def test_without_values_of_holdings_a_breach_depends_on_none(orders: list[Order]) -> None:

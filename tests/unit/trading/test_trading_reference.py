@@ -120,12 +120,14 @@ def compare(
     return seen
 
 
+@pytest.mark.slow
 @examples(60, search=120)
 @given(seed=st.integers(0, 2**32), a_shares=st.booleans())
 def test_random_orders_fill_as_in_the_slow_broker(seed: int, a_shares: bool) -> None:
     compare(seed, a_shares)
 
 
+@pytest.mark.slow
 @examples(40, search=120)
 @given(seed=st.integers(0, 2**32), a_shares=st.booleans())
 def test_random_orders_with_limits_fill_as_in_the_slow_broker(seed: int, a_shares: bool) -> None:

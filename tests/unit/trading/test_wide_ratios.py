@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.trading.wide_ratios import ceil_ratio, floor_ratio, product_ratio
@@ -11,6 +12,7 @@ FACTOR = st.integers(0, 2**50)
 DIVISOR = st.integers(1, 2**59)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(FACTOR, FACTOR, DIVISOR, st.integers(0, 2**40))
 def test_large_products_are_divided_exactly(one: int, two: int, divisor: int, extra: int) -> None:

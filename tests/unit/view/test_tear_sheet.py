@@ -42,6 +42,8 @@ from report_page import Page, check_whole
 from run_support import ktdeval, store_market
 from view_page import source_hash
 
+pytestmark = pytest.mark.slow
+
 empyrical = pytest.importorskip("empyrical")
 
 TEAR_SHEETS = REPOSITORY / "tests" / "support" / "tear_sheet"

@@ -48,6 +48,8 @@ from view_page import (
     view,
 )
 
+pytestmark = pytest.mark.slow
+
 ASSETS = REPOSITORY / "plugins" / "ktdeval_view" / "assets"
 
 

@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Any
 
+from ktdeval.registry.discovery import find_entry_points
+
 FILE = os.path.join(os.path.dirname(__file__), "first_screen.json")  # noqa: PTH118, PTH120 - pathlib costs an import here
 _WORDS: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 
@@ -46,8 +48,6 @@ def print_first_screen(arguments: list[str]) -> bool:
 
 def installed_plugins() -> list[str]:
     """Return what advertises plugins, each as `distribution module`, sorted."""
-    from ktdeval.registry.discovery import find_entry_points  # noqa: PLC0415 - only where it is asked for
-
     return sorted(f"{entry.distribution} {entry.value}" for entry in find_entry_points())
 
 

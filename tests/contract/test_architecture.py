@@ -209,6 +209,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "plugins/ktdeval_compare/transplant_command.py",
         "plugins/ktdeval_judge/command.py",
         "tasks/ktdeval_deanon/certificate/command.py",
+        "ktdeval/__main__.py",
         "ktdeval/registry/plugin_registry.py",
         "ktdeval/runner/config.py",
         "ktdeval/values/lazy.py",

@@ -269,6 +269,7 @@ def unpacked() -> frozenset[tuple[Path, str, int]]:
     return frozenset(found)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_named_tuple_is_unpacked_somewhere_or_says_why_it_is_a_tuple() -> None:
     places = unpacked()

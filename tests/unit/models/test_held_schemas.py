@@ -151,6 +151,7 @@ def test_another_list_may_still_hold_any_label() -> None:
     assert FOR_LLAMA.schema(schema) == schema
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("name", stated()["cells"])
 def test_what_llama_cpp_is_sent_follows_the_schema_that_the_reply_is_checked_against(

@@ -13,7 +13,7 @@ class SampleView {
   constructor(head, texts) {
     this.head = head;
     this.rows = head.rows;
-    this.names = new Names({assets: {}, sectors: {}, days: [], first_day: 0});
+    this.names = new Names({handles: [], codes: [], companies: [], sectors: {}, days: [], first_day: 0});
     this.talk = new Talk(this.names, texts, {verbatim: false, unfolded: false});
     this.pieces = new Pieces(head.pieces);
     this.place = -1;

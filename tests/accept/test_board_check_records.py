@@ -257,6 +257,7 @@ def test_a_table_with_a_false_footer_is_stopped_by_the_memory_limit(board: Path,
     assert evidence.tier == "self-reported"
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_takes_too_long_is_ended_and_the_next_one_is_done(
     board: Path, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def resumed(config: RunConfig, cuts: list[Cut], plugins: Plugins) -> Iterator[Pa
         shutil.rmtree(cut.run)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_two_hundred_cuts_and_the_records_are_those_of_a_run_that_nothing_cut(
     config: RunConfig, tmp_path: Path

@@ -477,8 +477,9 @@ def test_days_without_orders_show_the_reason_and_replies_their_cost(
 
 def test_figures_and_true_names_are_shown_as_written(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
-    made = tab.evaluate("""(() => { const assets = {asset_0001: ["600000.SH", "Bank"]};
-        const names = new Names({assets, sectors: {}, days: ["2024-01-01"], first_day: -1});
+    made = tab.evaluate("""(() => {
+        const assets = {handles: ["asset_0001"], codes: ["600000.SH"], companies: ["Bank"]};
+        const names = new Names({...assets, sectors: {}, days: ["2024-01-01"], first_day: -1});
         const text = '{"b": 1.16684e6, "a": 2000.0, "a": 1e999, "7": [1, 2], "s": "asset_0001 day_-1 asset_0002 \\\\u00e9"}';
         return kt.el("div", {}, showJson(parseJson(text), names)).textContent; })()""")
 

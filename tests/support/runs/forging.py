@@ -238,7 +238,8 @@ def change_column(steps: Steps, kind: str, column: str, step: int, index: int) -
     elif (kind, column) == ("orders", "shares"):
         row["target_weight"] = None
     elif column == "corporate_actions":
-        row[column][0]["code"] = row["positions"][0]["code"]
+        held = chain.from_iterable(step["positions"] for step in steps)
+        row[column][0]["code"] = next(position["code"] for position in held)
 
 
 def renewed(card: dict[str, Any]) -> dict[str, Any]:

@@ -316,6 +316,7 @@ def test_a_request_that_the_program_does_not_wait_for_is_finished_and_on_record(
     assert len(place.entries[0]["exchanges"]) == len(asked.bodies) == 1
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_calls_end_at_the_budget(place: Place) -> None:
     with provider() as asked:
         done = place.play(

@@ -323,6 +323,7 @@ def simulated(rng: np.random.Generator, steps: int, shift: float, placebo: float
     return variant_figures(Asked.of(decisions, draws=True), variants)[-1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, pytest.param(3, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("placebo", [0.0, 0.1], ids=["no bias", "a bias of order"])

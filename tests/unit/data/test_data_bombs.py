@@ -91,6 +91,7 @@ def refused(done: object, path: str) -> str:
     return str(line)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_rows_of_run_lengths_are_counted_before_they_are_read(tmp_path: Path) -> None:
     path = bomb_of_rows(tmp_path)

@@ -84,6 +84,7 @@ def test_volatility_clusters_as_in_real_markets_for_other_seeds(
         assert facts[f"autocorrelation of r at lag {lag}"].verdict == "inside"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_clusters_of_volatility_bring_neither_momentum_nor_reversal() -> None:
     figures = []

@@ -472,6 +472,7 @@ def exact_coverage(chances: tuple[float, ...]) -> float:
     return float(sum(p for hits, p in enumerate(distribution) if covers(hits, n, mean)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RATES)
 def test_intervals_and_bounds_of_a_random_attacker_have_their_stated_coverage(name: str) -> None:

@@ -165,6 +165,7 @@ def rejected(side: str, rules: str) -> set[tuple[str, str, str | None]]:
     return {(side, "rejected", rule) for rule in rules.split()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("a_shares", "plays", "sells", "buys"),
@@ -208,6 +209,7 @@ def test_ten_thousand_random_plays_agree_with_the_slow_broker_and_reach_every_ru
     assert set(seen) == expected
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("a_shares", [True, False])
 def test_a_thousand_random_plays_with_limits_agree_with_the_slow_broker(a_shares: bool) -> None:

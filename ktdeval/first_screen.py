@@ -14,6 +14,7 @@ from typing import Any
 from ktdeval.registry.discovery import find_entry_points
 
 FILE = os.path.join(os.path.dirname(__file__), "first_screen.json")  # noqa: PTH118, PTH120 - pathlib costs an import here
+COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell's script asks for words
 _WORDS: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 
 
@@ -23,7 +24,7 @@ def print_first_screen(arguments: list[str]) -> bool:
     It is not where the installed plugins are others than those of the file, and not where stdout
     can't take its characters.
     """
-    if arguments not in _WORDS or "_KTDEVAL_COMPLETE" in os.environ:
+    if arguments not in _WORDS or COMPLETION in os.environ:
         return False
 
     encoding = getattr(sys.stdout, "encoding", None) or ""
@@ -37,7 +38,7 @@ def print_first_screen(arguments: list[str]) -> bool:
         return False
 
     try:
-        sys.stdout.write(screen_text(screen["steps"], _width()))
+        sys.stdout.write(screen_text(screen["steps"], help_width()))
         sys.stdout.flush()
     except OSError:
         # The reader has gone (`| head`). Python would complain when it flushes at exit.
@@ -69,15 +70,16 @@ def screen_text(steps: list[list[Any]], width: int) -> str:
     return formatter.getvalue().rstrip("\n") + "\n"
 
 
-def _width() -> int:
-    """Return the columns that help takes: as the command line's, 60 to 120, or 100 where there is no
-    terminal.
+def help_width() -> int:
+    """Return the columns that help takes: those of the terminal, but 60 to 120. To find them itself,
+    click would import shutil with all compression formats.
     """
-    try:
-        columns = int(
-            os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns
-        )
-    except (ValueError, OSError):
-        columns = 100
+    return max(60, min(terminal_width(), 120))
 
-    return max(60, min(columns, 120))
+
+def terminal_width() -> int:
+    """Return the columns of the terminal, or 100 if there is none."""
+    try:
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
+    except (ValueError, OSError):  # no number, not a terminal, or stdout is replaced
+        return 100

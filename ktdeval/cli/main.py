@@ -24,14 +24,13 @@ from ktdeval.cli.options import (
     run_options,
     write_groups,
 )
-from ktdeval.cli.terminal_tables import terminal_width
 from ktdeval.errors import BudgetError, KtdevalError
+from ktdeval.first_screen import COMPLETION, help_width
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_registry import hint, hints
 from ktdeval.stores.paths_as_urls import with_urls
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
-COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell's script asks for words
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
 
 
@@ -328,11 +327,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: list[str]) -> int:
-    # To find the width itself, click would import shutil with all compression formats.
-    width = max(60, min(terminal_width(), 120))
     try:
         result = cli.main(
-            arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=width
+            arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=help_width()
         )
         sys.stdout.flush()
         return result if isinstance(result, int) else 0

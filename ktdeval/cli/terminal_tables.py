@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ktdeval.first_screen import terminal_width as terminal_width
 from ktdeval.values.strict_json import plain
 
 if TYPE_CHECKING:
@@ -115,14 +115,6 @@ def grid_lines(
         lines = folded_lines(table, is_left, width - len(indent))
 
     return [f"{indent}{line}".rstrip() for line in lines]
-
-
-def terminal_width() -> int:
-    """Return the columns of the terminal, or 100 if there is none."""
-    try:
-        return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
-    except (ValueError, OSError):  # no number, not a terminal, or stdout is replaced
-        return 100
 
 
 def line_width() -> int | None:

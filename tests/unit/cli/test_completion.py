@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cli.completion import SHELLS
-from ktdeval.cli.main import COMPLETION, main
+from ktdeval.cli.main import main
+from ktdeval.first_screen import COMPLETION
 from ktdeval.registry import plugin_registry
 from terminal import Terminal
 

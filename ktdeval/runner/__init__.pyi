@@ -158,7 +158,11 @@ from ktdeval.runner.transplant_document import (
     transplant_beside as transplant_beside,
     transplanted_at as transplanted_at,
 )
-from ktdeval.runner.trial_count import Trials as Trials, count_trials as count_trials
+from ktdeval.runner.trial_count import (
+    Trials as Trials,
+    count_trials as count_trials,
+    count_trials_by_window as count_trials_by_window,
+)
 from ktdeval.runner.verify import (
     RecordedModel as RecordedModel,
     Verification as Verification,

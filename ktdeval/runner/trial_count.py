@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ktdeval.errors import StoreError
 from ktdeval.runner.episode_journal import JournalEntry, entry_type
@@ -47,7 +48,7 @@ def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
     as of a market, is not a run. Raises StoreError: there is no run, or one is unreadable.
     """
     runs: dict[Path, RunFolder] = {}
-    for root in roots:
+    for root in dict.fromkeys(roots):  # cards of one run name it as often as they are
         paths = _manifest_folders(root)
         for path in paths - runs.keys():
             with suppress(NotARunError):
@@ -79,14 +80,49 @@ def count_trials(
     questions are not trials. Raises StoreError: a folder has no run or can't be read.
     """
     folders = run_folders(roots)
+    counted = []
+    for planned in _trading_specs(folders):
+        spec = planned.spec
+        if window in (None, spec.window_name) and snapshot in (None, spec.snapshot):
+            counted.append(planned)
+
+    return _trials_of(counted, len(folders))
+
+
+def count_trials_by_window(
+    roots: Iterable[Path], wanted: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Trials]:
+    """Count the trials under these folders as `count_trials` does, for each `wanted` pair of a
+    window and a snapshot; folders are read once. Raises StoreError: as of `count_trials`.
+    """
+    folders = run_folders(roots)
+    by_window: dict[tuple[str, str], list[_PlannedEpisode]] = {pair: [] for pair in wanted}
+    for planned in _trading_specs(folders):
+        spec = planned.spec
+        if spec.window_name is None or spec.snapshot is None:
+            continue
+
+        same_window = by_window.get((spec.window_name, spec.snapshot))
+        if same_window is not None:
+            same_window.append(planned)
+
+    return {pair: _trials_of(planned, len(folders)) for pair, planned in by_window.items()}
+
+
+class _PlannedEpisode(NamedTuple):
+    """Episode that a run folder plans."""
+
+    folder: RunFolder
+    spec: EpisodeSpec
+
+
+def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
+    """Count episodes that `runs` run folders plan."""
     specs: dict[str, EpisodeSpec] = {}
     finished: set[str] = set()
     shapes: dict[str, SharpeMoments] = {}
 
-    for folder, spec in _trading_specs(folders):
-        if window not in (None, spec.window_name) or snapshot not in (None, spec.snapshot):
-            continue
-
+    for folder, spec in planned:
         specs[spec.id] = spec
         if spec.id in finished or not folder.is_complete(spec):
             continue
@@ -102,20 +138,20 @@ def count_trials(
         strategies=len(strategies),
         finished=len(finished),
         shapes={identity: shapes[identity] for identity in sorted(shapes)},
-        runs=len(folders),
+        runs=runs,
     )
 
 
-def _trading_specs(folders: Iterable[RunFolder]) -> list[tuple[RunFolder, EpisodeSpec]]:
+def _trading_specs(folders: Iterable[RunFolder]) -> list[_PlannedEpisode]:
     """Return the planned episodes of trading tasks. An episode that has not begun does not show
     what its task is, so one episode with answers settles its task.
     """
-    planned: list[tuple[RunFolder, EpisodeSpec]] = []
+    planned: list[_PlannedEpisode] = []
     for folder in folders:
-        planned += [(folder, spec) for spec in folder.manifest.specs]
+        planned += [_PlannedEpisode(folder, spec) for spec in folder.manifest.specs]
 
     asking = {spec.task for folder, spec in planned if _holds_answers(folder, spec)}
-    return [(folder, spec) for folder, spec in planned if spec.task not in asking]
+    return [each for each in planned if each.spec.task not in asking]
 
 
 def _holds_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:

@@ -15,7 +15,7 @@ from scipy import stats
 
 from ktdeval.cards import TradingCard, figures_differ_in
 from ktdeval.errors import CardError
-from ktdeval.runner import Trials, count_trials
+from ktdeval.runner import Trials, count_trials_by_window
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.compared_cards import Entrant, Values, card_notes, label, recorded_ledger
 from ktdeval_compare.random_players import PlayersRow, PlayersTable
@@ -107,10 +107,7 @@ def _trials_by_window(entrants: Sequence[Entrant], roots: Sequence[Path]) -> _Co
         for window in entrant.card.windows:
             wanted.add((window.name, entrant.card.snapshot.id))
 
-    return {
-        (window, snapshot): count_trials(roots, window, snapshot)
-        for window, snapshot in sorted(wanted)
-    }
+    return count_trials_by_window(roots, sorted(wanted))
 
 
 def _is_whole(card: TradingCard) -> bool:

@@ -57,7 +57,7 @@ def words(agent: str, model: str, data: str, out: Path) -> list[str]:
     return [*map(str, command), *price, "--limit", "3", "--quiet", "--out", str(out)]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("data", GRID)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_completes_and_is_shown_nothing_hidden(
@@ -75,7 +75,7 @@ def test_an_agent_of_a_random_model_verifies(agent: str, data: str, tmp_path: Pa
     assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @each_on_one_of(*GRID)
 def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes_and_verifies(
     agent: str, data: str, tmp_path: Path
@@ -149,6 +149,7 @@ def check_words(agent: str, data: str, run: Path) -> None:
     assert float(total.split()[-1]) == pytest.approx(card["cost"]["value"], abs=5e-5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("task", "data"),
     [("blinded_fixed_candidate", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")],

@@ -75,6 +75,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
     return run
 
 
+@pytest.mark.exhaustive
 def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> None:
     code, out, err = call("compare", "cutoff", *runs.values(), "--json")
     assert (code, err) == (0, "")
@@ -92,6 +93,7 @@ def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> 
     assert rows["builtin/hold", None]["reason"] == "none: nothing was trained"
 
 
+@pytest.mark.exhaustive
 def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
     runs: dict[str, Path], call: Call, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rules", ["paper", "strict"])
 def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(
     rules: str, tmp_path: Path

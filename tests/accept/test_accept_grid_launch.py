@@ -129,6 +129,7 @@ def test_what_failed_runs_again_alone(begun: Launched, mended: Launched) -> None
     assert {unit: mended.done[unit] for unit in begun.done} == begun.done
 
 
+@pytest.mark.exhaustive
 def test_each_system_ends_as_a_run_whose_cards_verify(mended: Launched) -> None:
     run = mended.out / "runs" / "builtin-momentum_react"
     assert sorted(path.stem for path in (run / "cards").iterdir()) == sorted(TASKS)

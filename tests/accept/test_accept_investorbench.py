@@ -264,6 +264,7 @@ def by_hand(closes: Any, sides: list[int], rule: str) -> Any:
     return best / max(np.abs(best).sum(), 1e-12)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", ["optimised", "equal"])
 def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(
     rule: str, twin: MarketSnapshot, tmp_path: Path
@@ -318,6 +319,7 @@ def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(
 # ---- rule-based baselines
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(
     name: str, twin: MarketSnapshot, tmp_path: Path

@@ -126,6 +126,7 @@ def assert_nothing_leaks(heard: Heard) -> None:
             assert not any(scanner.indices_in(message.content) for message in ours)
 
 
+@pytest.mark.sampled(1)
 def test_no_hidden_code_name_industry_or_date_is_sent(heard: Heard) -> None:
     assert_nothing_leaks(heard)
 

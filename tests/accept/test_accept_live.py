@@ -60,7 +60,7 @@ def assert_sound(test: LiveFolder) -> None:
 QUICK_SPANS = ("half day after a holiday", "days without a close")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("market", "first", "last"),
     [
@@ -164,6 +164,7 @@ def _that_is_no_table(rows: list[Row]) -> str:
     return "<html>502 Bad Gateway</html>"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "malformed",
     [

@@ -93,6 +93,7 @@ def command(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("answered", "end"),

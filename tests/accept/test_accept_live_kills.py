@@ -77,6 +77,7 @@ def public_decisions(drops: Drops) -> list[int]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_kills_at_every_stage_leave_the_record_of_a_replay_and_no_call_is_paid_twice(
     tmp_path: Path, port: int
 ) -> None:
@@ -204,6 +205,7 @@ def test_entrants_that_hang_or_fail_hold_nobody_up(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_interrupted_step_ends_those_it_asks(tmp_path: Path) -> None:
     with running_stub(hold_after=0) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url))

@@ -119,7 +119,7 @@ def test_test_that_is_rebuilt_without_a_change_verifies(
     assert forged(claimed, tmp_path / "copy", plugins, nothing).findings == ()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("forgery", each_finding_once(SEEN))
 def test_forgery_is_found_with_its_rule_and_day(
     claimed: Week, tmp_path: Path, plugins: Plugins, forgery: Forgery
@@ -129,7 +129,7 @@ def test_forgery_is_found_with_its_rule_and_day(
     assert result.level == "claimed"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("forgery", each_finding_once(UNSEEN))
 def test_what_no_record_shows_is_found_where_stamps_are_required(
     claimed: Week, stamped: Week, tmp_path: Path, plugins: Plugins, forgery: Forgery
@@ -148,6 +148,7 @@ def test_forged_stamp_is_found(
     assert has(forged(stamped, tmp_path / "copy", plugins, forgery), forgery.found)
 
 
+@pytest.mark.exhaustive
 def test_plan_without_its_authority_gives_claims_only(
     stamped: Week, tmp_path: Path, plugins: Plugins
 ) -> None:

@@ -84,7 +84,7 @@ def run(
     ).path
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rules", ["strict", "paper"])
 def test_every_figure_on_a_card_follows_from_ledgers_and_prices(
     run: Path, prices: Prices, rules: str, tmp_path: Path
@@ -92,6 +92,7 @@ def test_every_figure_on_a_card_follows_from_ledgers_and_prices(
     check_card(run, prices, rules, tmp_path)
 
 
+@pytest.mark.sampled(2)
 def test_the_books_of_an_episode_add_up_from_prices_alone(run: Path, prices: Prices) -> None:
     folder = RunFolder.load(run)
     for spec in folder.manifest.specs:
@@ -159,6 +160,7 @@ def as_shown(value: float | None) -> Any:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("step", [0, 7, 13, 20])
 def test_figures_of_stocks_are_those_of_their_prices(small: Prices, step: int) -> None:
     day = small.days[SMALL.day_index(FIRST) - 1 + step]

@@ -139,6 +139,7 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
 # ------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wire", ["chat", "google"])
 def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_same(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str

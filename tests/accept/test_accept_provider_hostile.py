@@ -91,7 +91,7 @@ def test_every_hostile_answer_comes_to_a_reply_or_to_its_typed_error(stub: Stub,
     assert wrong == {}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @every_wire
 def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_bad_response(
     stub: Stub, wire: str
@@ -190,7 +190,7 @@ def _ends(fault: str, wire: str) -> tuple[set[str], set[str]]:
 LASTING_WIRES = ("chat", "anthropic", "google")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("wire", LASTING_WIRES)
 def test_every_lasting_fault_is_counted_for_its_own_step_only_and_the_run_continues(
     market: Path, stub: Stub, tmp_path: Path, wire: str

@@ -41,7 +41,7 @@ def ended(run: Path) -> int:
     return sum((folder / MARK).exists() for folder in episodes(run))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("wire", ["chat", "anthropic"])
 def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_asked_again(
     market: Path, port: int, whole: Path, tmp_path: Path, wire: str

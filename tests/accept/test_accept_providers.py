@@ -62,7 +62,7 @@ def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: 
     assert any(step["orders"] for step in decided)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("wire", sorted({*WIRES} - {"chat"}))
 def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
     market: Path, stub: Stub, chat: Path, tmp_path: Path, wire: str
@@ -237,7 +237,7 @@ def test_a_finished_run_verifies(chat: Path) -> None:
     assert KEY not in done.out
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["azure", "bedrock", "invoked", "vertex", "vertex claude"])
 def test_a_card_of_a_cloud_verifies_and_replays_without_its_credentials(
     market: Path, stub: Stub, tmp_path: Path, name: str

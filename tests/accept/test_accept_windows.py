@@ -114,7 +114,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
 def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds(
     run: RunFolder, mode: str
@@ -147,6 +147,7 @@ def test_on_real_prices_too(shared_data: Path, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.sampled(1)
 def test_what_the_strategy_saw_did_differ(run: RunFolder) -> None:
     """Otherwise the test above would show nothing: handles are others under each mask and each
     seed.

@@ -67,6 +67,7 @@ def test_one_command_measures_beside_each_peer_and_writes_a_valid_report(tmp_pat
     assert (REPOSITORY / "benchmarks" / "history.jsonl").read_bytes() == kept
 
 
+@pytest.mark.exhaustive
 def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) -> None:
     constants = yaml.safe_load((REPOSITORY / "benchmarks" / "scale.yaml").read_text())
     measured = json.loads(run("scale.py", "--measure", cwd=tmp_path))
@@ -149,6 +150,7 @@ def parts_of_a_step(printed: str, indent: str) -> dict[str, float]:
     return {name.strip(): float(ms) for name, ms in lines}
 
 
+@pytest.mark.exhaustive
 def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up(
     tmp_path: Path,
 ) -> None:
@@ -200,12 +202,14 @@ def test_a_run_of_the_detection_study_has_the_shipped_figures(tmp_path: Path) ->
     assert printed.strip() == "10 episodes of 1 runs have the shipped figures"
 
 
+@pytest.mark.exhaustive
 def test_the_detection_study_prints_limits_and_false_alarms(tmp_path: Path) -> None:
     printed = run("detection_limit.py", cwd=tmp_path)
     assert re.search(r"^  effects +10 windows +[\d.]+ % ", printed, re.MULTILINE)
     assert re.search(r"^False alarms: \d+ of \d+ studies", printed, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_process_scores_tell_planted_claims_apart(tmp_path: Path) -> None:
     printed = run(

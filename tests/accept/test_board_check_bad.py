@@ -130,7 +130,7 @@ def test_a_board_without_submissions_is_in_order(board: BadBoard) -> None:
     assert board.look() == ([], [])
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_a_bad_submission_is_refused_and_the_file_named(board: BadBoard, name: str) -> None:
     build, rule, named = CASES[name]
@@ -210,6 +210,7 @@ def kinds_of_text(value: Any) -> list[Place]:
     )
 
 
+@pytest.mark.exhaustive
 def test_markup_is_found_in_every_text_of_a_card(good: Good) -> None:
     places = kinds_of_text(good.card)
     assert len(places) > 90
@@ -497,6 +498,7 @@ def test_the_market_that_a_submission_names_is_not_opened(
     assert (report.findings, [one.tier for one in report.checked]) == ((), ["re-executed"])
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(
     board: BadBoard, tmp_path: Path
 ) -> None:

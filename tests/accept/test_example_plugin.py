@@ -158,6 +158,7 @@ def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(
 NEEDED_ARGUMENTS = {"builtin/linear_factor": {"coefficients": "MOM_12_1:0.02 RV_60:-0.1"}}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [
@@ -215,7 +216,7 @@ def own_market(family: str) -> tuple[MarketSnapshot, ...]:
     return (made[family](),) if family in made else ()
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", list(load_plugins().specs("tasks")))
 def test_built_in_tasks_fulfil_the_contract(name: str) -> None:
     plugins = load_plugins()

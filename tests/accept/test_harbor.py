@@ -192,7 +192,7 @@ def test_an_episode_that_is_left_is_no_reward(trial: Trial) -> None:
     assert trial.figures()["reason"] == "there is no card: the episode was not played to its end"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("figure", "wanted"), [("abstention_rate", {"reward": 1.0}), ("brier", None)]
 )
@@ -214,6 +214,7 @@ def test_a_metric_is_the_reward_and_an_undefined_one_is_none(
     assert not (trial.folder / "logs" / "reward.json").exists()
 
 
+@pytest.mark.exhaustive
 def test_another_episode_than_the_tasks_own_is_no_reward(trial: Trial, tmp_path: Path) -> None:
     with trial.market():
         trial.script("solution/solve.sh")
@@ -226,6 +227,7 @@ def test_another_episode_than_the_tasks_own_is_no_reward(trial: Trial, tmp_path:
     assert trial.figures()["reason"] == "the card's limit is 3, not 4"
 
 
+@pytest.mark.exhaustive
 def test_a_card_that_somebody_changed_is_no_reward(trial: Trial) -> None:
     with trial.market():
         trial.script("solution/solve.sh")
@@ -264,6 +266,7 @@ def test_harbor_loads_the_task_and_finds_nothing_to_correct(task: Path) -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_harbor_reads_the_reward(tmp_path: Path, trial: Trial) -> None:
     with trial.market():
         trial.script("solution/solve.sh")

@@ -130,6 +130,7 @@ def test_figures_are_symmetric(session: Session) -> None:
     assert set(distances(left, left).values()) == {0.0}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", BLIND)
 def test_a_label_blind_model_changes_nothing_at_all(session: Session, model: str) -> None:
     paths = session.draws(f"builtin/{model}", 2)
@@ -254,6 +255,7 @@ def test_the_order_of_rows_alone_can_change_decisions_as_bright_shows(session: S
     assert any("differ in the order of rows only" in note for note in found["notes"])
 
 
+@pytest.mark.exhaustive
 def test_a_draw_run_twice_tells_the_models_own_chance(session: Session) -> None:
     moody = [
         session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))
@@ -282,6 +284,7 @@ def test_a_draw_run_twice_tells_the_models_own_chance(session: Session) -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Session) -> None:
     runs = session.draws("test/low_labels", 2, "--windows", FIRST)
     row = figures(session.report(*runs))["orders"]
@@ -303,6 +306,7 @@ def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Sessio
     assert rows["decisions"]["value"] == 0.0
 
 
+@pytest.mark.exhaustive
 def test_a_window_that_does_not_mix_with_the_others_is_named(session: Session) -> None:
     runs = session.draws(
         "builtin/momentum",

@@ -179,6 +179,7 @@ def test_decisions_are_those_submitted_and_a_vote_is_their_majority(
 # ---- DeepFund
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_lines_of_a_fund_are_means_over_seeds_beside_the_index_and_its_sharpe_ratio(
     funds: list[Path], terminal: Terminal
@@ -276,6 +277,7 @@ def epochs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return runs
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_classes_have_the_table_s_percentages_and_intervals_over_models(
     epochs: list[Path], terminal: Terminal

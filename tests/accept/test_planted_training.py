@@ -67,6 +67,7 @@ def test_numpy_completes_lines_as_torch_does() -> None:
     np.testing.assert_allclose(own, answers, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_one_seed_gives_equal_bytes_and_another_one_others(market: str) -> None:
     facts = facts_of("bright_fixed_candidate", market)
     first, again, other = (trained(facts, (2,), seed)[2].to_bytes() for seed in (5, 5, 6))
@@ -75,6 +76,7 @@ def test_one_seed_gives_equal_bytes_and_another_one_others(market: str) -> None:
     assert first != other
 
 
+@pytest.mark.exhaustive
 def test_what_is_known_after_few_exposures_is_what_a_short_training_knows(market: str) -> None:
     facts = facts_of("bright_fixed_candidate", market)
     long = trained(facts, (0, 1, 2))
@@ -151,6 +153,7 @@ def test_a_run_of_a_trained_model_is_verified_without_it(
     terminal.out("card", "verify", card)
 
 
+@pytest.mark.exhaustive
 def test_the_benchmark_prints_recall_by_mask_and_the_premium(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

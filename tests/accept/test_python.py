@@ -99,6 +99,7 @@ def test_importing_ktdeval_is_enough_for_names_of_its_modules() -> None:
     assert done.stdout == "metric UsageError\n"
 
 
+@pytest.mark.exhaustive
 def test_python_without_assertions_gives_the_same_and_without_docstrings_is_refused(
     tmp_path: Path,
 ) -> None:

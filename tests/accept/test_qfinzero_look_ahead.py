@@ -350,6 +350,7 @@ def test_no_answer_of_the_story_depends_on_later_data(setting: str, how: str, mo
     )
 
 
+@pytest.mark.sampled(6)
 @on_each_row
 def test_no_price_or_event_depends_on_later_data(moment: str) -> None:
     as_of_ns = at(moment)
@@ -667,6 +668,7 @@ FILED = Setting(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("setting", "moment"),
     [

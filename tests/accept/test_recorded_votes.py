@@ -289,6 +289,7 @@ def other(tmp_path: Path, **more: Any) -> Path:
     return run(stance_model("other"), tmp_path / "other", **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("more", "words"),
     [

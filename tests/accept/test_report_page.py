@@ -201,6 +201,7 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
 # -- many cards
 
 
+@pytest.mark.exhaustive
 def test_many_cards_begin_with_one_row_each(session: Path) -> None:
     page = report(session, "masks", "one", "hold", "--windows", WINDOWS.partition(",")[0])
     rows = page.table("All cards")
@@ -220,6 +221,7 @@ def test_many_cards_begin_with_one_row_each(session: Path) -> None:
     assert effects[1][3] == "2"
 
 
+@pytest.mark.exhaustive
 def test_of_two_seeds_each_column_and_plot_names_the_one_that_it_is_of(session: Path) -> None:
     """A window has the median over its seeds in one table and a single seed's return in another:
     that of the seed whose return is nearest to the median, of two the lower.
@@ -254,6 +256,7 @@ def test_of_two_seeds_each_column_and_plot_names_the_one_that_it_is_of(session: 
     assert "(lower) median" not in page.text
 
 
+@pytest.mark.exhaustive
 def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> None:
     # Windows are named or chosen and what is not drawn is said.
     wanted = WINDOWS.split(",")[1]
@@ -295,6 +298,7 @@ def test_a_card_on_its_own_gives_tables(
     assert page.table("By window")[1][0] == WINDOWS.partition(",")[0]
 
 
+@pytest.mark.exhaustive
 def test_a_run_whose_market_is_gone_is_drawn_without_it(
     session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,6 +326,7 @@ def test_other_rules_are_computed_for_the_page_alone(session: Path, one: Page) -
     assert file.read_bytes() == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("one")
 def test_equal_runs_give_equal_bytes_and_each_plot_a_file(
     one: Page, session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -84,6 +84,7 @@ def test_two_runs_of_the_same_seeds_are_equal_also_side_by_side_and_from_another
     assert len(set(records(tmp_path / "one").values())) == 8  # four seeds, and no two are alike
 
 
+@pytest.mark.exhaustive
 def test_locale_time_zone_hash_seed_and_threads_change_nothing(
     market: Path, tmp_path: Path
 ) -> None:
@@ -241,6 +242,7 @@ def test_several_episodes_at_once_are_resumed_each_where_it_was(
 # ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("number", "concurrency"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_an_interrupt_stops_between_steps_explains_how_to_resume_and_loses_nothing(
     market: Path, tmp_path: Path, number: int, concurrency: int

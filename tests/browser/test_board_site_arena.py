@@ -234,6 +234,7 @@ def test_funds_are_compared_with_the_index_and_agents_side_by_side(
     assert not axe_violations(tab)
 
 
+@pytest.mark.exhaustive
 def test_the_portfolio_of_a_card_is_browsed_by_keys_and_stored_in_the_address(
     session: Reader, forged_site: Path
 ) -> None:

@@ -508,7 +508,7 @@ def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> 
     assert tab.evaluate(background) == "rgb(255, 255, 255)", "remembered from page to page"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_the_page_never_scrolls_sideways_and_axe_finds_nothing(

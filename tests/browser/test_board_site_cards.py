@@ -519,6 +519,7 @@ def test_hostile_words_are_shown_as_words(
         assert "owned" not in tab.title().replace(MARKUP, "")
 
 
+@pytest.mark.exhaustive
 def test_pages_print_on_white_with_every_chart(session: Reader, forged_site: Path) -> None:
     tab = session.open(pages_of(forged_site)[0], color_scheme="dark")
     tab.evaluate(

@@ -265,6 +265,7 @@ def test_a_page_that_is_opened_again_shows_the_same_moment(session: Reader, page
     leave(tab, game)
 
 
+@pytest.mark.exhaustive
 def test_words_are_asked_for_where_no_tool_is_on_offer(session: Reader, page: Page) -> None:
     game, tab = play(session, page, replace(REQUEST, tool_choice=NO_TOOL))
 

@@ -64,7 +64,7 @@ def draw(home: Path, name: str, runs: list[Path], *words: str) -> Path:
     return page
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*RUNS, "ama-3"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_a_figure_is_drawn_and_fits(

@@ -268,6 +268,7 @@ def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_
     assert "my_planning" in command(tmp_path, "run", *words)
 
 
+@pytest.mark.exhaustive
 def test_pages_of_a_server_with_a_token_ask_for_it_and_keep_it_to_themselves(
     chromium: Chromium,
 ) -> None:

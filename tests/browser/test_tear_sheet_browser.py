@@ -68,6 +68,7 @@ def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
         assert axe_violations(tab) == []
 
 
+@pytest.mark.exhaustive
 def test_a_window_prints_on_one_page_of_a4_and_folded_ones_are_printed(
     session: Reader, page: Path
 ) -> None:

@@ -285,6 +285,7 @@ def turn(page: TerminalPage, random: Random, *, is_branching: bool) -> None:
         page.branch(earlier(random, datetime.fromisoformat(page.clock)))
 
 
+@pytest.mark.exhaustive
 def test_the_page_shows_nothing_of_the_future_whatever_a_reader_does_branches_too(
     session: Reader,
 ) -> None:

@@ -167,6 +167,7 @@ def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> 
 # -- ways to a day
 
 
+@pytest.mark.exhaustive
 def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path) -> None:
     dates = [row["filled_on"] for row in head_of(talk)["rows"]]
     for address, day in (("day=17", 17), (f"day={dates[5]}", 5), ("day=day_+3", 3), ("", 0)):
@@ -264,6 +265,7 @@ def test_the_plot_and_the_slider_choose_a_day(session: Reader, talk: Path) -> No
     assert tab.evaluate("document.querySelectorAll('#chart .undecided').length") == 2
 
 
+@pytest.mark.exhaustive
 def test_the_list_narrows_and_keys_stay_in_it(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
     tab.evaluate(

@@ -303,6 +303,7 @@ def test_a_sample_has_prompt_reply_expected_and_score(session: Reader, samples: 
     assert tab.evaluate("location.hash") == "#sample=4"
 
 
+@pytest.mark.exhaustive
 def test_samples_are_chosen_by_outcome_kind_and_words(session: Reader, samples: Path) -> None:
     tab = open_sample(session, samples)
     everything = choose(tab, "#outcome", "")

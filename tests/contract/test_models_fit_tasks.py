@@ -108,7 +108,7 @@ def test_a_model_acts_or_is_refused_with_what_it_needs_and_what_fits(task: str) 
     check(task)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [task for task in TASKS if task not in FORMS])
 def test_so_does_it_on_every_other_task(task: str) -> None:

@@ -58,6 +58,7 @@ def sent_in_the_last_step() -> Iterator[str]:
                     yield from paragraphs(message.content)
 
 
+@pytest.mark.exhaustive
 def test_no_prompt_holds_an_odd_figure() -> None:
     found: set[str] = set()
     for task, by_agent in asked().items():

@@ -56,6 +56,7 @@ def test_every_schema_that_is_sent_has_a_row_and_every_row_is_of_one() -> None:
     assert {tuple(row) for row in CELLS.values()} == {COLUMNS}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_no_agent_sends_another_schema_on_any_task() -> None:
     assert sent_schemas(is_whole=True) == sent_schemas()
@@ -87,9 +88,11 @@ def test_the_page_shows_the_table() -> None:
 # --- engines
 
 
-#: One engine compiles each schema for seconds, which make test-all waits for and CI does not.
+#: Engines that compile each schema for seconds, which make test-all waits for and CI does not
+SLOW_ENGINES = ("outlines-core", "llguidance")
+
 QUICK_FIRST = [
-    pytest.param(engine, marks=[pytest.mark.exhaustive] if engine.name == "outlines-core" else [])
+    pytest.param(engine, marks=[pytest.mark.exhaustive] if engine.name in SLOW_ENGINES else [])
     for engine in ENGINES
 ]
 
@@ -137,6 +140,7 @@ def test_an_order_has_one_size_for_every_engine(engine: Engine) -> None:
     assert admits({**BY_WEIGHT, "confidence": 7}) != is_bounded
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_schemas_have_20_good_and_40_bad_documents_or_all_that_there_are() -> None:
     good = {}

@@ -324,6 +324,7 @@ PASSED = "def f(pair: Pair):\n    return g(*pair)"
 READ = "def f(pair: Pair):\n    return pair.a"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "found"),

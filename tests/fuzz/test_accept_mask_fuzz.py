@@ -110,6 +110,7 @@ def session_of(mask: str) -> tuple[GuardedSession, Scripted]:
     return play.session(0)[1], model
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mask", MASKS)
 @given(tool=st.one_of(st.sampled_from(TOOLS), WORDS), arguments=ARGUMENTS, value=VALUES)
 @settings(max_examples=120, deadline=None)

@@ -195,6 +195,7 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
     return filled, different
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_nothing_that_is_sent_inside_a_bar_changes_what_it_fills(first: int) -> None:
     played = [differing(seed) for seed in range(first, first + 10)]

@@ -127,6 +127,7 @@ def commands(run: Path, market: Path, out: Path) -> tuple[tuple[object, ...], ..
     )
 
 
+@pytest.mark.exhaustive
 def test_every_field_of_a_manifest_of_each_wrong_type_is_one_line(
     original: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -204,6 +205,7 @@ def replace_second(folder: Path, entry: Any) -> None:
     rehash(folder)
 
 
+@pytest.mark.exhaustive
 def test_a_pipe_device_or_socket_instead_of_a_file_is_reported_without_waiting(
     original: Path, market: Path, tmp_path: Path
 ) -> None:

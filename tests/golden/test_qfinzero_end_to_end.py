@@ -117,6 +117,7 @@ def made(item: BenchmarkItem) -> tuple[list[RecordedCall], Any]:
     return calls, workspace
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
 def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(suite: str) -> None:

@@ -133,6 +133,7 @@ def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_thos
     assert len(text) < 8_500
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("assets", [1, 12, 50, 400])
 def test_the_length_of_a_memory_has_a_bound_whatever_the_number_of_assets(assets: int) -> None:

@@ -138,6 +138,7 @@ def spoiled(market: MarketSnapshot, row: int) -> MarketSnapshot:
     return replace(market, **fields, documents=poisoned_news(market, row), id="")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("days_before", [0, 1, 30])
 def test_no_practice_day_shows_what_comes_after_it(
@@ -195,6 +196,7 @@ class Scripted:
         monkeypatch.setattr(RandomModel, "reply", reply)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("at", "asked_again"), [(50, 92 + 3), (95, 1)])
 def test_a_run_that_is_interrupted_ends_as_one_that_is_not(
@@ -232,6 +234,7 @@ evaluate(RunConfig(**{config}), load_plugins())
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_what_was_learned_outlasts_a_kill(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -300,6 +303,7 @@ def estimate(data: Path, out: Path, agent: str, **args: Any) -> RunEstimate:
     return estimate_run(settings, PLUGINS)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "args", "calls_a_step", "warm_up"),

@@ -360,6 +360,7 @@ def fitted(planted: tuple[MarketSnapshot, Truth], rows: range) -> Fit:
     return fit_factors(planted[0], rows.start, rows.stop - 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_planted_factor_returns_are_recovered(
     planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit

@@ -479,6 +479,7 @@ def test_a_submitter_has_so_many_registrations_as_the_division_takes(board: Path
     registered(board, REVERSAL, OTHER)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "contact",
     ["TEAM@example.org", "team+second@example.org"],

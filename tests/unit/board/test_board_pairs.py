@@ -377,6 +377,7 @@ def test_mask_effects_pool_windows_and_omit_undefined_values() -> None:
         assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, left_out)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:
     pages = dict(model_pages(forged, forged_tables))

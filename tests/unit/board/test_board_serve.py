@@ -292,6 +292,7 @@ def test_a_host_that_is_no_address_is_refused(tmp_path: Path, host: str, reason:
         SiteServer((host, 0), LiveSite(tmp_path, tmp_path))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:

@@ -60,6 +60,7 @@ def verdicts(board: Path) -> list[Path]:
     return sorted((board / "verdicts").glob("*.json"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_absent_altered_and_foreign_signatures_are_found_where_the_rules_ask_for_them(
     board: Path,

@@ -739,6 +739,7 @@ def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) 
     assert "is for records that are kept elsewhere" in useless
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_plan_and_records_beyond_the_limits_are_named(
     market: Path, board: Path, tmp_path: Path

@@ -60,6 +60,7 @@ def answers(run: BatchRun) -> list[Any]:
 # -- what a batch gives
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @over(*WIRES)
 def test_samples_are_asked_in_one_batch_and_recorded_at_half_price(run: BatchRun) -> None:

@@ -46,6 +46,7 @@ BUYER = ("--model", "outside/buyer", "--plugin", OUTSIDE_PLUGIN)
 # ---- three days
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 @pytest.mark.parametrize("session", ["step", "episode"])
 def test_a_program_has_the_figures_of_react_with_the_same_decisions(

@@ -178,6 +178,7 @@ def test_a_fork_bomb_is_held_to_its_processes(place: Place, bwrap: object) -> No
     decided(place, done)
 
 
+@pytest.mark.exhaustive
 def test_a_fork_bomb_without_an_end_is_stopped_with_all_its_processes(
     place: Place, bwrap: object
 ) -> None:
@@ -226,6 +227,7 @@ def test_a_full_disk_is_not_kept_and_is_said(place: Place, sandbox: str) -> None
     assert sum(path.stat().st_size for path in kept) < 9 << 20
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 def test_a_gigabyte_of_output_is_read_in_bounded_memory(place: Place, sandbox: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -251,6 +253,7 @@ def test_a_gigabyte_of_output_is_read_in_bounded_memory(place: Place, sandbox: s
 # ---- programs that ask oddly
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "path", ["/v1/completions", "/v1/embeddings", "/api/chat", "/v1/images/generations"]
 )

@@ -78,7 +78,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("step", NUMBERS)
 def test_a_run_that_is_killed_asks_nothing_twice(place: Place, step: str, stage: str) -> None:
@@ -161,6 +161,7 @@ def test_a_sandbox_that_is_killed_is_a_failure_of_its_step(
     assert place.verified().code == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("call", [1, 3, 7])
 def test_a_defect_behind_the_bridge_ends_the_run_and_is_no_decision(
     tmp_path: Path, market: Path, call: int

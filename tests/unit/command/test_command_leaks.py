@@ -176,7 +176,7 @@ def leaks(scanner: Scanner, value: Any, forms: list[str]) -> set[str]:
     return found | {form for form in forms if any(form in text for text in texts)}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", PLACES)
 def test_no_identity_in_a_programs_request_reaches_the_model(
     place: Place, scanner: Scanner, forms: list[str], where: str

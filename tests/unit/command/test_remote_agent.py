@@ -242,6 +242,7 @@ def test_the_official_client_plays_an_episode(folder: Path, momentum: Path) -> N
 # ---- many clients
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_fifty_clients_at_once_decide_an_episode_each(folder: Path) -> None:
     words = ("--tasks", TASK, "--windows", WINDOW, "--limit", "2", "--seeds", "50")

@@ -604,6 +604,7 @@ def of(folder: Path, names: Sequence[str]) -> str:
     return ",".join(str(folder / name) for name in names)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(
     runs: Path, terminal: CardTerminal
@@ -777,6 +778,7 @@ def traders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     traders: Path, tmp_path: Path, terminal: CardTerminal

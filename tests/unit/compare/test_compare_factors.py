@@ -772,6 +772,7 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(
     assert terminal.text("compare", "--factor", "agent,model", *runs)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
     tmp_path: Path, terminal: CardTerminal

@@ -80,7 +80,7 @@ def read_in(report: Any) -> dict[str, float]:
 # ---- rules of known dependence
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "args", "expected"),
@@ -323,7 +323,7 @@ def simulated(rng: np.random.Generator, steps: int, shift: float, placebo: float
     return variant_figures(Asked.of(decisions, draws=True), variants)[-1]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, pytest.param(3, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("placebo", [0.0, 0.1], ids=["no bias", "a bias of order"])

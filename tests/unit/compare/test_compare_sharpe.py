@@ -241,7 +241,7 @@ def test_the_bootstrap_agrees_with_the_normal_form_and_comes_from_its_seed() -> 
     assert boot.low < boot.value < boot.high  # type: ignore[operator]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("days", [43, 430])
 def test_placebo_sharpe_differences_are_significant_one_time_in_twenty(days: int) -> None:

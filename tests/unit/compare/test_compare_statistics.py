@@ -433,7 +433,7 @@ def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> di
     return {name: count / comparisons for name, count in hits.items()}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("windows", [9, 10, 12, 20])
 def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) -> None:

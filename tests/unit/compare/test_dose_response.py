@@ -269,6 +269,7 @@ def test_options_that_do_not_go_together_are_refused(
     assert problem in error
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_study_runs_once_and_is_shown_again(terminal: CardTerminal, tmp_path: Path) -> None:
     """Full memory against none, in two windows: bright earns more, blinded is the same."""

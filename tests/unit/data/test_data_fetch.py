@@ -153,6 +153,7 @@ def test_a_check_alone_fetches_what_the_same_command_without_it_then_finds(
     assert len(server.asked) == 19
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 def test_a_library_gives_the_same_market(
     tmp_path: Path, library: ModuleType, waits: list[float], terminal: Terminal
@@ -396,6 +397,7 @@ def alpaca_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.usefixtures("alpaca_keys")
 @pytest.mark.parametrize("vendor", ["binance", "alpaca"])

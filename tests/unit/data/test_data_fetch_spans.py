@@ -224,6 +224,7 @@ def test_a_page_that_ends_early_is_asked_on(tmp_path: Path, server: VendorServer
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_page_that_begins_late_is_asked_back(tmp_path: Path, server: VendorServer) -> None:
     # Tushare sends the newest rows first, so that its limit cuts off the oldest.

@@ -209,6 +209,7 @@ def test_adjusted_prices_are_in_ticks_and_still_marked_as_adjusted(
 # ---- nobody can know: the heart of it
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before(
@@ -377,6 +378,7 @@ def before(remembering: MarketSnapshot) -> Mapping[str, float]:
     return describe(remembering, remembering.day_index(LONG[0]))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param("sign_flip", marks=pytest.mark.exhaustive), *KINDS[1:]]

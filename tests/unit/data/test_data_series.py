@@ -300,6 +300,7 @@ def test_a_split_is_no_misplaced_price(tmp_path: Path, terminal: Terminal) -> No
     assert "split_like_moves" in printed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "scale", "option"),
@@ -443,6 +444,7 @@ SERIES = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

@@ -272,6 +272,7 @@ def test_who_reads_reports_earns_the_planted_drift_and_nothing_else_tells_it(twi
             assert abs(slope) < 2.5 * error, (kind, name)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> None:
     silent = make_twin(twin.name, TwinParams(first=FIRST, last=LAST, effect=0))

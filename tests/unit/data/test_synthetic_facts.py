@@ -42,6 +42,7 @@ def documented(repository: Path, header: str) -> dict[str, str]:
     return cells
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "kind"), [("synthetic", "stock"), ("us", "stock"), ("crypto", "crypto")]

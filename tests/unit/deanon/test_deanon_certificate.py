@@ -339,6 +339,7 @@ def test_behind_no_mask_the_reader_recovers_all_and_nothing_is_excluded(
 # ---- the positive control
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["constant", "refuser", "shrugger", "mumbler"])
 def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
@@ -373,6 +374,7 @@ def test_a_run_without_the_control_certifies_nothing_and_names_the_missing_run(
     assert f"failed: {reason}" in plain_text(card_lines(load_card(saved(tmp_path, certificate))))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Environment) -> None:
     certificate = environment.certify(runs=(environment.attack("dater"),))
@@ -500,6 +502,7 @@ def test_shown_values_are_separate_from_true_values(environment: Environment) ->
     assert made.certificate.probes.sha256 == sha256_hex(shown)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_seed_and_limit_decide_the_questions_and_otherwise_only_provenance_differs(
     environment: Environment, bare: Card
@@ -533,6 +536,7 @@ def test_what_cannot_be_asked_or_certified_is_refused(
 # ---- runs of models
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @on_each_row
 def test_a_run_that_asked_something_else_is_refused_with_what_differs(
@@ -789,6 +793,7 @@ def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
         rescore(tmp_path / "given", environment.plugins, {})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_attacks(
     environment: Environment, reader: Path, attacked: Card, tmp_path: Path

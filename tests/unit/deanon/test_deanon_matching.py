@@ -548,6 +548,7 @@ def test_the_board_that_no_asset_is_of_tells_nothing() -> None:
 # ---- the tables of the docs
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -188,6 +188,7 @@ def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Termina
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "words",

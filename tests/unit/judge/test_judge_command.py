@@ -166,6 +166,7 @@ def test_dotted_names_are_nested() -> None:
         nested({"fees": 1, "fees.buy_bps": 5})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "found"),

@@ -172,7 +172,7 @@ def test_equal_holdings_give_way_all_or_none() -> None:
 # ---- ledgers under permuted aliases
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("market", [TWINS, SINGLES], ids=["twins", "singles"])
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
@@ -187,6 +187,7 @@ def test_a_ledger_is_the_same_under_all_aliases_and_masks(
         assert other == first, (mask, key)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["blinded_open_research", "bright_fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
@@ -202,7 +203,7 @@ def test_a_market_that_ends_with_the_window_and_lacks_later_names_gives_the_same
     assert short == ledger(played(task, model, TWINS, key=4))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_rebased_task_has_one_ledger_for_all_aliases(name: str, mode: str) -> None:
@@ -233,6 +234,7 @@ def is_twin(one: int, other: int) -> bool:
     return bool(np.array_equal(TWINS.close[:, one], TWINS.close[:, other], equal_nan=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_market_task_has_one_ledger_though_not_all_assets_are_shown(name: str) -> None:
     task = market_task(shown=12)
@@ -253,7 +255,7 @@ DECIDING = [
 ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("answers", STANCES)
 @pytest.mark.parametrize("name", DECIDING)

@@ -152,7 +152,7 @@ def cases() -> Iterator[Case]:
                 yield Case(file, change)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(10)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: f"{case.file}: {case.change}")
 def test_change_of_any_file_is_found(copy: Path, plugins: Plugins, case: Case) -> None:
@@ -232,6 +232,7 @@ def test_part_of_a_stamp_that_its_signature_leaves_out_is_covered(
     assert rules(copy, plugins) == {"published"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "folder", ["schedules", "base/us", "data/us", "records", "stamps", "cards"]
 )

@@ -82,6 +82,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(case: Case, tmp_path: Path) -> None:

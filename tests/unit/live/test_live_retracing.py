@@ -51,6 +51,7 @@ def recorded(checked: CheckedFolder, entry: Entry) -> list[Recorded]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_one_episode_finds_what_an_episode_for_each_decision_finds(checked: CheckedFolder) -> None:
     for entry in not_empty(checked.entries):

@@ -114,6 +114,7 @@ def test_rows_of_a_halt_keep_the_factor_from_before_it() -> None:
     assert repaired.bars["factor"].tolist() == pytest.approx([1.0] * 20 + [1.12] * 100)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(40)
 @given(row=st.integers(30, 110), ratio=st.floats(1.05, 80), seed=st.integers(0, 2**32))

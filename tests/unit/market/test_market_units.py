@@ -213,6 +213,7 @@ def group_numbers(table: pd.DataFrame, by: str, first: int) -> pd.Series:
     }[by]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(40)
 @given(

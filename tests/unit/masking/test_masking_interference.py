@@ -186,7 +186,7 @@ def on_days_of(task: Any, market: MarketSnapshot, other: MarketSnapshot) -> Any:
     return type(task)(task.name, replace(task._config, warm_up=warm_up or None))
 
 
-@pytest.mark.sampled(80)
+@pytest.mark.sampled(16)
 @pytest.mark.slow  # it opens each embedded market
 @pytest.mark.parametrize(("name", "kind"), ELSEWHERE)
 def test_two_markets_that_a_task_on_any_market_does_not_tell_apart(name: str, kind: str) -> None:

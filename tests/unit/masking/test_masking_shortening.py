@@ -178,7 +178,7 @@ def new_hits(index: IdentityIndex, whole: str, cut: str) -> list[str]:
     return found
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(200 if is_searching() else 10))
 def test_no_cut_of_an_unmasked_text_makes_a_date_or_a_code(number: int) -> None:

@@ -81,7 +81,7 @@ def test_the_accounts_own_nav_is_what_is_left(csi300: MarketSnapshot) -> None:
     assert abs(np.mean(gained)) < 0.04
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("evidence", ["index", "universe"])
 def test_the_embedded_market_is_not_timed_either(evidence: Evidence) -> None:

@@ -125,6 +125,7 @@ def _document(schema: Schema, seed: int) -> Any:
     return drawn(schema, random.Random(seed))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(300, 3000)
 @given(SCHEMAS, st.integers(0, 1000))

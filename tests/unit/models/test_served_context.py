@@ -139,7 +139,7 @@ def test_plan_of_a_context_that_research_may_exceed_names_the_case(terminal: Ter
     assert "the context is 16,000 tokens (--context-tokens); such a prompt is not sent" in text
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "tokens", "ways"),

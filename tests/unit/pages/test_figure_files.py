@@ -27,6 +27,7 @@ def laid_out() -> Figure:
     return figure
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_equal_figures_have_one_svg_whatever_lies_in_memory() -> None:
     draw = random.Random(1)

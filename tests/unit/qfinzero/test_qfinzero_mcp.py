@@ -135,6 +135,7 @@ async def test_a_client_that_opens_a_session_for_each_call_keeps_its_clock_by_th
     assert len(served.workspaces) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("option", ["--over", "--transport"])
@@ -158,6 +159,7 @@ def outcomes(day: Played) -> list[Any]:
     return [(name, {**answer, "log_hash": ""}) for name, _, answer in day]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_give_what_the_process_gives(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -130,6 +130,7 @@ def test_scoring_cards() -> None:
     held("scoring card", sweep(ScoringCard, [(each, made_card_refusal(each)) for each in made]))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_certificates(tmp_path: Path) -> None:
     honest = certificate_of(tmp_path)
@@ -139,6 +140,7 @@ def test_certificates(tmp_path: Path) -> None:
 # ---- records
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_manifests(one: Subject, team: Subject) -> None:
     samples = [(each.read("manifest.json"), manifest_refusal(each)) for each in (one, team)]

@@ -116,7 +116,7 @@ def tied(rng: np.random.Generator) -> np.ndarray:
     return np.asarray(rng.integers(-2, 3, (TRIALS, 10)) * 0.01)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [normal, heavy, exchangeable, of_unequal_size, tied])
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
@@ -130,6 +130,7 @@ def test_looks_err_in_at_most_five_per_cent(law: Any, spending: str) -> None:
     assert errors / TRIALS <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / TRIALS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_looking_at_each_window_without_a_rule_errs_more_often() -> None:
     rng = np.random.default_rng(20)

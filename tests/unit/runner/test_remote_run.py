@@ -133,6 +133,7 @@ def test_a_run_at_a_url_leaves_what_a_run_in_a_folder_leaves(ran: Site, whole: P
     assert names == {"manifest.json", f"{TASK}.json", LEDGER, TRANSCRIPT, MARK}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("write", range(2, 15, 3))
 def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_same_end(

@@ -436,6 +436,7 @@ CORRUPT: dict[str, tuple[int, Callable[[list[bytes]], list[bytes]]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("how", CORRUPT)
 def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(

@@ -79,14 +79,14 @@ def test_low_typical_and_high_are_in_this_order_with_news(agent: str) -> None:
     check_order("investorbench_aapl", agent)
 
 
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_low_typical_and_high_are_in_this_order_in_every_task(task: str) -> None:
     check_order(task, "react")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", ["by_asset", "deepfund", "finmem", "hedge_fund", "trade", "vote"])
 @pytest.mark.parametrize("task", ["market_news_blinded", "deepfund_bank", "investorbench_aapl"])
@@ -94,6 +94,7 @@ def test_low_typical_and_high_are_in_this_order_with_every_agent(task: str, agen
     check_order(task, agent)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
@@ -193,6 +194,7 @@ def check_count(plan: RunConfig, plugins: Plugins) -> None:
     assert tokens == pytest.approx(estimate.left["typical"].input_tokens, rel=0.35)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("digits", [1, 3])
 @pytest.mark.parametrize("agent", AGENTS)

@@ -156,6 +156,7 @@ def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
     assert encode_ledger(load_ledger(path)) == path.read_bytes()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
     # A thread of Arrow that frees Python's memory while the interpreter ends aborts it: one process

@@ -396,6 +396,7 @@ def test_nav_with_execution_is_no_higher_for_the_same_fills(seed: int) -> None:
 LONG = [range(1_000), pytest.param(range(1_000, 10_000), marks=pytest.mark.exhaustive)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", LONG, ids=["first", "others"])
 def test_nav_with_execution_is_no_higher_in_ten_thousand_plays(seeds: range) -> None:
@@ -519,6 +520,7 @@ def test_no_policy_makes_money_of_a_price_that_never_moves(seed: int) -> None:
     attack(seed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", LONG, ids=["first", "others"])
 def test_no_policy_makes_money_in_ten_thousand_attacks(seeds: range) -> None:

@@ -255,7 +255,7 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("a_shares", "first"),

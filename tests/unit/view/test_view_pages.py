@@ -71,6 +71,7 @@ def notes_of(page: Path) -> str:
 # -- what is in them
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("run", ["talk", "seeds", "bright"])
 def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str) -> None:

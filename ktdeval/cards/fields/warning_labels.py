@@ -153,13 +153,13 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "",
         "Identities are hidden, but no certificate covers the card, or one that rests on too few"
         " probes, controls, answers or guesses.",
-        "deanon.md",
+        "certificate.md",
     ),
     "certificate claimed": FieldWords(
         "certificate claimed",
         "",
         "The card carries a certificate of its mask; only the attacks' runs can verify it.",
-        "deanon.md",
+        "certificate.md",
     ),
     "no entity list": FieldWords(
         "no entity list",

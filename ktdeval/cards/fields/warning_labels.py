@@ -166,14 +166,14 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "",
         "Stocks are hidden, but the market has documents without `--entities`: products, persons"
         " and nicknames stay.",
-        "masks.md#texts",
+        "masks.md#how-names-and-dates-in-news-are-masked",
     ),
     "script without names": FieldWords(
         "script without names",
         "",
         "Stocks are hidden, but documents hold a script in which most of them have no name"
         " (`snapshot.unnamed_scripts`): a name in it stays unless `--entities` lists it.",
-        "masks.md#texts",
+        "masks.md#how-names-and-dates-in-news-are-masked",
     ),
     "no adjustment factor": FieldWords(
         "no adjustment factor", "", "Adjusted prices were traded as they are."

@@ -1,4 +1,4 @@
-"""A language model with a known memory under each mask: the tables of docs/planted-memory.md.
+"""A language model with a known memory under each mask: the tables of docs/detection.md.
 
     python benchmarks/planted_memory.py TRAINED [--runs DIR]
 

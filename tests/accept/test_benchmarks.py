@@ -114,7 +114,7 @@ def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
     control, task = (rows["risk_check", mask] for mask in ("rebase", "rebase, 3 digits"))
     assert float(control[4].split()[0]) > 90.0, "the attacker can do what it claims"
 
-    docs = (REPOSITORY / "docs" / "identifiability.md").read_text()
+    docs = (REPOSITORY / "benchmarks" / "identifiability_tables.md").read_text()
     (line,) = re.findall(r"^\| risk_check \| [\d.]+, .*$", docs, re.MULTILINE)
     names = [cell.strip().split(", ")[0] for cell in line.split("|")]
     found = [control[4].split()[0], control[6], task[4], task[5], task[6], task[7], task[8]]

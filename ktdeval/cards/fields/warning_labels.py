@@ -153,27 +153,27 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "",
         "Identities are hidden, but no certificate covers the card, or one that rests on too few"
         " probes, controls, answers or guesses.",
-        "deanon.md",
+        "certificate.md",
     ),
     "certificate claimed": FieldWords(
         "certificate claimed",
         "",
         "The card carries a certificate of its mask; only the attacks' runs can verify it.",
-        "deanon.md",
+        "certificate.md",
     ),
     "no entity list": FieldWords(
         "no entity list",
         "",
         "Stocks are hidden, but the market has documents without `--entities`: products, persons"
         " and nicknames stay.",
-        "masks.md#texts",
+        "masks.md#how-names-and-dates-in-news-are-masked",
     ),
     "script without names": FieldWords(
         "script without names",
         "",
         "Stocks are hidden, but documents hold a script in which most of them have no name"
         " (`snapshot.unnamed_scripts`): a name in it stays unless `--entities` lists it.",
-        "masks.md#texts",
+        "masks.md#how-names-and-dates-in-news-are-masked",
     ),
     "no adjustment factor": FieldWords(
         "no adjustment factor", "", "Adjusted prices were traded as they are."

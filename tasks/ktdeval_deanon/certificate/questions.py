@@ -209,7 +209,7 @@ def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringT
     if not asking:
         raise UsageError(
             f"no task asks about {target_task}; write a probe of your own in a task file"
-            " (docs/deanon.md)"
+            " (docs/certificate.md)"
         )
 
     if len(asking) > 1:

@@ -1,4 +1,4 @@
-"""docs/process-scores.md prints the measured counts."""
+"""docs/rationale.md prints the measured counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ktdeval.values.files import csv_rows
 from paths import REPOSITORY
 
-PAGE = (REPOSITORY / "docs/process-scores.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
 BENCHMARKS = REPOSITORY / "benchmarks"
 NOW = csv_rows(BENCHMARKS / "process_scores.csv")
 FIRST_LOOK = csv_rows(BENCHMARKS / "process_scores_first_look.csv")

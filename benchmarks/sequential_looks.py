@@ -1,4 +1,4 @@
-"""Error, power and savings of planned looks: the tables of docs/sequential.md.
+"""Error, power and savings of planned looks: the tables of docs/uncertainty.md.
 
     python benchmarks/sequential_looks.py [--trials 10000] [--seed 0] [--designs 10,20]
 

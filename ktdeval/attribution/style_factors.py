@@ -176,7 +176,7 @@ class FactorTable:
 def factor_values(view: MarketView | PriceHistory) -> FactorTable:
     """Raw style factors of every asset from information up to the close of `view.day`; NaN on too
     few observations. Names are those of KTD-Fin, Appendix E; windows and rules for gaps those of
-    docs/factors.md.
+    docs/attribution.md.
     """
     return FactorTable(
         trailing_factors(price_window(view, slice(max(0, view.day + 1 - YEAR), view.day + 1)))

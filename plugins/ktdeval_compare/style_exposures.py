@@ -3,7 +3,7 @@ cohorts with Welch's interval (KTD-Fin §5.3 and Table 8).
 
 Models are the units: an exposure is averaged over the days of a model first, so that the dependence
 of its days needs no model, and the difference of two cohorts has Welch's (1947) interval over
-models. Cohorts are small and of unequal spread; resampling models covers less (docs/cohort.md has
+models. Cohorts are small and of unequal spread; resampling models covers less (docs/variance.md has
 both, measured).
 """
 

@@ -314,7 +314,7 @@ def figures(prices: Prices, day: str, code: str) -> dict[str, float]:
 
 
 def nine_factors(frame: pd.DataFrame) -> dict[str, float]:
-    """The definitions of docs/factors.md, written a second time from the words, for one asset at
+    """The definitions of docs/attribution.md, written a second time from the words, for one asset at
     the close of the last row.
     """
     close = frame.close * frame.factor

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from docs_markdown import code, fields_table, page, plain_text, table, value_text
+from docs_tables import paper_tables
 from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
 from ktdeval.cli.data_make import MakeCommand, ProviderCommand
@@ -49,6 +50,7 @@ def reference_pages(plugins: Plugins) -> dict[str, str]:
         "metrics.md": metrics_page(plugins),
         "card-words.md": card_words_page(),
         "exit-codes.md": exit_codes_page(),
+        "paper-tables.md": paper_tables_page(),
     }
 
 
@@ -429,6 +431,16 @@ def card_words_page() -> str:
 
 
 # ---- exit codes
+
+
+def paper_tables_page() -> str:
+    """Return the page of the tables that `ktdeval paper table --like` prints."""
+    return page(
+        "Tables of the papers",
+        "`ktdeval paper table CARD… --like NAME` prints cards in the columns of a paper's table"
+        " ([how](../comparison.md#tables-of-the-papers)).",
+        paper_tables(),
+    )
 
 
 def exit_codes_page() -> str:

@@ -126,18 +126,6 @@ def token_rates_table() -> str:
     return table(("bytes a token of", *names, "low", "high"), rows)
 
 
-def venues_table() -> str:
-    """Return the venues that ship, with what decides when and in what they trade."""
-    rows = []
-    for spec in load_plugins().specs("venues").values():
-        venue = spec.make()
-        fill = venue.fill.replace("_", " ")
-        days = str(venue.days_a_year)
-        rows.append((code(venue.name), spec.summary, venue.currency, venue.calendar, days, fill))
-
-    return table(("venue", "rules", "currency", "calendar", "days a year", "fill"), rows)
-
-
 _PROTOCOLS = {
     "chat": "Chat Completions",
     "messages": "Messages",
@@ -192,11 +180,10 @@ def _thoughts(preset: ProviderPreset) -> str:
 
 
 def glossary_panel() -> str:
-    """Return the figures of the panel with the rule that makes them."""
+    """Return the figures of the panel and what each means."""
     rows = []
     for name, row in metric_rows().items():
-        formula = row["formula"].partition(": ")[2]
         word = PANEL_WORDS.get(name, name.replace("_", " "))
-        rows.append((word, plain_text(row["summary"]), plain_text(formula)))
+        rows.append((word, plain_text(row["summary"])))
 
-    return table(("word", "meaning", "formula"), rows)
+    return table(("word", "meaning"), rows)

@@ -28,11 +28,9 @@ from docs_tables import (
     label_names,
     moved_commands,
     paper_figures,
-    paper_tables,
     providers_table,
     token_rates_table,
     traits_table,
-    venues_table,
     with_table,
 )
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
@@ -45,12 +43,10 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"field": kinds_table},
     "leaderboards/README.md": {"field": systems_table},
     "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table, "traits": traits_table},
-    "docs/comparison.md": {"like": paper_tables},
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},
     "docs/papers/index.md": {"figures": paper_figures},
     "docs/plan.md": {"token rates": token_rates_table},
-    "docs/trading.md": {"venues": venues_table},
     "docs/architecture.md": {
         "rings": rings_table,
         "layers": layers_text,

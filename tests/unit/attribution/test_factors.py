@@ -103,7 +103,7 @@ def test_factors_equal_an_independent_pandas_implementation(gap_share: float, ro
 def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: Path) -> None:
     assert tuple(definition.name for definition in FACTORS) == NAMES
 
-    lines = (repository / "docs" / "factors.md").read_text().splitlines()
+    lines = (repository / "docs" / "attribution.md").read_text().splitlines()
     for definition in FACTORS:
         assert definition.description
         assert 0 < definition.minimum_observations <= definition.window <= 252

@@ -100,7 +100,9 @@ def unregistered(section: str, text: str) -> list[str]:
         text = pattern.sub(" ", text)
 
     text = one_line(text)
-    known = [each.phrase for each in (*recomputed(), *printed_by_papers()) if each.section == section]
+    known = [
+        each.phrase for each in (*recomputed(), *printed_by_papers()) if each.section == section
+    ]
     known += FINDINGS["sections"].get(section, {}).get("names", [])
     for phrase in sorted(known, key=len, reverse=True):
         text = text.replace(_without_code(phrase), " ")

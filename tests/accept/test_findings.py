@@ -1,4 +1,4 @@
-"""Every figure on the pages of docs/findings, recomputed by the page's own command; those of the
+"""Every figure of docs/findings.md, recomputed by the section's own command; those of the
 papers, looked up in their texts where these lie beside the checkout.
 """
 
@@ -94,12 +94,12 @@ def marked(statement: Statement) -> Any:
     """
     marks = []
     if statement.reports & set(RUNS):
-        # the first figure of a page makes the runs of all
+        # the first figure of a section makes the runs of all
         marks += [pytest.mark.slow, pytest.mark.timeout(1800)]
     if statement.reports & set(FINDINGS["shared_runs"]):
         marks.append(pytest.mark.shared_data)
 
-    name = f"{statement.page}: {statement.phrase[:60]}"
+    name = f"{statement.section}: {statement.phrase[:60]}"
     return pytest.param(statement, marks=marks, id=name)
 
 

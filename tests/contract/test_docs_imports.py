@@ -89,7 +89,6 @@ def test_a_name_that_is_not_exported_is_found() -> None:
 ABOUT_CODE = sorted(
     {
         REPOSITORY / "docs" / "architecture.md",
-        REPOSITORY / "docs" / "qfinzero-broker.md",
         REPOSITORY / "SECURITY.md",
         *(REPOSITORY / "plugins").glob("ktdeval_*/README.md"),
         *(REPOSITORY / "tasks").glob("ktdeval_*/README.md"),

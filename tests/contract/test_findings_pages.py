@@ -1,5 +1,5 @@
-"""Pages of findings: every digit on them is a figure that a test recomputes, or one of the paper;
-every command of theirs is one of which a report is taken; each has its parts.
+"""Sections of the page of findings: every digit is a figure that a test recomputes, or one of the
+paper; every command is one of which a report is taken; each section has its parts.
 """
 
 from __future__ import annotations
@@ -8,65 +8,72 @@ import re
 
 import pytest
 
+from docs_prose import github_anchors
 from findings import (
     FINDINGS,
-    PAGES,
+    PAGE,
     Statement,
     half_unit,
     number,
     one_line,
-    page_names,
-    page_text,
     printed_by_papers,
     recomputed,
+    sections,
     unregistered,
     value_at,
 )
 
-PARTS = ["What it prints", "What follows", "What does not follow", "What would refute it"]
+PARTS = [
+    "The claim",
+    "The command",
+    "What follows",
+    "What does not follow",
+    "What would refute it",
+    "What we could not check",
+]
 COMMAND = re.compile(r"(?m)^    ktdeval (.*)$")
+SECTIONS = sections()
 
 
-def test_each_page_is_registered_and_in_the_index() -> None:
-    index = (PAGES / "index.md").read_text(encoding="utf-8")
+def test_each_section_is_registered_and_in_the_list_at_the_top() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    listed = set(re.findall(r"\]\(#([\w-]+)\)", text.partition("\n## ")[0]))
+    headings = "\n".join(f"## {name}" for name in SECTIONS)
 
-    assert set(FINDINGS["pages"]) == set(page_names())
-    assert sorted(re.findall(r"\]\(([\w-]+)\.md\)", index)) == page_names()
-
-
-@pytest.mark.parametrize("page", page_names())
-def test_a_page_has_its_parts_in_order(page: str) -> None:
-    text = page_text(page)
-
-    assert re.findall(r"(?m)^## (.*)$", text) == [*PARTS, "What we could not check"]
-    assert text.index("**The claim") < text.index("**The command") < text.index(PARTS[0])
+    assert set(FINDINGS["sections"]) == set(SECTIONS)
+    assert listed == github_anchors(headings)
 
 
-@pytest.mark.parametrize("page", page_names())
-def test_every_figure_of_a_page_is_registered(page: str) -> None:
-    assert unregistered(page, page_text(page)) == [], "add the phrase to findings.yaml"
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_section_has_its_parts_in_order(section: str) -> None:
+    assert re.findall(r"(?m)^\*\*(.*?)\.\*\*", SECTIONS[section]) == PARTS
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_figure_of_a_section_is_registered(section: str) -> None:
+    assert unregistered(section, SECTIONS[section]) == [], "add the phrase to findings.yaml"
 
 
 def test_a_figure_that_no_test_recomputes_is_found() -> None:
-    page = page_names()[0]
-    text = page_text(page) + "\nWithout it 7 of 9 are left, see section 5.2 and `--seeds 3`.\n"
+    section, text = next(iter(SECTIONS.items()))
+    text += "\nWithout it 7 of 9 are left, see section 5.2 and `--seeds 3`.\n"
 
-    assert len(unregistered(page, text)) == 2
+    assert len(unregistered(section, text)) == 2
 
 
 @pytest.mark.parametrize(
     "statement", [*recomputed(), *printed_by_papers()], ids=lambda each: each.phrase[:50]
 )
-def test_a_registered_phrase_is_on_its_page(statement: Statement) -> None:
-    assert statement.phrase in one_line(page_text(statement.page))
+def test_a_registered_phrase_is_in_its_section(statement: Statement) -> None:
+    assert statement.phrase in one_line(SECTIONS[statement.section])
     assert len(statement.figures) == len(statement.places) > 0
 
 
-@pytest.mark.parametrize("page", page_names())
-def test_the_commands_of_a_page_are_those_that_are_recomputed(page: str) -> None:
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_commands_of_a_section_are_those_that_are_recomputed(section: str) -> None:
     words = [*FINDINGS["reports"].values()]
     words += [run for run, _ in FINDINGS["runs"].values()]
-    commands = [re.sub(r" --out \S+", "", each) for each in COMMAND.findall(page_text(page))]
+    commands = [re.sub(r" --out \S+", "", each) for each in COMMAND.findall(SECTIONS[section])]
     taken = [each for each in commands if not each.startswith("card show")]
 
     assert len(taken) > 0

@@ -1,7 +1,7 @@
 """What days bring to positions: expiry, exercise and assignment of options, corporate actions,
 financing and settlement.
 
-`docs/qfinzero-margin.md` says the rules. Options deliver physically, long and short alike (OCC Rule
+`docs/qfinzero-rules.md` says the rules. Options deliver physically, long and short alike (OCC Rule
 805), even where the account can't carry the shares; the premium moves into the cost of the shares
 (IRS Publication 550). Splits adjust options as OCC does for those of a whole number for one; others
 close them in cash. Interest and fees are simple between closes, on actual/360. What is rounded is

@@ -1,7 +1,7 @@
-"""Figures that the pages of docs/findings state, and how each is recomputed: read from
+"""Figures that the sections of docs/findings.md state, and how each is recomputed: read from
 findings.yaml.
 
-A figure stands in braces in a phrase of its page. What it is equal to is a place in a report:
+A figure stands in braces in a phrase of its section. What it is equal to is a place in a report:
 `ama: without[without=TradeAgent,source=agent].p` is the field of the rows that match. `|count`,
 `|sum` and `|max_abs` join several, `*100` scales.
 """
@@ -18,7 +18,8 @@ from typing import Any
 from ktdeval.values.yamlio import load_yaml
 from paths import REPOSITORY
 
-PAGES = REPOSITORY / "docs" / "findings"
+PAGE = REPOSITORY / "docs" / "findings.md"
+_SECTION = re.compile(r"(?ms)^## (.*?)$.*?(?=^## |\Z)")
 _FIGURE = re.compile(r"\{([^}]*)\}")
 _STEP = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
 #: What holds digits and states nothing: code, addresses, and places of a paper
@@ -38,10 +39,10 @@ _JOINS: Mapping[str, Callable[[Sequence[Any]], float]] = {
 
 @dataclass(frozen=True)
 class Statement:
-    """One phrase of a page, with its figures."""
+    """One phrase of a section, with its figures."""
 
-    page: str
-    phrase: str  #: as it stands on the page, in one line
+    section: str  #: its heading
+    phrase: str  #: as the page has it, in one line
     figures: tuple[str, ...]  #: as they are printed
     places: tuple[str, ...]  #: where each is recomputed, or the paper that prints it
 
@@ -54,13 +55,10 @@ class Statement:
 FINDINGS: dict[str, Any] = load_yaml(Path(__file__).with_suffix(".yaml"))
 
 
-def page_names() -> list[str]:
-    """Pages of findings, but for the index."""
-    return sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "index")
-
-
-def page_text(page: str) -> str:
-    return (PAGES / f"{page}.md").read_text(encoding="utf-8")
+def sections() -> dict[str, str]:
+    """Return the text of each section of the page, with its heading, by its heading."""
+    text = PAGE.read_text(encoding="utf-8")
+    return {match[1]: match[0] for match in _SECTION.finditer(text)}
 
 
 def one_line(text: str) -> str:
@@ -69,20 +67,20 @@ def one_line(text: str) -> str:
 
 def recomputed() -> Iterator[Statement]:
     """Phrases whose figures a report has."""
-    for page, entry in FINDINGS["pages"].items():
+    for section, entry in FINDINGS["sections"].items():
         for phrase, places in entry["figures"].items():
-            yield _statement(page, phrase, places)
+            yield _statement(section, phrase, places)
 
 
 def printed_by_papers() -> Iterator[Statement]:
     """Phrases whose figures a paper prints."""
-    for page, entry in FINDINGS["pages"].items():
+    for section, entry in FINDINGS["sections"].items():
         for phrase, paper in entry.get("of_the_paper", {}).items():
             figures = _FIGURE.findall(phrase)
-            yield _statement(page, phrase, [paper] * len(figures))
+            yield _statement(section, phrase, [paper] * len(figures))
 
 
-def _statement(page: str, phrase: str, places: Sequence[str] | str) -> Statement:
+def _statement(section: str, phrase: str, places: Sequence[str] | str) -> Statement:
     """Read a phrase. `places`: one for each figure; or one with `<…>`, which stands for each of the
     words in it.
     """
@@ -91,19 +89,21 @@ def _statement(page: str, phrase: str, places: Sequence[str] | str) -> Statement
         places = [before + word.strip() + after for word in words.split(";")]
 
     figures = tuple(_FIGURE.findall(phrase))
-    return Statement(page, re.sub(r"[{}]", "", phrase), figures, tuple(places))
+    return Statement(section, re.sub(r"[{}]", "", phrase), figures, tuple(places))
 
 
-def unregistered(page: str, text: str) -> list[str]:
-    """Return what is left of a page around each digit, once phrases that are registered and what
+def unregistered(section: str, text: str) -> list[str]:
+    """Return what is left of a section around each digit, once phrases that are registered and what
     states no figure are taken out.
     """
     for pattern in _NO_FIGURE:
         text = pattern.sub(" ", text)
 
     text = one_line(text)
-    known = [each.phrase for each in (*recomputed(), *printed_by_papers()) if each.page == page]
-    known += FINDINGS["pages"].get(page, {}).get("names", [])
+    known = [
+        each.phrase for each in (*recomputed(), *printed_by_papers()) if each.section == section
+    ]
+    known += FINDINGS["sections"].get(section, {}).get("names", [])
     for phrase in sorted(known, key=len, reverse=True):
         text = text.replace(_without_code(phrase), " ")
 

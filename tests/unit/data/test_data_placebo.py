@@ -644,9 +644,9 @@ def test_a_market_too_short_is_refused_and_a_handful_of_names_is_enough(
 @pytest.mark.parametrize("field", dataclasses.fields(PlaceboParams), ids=lambda field: field.name)
 def test_every_parameter_is_documented(field: dataclasses.Field[Any], repository: Path) -> None:
     assert field.metadata["help"]
-    assert f"`{field.name}`" in (repository / "docs" / "placebo.md").read_text(encoding="utf-8")
+    assert f"`{field.name}`" in (repository / "docs" / "synthetic-market.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", [*KINDS, *DESCRIPTION, *LIKENESS])
 def test_every_kind_and_figure_is_documented(name: str, repository: Path) -> None:
-    assert f"`{name}`" in (repository / "docs" / "placebo.md").read_text(encoding="utf-8")
+    assert f"`{name}`" in (repository / "docs" / "synthetic-market.md").read_text(encoding="utf-8")

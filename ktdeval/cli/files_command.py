@@ -48,7 +48,7 @@ _PLACE = click.argument("place", type=FilesPlace(), metavar=f"RUN|{CACHE}|FILE")
 def files() -> None:
     """List, check, compact or prune what runs and the cache of replies keep.
 
-    RUN is a run folder, a folder of runs, or a URL such as s3://BUCKET/runs/x (docs/stores.md lists
+    RUN is a run folder, a folder of runs, or a URL such as s3://BUCKET/runs/x (docs/grid-workers.md lists
     the drivers that URLs need). The word `cache` is the cache that runs share, FILE another one.
     """
 

@@ -1,7 +1,7 @@
 """Stores: files under keys, in a folder or an object store, shared by any number of processes.
 
 `create`, which succeeds for one caller only, is the base of all coordination: there is no server,
-no lock file and no clock to agree on. docs/stores.md lists what each kind of store guarantees.
+no lock file and no clock to agree on. docs/grid-workers.md lists what each kind of store guarantees.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ unpredictable in the rest.
 
 The returns of each day are split into a common part, a style part and a residual. The placebo's day
 has the same common and style returns, which act on exposures of the placebo's own history, and
-residuals with random signs. See docs/placebo.md.
+residuals with random signs. See docs/synthetic-market.md.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ def test_requests_are_those_that_the_page_counts(
         "state": 2,
     }
 
-    page = (repository / "docs/stores.md").read_text(encoding="utf-8")
+    page = (repository / "docs/grid-workers.md").read_text(encoding="utf-8")
 
     for row in ("| take over | 6 |", "| claim a free unit | 3 |", "| `is_ours` | 2 |"):
         assert row in page

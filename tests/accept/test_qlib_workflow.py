@@ -290,7 +290,7 @@ def test_rank_ic_covers_zero_on_placebos_and_not_on_a_planted_market(
 def test_a_placebo_of_the_planted_market_keeps_the_style_and_leaves_no_selection(
     name: str, placebos_of_planted: list[MarketSnapshot], tmp_path: Path
 ) -> None:
-    """docs/placebo.md: styles pay what they paid, so that IC of returns stays. The hump, which only
+    """docs/synthetic-market.md: styles pay what they paid, so that IC of returns stays. The hump, which only
     trees see, is gone.
     """
     returns, selection = over_placebos(name, placebos_of_planted, tmp_path)

@@ -119,7 +119,7 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "",
         "The market is generated, not real; `ktdeval data check DATA --facts` compares it with"
         " real ones.",
-        "synthetic-market.md#how-real-it-is",
+        "synthetic-market.md#stylised-facts-how-real-it-is",
     ),
     "placebo": FieldWords(
         "placebo",

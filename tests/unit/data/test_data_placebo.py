@@ -643,12 +643,16 @@ def test_a_market_too_short_is_refused_and_a_handful_of_names_is_enough(
         placebo_module.make_with_files(PlaceboParams(kind="shuffle", block_days=3))
 
 
+def page_of(repository: Path) -> str:
+    return (repository / "docs/synthetic-market.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("field", dataclasses.fields(PlaceboParams), ids=lambda field: field.name)
 def test_every_parameter_is_documented(field: dataclasses.Field[Any], repository: Path) -> None:
     assert field.metadata["help"]
-    assert f"`{field.name}`" in (repository / "docs" / "placebo.md").read_text(encoding="utf-8")
+    assert f"`{field.name}`" in page_of(repository)
 
 
 @pytest.mark.parametrize("name", [*KINDS, *DESCRIPTION, *LIKENESS])
 def test_every_kind_and_figure_is_documented(name: str, repository: Path) -> None:
-    assert f"`{name}`" in (repository / "docs" / "placebo.md").read_text(encoding="utf-8")
+    assert f"`{name}`" in page_of(repository)

@@ -390,7 +390,7 @@ def test_there_is_no_result_of_a_unit_that_is_not_done(of: Workers) -> None:
 def test_the_example_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
 ) -> None:
-    page = (repository / "docs/stores.md").read_text(encoding="utf-8")
+    page = (repository / "docs/grid-workers.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(example, {})

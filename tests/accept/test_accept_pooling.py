@@ -67,7 +67,7 @@ def test_the_table_of_the_page(
 
         cells.append("0" if low == high else f"{value:+.1f} ({low:+.1f} … {high:+.1f})")
 
-    page = (REPOSITORY / "plugins/ktdeval_agents/README.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/agents.md").read_text(encoding="utf-8")
 
     assert f" | {' | '.join(cells)} |" in next(
         line for line in page.splitlines() if line.startswith(f"| `{market or '(none)'}`")

@@ -26,13 +26,14 @@ REASONS = dict(beside(__file__)["reasons"])
 def commands(page: Path) -> list[str]:
     """Commands of a page without `ktdeval` and comments, with placeholders filled in."""
     found = []
-    for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
+    text = re.sub(r" *\\\n *", " ", page.read_text(encoding="utf-8"))
+    for line in text.splitlines():
         if match := COMMAND.fullmatch(line):
-            text = re.split(r"\s+#|\s{3,}", match[1])[0].removeprefix("ktdeval ").strip()
+            command = re.split(r"\s+#|\s{3,}", match[1])[0].removeprefix("ktdeval ").strip()
             for pattern, instead in PLACEHOLDERS:
-                text = re.sub(pattern, instead, text)
+                command = re.sub(pattern, instead, command)
 
-            found.append(text)
+            found.append(command)
 
     return found
 

@@ -202,7 +202,7 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "",
         "A person decided (`human/…`), not a model: what a person knows of the market, or looked"
         " up, is not recorded. A board ranks people only in divisions that say so.",
-        "models.md#people",
+        "models.md#a-person-as-the-model",
     ),
     "mixed code": FieldWords(
         "mixed code",

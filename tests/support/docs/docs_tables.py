@@ -164,7 +164,7 @@ def providers_table() -> str:
         )
 
     return table(
-        ("provider", "speaks", "key in", "thoughts back", "extra", "looked up at, on"), rows
+        ("provider", "API", "key in", "reasoning returned", "extra", "source, checked on"), rows
     )
 
 

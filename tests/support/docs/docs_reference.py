@@ -21,6 +21,7 @@ from ktdeval.cli.terminal_tables import params_of
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
+from ktdeval_board.checking.rules import rules_table
 
 #: Configs of tasks, by the title that a reader looks for
 CONFIGS = {
@@ -49,6 +50,7 @@ def reference_pages(plugins: Plugins) -> dict[str, str]:
         "metrics.md": metrics_page(plugins),
         "card-words.md": card_words_page(),
         "exit-codes.md": exit_codes_page(),
+        "board-rules.md": board_rules_page(),
     }
 
 
@@ -426,6 +428,20 @@ def card_words_page() -> str:
     parts.append("## Units\n\n" + table(("unit", "shown as", "decimals", "times"), units))
 
     return page("Words of a card", *parts)
+
+
+# ---- rules of a board's check
+
+
+def board_rules_page() -> str:
+    """Return the page of the rules that a board's check refuses by."""
+    return page(
+        "Rules of a board's check",
+        "`ktdeval leaderboard check` refuses a submission that breaks one of these rules, and names the"
+        " file, what is wrong, the fix and the rule. [Leaderboards](../leaderboard.md) explains how to"
+        " submit, and why a card that was accepted may have no rank.",
+        rules_table(),
+    )
 
 
 # ---- exit codes

@@ -61,6 +61,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/dependencies.md": {"dependencies": dependencies_table, "bounds": bounds_table},
     "docs/glossary.md": {"panel": glossary_panel},
     "docs/index.md": {"pages": pages_list},
+    "docs/leaderboard-site.md": {"field": systems_table},
     "docs/report.md": {"label names": label_names},
     "docs/tour.md": {"exit codes": exit_codes_table},
 }

@@ -25,7 +25,6 @@ from docs_reference import exit_codes_table, reference_pages
 from docs_tables import (
     columns_table,
     glossary_panel,
-    label_names,
     moved_commands,
     paper_figures,
     paper_tables,
@@ -62,7 +61,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/glossary.md": {"panel": glossary_panel},
     "docs/index.md": {"pages": pages_list},
     "docs/leaderboard-site.md": {"field": systems_table},
-    "docs/report.md": {"label names": label_names},
     "docs/tour.md": {"exit codes": exit_codes_table},
 }
 

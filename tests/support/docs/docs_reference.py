@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from docs_markdown import code, fields_table, page, plain_text, table, value_text
+from docs_tables import moved_commands
 from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
 from ktdeval.cli.data_make import MakeCommand, ProviderCommand
@@ -37,6 +38,25 @@ CONFIGS = {
     "harness": "ktdeval.harness:HarnessConfig",
     "trading": "ktdeval.trading:TradingConfig",
 }
+
+#: Options and arguments that moved, which no table of the code has
+MOVED_OPTIONS = table(
+    ("option or argument before", "now"),
+    [
+        (
+            code("ktdeval cache … --file FILE"),
+            "the file is the argument: `ktdeval files list FILE`, `check FILE`, `prune FILE`",
+        ),
+        (
+            code("ktdeval grid ctl DIR ACTION") + " as commands of their own",
+            "the same words; ACTION is an argument",
+        ),
+        (
+            "`ktdeval grid`, `plan`: options of `run` in their help",
+            "`ktdeval run --help` has them; both take them as before",
+        ),
+    ],
+)
 
 
 def reference_pages(plugins: Plugins) -> dict[str, str]:
@@ -98,6 +118,11 @@ def commands_page() -> str:
         "[Exit codes](exit-codes.md) say how a command ended.",
     ]
     parts += [command_part(path, command) for path, command in all_commands()]
+    parts.append(
+        "## Commands that moved\n\nAn old word works for one release, and one line on stderr says where it"
+        " moved."
+    )
+    parts += [moved_commands(), MOVED_OPTIONS]
 
     return page("Commands", *parts)
 

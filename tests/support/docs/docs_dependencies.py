@@ -100,7 +100,7 @@ def _extras() -> dict[str, list[str]]:
 
 
 def _name_of(requirement: str) -> str:
-    return re.split(r"[\[<>=!~ ]", requirement)[0]
+    return re.sub(r"[\[<>=!~ ].*", "", requirement)
 
 
 def _installed(requirements: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """The paper's full grid for a thousand models and a live test beside it, on paper: the tables of
-docs/scale.md.
+benchmarks/README.md.
 
     python benchmarks/scale.py            # print the tables
-    python benchmarks/scale.py --write    # put them into docs/scale.md
+    python benchmarks/scale.py --write    # put them into benchmarks/README.md
     python benchmarks/scale.py --measure  # ask `ktdeval plan` for the calls and tokens of a step
 
 Constants are in scale.yaml, with their sources. Nothing here asks a model.
@@ -22,7 +22,7 @@ from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "scale.md"
+PAGE = HERE / "README.md"
 CASES = ("low", "typical", "high")
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -256,7 +256,7 @@ def size(number: float) -> str:
 
 
 def page() -> str:
-    """Return docs/scale.md with its tables computed again."""
+    """Return benchmarks/README.md with its tables computed again."""
     grid = Grid(load())
     tables = {"usage": usage_table(grid), "load": load_table(grid)}
     return _TABLE.sub(
@@ -290,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/scale.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into benchmarks/README.md")
     parser.add_argument("--measure", action="store_true", help="calls and tokens by ktdeval plan")
     options = parser.parse_args()
     if options.measure:

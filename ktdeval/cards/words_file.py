@@ -101,23 +101,12 @@ def card_fields() -> dict[str, list[str]]:
 
 def docs_tables() -> dict[str, str]:
     """Return the tables of docs/cards.md by name."""
-    words = field_words()
-    figures = {path: entry for path, entry in words.items() if entry.unit}
-
     return {
-        "fields": _markdown_table(("field", "cards", "what it holds"), _field_rows(words)),
-        "figures": _markdown_table(
-            ("field", "in tables", "unit", "what it is"),
-            (
-                (f"`{path}`", entry.label, entry.unit, _meaning(entry))
-                for path, entry in figures.items()
-            ),
-        ),
+        "fields": _markdown_table(("field", "cards", "what it holds"), _field_rows(field_words())),
         "labels": _markdown_table(("label", "meaning"), _named_rows(LABEL_WORDS)),
         "decisions": _markdown_table(
             ("decided by", "in tables", "meaning"), _kind_rows(PROVENANCE_WORDS)
         ),
-        "failures": _markdown_table(("failure", "meaning"), _named_rows(FAILURE_WORDS)),
     }
 
 

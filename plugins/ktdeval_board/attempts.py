@@ -88,8 +88,8 @@ def key_reasons(board: Board, entry: Entry, division: Division) -> list[str]:
         return []
     if not entry.card.registration:
         return [
-            "own key: its mask key was not drawn by the board, which ranks drawn keys alone in this"
-            " division"
+            "own key: its mask key was not drawn by the board; this division ranks only keys drawn by"
+            " the board"
         ]
 
     filed = board.registrations.by_id.get(entry.card.registration)

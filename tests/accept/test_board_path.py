@@ -1,4 +1,4 @@
-"""A stranger's path, as leaderboards/README.md tells it: register, run, submit, check, build, and
+"""A stranger's path, as docs/start/submit.md tells it: register, run, submit, check, build, and
 the row is there.
 """
 
@@ -27,13 +27,13 @@ PRACTICE = ROOT / "leaderboards" / "practice"
 
 
 def commands() -> list[str]:
-    """The commands of the whole path, as they stand in the README."""
-    text = (ROOT / "leaderboards" / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    """The commands of the whole path, as they stand on the page."""
+    text = (ROOT / "docs" / "start" / "submit.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```\w*\n(cp -r leaderboards/practice .*?)```", text, re.DOTALL)
     return block.strip().splitlines()
 
 
-def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> None:
+def test_the_whole_path_of_the_page_ends_in_a_ranked_row(tmp_path: Path) -> None:
     shutil.copytree(PRACTICE, tmp_path / "leaderboards" / "practice")
     environment = {
         **os.environ,
@@ -142,5 +142,5 @@ def test_the_schemas_on_the_practice_board_match_this_version() -> None:
 
 
 def test_the_rules_of_the_check_are_in_the_docs() -> None:
-    text = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "board-rules.md").read_text(encoding="utf-8")
     assert rules_table() in text

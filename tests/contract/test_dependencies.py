@@ -1,4 +1,4 @@
-"""Every dependency is imported by product code; docs/dependencies.md says by which packages."""
+"""Every dependency is imported by product code; docs/stability.md says by which packages."""
 
 from __future__ import annotations
 

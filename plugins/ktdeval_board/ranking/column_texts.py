@@ -222,12 +222,12 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
 
     if division.rank_by == COST and entry.has_submitters_price:
         yield (
-            f"its cost is at a {SUBMITTERS_PRICE}: the board has no price of {entry.model} of its"
-            " own (prices in board.yaml), and ranks nobody by another's word"
+            f"its cost is at a {SUBMITTERS_PRICE}: the board lists no price of {entry.model}"
+            " (prices in board.yaml), and ranks only by its own prices"
         )
 
     if HUMAN in card.labels and division.people == "listed":
-        yield "a person decided, and the division ranks models alone (people in board.yaml)"
+        yield "a person decided, and this division ranks only models (people in board.yaml)"
 
     if division.certificate == "required":
         yield from _certificate_reasons(entry, division)

@@ -6,9 +6,11 @@ import ast
 import functools
 import re
 from collections import defaultdict
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
-from docs_markdown import table
+from docs_markdown import code, table
 from docs_project import project
 from source_trees import SOURCES, imports_in, nodes_of, parts_of
 
@@ -25,17 +27,12 @@ MODULE_OF = {
 
 def dependencies() -> dict[str, str]:
     """Distribution -> the first extra that brings it, empty for the core."""
-    extras = {
-        name: texts
-        for name, texts in project()["project"]["optional-dependencies"].items()
-        if name not in ("dev", "release")
-    }
-    by_extra = {"": project()["project"]["dependencies"], **extras}
+    by_extra = {"": project()["project"]["dependencies"], **_extras()}
     first: dict[str, str] = {}
 
     for extra, texts in by_extra.items():
         for text in texts:
-            name = re.split(r"[\[<>=!~ ]", text)[0]
+            name = _name_of(text)
             if name != "ktdeval":
                 first.setdefault(name, extra)
 
@@ -84,5 +81,33 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def dependencies_table() -> str:
-    """Return the table of docs/dependencies.md."""
-    return table(("dependency", "extra", "imported by"), rows())
+    """Return what each extra installs, and which packages of ktdeval import it."""
+    users = {name: importing.split(", ") for name, _, importing in rows()}
+    table_rows = [("none", _installed(project()["project"]["dependencies"]), "the suite itself")]
+
+    for extra, texts in _extras().items():
+        names = [_name_of(text) for text in texts]
+        importing = set(chain.from_iterable(users.get(name, ()) for name in names))
+        table_rows.append((code(extra), _installed(texts), ", ".join(sorted(importing))))
+
+    return table(("extra", "installs", "imported by"), table_rows)
+
+
+def _extras() -> dict[str, list[str]]:
+    """Return the requirements of each extra that users install."""
+    extras = project()["project"]["optional-dependencies"]
+    return {name: texts for name, texts in extras.items() if name not in ("dev", "release")}
+
+
+def _name_of(requirement: str) -> str:
+    return re.sub(r"[\[<>=!~ ].*", "", requirement)
+
+
+def _installed(requirements: Iterable[str]) -> str:
+    """Return the names of requirements; `ktdeval[a,b]` installs the extras a and b."""
+    names = []
+    for text in requirements:
+        extras = text.removeprefix("ktdeval[").removesuffix("]")
+        names.append(_name_of(text) if extras == text else f"extras {extras.replace(',', ', ')}")
+
+    return ", ".join(names)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from docs_markdown import code, fields_table, page, plain_text, table, value_text
-from docs_tables import paper_tables
+from docs_tables import moved_commands, paper_tables
 from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
 from ktdeval.cli.data_make import MakeCommand, ProviderCommand
@@ -22,6 +22,7 @@ from ktdeval.cli.terminal_tables import params_of
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
+from ktdeval_board.checking.rules import rules_table
 
 #: Configs of tasks, by the title that a reader looks for
 CONFIGS = {
@@ -38,6 +39,25 @@ CONFIGS = {
     "trading": "ktdeval.trading:TradingConfig",
 }
 
+#: Options and arguments that moved, which no table of the code has
+MOVED_OPTIONS = table(
+    ("option or argument before", "now"),
+    [
+        (
+            code("ktdeval cache … --file FILE"),
+            "the file is the argument: `ktdeval files list FILE`, `check FILE`, `prune FILE`",
+        ),
+        (
+            code("ktdeval grid ctl DIR ACTION") + " as commands of their own",
+            "the same words; ACTION is an argument",
+        ),
+        (
+            "`ktdeval grid`, `plan`: options of `run` in their help",
+            "`ktdeval run --help` has them; both take them as before",
+        ),
+    ],
+)
+
 
 def reference_pages(plugins: Plugins) -> dict[str, str]:
     """Return the generated pages by their name under docs/reference."""
@@ -51,6 +71,7 @@ def reference_pages(plugins: Plugins) -> dict[str, str]:
         "card-words.md": card_words_page(),
         "exit-codes.md": exit_codes_page(),
         "paper-tables.md": paper_tables_page(),
+        "board-rules.md": board_rules_page(),
     }
 
 
@@ -98,6 +119,11 @@ def commands_page() -> str:
         "[Exit codes](exit-codes.md) say how a command ended.",
     ]
     parts += [command_part(path, command) for path, command in all_commands()]
+    parts.append(
+        "## Commands that moved\n\nAn old word works for one release, and one line on stderr says where it"
+        " moved."
+    )
+    parts += [moved_commands(), MOVED_OPTIONS]
 
     return page("Commands", *parts)
 
@@ -428,6 +454,20 @@ def card_words_page() -> str:
     parts.append("## Units\n\n" + table(("unit", "shown as", "decimals", "times"), units))
 
     return page("Words of a card", *parts)
+
+
+# ---- rules of a board's check
+
+
+def board_rules_page() -> str:
+    """Return the page of the rules that a board's check refuses by."""
+    return page(
+        "Rules of a board's check",
+        "`ktdeval leaderboard check` refuses a submission that breaks one of these rules, and names the"
+        " file, what is wrong, the fix and the rule. [Leaderboards](../leaderboard.md) explains how to"
+        " submit, and why a card that was accepted may have no rank.",
+        rules_table(),
+    )
 
 
 # ---- exit codes

@@ -13,7 +13,6 @@ from ktdeval.calls.prompt_size import (
     TOKEN_RATES,
     PromptBytes,
 )
-from ktdeval.cards import card_words
 from ktdeval.cli.moved import moved_words
 from ktdeval.harness.traits import AgentTraits, ModelTraits
 from ktdeval.registry.plugin_registry import load_plugins
@@ -57,12 +56,6 @@ def moved_commands() -> str:
         rows.append((code(f"ktdeval {' '.join(old)}"), code(f"ktdeval {' '.join(new)}")))
 
     return table(("before", "now"), rows)
-
-
-def label_names() -> str:
-    """Return the names of all labels of cards, in the order in which cards show them."""
-    names = [code(name) for name in card_words()["labels"]]
-    return ", ".join(names[:-1]) + f" and {names[-1]}."
 
 
 def paper_tables() -> str:

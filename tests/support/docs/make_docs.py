@@ -25,8 +25,6 @@ from docs_reference import exit_codes_table, reference_pages
 from docs_tables import (
     columns_table,
     glossary_panel,
-    label_names,
-    moved_commands,
     paper_figures,
     providers_table,
     token_rates_table,
@@ -53,11 +51,14 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "tests": tests_table,
         "skipped": skipped_table,
     },
-    "docs/stability.md": {"formats": formats_table, "moved": moved_commands},
-    "docs/dependencies.md": {"dependencies": dependencies_table, "bounds": bounds_table},
+    "docs/stability.md": {
+        "formats": formats_table,
+        "dependencies": dependencies_table,
+        "bounds": bounds_table,
+    },
     "docs/glossary.md": {"panel": glossary_panel},
     "docs/index.md": {"pages": pages_list},
-    "docs/report.md": {"label names": label_names},
+    "docs/leaderboard-site.md": {"field": systems_table},
     "docs/tour.md": {"exit codes": exit_codes_table},
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from docs_board import kinds_table, systems_table
 from docs_dependencies import dependencies_table
 from docs_first_screen import first_screen_text
-from docs_nav import llms_text, pages_list
+from docs_nav import llms_text
 from docs_packages import DOCS, FOLDER, package_pages
 from docs_project import (
     bounds_table,
@@ -60,9 +60,8 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/stability.md": {"formats": formats_table, "moved": moved_commands},
     "docs/dependencies.md": {"dependencies": dependencies_table, "bounds": bounds_table},
     "docs/glossary.md": {"panel": glossary_panel},
-    "docs/index.md": {"pages": pages_list},
     "docs/report.md": {"label names": label_names},
-    "docs/tour.md": {"exit codes": exit_codes_table},
+    "docs/questions.md": {"exit codes": exit_codes_table},
 }
 
 

@@ -31,7 +31,6 @@ from docs_tables import (
     paper_tables,
     providers_table,
     token_rates_table,
-    traits_table,
     venues_table,
     with_table,
 )
@@ -44,7 +43,7 @@ FIRST_SCREEN = REPOSITORY / "ktdeval" / "first_screen.json"
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"field": kinds_table},
     "leaderboards/README.md": {"field": systems_table},
-    "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table, "traits": traits_table},
+    "CONTRIBUTING.md": {"tests": tests_table},
     "docs/comparison.md": {"like": paper_tables},
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},
@@ -54,7 +53,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/architecture.md": {
         "rings": rings_table,
         "layers": layers_text,
-        "tests": tests_table,
         "skipped": skipped_table,
     },
     "docs/stability.md": {"formats": formats_table, "moved": moved_commands},

@@ -16,6 +16,7 @@ from docs_project import folders_of, makefile, project, upper_bounds
 from docs_prose import links, long_sentences, problem_of_link, word_count
 from docs_reference import all_commands, exit_codes_table
 from docs_tables import with_table
+from ktdeval.cli.main import main
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.yamlio import load_yaml
 from loops import not_empty
@@ -33,6 +34,8 @@ WRITTEN = sorted(
 QUOTED = {DOCS / "prompts.md"}
 
 
+#: Figures that `ktdeval judge` prints for a Sharpe ratio, which no page repeats
+PRINTED = ("2.1", "40.8")
 #: The size of a book that a stranger reads: pages that people write, and their words
 MOST_PAGES = 60
 MOST_WORDS = 120_000
@@ -217,3 +220,29 @@ def test_every_command_has_a_section_of_its_own() -> None:
     names = [path for path, _ in all_commands()]
     assert len(names) > 70
     assert [name for name in names if f"# {name}\n" not in text] == []
+
+
+# ---- results on the first pages
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", DOCS / "index.md"], ids=name_of)
+def test_results_of_a_front_page_stand_on_the_pages_that_they_link(page: Path) -> None:
+    rows = re.findall(r"^\| [^|]+\? \| (.*) \| `.*` \|$", _text(page), re.MULTILINE)
+    missing = []
+    for row in not_empty(rows):
+        (target,) = links(row)
+        source = _text(page.parent / target)
+        for figure in re.findall(r"\d+\.\d+", row):
+            if figure not in source and figure not in PRINTED:
+                missing.append(f"{figure}: not in {target}")
+
+    assert len(rows) == 4
+    assert missing == []
+
+
+def test_the_printed_sharpe_ratio_of_a_front_page_is_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["judge", "--sharpe", "2.1", "--days", "170", "--trials", "12"]) == 0
+    shown = capsys.readouterr().out
+    assert all(figure in shown for figure in PRINTED)

@@ -10,7 +10,26 @@
     }
   }
 
-  document.addEventListener("DOMContentLoaded", letRegionsBeReached);
-  addEventListener("load", () => setTimeout(letRegionsBeReached));
+  // The box of a copy button is no landmark; an empty corner of a table is no header.
+  function nameParts() {
+    for (const box of document.querySelectorAll("nav.md-code__nav")) box.setAttribute("role", "none");
+    for (const corner of document.querySelectorAll(".md-typeset th:empty")) {
+      const cell = document.createElement("td");
+      cell.className = "corner";
+      corner.replaceWith(cell);
+    }
+  }
+
+  function prepare() {
+    nameParts();
+    letRegionsBeReached();
+  }
+
+  document.addEventListener("DOMContentLoaded", prepare);
+  addEventListener("load", () => {
+    prepare();
+    // Copy buttons come later, one by one.
+    new MutationObserver(prepare).observe(document.body, {childList: true, subtree: true});
+  });
   addEventListener("resize", letRegionsBeReached);
 })();

@@ -24,7 +24,7 @@ help:
 	@echo "make floors   delete each package of tasks/ and plugins/ in turn from a copy, and try the rest: some four minutes"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
-	@echo "make site     the documentation as a site, in site/"
+	@echo "make site     the documentation as a site, in site/: open site/index.html; installs Zensical alone"
 	@echo "make build    the wheel and the source archive, in dist/"
 	@echo "make release-check  build both twice, compare the bytes, and write a bill of materials to sbom/"
 	@echo "make fuzz     every parser of untrusted bytes, KTDEVAL_FUZZ_RUNS inputs each (1,000,000): hours"
@@ -135,18 +135,20 @@ benchmarks: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	env PYTHONPATH=tests/support:tests/support/docs $(BIN)/python tests/support/docs/make_docs.py
 
-site: docs
-	$(BIN)/python -m mkdocs build --strict
+# Nothing else is installed for it: generated pages are committed, and a test holds them current.
+site: $(VENV)/.installed-docs
+	$(BIN)/zensical build --clean --strict
+	@echo "open site/index.html"
 
 worked-example: $(VENV)/.installed-dev
-	env PATH="$(abspath $(BIN)):$$PATH" docs/worked-example.sh
+	env PATH="$(abspath $(BIN)):$$PATH" tests/support/docs/worked-example.sh
 
 screenshots: $(VENV)/.installed-dev
-	$(BIN)/python docs/screenshots.py
-	$(BIN)/python docs/recording.py
+	env PYTHONPATH=tests/support $(BIN)/python tests/support/docs/readme_screenshots.py
+	env PYTHONPATH=tests/support $(BIN)/python tests/support/docs/readme_recording.py
 
 clean:
-	rm -rf $(VENV) $(LLM_VENV) $(INSPECT_VENV) $(FRAMEWORKS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LLM_VENV) $(INSPECT_VENV) $(FRAMEWORKS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .cache site .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ktdeval needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; say PYTHON=/path/to/python3.11")'
@@ -158,7 +160,14 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml
 	$(PIP) install -e '.[dev]'
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
+
+# The requirements alone: the site needs no ktdeval.
+DOCS_REQUIREMENTS = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")
+$(VENV)/.installed-docs: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -c '$(DOCS_REQUIREMENTS)' >$@.txt
+	$(PIP) install -r $@.txt
+	@touch $@
 
 $(VENV)/.installed-qlib: $(VENV)/.installed-dev
 	$(PIP) install -e '.[qlib]' xgrammar

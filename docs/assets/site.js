@@ -1,16 +1,6 @@
-// Wide tables and code scroll by themselves, also by the keyboard; parts of MkDocs' theme have names.
+// Wide tables and code scroll by themselves; what scrolls can be reached by the keyboard, too.
 (() => {
-  const REGIONS = "pre, pre > code, .wide-table, .md-typeset__scrollwrap";
-
-  function wrapTables() {
-    for (const table of document.querySelectorAll("body > .container table")) {
-      if (table.parentElement.classList.contains("wide-table")) continue;
-      const box = document.createElement("div");
-      box.className = "wide-table";
-      table.replaceWith(box);
-      box.append(table);
-    }
-  }
+  const REGIONS = ".md-typeset pre, .md-typeset pre > code, .md-typeset__scrollwrap, .md-typeset__table";
 
   function letRegionsBeReached() {
     for (const region of document.querySelectorAll(REGIONS)) {
@@ -20,20 +10,26 @@
     }
   }
 
-  function nameLandmarks() {
-    document.querySelector("body > .navbar")?.setAttribute("role", "banner");
-    const sidebar = document.querySelector(".bs-sidebar");
-    sidebar?.setAttribute("role", "navigation");
-    sidebar?.setAttribute("aria-label", "On this page");
+  // The box of a copy button is no landmark; an empty corner of a table is no header.
+  function nameParts() {
+    for (const box of document.querySelectorAll("nav.md-code__nav")) box.setAttribute("role", "none");
+    for (const corner of document.querySelectorAll(".md-typeset th:empty")) {
+      const cell = document.createElement("td");
+      cell.className = "corner";
+      corner.replaceWith(cell);
+    }
   }
 
   function prepare() {
-    wrapTables();
-    nameLandmarks();
+    nameParts();
     letRegionsBeReached();
   }
 
   document.addEventListener("DOMContentLoaded", prepare);
-  addEventListener("load", () => setTimeout(prepare));
+  addEventListener("load", () => {
+    prepare();
+    // Copy buttons come later, one by one.
+    new MutationObserver(prepare).observe(document.body, {childList: true, subtree: true});
+  });
   addEventListener("resize", letRegionsBeReached);
 })();

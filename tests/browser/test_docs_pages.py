@@ -1,12 +1,14 @@
-"""The documentation as a site, built by MkDocs and by Zensical from one configuration: no warning,
-and its pages can be read by everybody, also on a telephone.
+"""The documentation as a site, as `make site` builds it: no warning, nothing from another host, a
+search that finds, also in pages opened as files, and pages that everybody can read.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +18,29 @@ from browser_pages import Chromium, axe_violations, needs_browser
 from docs_nav import nav_pages
 from loops import not_empty
 from paths import REPOSITORY
+from tables import beside
 
-pytest.importorskip("mkdocs", reason="needs MkDocs: pip install mkdocs")
-pytest.importorskip("zensical", reason="needs Zensical: pip install zensical")
+pytest.importorskip("zensical", reason="needs Zensical: pip install '.[docs]'")
 
 pytestmark = pytest.mark.slow
-TOOLS = {
-    "mkdocs": [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"],
-    "zensical": [sys.executable, "-m", "zensical", "build", "--strict"],
-}
+BUILD = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
 READ = ("index", "start/first-card", "papers/ktd-fin", "reference/exit-codes")
+FIRST_HITS = beside(__file__)["first_hits"]
+#: An attribute that makes a browser load a file at once; links that a reader follows are none
+LOADED = re.compile(
+    r"<(?:script|img|iframe|source)\b[^>]*?\bsrc=[\"']?(https?:)?//"
+    r"|<link\b(?![^>]*rel=[\"']?canonical)[^>]*?\bhref=[\"']?(https?:)?//"
+)
+RESULTS = "[role=option]"
 
 
-@pytest.fixture(scope="module", params=list(TOOLS))
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built by one of the tools away from the checkout."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built away from the checkout."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copy(REPOSITORY / "mkdocs.yml", folder)
     shutil.copytree(REPOSITORY / "docs", folder / "docs")
-    built = subprocess.run(
-        TOOLS[request.param], cwd=folder, capture_output=True, text=True, check=False
-    )
+    built = subprocess.run(BUILD, cwd=folder, capture_output=True, text=True, check=False)
     said = built.stdout + built.stderr
 
     assert built.returncode == 0, said[-3000:]
@@ -45,9 +49,80 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder / "site"
 
 
+@pytest.fixture(scope="module")
+def search(site: Path, chromium: Chromium) -> Iterator[Any]:
+    """Home page, opened as a file, with its search open; all that it asks other hosts is refused."""
+    context = chromium.browser.new_context(viewport={"width": 1280, "height": 900})
+    tab = context.new_page()
+    tab.route("**/*", lambda route: route.continue_() if is_local(route) else route.abort())
+    tab.goto((site / "index.html").as_uri())
+    tab.locator(".md-search__button").click()
+    yield tab
+    context.close()
+
+
+def is_local(route: Any) -> bool:
+    return str(route.request.url).startswith("file:")
+
+
+# ---- files of the site
+
+
 def test_every_page_is_built(site: Path) -> None:
     for page in not_empty(nav_pages()):
         assert (site / page.path).with_suffix(".html").is_file(), page.path
+
+
+def test_the_site_holds_no_program_of_the_project(site: Path) -> None:
+    assert [*site.rglob("*.py"), *site.rglob("*.sh")] == []
+
+
+def test_no_page_loads_anything_from_another_host(site: Path) -> None:
+    pages = not_empty(sorted(site.rglob("*.html")))
+    loading = [page.name for page in pages if LOADED.search(page.read_text(encoding="utf-8"))]
+    styles = not_empty(sorted(site.rglob("*.css")))
+    importing = [
+        style.name
+        for style in styles
+        if re.search(r"url\([\"']?(https?:)?//|@import", style.read_text(encoding="utf-8"))
+    ]
+
+    assert loading == []
+    assert importing == []
+
+
+def test_a_script_or_font_of_another_host_is_found() -> None:
+    assert LOADED.search('<script src="https://unpkg.com/x"></script>')
+    assert LOADED.search('<link rel="stylesheet" href="//fonts.example/css">')
+    assert LOADED.search('<script src="./assets/site.js">') is None
+    assert LOADED.search('<a href="https://github.com">') is None
+
+
+# ---- search
+
+
+@needs_browser
+@pytest.mark.parametrize(("words", "page"), FIRST_HITS.items(), ids=list(FIRST_HITS))
+def test_the_first_hit_of_a_search_answers_it(search: Any, words: str, page: str) -> None:
+    box = search.get_by_role("combobox")
+    box.fill("")
+    box.fill(words)
+    first = search.locator(RESULTS).first
+    search.wait_for_function(
+        "words => document.activeElement.shadowRoot?.querySelector('input').value === words",
+        arg=words,
+    )
+    search.wait_for_timeout(500)
+    hits = [
+        found.get_attribute("href").partition("/site/")[2].partition(".html")[0]
+        for found in search.locator(RESULTS).all()[:5]
+    ]
+
+    assert first.is_visible(), f"{words}: nothing is found"
+    assert hits[0] == page, f"{words}: {hits}; titles decide, see mkdocs.yml"
+
+
+# ---- pages
 
 
 @needs_browser
@@ -55,6 +130,7 @@ def test_every_page_is_built(site: Path) -> None:
     ("width", "scheme"),
     [
         (1280, "light"),
+        (1280, "dark"),
         (390, "dark"),
         pytest.param(390, "light", marks=pytest.mark.exhaustive),
     ],
@@ -66,8 +142,8 @@ def test_pages_can_be_read_by_everybody(
         viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
     )
     tab = context.new_page()
-    # The themes ask for fonts and colours of code from elsewhere; pages must do without.
-    tab.route("**/*", lambda route: route.continue_() if is_local(route) else route.abort())
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
     problems = []
 
     for name in READ:
@@ -85,7 +161,4 @@ def test_pages_can_be_read_by_everybody(
     context.close()
 
     assert problems == []
-
-
-def is_local(route: Any) -> bool:
-    return str(route.request.url).startswith("file:")
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []

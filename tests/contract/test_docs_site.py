@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import ktdeval
-from docs_nav import llms_text, nav_pages, site
+from docs_nav import llms_text, nav_pages, site, written_pages
 from docs_packages import FOLDER, brought_in, package_pages
-from docs_project import folders_of, makefile, upper_bounds
+from docs_project import folders_of, makefile, project, upper_bounds
 from docs_prose import links, long_sentences, problem_of_link, word_count
 from docs_reference import all_commands, exit_codes_table
 from docs_tables import with_table
+from ktdeval.cli.main import main
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.yamlio import load_yaml
 from loops import not_empty
@@ -33,6 +34,13 @@ WRITTEN = sorted(
 QUOTED = {DOCS / "prompts.md"}
 
 
+#: Figures that `ktdeval judge` prints for a Sharpe ratio, which no page repeats
+PRINTED = ("2.1", "40.8")
+#: The size of a book that a stranger reads: pages that people write, and their words
+MOST_PAGES = 60
+MOST_WORDS = 120_000
+
+
 def name_of(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
 
@@ -44,24 +52,26 @@ def test_the_navigation_has_every_page_once() -> None:
     listed = [page.path for page in nav_pages()]
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
-    assert len(pages) > 60
+    assert len(pages) > 50
     assert pages - set(listed) == set(), "add these to `nav` of mkdocs.yml"
     assert set(listed) - pages == set(), "these are no longer there"
     assert len(listed) == len(set(listed))
 
 
-def test_the_site_needs_no_code_to_be_built() -> None:
-    assert set(site()) <= {
-        "site_name",
-        "site_description",
-        "docs_dir",
-        "site_dir",
-        "use_directory_urls",
-        "extra_css",
-        "extra_javascript",
-        "markdown_extensions",
-        "nav",
-    }
+def test_the_book_is_short_enough_to_be_read() -> None:
+    pages = not_empty(written_pages())
+    words = {name_of(page): len(page.read_text(encoding="utf-8").split()) for page in pages}
+    longest = sorted(words, key=lambda name: -words[name])[:5]
+
+    assert len(pages) <= MOST_PAGES, "merge pages that answer one question"
+    assert sum(words.values()) <= MOST_WORDS, f"shorten; the longest: {longest}"
+
+
+def test_the_site_is_built_without_code_of_the_project() -> None:
+    assert "hooks" not in site()
+    assert set(site()["plugins"]) == {"search", "offline"}
+    assert "custom_dir" not in site()["theme"]
+    assert site()["theme"]["font"] is False, "fonts would come from another host"
 
 
 @pytest.mark.slow
@@ -131,7 +141,7 @@ def test_generated_pages_and_lists_are_current() -> None:
 
 def test_copies_of_pages_are_current() -> None:
     copies = package_pages()
-    assert len(copies) > 15
+    assert len(copies) == 4
 
     old = [name_of(page) for page, text in copies.items() if _text(page) != text]
     assert old == [], "run `make docs`"
@@ -147,6 +157,19 @@ def test_the_citation_has_the_version_of_the_package() -> None:
     citation = load_yaml(REPOSITORY / "CITATION.cff")
     assert citation["version"] == ktdeval.__version__
     assert citation["license"] == "Apache-2.0"
+
+
+def test_every_page_names_the_address_of_the_project() -> None:
+    """One variable: the address in pyproject.toml, ADDRESS until there is one."""
+    address = project()["project"]["urls"]["Repository"]
+    readme = _text(REPOSITORY / "README.md")
+    first_card = _text(DOCS / "start/first-card.md")
+    citation = load_yaml(REPOSITORY / "CITATION.cff")
+
+    assert f"git clone {address} ktdeval" in readme
+    assert f"git clone {address} ktdeval" in first_card
+    assert f"git+{address}" in readme
+    assert citation.get("repository-code", "ADDRESS") == address
 
 
 def _text(page: Path) -> str:
@@ -197,3 +220,29 @@ def test_every_command_has_a_section_of_its_own() -> None:
     names = [path for path, _ in all_commands()]
     assert len(names) > 70
     assert [name for name in names if f"# {name}\n" not in text] == []
+
+
+# ---- results on the first pages
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", DOCS / "index.md"], ids=name_of)
+def test_results_of_a_front_page_stand_on_the_pages_that_they_link(page: Path) -> None:
+    rows = re.findall(r"^\| [^|]+\? \| (.*) \| `.*` \|$", _text(page), re.MULTILINE)
+    missing = []
+    for row in not_empty(rows):
+        (target,) = links(row)
+        source = _text(page.parent / target)
+        for figure in re.findall(r"\d+\.\d+", row):
+            if figure not in source and figure not in PRINTED:
+                missing.append(f"{figure}: not in {target}")
+
+    assert len(rows) == 4
+    assert missing == []
+
+
+def test_the_printed_sharpe_ratio_of_a_front_page_is_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["judge", "--sharpe", "2.1", "--days", "170", "--trials", "12"]) == 0
+    shown = capsys.readouterr().out
+    assert all(figure in shown for figure in PRINTED)

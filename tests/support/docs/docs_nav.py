@@ -1,11 +1,11 @@
-"""Navigation of the site, and the lists of pages that are made from it."""
+"""Navigation of the site, the index that is made from it, and the size of the book."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from docs_markdown import table
 from docs_prose import headings, paragraphs
 from ktdeval.values.yamlio import load_yaml
 from paths import REPOSITORY
@@ -15,8 +15,8 @@ SUMMARY = (
     "Evaluation suite of language-model trading agents: masked episodes, exchange rules in exact"
     " integer money, attribution of returns, result cards that anyone can verify."
 )
-GROUPS_IN_TITLES = ("QFinZero",)
-"""Groups whose pages have titles that say little without them."""
+GENERATED = ("prompts.md", "packages/changelog.md")
+"""Pages that are made, or grow with every change, besides those of docs/reference."""
 RAW_FILES = {
     "Guide for coding agents": "AGENTS.md",
     "Card schema": "ktdeval/cards/schema/result-card-v1.json",
@@ -27,7 +27,7 @@ RAW_FILES = {
 class Page(NamedTuple):
     """Page of the navigation."""
 
-    section: str  #: first level of the navigation
+    section: str  #: first level of the navigation, with the group below it: "Use: Data"
     title: str
     path: str  #: under docs
 
@@ -48,14 +48,20 @@ def _pages(nav: list[dict[str, Any]], section: str) -> Iterator[Page]:
             if isinstance(value, str):
                 yield Page(section or title, title, value)
             else:
-                yield from _below(value, section or title, title if section else "")
+                yield from _pages(value, f"{section}: {title}" if section else title)
 
 
-def _below(nav: list[dict[str, Any]], section: str, group: str) -> Iterator[Page]:
-    """Yield the pages of an entry; those of the group QFinZero are named with it."""
-    for page in _pages(nav, section):
-        is_part = group in GROUPS_IN_TITLES
-        yield page._replace(title=f"{group}: {page.title.lower()}") if is_part else page
+def written_pages() -> list[Path]:
+    """Return the pages that people write: all but the generated reference, the prompts and the
+    changelog.
+    """
+    pages = []
+    for page in nav_pages():
+        is_generated = page.path.startswith("reference/") or page.path in GENERATED
+        if not is_generated:
+            pages.append(DOCS / page.path)
+
+    return pages
 
 
 def sections() -> dict[str, list[Page]]:
@@ -65,17 +71,6 @@ def sections() -> dict[str, list[Page]]:
         found.setdefault(page.section, []).append(page)
 
     return found
-
-
-def pages_list() -> str:
-    """Return all pages as a table of links, for docs/index.md."""
-    rows = []
-    for section, pages in sections().items():
-        links = [f"[{page.title}]({page.path})" for page in pages if page.path != "index.md"]
-        if links:
-            rows.append((section, " · ".join(links)))
-
-    return table(("section", "pages"), rows)
 
 
 def llms_text() -> str:

@@ -1,6 +1,6 @@
 """Pages that lie elsewhere in the repository, brought into docs/packages so that the site has them.
 
-READMEs of packages stay next to their code; a copy under docs leads nowhere outside docs.
+A copy under docs leads nowhere outside docs. READMEs of packages are not copied: they link pages.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
-    "leaderboards/README.md": "leaderboards.md",
     "benchmarks/README.md": "benchmarks.md",
-    "examples/agents/README.md": "framework-agents.md",
-    "examples/ktdeval-example-plugin/README.md": "example-plugin.md",
 }
+#: Front matter of a copy that the search leaves out: it names everything
+UNSEARCHED = {"changelog.md": "---\nsearch:\n  exclude: true\n---\n\n"}
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^( *)(```+).*?^\1\2 *$|(`+)(?!`).+?(?<!`)\3(?!`)", re.MULTILINE | re.DOTALL)
 
@@ -32,16 +31,7 @@ _CODE = re.compile(r"^( *)(```+).*?^\1\2 *$|(`+)(?!`).+?(?<!`)\3(?!`)", re.MULTI
 @cache
 def brought_in() -> dict[Path, Path]:
     """Return for each page outside docs the page under docs that is its copy."""
-    copies = {REPOSITORY / page: FOLDER / name for page, name in ROOT_PAGES.items()}
-    for root in ("tasks", "plugins"):
-        for page in sorted((REPOSITORY / root).glob("ktdeval_*/*.md")):
-            package = page.parent.name.removeprefix("ktdeval_")
-            name = package if page.name == "README.md" else page.stem
-            copies[page] = FOLDER / f"{name}.md"
-
-    assert len(set(copies.values())) == len(copies), "two pages have one name"
-
-    return {page: copy for page, copy in copies.items() if page.exists()}
+    return {REPOSITORY / page: FOLDER / name for page, name in ROOT_PAGES.items()}
 
 
 def package_pages() -> dict[Path, str]:
@@ -55,7 +45,9 @@ def copy_of(page: Path, copy: Path) -> str:
     title, _, rest = page.read_text(encoding="utf-8").partition("\n")
     note = f"\n{MADE}\n<!-- Copied from {source}. -->\n"
 
-    return title + "\n" + note + "".join(_relinked(rest, page, copy))
+    return (
+        UNSEARCHED.get(copy.name, "") + title + "\n" + note + "".join(_relinked(rest, page, copy))
+    )
 
 
 def _relinked(text: str, page: Path, copy: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from docs_markdown import code, fields_table, page, plain_text, table, value_text
-from docs_tables import moved_commands, paper_tables
+from docs_tables import moved_commands, paper_tables, traits_table
 from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
 from ktdeval.cli.data_make import MakeCommand, ProviderCommand
@@ -284,6 +284,8 @@ def hooks_page() -> str:
         "## Hooks of a plugin\n\n" + table(("hook", "offers"), hooks),
         "## Spec\n\nEvery hook but `ktdeval_event` returns a list of `Spec`:\n\n"
         + table(("field", "meaning"), [row for row in fields if row[1]]),
+        "## Traits\n\nProperties that a task, a model or an agent declares in its `traits`, a record"
+        " with defaults:\n\n" + traits_table(),
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from docs_board import kinds_table, systems_table
 from docs_dependencies import dependencies_table
 from docs_first_screen import first_screen_text
-from docs_nav import llms_text, pages_list
+from docs_nav import llms_text
 from docs_packages import DOCS, FOLDER, package_pages
 from docs_project import (
     bounds_table,
@@ -28,7 +28,6 @@ from docs_tables import (
     paper_figures,
     providers_table,
     token_rates_table,
-    traits_table,
     with_table,
 )
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
@@ -40,7 +39,7 @@ FIRST_SCREEN = REPOSITORY / "ktdeval" / "first_screen.json"
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"field": kinds_table},
     "leaderboards/README.md": {"field": systems_table},
-    "CONTRIBUTING.md": {"rings": rings_table, "tests": tests_table, "traits": traits_table},
+    "CONTRIBUTING.md": {"tests": tests_table},
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},
     "docs/papers/index.md": {"figures": paper_figures},
@@ -48,7 +47,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/architecture.md": {
         "rings": rings_table,
         "layers": layers_text,
-        "tests": tests_table,
         "skipped": skipped_table,
     },
     "docs/stability.md": {
@@ -57,9 +55,8 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "bounds": bounds_table,
     },
     "docs/glossary.md": {"panel": glossary_panel},
-    "docs/index.md": {"pages": pages_list},
     "docs/leaderboard-site.md": {"field": systems_table},
-    "docs/tour.md": {"exit codes": exit_codes_table},
+    "docs/questions.md": {"exit codes": exit_codes_table},
 }
 
 

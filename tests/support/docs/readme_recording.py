@@ -17,7 +17,9 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-IMAGE = Path(__file__).resolve().parent / "images" / "first-card.svg"
+from paths import REPOSITORY
+
+IMAGE = REPOSITORY / "docs/images/first-card.svg"
 COMMANDS = (
     "ktdeval --model builtin/momentum --tasks blinded_open_research --windows W1 --out run --quiet",
     "ktdeval card verify run",
@@ -57,7 +59,7 @@ def output_of(command: str, folder: Path) -> str:
     """Return what a command prints in a terminal of `COLUMNS` columns."""
     words = shlex.split(command)
     environment = {**os.environ, "COLUMNS": str(COLUMNS)}
-    done = subprocess.run(  # noqa: S603 - the commands above
+    done = subprocess.run(
         [sys.executable, "-m", *words],
         check=True,
         cwd=folder,

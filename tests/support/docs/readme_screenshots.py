@@ -15,8 +15,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-HERE = Path(__file__).resolve().parent
-IMAGES = HERE / "images"
+from paths import REPOSITORY
+
+IMAGES = REPOSITORY / "docs/images"
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 SIZE = {"width": 1280, "height": 800}
@@ -24,7 +25,7 @@ SIZE = {"width": 1280, "height": 800}
 
 def ktdeval(*arguments: str | Path) -> None:
     """Run a command of ktdeval. Raises CalledProcessError: it failed."""
-    subprocess.run([sys.executable, "-m", "ktdeval", *map(str, arguments)], check=True)  # noqa: S603
+    subprocess.run([sys.executable, "-m", "ktdeval", *map(str, arguments)], check=True)
 
 
 def take(browser: Browser, page: Path, name: str, link: str | None = None) -> None:
@@ -45,7 +46,7 @@ def main() -> None:
         folder = Path(name)
         site = folder / "site"
         run = folder / "run"
-        ktdeval("leaderboard", "build", HERE.parent / "leaderboards/practice", "--out", site)
+        ktdeval("leaderboard", "build", REPOSITORY / "leaderboards/practice", "--out", site)
         ktdeval(
             *("--model", "builtin/momentum", "--tasks", "blinded_open_research"),
             *("--windows", "W1", "--out", run),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes everything that docs/worked-example.md shows: six keyless models × W1…W10 × 5 seeds × 4 masks on the embedded market.
-# Usage: docs/worked-example.sh [FOLDER]; needs ktdeval[report] on the PATH; about a quarter of an hour on two cores.
+# Usage: tests/support/docs/worked-example.sh [FOLDER]; needs ktdeval[report] on the PATH; about a quarter of an hour on two cores.
 set -euo pipefail
 out=${1:-ktdeval-runs/worked-example}
 tasks=bright_open_research,stock_blind_open_research,date_blind_open_research,blinded_open_research

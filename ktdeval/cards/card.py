@@ -32,6 +32,7 @@ from ktdeval.cards.fields.recorded_facts import (
 from ktdeval.cards.fields.roles import RoleCost
 from ktdeval.cards.fields.target_task import TargetTaskPart
 from ktdeval.cards.fields.warning_labels import Label, TradingLabel
+from ktdeval.cards.short_text import scoring_text, trading_text
 
 
 class TradingCard(TradingFacts, frozen=True):
@@ -56,6 +57,9 @@ class TradingCard(TradingFacts, frozen=True):
     #: calls, tokens and cost by role and model; absent where no role of a team asked
     roles: list[RoleCost] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return trading_text(self)
+
 
 class ScoringCard(ScoringFacts, frozen=True):
     """One evaluation on a scoring task. Each step of an episode is a sample, a question with a
@@ -74,3 +78,6 @@ class ScoringCard(ScoringFacts, frozen=True):
     cost: TokenCost
     #: calls, tokens and cost by role and model; absent where no role of a team asked
     roles: list[RoleCost] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return scoring_text(self)

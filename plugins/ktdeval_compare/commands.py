@@ -183,7 +183,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
         for name in ("seed", "factors", "pool"):
             del settings[name]
 
-        show(functions.compare(*cards, **settings), options.as_json)
+        show(functions.compare_tables(*cards, **settings), options.as_json)
         return
 
     if options.data or options.unit == "day":
@@ -200,7 +200,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
         raise UsageError(f"{table}: is a table of runs, which --factor NAME,… splits; give it too")
 
     runs = () if table is not None else cards
-    show(functions.compare(*runs, table=table, **settings), options.as_json)
+    show(functions.compare_tables(*runs, table=table, **settings), options.as_json)
 
 
 def _check_factors(options: AgentsOptions) -> None:

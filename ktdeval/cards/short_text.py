@@ -9,6 +9,7 @@ from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.medians import spread_of
 from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.units import figure_text, unit_word
+from ktdeval.cards.fields.warning_labels import label_word
 from ktdeval.cards.table_types import clean, count
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _identity(card: TradingCard | ScoringCard) -> Iterator[tuple[str, str]]:
 
 def _trust(card: TradingCard | ScoringCard) -> Iterator[tuple[str, str]]:
     if card.labels:
-        yield "labels", ", ".join(card.labels)
+        yield "labels", ", ".join(map(label_word, card.labels))
 
     yield "ranking", card.rankable.words
 

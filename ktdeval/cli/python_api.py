@@ -67,21 +67,21 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a model on tasks and return the run, once all its episodes are finished.
 
-    `model`: a name as on the command line, an object with `reply(request)`, or a function of a
-    `ModelRequest` that returns a `Reply` or its text; the latter two are called `python/NAME`.
-    `tasks`: names, groups, globs, YAML files, or objects such as a `QATask`. `options`: those of
-    `ktdeval run`, listed below, such as `windows="W1,W4"`, `seeds=3`, `out="runs/first"`;
-    `metrics` takes `@metric` functions too. A model given as an object has a new folder each time
-    unless `out` names one, because nothing shows whether it is the same as before. Raises
-    KtdevalError: a bad option (UsageError, ConfigError), an episode that did not finish
-    (EpisodeFailure; all that did is in the run folder, see `load_run`).
+        `model`: a name as on the command line, an object with `reply(request)`, or a function of a
+        `ModelRequest` that returns a `Reply` or its text; the latter two are called `python/NAME`.
+        `tasks`: names, groups, globs, YAML files, or objects such as a `QATask`. `options`: those of
+        `ktdeval run`, listed below, such as `windows="W1,W4"`, `seeds=3`, `out="runs/first"`;
+        `metrics` takes `@metric` functions too. A model given as an object has a new folder each time
+        unless `out` names one, because nothing shows whether it is the same as before. Raises
+        KtdevalError: a bad option (UsageError, ConfigError), an episode that did not finish
+        (EpisodeFailure; all that did is in the run folder, see `load_run`).
 
-    Options:
-OPTIONS
+        Options:
+    OPTIONS
 
-    Example:
-        run = ktdeval.evaluate(Parrot(), task, out="runs/first", quiet=True)
-        run.metrics["value"]
+        Example:
+            run = ktdeval.evaluate(Parrot(), task, out="runs/first", quiet=True)
+            run.metrics["value"]
     """
     objects = _ObjectPlugin()
     name = objects.model_name(model)

@@ -131,7 +131,7 @@ def test_a_run_ends_in_a_table_of_the_whole_panel(first: tuple[Path, Done]) -> N
     )
     assert float(shown["sharpe"]) == pytest.approx(card["metrics"]["sharpe"]["value"], abs=0.0005)
     assert f"ktdeval card verify {run.relative_to(run.parents[1])}/cards/{TASK}.json" in done.out
-    assert "[synthetic] [limited] [mask not certified]" in done.out
+    assert "[synthetic] [limited] [mask not tested for this model]" in done.out
 
 
 @pytest.mark.slow

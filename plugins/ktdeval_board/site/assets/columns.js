@@ -48,7 +48,7 @@ kt.columns = (() => {
         ? KINDS[baseline]
         : [kt.words(baseline), "A baseline; always shown."];
   const SHORT = {
-    "mask not certified": "uncertified",
+    "mask not certified": "mask not tested",
     "certificate claimed": "claimed",
     "certificate verified": "certified",
     "no adjustment factor": "unadjusted",
@@ -63,11 +63,12 @@ kt.columns = (() => {
 
   function labelMark(label) {
     if (!Object.hasOwn(SHORT, label)) return kt.labelChip(label);
-    const {tone, meaning} = kt.values.words.labels[label];
+    const {tone, meaning, shown} = kt.values.words.labels[label];
+    const words = shown || label;
     return kt.chip(
-      [el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", {}, label)],
+      [el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", {}, words)],
       tone,
-      `${label}: ${meaning}`,
+      `${words}: ${meaning}`,
     );
   }
 

@@ -35,8 +35,8 @@ kt.columns = (() => {
       "The index, bought at the close before the first day and held, without costs; always shown.",
     ],
     random_traders: [
-      "random traders",
-      "Median and 5–95 % range over all episodes of the random baselines; always shown.",
+      "reference",
+      "Random traders: median and 5–95 % range over all episodes of the random baselines; always shown.",
     ],
   };
 

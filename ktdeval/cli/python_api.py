@@ -79,7 +79,7 @@ def evaluate(
         Options:
     OPTIONS
 
-        Example:
+    Example:
             run = ktdeval.evaluate(Parrot(), task, out="runs/first", quiet=True)
             run.metrics["value"]
     """

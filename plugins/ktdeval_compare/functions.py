@@ -43,7 +43,6 @@ from ktdeval_compare.score_comparison import compare_scores
 from ktdeval_compare.table_columns import Part, lines_of
 from ktdeval_compare.variance import VarianceOptions as VarianceOptions, study
 
-
 #: The table that `compare` returns: the first of these that a report has
 _MAIN_TABLES = ("tests", "pooled", "shares")
 

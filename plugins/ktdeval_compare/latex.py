@@ -85,11 +85,11 @@ _ACCENTS: Mapping[str, str] = {
 
 
 def escaped(text: str) -> str:
-    """Return a text for LaTeX. A character without a command of LaTeX's own, such as a Chinese one,
+    r"""Return a text for LaTeX. A character without a command of LaTeX's own, such as a Chinese one,
     becomes its code point, `[U+4E2D]`: a package that shows it is the reader's choice.
 
     Example:
-        escaped("α 5 %")  # $\\alpha$ 5 \\%
+        escaped("α 5 %")  # $\alpha$ 5 \%
     """
     return "".join(map(_escaped_letter, unicodedata.normalize("NFC", text)))
 

@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 import ktdeval
 import notebook
+from docstring_examples import example_of, run_example
 from ktdeval.api import ConfigError, ModelRequest, QATask, Reply, UsageError, metric
 from ktdeval.cli.main import cli
 from ktdeval.cli.python_api import command_function_names
 from ktdeval.errors import PluginError, StoreError
-from docstring_examples import example_of, run_example
 from loops import not_empty
 from paths import REPOSITORY
 

@@ -40,7 +40,10 @@ def test_days_without_a_session_are_closed(calendar: str, closed: list[str]) -> 
 @pytest.mark.parametrize(
     ("latest", "start"),
     [
-        ("2025-01-06T21:00:00Z", "2025-01-06T15:00:00Z"),  # at the close: half an hour after the open
+        (
+            "2025-01-06T21:00:00Z",
+            "2025-01-06T15:00:00Z",
+        ),  # at the close: half an hour after the open
         ("2025-01-06T16:10:00Z", "2025-01-06T16:10:00Z"),  # the market trades
         ("2025-01-06T14:30:00Z", "2025-01-06T14:30:00Z"),  # its first moment
         ("2025-01-06T13:00:00Z", "2025-01-03T15:00:00Z"),  # before the open: the day before

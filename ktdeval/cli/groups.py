@@ -33,8 +33,8 @@ class LazyGroup(click.Group):
     nothing.
 
     `path`: how the group itself is called, such as `ktdeval leaderboard`. `extras`: for each package
-    that a plain install lacks, the extra of ktdeval that installs it. `examples`: lines that call it, of which help shows the
-    first.
+    that a plain install lacks, the extra of ktdeval that installs it. `examples`: lines that call
+    it, of which help shows the first.
     `settings`: those of `click.Group`.
     """
 

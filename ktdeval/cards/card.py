@@ -32,7 +32,12 @@ from ktdeval.cards.fields.recorded_facts import (
 from ktdeval.cards.fields.roles import RoleCost
 from ktdeval.cards.fields.target_task import TargetTaskPart
 from ktdeval.cards.fields.warning_labels import Label, TradingLabel
-from ktdeval.cards.short_text import scoring_text, trading_text
+from ktdeval.cards.short_text import (
+    DerivedParts,
+    card_text,
+    headline_metrics,
+    headline_scores,
+)
 
 
 class TradingCard(TradingFacts, frozen=True):
@@ -58,7 +63,9 @@ class TradingCard(TradingFacts, frozen=True):
     roles: list[RoleCost] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return trading_text(self)
+        figures = headline_metrics(self.metrics)
+        parts = DerivedParts(self.labels, self.rankable.words, self.coverage, figures)
+        return card_text(self, parts)
 
 
 class ScoringCard(ScoringFacts, frozen=True):
@@ -80,4 +87,6 @@ class ScoringCard(ScoringFacts, frozen=True):
     roles: list[RoleCost] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return scoring_text(self)
+        figures = headline_scores(self.scores, self.score_order)
+        parts = DerivedParts(self.labels, self.rankable.words, self.coverage, figures)
+        return card_text(self, parts)

@@ -271,7 +271,8 @@ class ProgressObserver:
         if self._live or self._episodes * _PLAIN_REPORTS <= _MOST_PLAIN_REPORTS:
             return True
 
-        done = self._ended + sum(tally.done / tally.total for tally in self._tallies.values())
+        parts_done = [tally.done / tally.total for tally in self._tallies.values()]
+        done = self._ended + math.fsum(parts_done)
         part = math.floor(_MOST_PLAIN_REPORTS * done / self._episodes + 1e-9)
         is_due = part > self._reported
         self._reported = max(part, self._reported)

@@ -93,7 +93,8 @@ def compare(*runs: Any, **options: Any) -> pd.DataFrame:
     main = next(name for name in _MAIN_TABLES if name in tables)
     rows = tables[main]
     frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
-    frame.attrs["notes"] = list(tables.report.get("notes") or ())
+    notes = tables.report.get("notes")
+    frame.attrs["notes"] = list(notes) if isinstance(notes, list) else []
     return frame
 
 

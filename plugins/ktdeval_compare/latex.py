@@ -104,9 +104,10 @@ def _escaped_letter(letter: str) -> str:
     if letter.isascii():
         return letter if letter.isprintable() else " "
 
-    base, *marks = unicodedata.normalize("NFD", letter)
-    if len(marks) == 1 and marks[0] in _ACCENTS and base.isascii():
-        return f"\\{_ACCENTS[marks[0]]}{{{base}}}"
+    decomposed = unicodedata.normalize("NFD", letter)
+    base, mark = decomposed[:1], decomposed[1:]
+    if mark in _ACCENTS and base.isascii():
+        return f"\\{_ACCENTS[mark]}{{{base}}}"
     return f"[U+{ord(letter):04X}]"
 
 

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api release-check test-schemas test-llm test-all lint format floors build worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
@@ -26,6 +26,7 @@ help:
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
 	@echo "make site     the documentation as a site, in site/: open site/index.html; installs Zensical alone"
 	@echo "make build    the wheel and the source archive, in dist/"
+	@echo "make container the image ktdeval, whose command is the demo; BUILDER=podman for that builder"
 	@echo "make release-check  build both twice, compare the bytes, and write a bill of materials to sbom/"
 	@echo "make fuzz     every parser of untrusted bytes, KTDEVAL_FUZZ_RUNS inputs each (1,000,000): hours"
 	@echo "make public-api  the snapshot of public names, which a test compares"
@@ -116,6 +117,10 @@ format: $(VENV)/.installed-dev
 
 build: $(VENV)/.installed-dev
 	$(BIN)/python -m build --no-isolation --outdir dist .
+
+BUILDER ?= docker
+container:
+	$(BUILDER) build --file Containerfile --tag ktdeval .
 
 release-check: $(VENV)/.installed-dev
 	$(PIP) install -e '.[release]'

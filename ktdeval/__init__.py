@@ -9,6 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _OWN = ("Evaluation", "evaluate", "load_run")
+_MODULES = ("api", "errors", "testing")  #: public modules
 
 
 def __getattr__(name: str) -> Any:
@@ -24,3 +25,9 @@ def __getattr__(name: str) -> Any:
 
     evaluation = import_module("ktdeval.cli.python_api")  # by name: nothing inside leans on it
     return getattr(evaluation, name) if name in _OWN else evaluation.command_function(name)
+
+
+def __dir__() -> list[str]:
+    """Names to use: `evaluate` and its kin, functions of plugins' commands, public modules."""
+    commands = import_module("ktdeval.cli.python_api").command_function_names()
+    return sorted({*_OWN, *_MODULES, *commands, "__version__"})

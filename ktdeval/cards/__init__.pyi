@@ -88,6 +88,8 @@ from ktdeval.cards.fields.recorded_facts import rests_on as rests_on
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
 from ktdeval.cards.fields.tokens import episode_tokens as episode_tokens, not_counted as not_counted
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
+from ktdeval.cards.fields.warning_labels import label_word as label_word
+from ktdeval.cards.fields.words import metric_word as metric_word
 from ktdeval.cards.metric_tables import (
     NEVER_SHOWN as NEVER_SHOWN,
     PARTS as PARTS,

@@ -32,6 +32,12 @@ from ktdeval.cards.fields.recorded_facts import (
 from ktdeval.cards.fields.roles import RoleCost
 from ktdeval.cards.fields.target_task import TargetTaskPart
 from ktdeval.cards.fields.warning_labels import Label, TradingLabel
+from ktdeval.cards.short_text import (
+    DerivedParts,
+    card_text,
+    headline_metrics,
+    headline_scores,
+)
 
 
 class TradingCard(TradingFacts, frozen=True):
@@ -56,6 +62,11 @@ class TradingCard(TradingFacts, frozen=True):
     #: calls, tokens and cost by role and model; absent where no role of a team asked
     roles: list[RoleCost] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        figures = headline_metrics(self.metrics)
+        parts = DerivedParts(self.labels, self.rankable.words, self.coverage, figures)
+        return card_text(self, parts)
+
 
 class ScoringCard(ScoringFacts, frozen=True):
     """One evaluation on a scoring task. Each step of an episode is a sample, a question with a
@@ -74,3 +85,8 @@ class ScoringCard(ScoringFacts, frozen=True):
     cost: TokenCost
     #: calls, tokens and cost by role and model; absent where no role of a team asked
     roles: list[RoleCost] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        figures = headline_scores(self.scores, self.score_order)
+        parts = DerivedParts(self.labels, self.rankable.words, self.coverage, figures)
+        return card_text(self, parts)

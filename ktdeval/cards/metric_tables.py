@@ -12,6 +12,7 @@ from ktdeval.cards.fields.episode_parts import TradingEpisode
 from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.units import figure_text, unit_word
+from ktdeval.cards.fields.words import metric_word
 from ktdeval.cards.system import System, system_labels
 from ktdeval.cards.table_types import UNDEFINED, Grid, clean, share_of
 from ktdeval.stats.performance_metrics import DIAGNOSTICS, PANEL_FAMILIES
@@ -22,7 +23,7 @@ _PAPER_PARTS = ("paper_common_return", "paper_style_return", "paper_selection_al
 _FAMILIES = {
     **PANEL_FAMILIES,
     "parts of the total return (linked)": PARTS,
-    "as the paper: without industries": _PAPER_PARTS,
+    "as the KTD-Fin paper, without industries": _PAPER_PARTS,
 }
 _SIGNED = frozenset({"total_return", *PARTS, *_PAPER_PARTS})
 SCHEME_HEADS = (
@@ -102,7 +103,7 @@ def _parts_of_return(episode: TradingEpisode) -> str:
 
     paper = texts.get(_PAPER_PARTS[-1])
     if paper:
-        words += f" (without industries, as the paper: selection {paper})"
+        words += f" (without industries, as the KTD-Fin paper: selection {paper})"
 
     return words
 
@@ -179,6 +180,9 @@ def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
     tables = selection_tables(card, "schemes")
     rows = []
     for scheme in ("strict", "paper", "coarse", "fine"):
+        if scheme == "paper" and _PAPER_PARTS[-1] not in card.metrics:
+            continue  # the fit of KTD-Fin's paper, on the cards of its tasks alone
+
         every = [table.get(scheme) for table in tables]
         entries = [entry for entry in every if isinstance(entry, Mapping)]
         if not entries:
@@ -242,7 +246,7 @@ def _metric_grid(title: str, families: Mapping[str, Sequence[str]], card: Tradin
 
     columns: tuple[str, ...] = ("metric", "value", "unit", "better", "95 % interval")
     if several:
-        columns = ("metric", "median", "unit", "better", "quartiles", "episodes")
+        columns = ("metric", "median", "unit", "better", "quartiles", "n")
 
     return Grid(title, columns, tuple(rows))
 
@@ -273,7 +277,7 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
         lines = [card_figures.get(name) for card_figures in figures]
         unit = next(line.unit for line in lines if line is not None)
         cells = [UNDEFINED if line is None else _figure_cell(name, line) for line in lines]
-        rows.append((clean(name), unit_word(unit), *cells))
+        rows.append((clean(metric_word(name)), unit_word(unit), *cells))
 
     what = "medians over episodes" if isinstance(cards[0], TradingCard) else "scores"
     title = f"{' '.join(same)}: {what}" if same else what
@@ -317,7 +321,7 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
         spread = f"{number(name, unit, ends.low)} … {number(name, unit, ends.high)}"
 
     better = "" if metric.better == "neither" else metric.better
-    row = (clean(name), _figure_cell(name, metric), unit_word(unit), better, spread)
+    row = (clean(metric_word(name)), _figure_cell(name, metric), unit_word(unit), better, spread)
     if not several:
         return row
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from ktdeval.cards.assembly import AnyCard, card_rows
 from ktdeval.cards.fields.cost import uncounted_tokens as unpaid_words
 from ktdeval.cards.fields.episodes import missing_notes
+from ktdeval.cards.fields.warning_labels import label_word
 from ktdeval.cards.table_types import Grid, Report, clean, word_grid
 
 
@@ -14,7 +15,7 @@ def assemble_report(card: AnyCard, grids: tuple[Grid, ...], notes: Iterable[str]
     """Return the report of a card, with these tables of figures."""
     return Report(
         title=clean(f"{card.task.name} · {card.model.name}"),
-        labels=tuple(card.labels),
+        labels=tuple(map(label_word, card.labels)),
         ranking=clean(card.rankable.words),
         facts=word_grid("", card_rows(card, "run")),
         grids=grids,

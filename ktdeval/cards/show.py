@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.card_reading import card_kinds
+from ktdeval.cards.fields.rank_eligibility import MAY_BE_RANKED
 from ktdeval.cards.metric_tables import columns_of
 from ktdeval.cards.narrow_tables import column_widths, fitted, indent_of
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
@@ -135,7 +136,7 @@ def _report_lines(report: Report, whole: bool, width: int | None) -> Iterable[Te
     if report.labels:
         yield from _label_lines(report.labels, width)
 
-    style = "green" if report.ranking == "rankable" else "bold red"
+    style = "green" if report.ranking == MAY_BE_RANKED else "bold red"
     for line in _wrapped(report.ranking, width):
         yield Text(line, style=style)
 

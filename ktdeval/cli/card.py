@@ -132,7 +132,7 @@ class VerifyOptions(RecordedOptions, JsonOptions):
     )
 
 
-@example("ktdeval card verify ktdeval-runs/my-run", "ktdeval card verify --card-only card.json")
+@example("ktdeval card verify ktdeval-runs/my-run")
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")
 @_PATH
 @options_of(VerifyOptions)

@@ -40,7 +40,7 @@ class DataOptions(JsonOptions, PluginOptions):
     """Options of the group `data`."""
 
 
-@example("ktdeval data", "ktdeval data make synthetic --out my-market")
+@example("ktdeval data")
 @click.group(invoke_without_command=True, subcommand_metavar="[make|check|info …]")
 @options_of(DataOptions)
 @click.pass_context
@@ -100,7 +100,7 @@ class CheckOptions(JsonOptions):
     )
 
 
-@example("ktdeval data check my-market", "ktdeval data check synthetic --facts")
+@example("ktdeval data check my-market")
 @data.command("check", cls=_CheckCommand)
 @click.argument("folder", type=FilePath())
 @options_of(CheckOptions)

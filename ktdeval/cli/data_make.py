@@ -195,10 +195,7 @@ def loaded_plugins(context: click.Context) -> Plugins:
     return context.find_object(Plugins) or open_plugins()
 
 
-@example(
-    "ktdeval data make synthetic --out my-market",
-    "ktdeval data make long --bars bars.csv --venue us_equity --check-only",
-)
+@example("ktdeval data make synthetic --out my-market")
 @click.command("make", cls=MakeCommand)
 @click.argument("provider", required=False, shell_complete=complete_names("data"))
 @options_of(MakeOptions)

@@ -43,7 +43,7 @@ class FilesPlace(RunPath):
 _PLACE = click.argument("place", type=FilesPlace(), metavar=f"RUN|{CACHE}|FILE")
 
 
-@example("ktdeval files list ktdeval-runs", "ktdeval files list cache")
+@example("ktdeval files list ktdeval-runs")
 @click.group(name="files")
 def files() -> None:
     """List, check, compact or prune what runs and the cache of replies keep.
@@ -71,7 +71,7 @@ class ListOptions(JsonOptions):
     )
 
 
-@example("ktdeval files list ktdeval-runs --state unfinished", "ktdeval files list cache")
+@example("ktdeval files list ktdeval-runs --state unfinished")
 @files.command("list", short_help="List the episodes of runs, or the replies in a cache.")
 @_PLACE
 @options_of(ListOptions)
@@ -102,7 +102,7 @@ def list_(place: Path, options: ListOptions) -> None:
 # ---- check
 
 
-@example("ktdeval files check ktdeval-runs/my-run", "ktdeval files check cache")
+@example("ktdeval files check ktdeval-runs/my-run")
 @files.command("check", short_help="Check that no file of a run or reply in a cache has changed.")
 @_PLACE
 @options_of(JsonOptions)

@@ -33,7 +33,8 @@ class LazyGroup(click.Group):
     nothing.
 
     `path`: how the group itself is called, such as `ktdeval leaderboard`. `extras`: for each package
-    that a plain install lacks, the extra of ktdeval that installs it. `examples`: lines of its help.
+    that a plain install lacks, the extra of ktdeval that installs it. `examples`: lines that call
+    it, of which help shows the first.
     `settings`: those of `click.Group`.
     """
 
@@ -59,7 +60,7 @@ class LazyGroup(click.Group):
         self._path = path
         self._extras = extras
         if examples:
-            example(*examples)(self)
+            example(examples[0])(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
         """Names in the order of help."""

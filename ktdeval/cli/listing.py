@@ -98,7 +98,7 @@ def _complete_kinds(
     return [CompletionItem(kind, help=kinds[kind]) for kind in kinds if kind.startswith(text)]
 
 
-@example("ktdeval list metrics", "ktdeval list metrics total_return")
+@example("ktdeval list metrics")
 @click.command("list", cls=_ListCommand)
 @click.argument("kind", required=False, shell_complete=_complete_kinds)
 @click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=_complete_listed)
@@ -150,7 +150,7 @@ def _print_kinds(kinds: Mapping[str, str], as_json: bool) -> None:
 # ---- short forms
 
 
-@example("ktdeval tasks", "ktdeval tasks ktdfin", "ktdeval tasks show blinded_open_research")
+@example("ktdeval tasks")
 @click.command("tasks")
 @click.argument("names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("tasks"))
 @options_of(TaskListingOptions)
@@ -163,7 +163,7 @@ def tasks(names: tuple[str, ...], options: TaskListingOptions) -> None:
     _list_kind("tasks", _loaded_plugins("tasks", options), names, options)
 
 
-@example("ktdeval models", "ktdeval models show builtin/momentum")
+@example("ktdeval models")
 @click.command("models")
 @click.argument(
     "names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("models")

@@ -91,10 +91,7 @@ def _complete_plan(
     return plan.shell_complete(context, text)
 
 
-@example(
-    "ktdeval plan --model openai/gpt-5-mini --tasks blinded_open_research",
-    "ktdeval plan ktd-fin-appendix-j",
-)
+@example("ktdeval plan --model openai/gpt-5-mini --tasks blinded_open_research")
 @click.command("plan", cls=_PlanCommand)
 @click.argument("plan_file", required=False, metavar="[PLAN]", shell_complete=_complete_plan)
 @options_of(JsonOptions)

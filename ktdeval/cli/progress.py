@@ -32,6 +32,7 @@ from ktdeval.task_api.events import Event, SampleFinished, StepFinished
 from ktdeval.values.progress_reports import Tell, tell_nobody
 
 _PLAIN_REPORTS = 10  # lines for each episode without a terminal
+_MOST_PLAIN_REPORTS = 20  # lines for all episodes together
 _ROOMY = 100  # columns: wider terminals get longer bars
 _NARROW = 78  # columns: narrower terminals get shorter titles, and no time left
 _BESIDE_TITLE = 8 + len("100/250") + len("0:00:00") + 4  # a narrow bar, counts, time, gaps
@@ -191,6 +192,9 @@ class ProgressObserver:
         self._tallies: dict[str, _EpisodeTotals] = {}
         self._bars: dict[str, TaskID] = {}
         self._batch_text = ""  # as it was shown last
+        self._episodes = episodes
+        self._ended = 0
+        self._reported = 0  # parts of the whole run that plain lines have told of
 
         self._progress = _EpisodeBars(
             *_bar_columns(console), console=console, disable=not self._live
@@ -223,7 +227,8 @@ class ProgressObserver:
                 case events.EpisodeFinished():
                     self._drop_bar(event.spec)
                     tally = self._tallies.pop(event.spec.id, None)
-                    if event.already_done:
+                    self._ended += 1
+                    if event.already_done and self._is_due():
                         self._say(event.spec, "already complete")
                     elif self._live and tally is not None:
                         self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
@@ -255,8 +260,23 @@ class ProgressObserver:
             return
 
         stride = max(1, math.ceil(tally.total / _PLAIN_REPORTS))
-        if tally.done % stride == 0 or tally.done == tally.total:
+        is_report = tally.done % stride == 0 or tally.done == tally.total
+        if is_report and self._is_due():
             self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
+
+    def _is_due(self) -> bool:
+        """Whether to print a line: without a terminal a run of many episodes has one for each
+        twentieth of it.
+        """
+        if self._live or self._episodes * _PLAIN_REPORTS <= _MOST_PLAIN_REPORTS:
+            return True
+
+        parts_done = [tally.done / tally.total for tally in self._tallies.values()]
+        done = self._ended + math.fsum(parts_done)
+        part = math.floor(_MOST_PLAIN_REPORTS * done / self._episodes + 1e-9)
+        is_due = part > self._reported
+        self._reported = max(part, self._reported)
+        return is_due
 
     def _delay(self, event: events.CallDelayed) -> None:
         """Show a wait and its cause on the bar, and a long wait also as a line that stays."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,8 @@ import pandas as pd
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_list import Cards
 from ktdeval.cards.card_reading import load_card
-from ktdeval.cards.fields.medians import spread_of
+from ktdeval.cli.card_frames import card_frame, figure_frame
+from ktdeval.cli.option_descriptions import described_options
 from ktdeval.cli.performance_frames import (
     benchmark_returns,
     daily_returns,
@@ -29,7 +31,7 @@ from ktdeval.harness.tool_protocols import decode
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
-from ktdeval.runner.config import load_config, names_in
+from ktdeval.runner.config import RunConfig, load_config, names_in
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.run import DEFAULT_RUNS_FOLDER
 from ktdeval.runner.run_locator import local_run_path
@@ -65,18 +67,21 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a model on tasks and return the run, once all its episodes are finished.
 
-    `model`: a name as on the command line, an object with `reply(request)`, or a function of a
-    `ModelRequest` that returns a `Reply` or its text; the latter two are called `python/NAME`.
-    `tasks`: names, groups, globs, YAML files, or objects such as a `QATask`. `options`: fields of
-    `RunConfig`, such as `windows="W1,W4"`, `seeds=3`, `out="runs/first"`, `quiet=True`; `metrics`
-    takes `@metric` functions too. A model given as an object has a new folder each time unless
-    `out` names one, because nothing shows whether it is the same as before. Raises KtdevalError: a
-    bad option (UsageError, ConfigError), an episode that did not finish (EpisodeFailure; all that
-    did is in the run folder, see `load_run`).
+        `model`: a name as on the command line, an object with `reply(request)`, or a function of a
+        `ModelRequest` that returns a `Reply` or its text; the latter two are called `python/NAME`.
+        `tasks`: names, groups, globs, YAML files, or objects such as a `QATask`. `options`: those of
+        `ktdeval run`, listed below, such as `windows="W1,W4"`, `seeds=3`, `out="runs/first"`;
+        `metrics` takes `@metric` functions too. A model given as an object has a new folder each time
+        unless `out` names one, because nothing shows whether it is the same as before. Raises
+        KtdevalError: a bad option (UsageError, ConfigError), an episode that did not finish
+        (EpisodeFailure; all that did is in the run folder, see `load_run`).
+
+        Options:
+    OPTIONS
 
     Example:
-        run = ktdeval.evaluate(Parrot(), task, out="runs/first", quiet=True)
-        run.metrics["value"]
+            run = ktdeval.evaluate(Parrot(), task, out="runs/first", quiet=True)
+            run.metrics["value"]
     """
     objects = _ObjectPlugin()
     name = objects.model_name(model)
@@ -103,13 +108,17 @@ def evaluate(
     return Evaluation(result.folder, plugins)
 
 
+_with_options = textwrap.indent(described_options(RunConfig, without=("model", "tasks")), " " * 8)
+evaluate.__doc__ = (evaluate.__doc__ or "").replace("OPTIONS", _with_options)
+
+
 def load_run(folder: str | Path) -> Evaluation:
     """Open a run folder, complete or not, at a path or a URL.
 
     Raises StoreError: there is no run; UsageError: `folder` is not a path.
 
     Example:
-        ktdeval.load_run("runs/first").cards[0].model.name  # python/Parrot
+        ktdeval.load_run("runs/first").typed_cards[0].model.name  # python/Parrot
     """
     plugins = load_plugins()
     return Evaluation(open_run(local_run_path(folder).absolute(), plugins).path, plugins)
@@ -130,12 +139,12 @@ class Evaluation:
     _plugins: Plugins = field(repr=False)
 
     def __repr__(self) -> str:
-        cards = ", ".join(f"{card.task.name} by {card.model.name}" for card in self.cards)
+        cards = ", ".join(f"{card.task.name} by {card.model.name}" for card in self.typed_cards)
         return f"<Evaluation {shown_path(self.folder)}: {cards}>"
 
     @cached_property
-    def cards(self) -> Cards:
-        """The cards, typed; `card.plain` is the JSON. A notebook shows them as a table."""
+    def typed_cards(self) -> Cards:
+        """The cards as typed values; `card.plain` is the JSON. A notebook shows them as a table."""
         files = sorted((self.folder / "cards").glob("*.json"))
         if not files:
             raise StoreError(
@@ -146,25 +155,26 @@ class Evaluation:
         return Cards(card for card in cards if isinstance(card, (TradingCard, ScoringCard)))
 
     @cached_property
+    def cards(self) -> pd.DataFrame:
+        """One row for each card, by task: model, windows, episodes, share of steps that the model
+        decided, whether it may be ranked, labels and headline figures.
+        """
+        return card_frame(self.typed_cards)
+
+    @cached_property
     def metrics(self) -> pd.DataFrame:
         """One row for each task and metric (or score): value over all episodes, ends, n, unit.
 
         `bounds` names what `low` and `high` are: `interquartile` means quartiles over episodes, and
         anything else a 95 % interval. `reason` says why there is no value.
         """
-        rows: list[dict[str, Any]] = []
-        for card in self.cards:
-            rows.extend(_metric_rows(card))
-
-        columns = ["task", "metric", "value", "low", "high", "bounds", "n", "unit", "better"]
-        frame = pd.DataFrame(rows, columns=[*columns, "reason"])
-        return frame.set_index(["task", "metric"])
+        return figure_frame(self.typed_cards)
 
     @cached_property
     def episodes(self) -> pd.DataFrame:
         """One row for each finished episode of a trading task, one column for each metric."""
         rows = []
-        for card in self.cards:
+        for card in self.typed_cards:
             if not isinstance(card, TradingCard):
                 continue
 
@@ -322,7 +332,7 @@ class Evaluation:
                 raise UsageError(f"an episode is chosen by {', '.join(_EPISODE)}, not by {name!r}")
 
         run = RunFolder.load(self.folder)
-        trading = {card.task.name for card in self.cards if isinstance(card, TradingCard)}
+        trading = {card.task.name for card in self.typed_cards if isinstance(card, TradingCard)}
         any_match = False
         for spec in run.manifest.specs:
             if spec.task not in trading or not run.is_complete(spec):
@@ -354,34 +364,6 @@ def _one_or_all(
     frame = pd.DataFrame(series).sort_index()
     frame.columns = pd.MultiIndex.from_tuples(series, names=_EPISODE)
     return frame.rename_axis("day")
-
-
-def _metric_rows(card: TradingCard | ScoringCard) -> Iterator[dict[str, Any]]:
-    """Yield a row for each metric or score of a card: first in the task's order, then the rest."""
-    lines: Mapping[str, Any]
-    if isinstance(card, TradingCard):
-        lines = card.metrics
-        order = card.task.config.get("metrics", [])
-    else:
-        lines = card.scores
-        order = card.score_order
-
-    ordered = [name for name in order if name in lines]
-    for name in dict.fromkeys([*ordered, *lines]):
-        line = lines[name]
-        spread = spread_of(line)
-        yield {
-            "task": card.task.name,
-            "metric": name,
-            "value": line.value,
-            "low": getattr(spread, "low", None),
-            "high": getattr(spread, "high", None),
-            "bounds": getattr(spread, "kind", None),
-            "n": line.n,
-            "unit": line.unit,
-            "better": line.better,
-            "reason": line.reason if line.value is None else None,
-        }
 
 
 def _order_row(order: OrderRecord, ledger: Ledger) -> dict[str, Any]:
@@ -519,16 +501,29 @@ def command_function(name: str) -> Callable[..., Any]:
     """Return the Python function of a command, such as `ktdeval.compare`.
 
     `extra["function"]` of the command's `Spec` makes it; `extra["function_name"]` is its name, where
-    it isn't the command's. Raises AttributeError: no command has a function of this name.
+    it isn't the command's; `extra["more_functions"]` makes further ones, by name. Raises
+    AttributeError: no command has a function of this name.
     """
+    makers = _function_makers()
+    if name not in makers:
+        near = near_matches(name, [*makers, "evaluate", "load_run", "Evaluation"])
+        raise AttributeError(f"ktdeval has no name {name!r}{near}")
+
+    return makers[name]()
+
+
+def command_function_names() -> list[str]:
+    """Return the names of all functions of commands, in alphabetical order."""
+    return sorted(_function_makers())
+
+
+def _function_makers() -> dict[str, Callable[[], Callable[..., Any]]]:
     makers: dict[str, Callable[[], Callable[..., Any]]] = {}
     for command, spec in load_plugins().specs("commands").items():
         if "function" in spec.extra:
             own = spec.extra.get("function_name", command)
             makers[own] = spec.extra["function"]
 
-    if name not in makers:
-        near = near_matches(name, [*makers, "evaluate", "load_run", "Evaluation"])
-        raise AttributeError(f"ktdeval has no name {name!r}{near}")
+        makers |= spec.extra.get("more_functions", {})
 
-    return makers[name]()
+    return makers

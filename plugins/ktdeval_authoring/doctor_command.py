@@ -12,7 +12,7 @@ from ktdeval.values.typed_json import to_plain
 from ktdeval_authoring.doctor import checks, is_broken
 
 
-@example("ktdeval doctor", "ktdeval doctor --json")
+@example("ktdeval doctor")
 @click.command()
 @options_of(JsonOptions)
 def doctor(options: JsonOptions) -> None:

@@ -12,12 +12,13 @@ board has no key of its submitter, it counts for whoever has the same name and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from ktdeval.cards import clean
 from ktdeval.errors import CardError
 from ktdeval.runner import DrawnKey, Registrant, Registration
 from ktdeval_board.document_types import Submitter
@@ -28,6 +29,8 @@ from ktdeval_board.rules import Baseline, Excuse, Rules, matching_baseline
 from ktdeval_board.signed import registration_key
 
 BOARD_SUBMITTER = "the board"  #: In whose name baselines are registered and submitted
+
+_MOST_NAMED = 5  # registrations in one warning
 
 State = Literal["open", "drawn", "used"]
 """State of a registration: without a key; with a key and without a card; with a card on the board."""
@@ -260,3 +263,22 @@ def registration_differences(
         "call": system.call,
     }
     yield from (name for name, value in facts.items() if registered[name] != value)
+
+
+def registrations_text(filed: Sequence[FiledRegistration]) -> str:
+    """Return registrations for a warning: submitter, model, and the beginning of a drawn key; the
+    first five by name.
+    """
+    texts = []
+    for each in filed[:_MOST_NAMED]:
+        registration = each.registration
+        text = f"{clean(registration.submitter.name)}, {clean(registration.system.model)}"
+        if each.drawn is not None:
+            text += f", key {each.drawn.mask_key[:8]}…"
+
+        texts.append(text)
+
+    if len(filed) > _MOST_NAMED:
+        texts.append(f"and {len(filed) - _MOST_NAMED:,} more")
+
+    return "; ".join(texts)

@@ -77,6 +77,10 @@ def ktdeval_commands() -> list[Spec]:
                 "function_name": function,
             }
 
+        if name == "compare agents":
+            tables = later("ktdeval_compare.functions:compare_tables")
+            extra["more_functions"] = {"compare_tables": tables}
+
         specs.append(Spec(name, maker, summary, groups=_GROUPS.get(name, ()), extra=extra))
 
     return specs

@@ -142,11 +142,7 @@ class AgentsOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, Jso
     )
 
 
-@example(
-    "ktdeval compare ktdeval-runs/a ktdeval-runs/b",
-    "ktdeval compare ktdeval-runs/a ktdeval-runs/b --by regime",
-    "ktdeval compare --pool ktdeval-runs/a-us ktdeval-runs/b-us ktdeval-runs/a-cn ktdeval-runs/b-cn",
-)
+@example("ktdeval compare ktdeval-runs/a ktdeval-runs/b")
 @click.command()
 @click.argument("cards", nargs=-1, type=RUN_PATH, metavar="CARD…")
 @options_of(AgentsOptions)
@@ -183,7 +179,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
         for name in ("seed", "factors", "pool"):
             del settings[name]
 
-        show(functions.compare(*cards, **settings), options.as_json)
+        show(functions.compare_tables(*cards, **settings), options.as_json)
         return
 
     if options.data or options.unit == "day":
@@ -200,7 +196,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
         raise UsageError(f"{table}: is a table of runs, which --factor NAME,… splits; give it too")
 
     runs = () if table is not None else cards
-    show(functions.compare(*runs, table=table, **settings), options.as_json)
+    show(functions.compare_tables(*runs, table=table, **settings), options.as_json)
 
 
 def _check_factors(options: AgentsOptions) -> None:
@@ -266,10 +262,7 @@ class MasksOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, Json
 _STUDY_OPTIONS = ("doses", "seeds", "controls", "windows", "out")
 
 
-@example(
-    "ktdeval compare masks ktdeval-runs/bright ktdeval-runs/blinded",
-    "ktdeval compare masks --dose-response --doses 0,0.01,0.1,1 --seeds 1",
-)
+@example("ktdeval compare masks ktdeval-runs/bright ktdeval-runs/blinded")
 @click.command()
 @click.argument("cards", nargs=-1, type=RUN_PATH, metavar="CARD…")
 @options_of(MasksOptions)
@@ -359,10 +352,7 @@ class LuckOptions(JsonOptions):
     )
 
 
-@example(
-    "ktdeval compare luck ktdeval-runs/a ktdeval-runs/b",
-    "ktdeval compare luck ktdeval-runs/a --players 10000",
-)
+@example("ktdeval compare luck ktdeval-runs/a ktdeval-runs/b")
 @click.command()
 @_cards
 @options_of(LuckOptions)

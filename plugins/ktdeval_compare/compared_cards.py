@@ -25,6 +25,7 @@ from ktdeval.cards import (
     TradingEpisode,
     card_files,
     is_seed,
+    label_word,
     load_card,
     load_evaluation,
     recorded_cutoff,
@@ -414,7 +415,7 @@ def flag_notes(
     for entrant in entrants:
         for flag in entrant.card.labels:
             if flag not in but:
-                flagged.setdefault(flag, []).append(entrant.label)
+                flagged.setdefault(label_word(flag), []).append(entrant.label)
 
     for flag, labels in flagged.items():
         if len(labels) == len(entrants):

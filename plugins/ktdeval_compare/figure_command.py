@@ -74,10 +74,7 @@ class FigureOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOpti
         )
 
 
-@example(
-    "ktdeval paper figure deepfund-3 ktdeval-runs/a ktdeval-runs/b --out figure.svg",
-    "ktdeval paper figure",
-)
+@example("ktdeval paper figure deepfund-3 ktdeval-runs/a ktdeval-runs/b --out figure.svg")
 @click.command()
 @click.argument("name", required=False, metavar="[NAME]")
 @click.argument("runs", nargs=-1, type=RunPath(), metavar="RUN…")

@@ -57,11 +57,7 @@ class ForkOptions(MarketOptions, PluginOptions, JsonOptions):
     yes: bool = flag(False, name="--yes -y", help="do not ask before money is spent")
 
 
-@example(
-    "ktdeval fork ktdeval-runs/a --step all",
-    "ktdeval fork ktdeval-runs/a --step 0,5 --change MOM_12_1=reversed,news.sentiment=positive",
-    "ktdeval fork ktdeval-runs/a --change 'close of asset_0042=+1 %' --samples 20",
-)
+@example("ktdeval fork ktdeval-runs/a --step all")
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
 @options_of(ForkOptions)

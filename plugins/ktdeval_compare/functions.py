@@ -1,5 +1,5 @@
-"""`ktdeval.compare`, `.effects`, `.luck`, `.invariance`, `.cohort`: the commands as functions,
-whose tables are data frames.
+"""`ktdeval.compare`, `.compare_tables`, `.effects`, `.luck`, `.invariance`, `.cohort`, `.table`: the
+commands as functions, whose tables are data frames.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ from ktdeval_compare.score_comparison import compare_scores
 from ktdeval_compare.table_columns import Part, lines_of
 from ktdeval_compare.variance import VarianceOptions as VarianceOptions, study
 
+#: The table that `compare` returns: the first of these that a report has
+_MAIN_TABLES = ("tests", "pooled", "shares")
+
 
 class Tables(Mapping[str, Any]):
     """A report: lists of rows as data frames, all else as it is. Printed, it is the command's text;
@@ -75,7 +78,27 @@ class Tables(Mapping[str, Any]):
         return "\n".join(lines_of(self._parts, width))
 
 
-def compare(
+def compare(*runs: Any, **options: Any) -> pd.DataFrame:
+    """Test whether agents differ, and return the differences: one row for each pair.
+
+    `runs` and `options` as of `compare_tables`, which also gives all other tables of the report.
+    With `factors` the rows are shares of variance; with `pool=True`, pooled differences. The notes
+    of the report are `frame.attrs["notes"]`. Raises KtdevalError, as `compare_tables`.
+
+    Example:
+        frame = ktdeval.compare(run, other, metrics="total_return")
+        frame[["first", "second", "n", "shift.value", "p", "verdict"]]
+    """
+    tables = compare_tables(*runs, **options)
+    main = next(name for name in _MAIN_TABLES if name in tables)
+    rows = tables[main]
+    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
+    notes = tables.report.get("notes")
+    frame.attrs["notes"] = list(notes) if isinstance(notes, list) else []
+    return frame
+
+
+def compare_tables(
     *runs: Any,
     factors: str | Iterable[str] = (),
     table: str | Path | None = None,
@@ -94,6 +117,10 @@ def compare(
     `data` (folders of markets that have moved). `tasks`: names or globs of the tasks to compare,
     if the runs have others too. Raises KtdevalError: they can't be compared, or are no complete
     crossing.
+
+    Example:
+        tables = ktdeval.compare_tables(run, other)
+        tables["tests"]["verdict"]
     """
     if by is not None:
         if factors or table is not None:
@@ -143,6 +170,10 @@ def compare(
 def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tables:
     """The value of stock, date, data and tools; `runs` and `tasks` as of `compare`; `options`:
     `metrics`, `alpha`, `common`, `seed`.
+
+    Example:
+        tables = ktdeval.effects(bright, blinded, metrics="total_return")
+        tables["effects"]
     """
     settings = build(EffectsOptions, _listed_options(options), "effects")
     report = find_effects(load_entrants(_paths(runs), _listed_names(tasks)), settings)
@@ -159,6 +190,9 @@ def luck(
     """How much of each result is luck; `runs` as of `compare`; `stores`: folders of runs to count
     further trials in. With `players`: where each card stands among so many random players, who draw
     by `seed`; `tell` hears how far they are.
+
+    Example:
+        ktdeval.luck(run, other)["cards"]
     """
     table = None
     if players is not None:
@@ -172,6 +206,10 @@ def luck(
 def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tables:
     """How cohorts of models differ; `runs` as of `compare`; `cohorts`: as of the command, such as
     `["ML=qlib/*", "LLM=openai/*"]`; `options`: `task`, `alpha`, `common`.
+
+    Example:
+        named = ["trend=builtin/momentum", "chance=builtin/random"]
+        ktdeval.cohort(run, other, cohorts=named)["cohorts"]
     """
     named = (cohorts,) if isinstance(cohorts, str) else cohorts
     settings = build(CohortOptions, {**options, "cohorts": named}, "cohort")
@@ -187,6 +225,9 @@ def invariance(
     """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`,
     `over`, `common`. With `keys`: what a baseline that buys the first `positions` names listed (10)
     gains over so many mask keys, and each card's key among them.
+
+    Example:
+        ktdeval.invariance(run, keys=20)
     """
     if keys is not None:
         if options:
@@ -214,6 +255,9 @@ def invariance(
 def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
     """The figures of a paper's table, such as `like="ktdfin-4"`, from `runs` as of `compare`;
     `cohorts`: as of the command.
+
+    Example:
+        ktdeval.table(run, other, like="ktdfin-4")
     """
     plugins = load_plugins()
     choices = TableChoices(plugins=plugins, cohort=tuple(cohorts))

@@ -35,7 +35,7 @@ def luck_parts(report: LuckReport) -> Iterator[Part]:
         Column("rank", lambda row: _rank(row.return_rank)),
         figure_of("selection %", "selection", "fraction"),
         Column("rank ", lambda row: _rank(row.selection_rank)),
-        figure_of("as paper %", "paper_selection", "fraction"),
+        figure_of("as KTD-Fin %", "paper_selection", "fraction"),
         p_of("psr"),
         p_of("dsr"),
         Column("trials a window", _trials),

@@ -58,10 +58,7 @@ class TableOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptio
         )
 
 
-@example(
-    "ktdeval paper table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4",
-    "ktdeval paper table --like",
-)
+@example("ktdeval paper table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4")
 @click.command()
 @click.argument("cards", nargs=-1, type=RunPath(), metavar="CARD…")
 @options_of(TableOptions)

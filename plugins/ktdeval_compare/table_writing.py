@@ -13,6 +13,7 @@ from ktdeval.cli import warn
 from ktdeval.masking import MASK_KINDS
 from ktdeval.registry.paper_tables import PaperTable, Pivot
 from ktdeval.values.strict_json import JsonValue
+from ktdeval_compare.latex import latex_table
 from ktdeval_compare.table_columns import Part, Table, lines_of
 
 UNDEFINED = "-"
@@ -208,8 +209,7 @@ def _pivoted(pivot: Pivot, frame: pd.DataFrame) -> _TextTable:
 
 def _latex(cells: _TextTable, caption: str) -> str:
     layout = "".join("l" if head in cells.words else "r" for head in cells.heads)
-    frame = pd.DataFrame(cells.rows, columns=cells.heads)
-    return str(frame.to_latex(index=False, escape=True, caption=caption, column_format=layout))
+    return latex_table(cells.heads, cells.rows, layout, caption)
 
 
 def _markdown(cells: _TextTable, caption: str) -> str:

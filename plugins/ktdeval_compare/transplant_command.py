@@ -55,10 +55,7 @@ class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
     )
 
 
-@example(
-    "ktdeval transplant ktdeval-runs/a --cash 1e6,1e7,1e8,1e9 --execution sqrt",
-    "ktdeval transplant ktdeval-runs/a --cash 1e8 --spread 5",
-)
+@example("ktdeval transplant ktdeval-runs/a --cash 1e6,1e7,1e8,1e9 --execution sqrt")
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
 @options_of(TransplantOptions)

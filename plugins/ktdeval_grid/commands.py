@@ -129,7 +129,7 @@ def estimate(plan: str | None, options: EstimateOptions, **values: Any) -> None:
         click.echo(line)
 
 
-@example("ktdeval list plans", "ktdeval list plans ktd-fin > mine.yaml")
+@example("ktdeval list plans")
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_words(shipped_plans()))
 def plans(name: str | None) -> None:

@@ -33,12 +33,7 @@ def _complete_actions(
     return complete_words(_ACTIONS)(context, parameter, text)
 
 
-@example(
-    "ktdeval grid ctl lab pause",
-    "ktdeval grid ctl lab concurrency 4",
-    "ktdeval grid ctl lab drop openai/gpt-5-mini",
-    "ktdeval grid ctl lab requeue failed",
-)
+@example("ktdeval grid ctl lab pause")
 @click.command()
 @click.argument("folder", type=FilePath(), metavar="DIR")
 @click.argument("action", metavar="ACTION", shell_complete=_complete_actions)
@@ -54,8 +49,8 @@ def ctl(folder: Path, action: str, values: tuple[str, ...]) -> None:
     concurrency N        run N episodes at once over the whole grid
     drop MODEL           begin no further episode of a model
     restore MODEL        take a dropped model up again
-    requeue failed|UNIT… try failed episodes again: all, or those whose id or words
-                         (`blinded_open_research W1 seed 0`) hold UNIT
+    requeue failed|UNIT… try failed episodes again: all, or those whose id or
+                         words (`blinded_open_research W1 seed 0`) hold UNIT
     """  # noqa: D301 - click reads the letter \b
     place = open_place(folder)
     record = load_record(place.store)  # raises where there is no grid

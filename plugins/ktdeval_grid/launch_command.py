@@ -66,7 +66,7 @@ class LaunchOptions(PlanOptions):
     )
     workers: int | None = flag(
         None,
-        help="processes that compute [default: the cores of this machine]",
+        help="worker processes [default: this machine's cores]",
         type=click.IntRange(1, 10_000),
         metavar="N",
     )
@@ -80,10 +80,7 @@ class LaunchOptions(PlanOptions):
     yes: bool = flag(False, name="--yes -y", help="do not ask before money is spent")
 
 
-@example(
-    "ktdeval grid ktd-fin --models builtin/random --out anchor",
-    "ktdeval grid PLAN.yaml --out lab --max-cost 50 --yes",
-)
+@example("ktdeval grid ktd-fin --models builtin/random --out anchor")
 @click.command(cls=RunOptionsCommand, run_names=RUN_NAMES)
 @PLAN
 @options_of(LaunchOptions)

@@ -4,7 +4,8 @@
     import ktdeval_gym.envs
     env = gymnasium.make("ktdeval/Trading-v0", task="investorbench_msft_history")
 
-Without the import: `gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`.
+Without the import: `gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`, the form that Gymnasium
+resolves by itself. Since 1.0 it reads no entry points of packages, so one of the two is needed.
 """
 
 from __future__ import annotations

@@ -36,10 +36,7 @@ class ServerOptions:
     sessions: int = flag(8, type=click.IntRange(1, 1000), help="most clients at a time")
 
 
-@example(
-    "ktdeval train openenv --tasks market_blinded --data synthetic_us",
-    "ktdeval train openenv --tasks market_blinded --new environment",
-)
+@example("ktdeval train openenv --tasks market_blinded --data synthetic_us")
 @click.command()
 @config_option("tasks", "data", "data_args", "windows", "limit", "plugin")
 @options_of(ServerOptions)

@@ -88,13 +88,7 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     )
 
 
-@example(
-    "ktdeval judge weights.csv --data synthetic",
-    "ktdeval judge trades.csv --data market --nav nav.csv",
-    "ktdeval judge weights.csv --data market --venue unrestricted_cny --set fill=next_close",
-    "ktdeval judge --nav nav.csv --data market",
-    "ktdeval judge --sharpe 2.1 --days 170 --trials 12",
-)
+@example("ktdeval judge weights.csv --data synthetic")
 @click.command()
 @click.argument("decisions", type=FilePath(), metavar="[DECISIONS]", required=False)
 @options_of(JudgeOptions)

@@ -53,9 +53,9 @@ _COLUMNS = (
     "rounds",
     "seconds",
     "days",
-    "valid rank IC",
+    "valid rank correlation (IC)",
     "95 % interval",
-    "test rank IC",
+    "test rank correlation (IC)",
     "95 % interval ",
     "folder",
 )

@@ -14,6 +14,7 @@ from ktdeval.cards import count
 from ktdeval.stats import underwater
 from ktdeval.trading import Ledger
 from ktdeval_pages.colours import SERIES
+from ktdeval_pages.day_labels import dated_positions
 from ktdeval_report.canvas import Plot, colour, quiet
 from ktdeval_report.card_figures import CardStudy, WindowStudy
 from ktdeval_report.value_formatting import clean, figure as number, percent
@@ -29,7 +30,6 @@ Values = npt.NDArray[np.float64]
 _NAMES = 6
 """Names of their own in the plot of weights; the rest is one area."""
 
-_LABELS = 4
 """Days named below a plot."""
 
 _PART_ROLES = {
@@ -50,11 +50,7 @@ def label_days(axes: Axes, days: Sequence[object]) -> None:
     """Name a few days below axes whose x is the number of the day, so that weekends take no
     room.
     """
-    last = len(days) - 1
-    positions = [0]
-    if last > 0:
-        positions = sorted({round(last * label / (_LABELS - 1)) for label in range(_LABELS)})
-
+    positions = dated_positions(len(days))
     axes.set_xticks(positions, [str(days[position]) for position in positions])
     labels = axes.get_xticklabels()
 

@@ -28,6 +28,7 @@ from ktdeval_report.value_formatting import (
     Table,
     figure,
     interval_text,
+    metric_name,
     span,
     unbroken,
     unit_name,
@@ -55,7 +56,7 @@ def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
     known = {
         **PANEL_FAMILIES,
         "parts of the total return": tuple(_PARTS),
-        "as the paper: without industries": _PAPER,
+        "as the KTD-Fin paper, without industries": _PAPER,
         "diagnostics": DIAGNOSTICS,
     }
     further = set(card.metrics)
@@ -117,7 +118,7 @@ def _metric_cells(metric: MetricLine, name: str) -> list[object]:
         shown = NEVER_SHOWN
 
     better = "" if metric.better == "neither" else metric.better
-    return [name, shown, unit_name(metric.unit), better]
+    return [metric_name(name), shown, unit_name(metric.unit), better]
 
 
 def _episode_cells(metric: MetricLine, name: str) -> list[object]:

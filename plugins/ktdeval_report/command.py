@@ -177,6 +177,9 @@ def draw_report(*runs: object, out: str | Path = "report.html", **options: objec
     """`ktdeval.report`: the command as a function. `runs`: folders, cards or what
     `ktdeval.evaluate` returns; `options`: those of the command (`plots="figures"`), or None.
     Returns the page's path. Raises KtdevalError, or click's UsageError for a bad option.
+
+    Example:
+        ktdeval.report(run, other, out="report.html").name  # report.html
     """
     page = user_path(out)
     words = [str(path) for path in paths_of_runs(runs)]

@@ -19,6 +19,7 @@ from ktdeval.cards import (
     excess_return,
     figures_differ_in,
     is_fraction,
+    label_word,
     price_index,
 )
 from ktdeval.cli import forked_map
@@ -97,7 +98,7 @@ class _PlotGallery:
         """Add plots of some cards, and return them as the page shows them."""
         labels: dict[str, None] = {}
         for one in of:
-            labels |= dict.fromkeys(one.card.labels)
+            labels |= dict.fromkeys(map(label_word, one.card.labels))
 
         subject = of[0].label if len(of) == 1 else count(len(of), "card")
         return self._add(folder, plots, " · ".join([subject, *labels]))
@@ -108,7 +109,7 @@ class _PlotGallery:
         """Add plots of some scoring cards, and return them as the page shows them."""
         labels: dict[str, None] = {}
         for card in of:
-            labels |= dict.fromkeys(card.labels)
+            labels |= dict.fromkeys(map(label_word, card.labels))
 
         return self._add(folder, plots, " · ".join([count(len(of), "card"), *labels]))
 

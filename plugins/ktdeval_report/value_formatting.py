@@ -15,10 +15,12 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from ktdeval.cards import (
+    card_words,
     clean as one_line,
     count,
     cutoff_words,
     dollars,
+    metric_word,
     price_index,
     rests_on,
     tally,
@@ -68,6 +70,16 @@ def unbroken(text: str) -> Markup:
     return Markup('<span class="nb">{}</span>').format(one_line(text))
 
 
+def metric_name(name: str) -> Markup | str:
+    """Return a metric's name: an abbreviation in words, whose meaning a pointer shows."""
+    words = metric_word(name)
+    if words == name:
+        return name
+
+    meaning = card_words()["metrics"][name]["meaning"]
+    return Markup('<abbr title="{}">{}</abbr>').format(meaning, words)
+
+
 @functools.cache
 def templates() -> Environment:
     """Return the templates of this package."""
@@ -77,6 +89,7 @@ def templates() -> Environment:
         dollars,
         ends,
         figure,
+        metric_name,
         p_value,
         percent,
         price_index,

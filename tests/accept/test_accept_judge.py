@@ -46,7 +46,7 @@ def test_the_card_says_where_the_decisions_are_from_and_is_not_ranked(
 ) -> None:
     text = terminal.out("card", "show", run)
     assert "[declared]" in text
-    assert "not rankable: the decisions were made elsewhere" in " ".join(text.split())
+    assert "may not be ranked: the decisions were made elsewhere" in " ".join(text.split())
 
 
 def test_the_card_is_verified_from_the_folder_alone(

@@ -144,7 +144,7 @@ def test_every_fill_cost_charge_and_nav_of_a_run_follows_from_the_vendors_file(
             "the stock's exchange rests while the coin trades"
         )
 
-    assert run.cards[0].task.name == "market_blinded"
+    assert run.typed_cards[0].task.name == "market_blinded"
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / "market_blinded.json")]) == 0
 
 

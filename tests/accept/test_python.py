@@ -16,8 +16,10 @@ from click.testing import CliRunner
 
 import ktdeval
 import notebook
+from docstring_examples import example_of, run_example
 from ktdeval.api import ConfigError, ModelRequest, QATask, Reply, UsageError, metric
 from ktdeval.cli.main import cli
+from ktdeval.cli.python_api import command_function_names
 from ktdeval.errors import PluginError, StoreError
 from loops import not_empty
 from paths import REPOSITORY
@@ -35,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> ktdeval.Evaluation:
 
 
 def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None:
-    (card,) = run.cards
+    (card,) = run.typed_cards
     shown = run.metrics.loc[TASK]
 
     assert list(shown.index) == [*card.task.config["metrics"]], "in the order of the panel"
@@ -85,7 +87,7 @@ def test_a_model_may_be_a_function_or_an_object_and_its_errors_are_counted(tmp_p
         run = ktdeval.evaluate(
             model, TASK, windows="W1", limit=1, out=str(tmp_path / name), quiet=True
         )
-        assert run.cards[0].model.name == name
+        assert run.typed_cards[0].model.name == name
         assert set(run.ledger().provenance) == {"fallback"}, (
             "what is no decision is none of the model's"
         )
@@ -189,7 +191,8 @@ def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: P
         ),
         ("luck", {}, ["luck"]),
     ):
-        made = getattr(ktdeval, name)(run, [str(other.folder)], **options)
+        function = {"compare": "compare_tables"}.get(name, name)
+        made = getattr(ktdeval, function)(run, [str(other.folder)], **options)
         result = CliRunner().invoke(cli, ["compare", *words, str(run.folder), str(other.folder)])
         assert repr(made) == result.stdout.rstrip("\n"), result.output
         result = CliRunner().invoke(
@@ -197,7 +200,52 @@ def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: P
         )
         assert made.report == json.loads(result.stdout)
 
-    assert ktdeval.compare(run, other)["tests"].first.tolist() == ["builtin/momentum"]
+    frame = ktdeval.compare(run, other)
+    assert frame["first"].tolist() == ["builtin/momentum"]
+    assert frame.equals(ktdeval.compare_tables(run, other)["tests"])
+    assert frame.attrs["notes"] == ktdeval.compare_tables(run, other).report["notes"]
+
+
+def test_cards_are_a_frame_with_a_row_for_each_card(run: ktdeval.Evaluation) -> None:
+    (card,) = run.typed_cards
+    row = run.cards.loc[TASK]
+    assert (row.model, row.windows, row.episodes) == ("builtin/momentum", "W1, W4", 4)
+    assert (row.decided, row.may_be_ranked) == (1.0, False)
+    assert row.reasons == "every episode was cut after 4 steps"
+    assert row.total_return == card.metrics["total_return"].value
+
+
+def test_the_text_of_a_card_is_short_and_names_what_a_reader_needs(run: ktdeval.Evaluation) -> None:
+    lines = repr(run.typed_cards[0]).splitlines()
+    names = [line.split()[0] for line in lines[1:]]
+
+    assert len(lines) <= 13
+    assert max(map(len, lines)) <= 100
+    assert names[:5] == ["system", "task", "windows", "labels", "ranking"]
+    assert "quartiles over episodes" in next(line for line in lines if "total_return" in line)
+    assert names[-2:] == ["provenance", "verification"]
+
+
+def test_functions_of_commands_have_examples_that_run(
+    run: ktdeval.Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(model: str, task: str) -> ktdeval.Evaluation:
+        out = str(tmp_path / f"{model.rpartition('/')[2]}-{task}")
+        options: dict[str, Any] = {"windows": "W1,W4", "seeds": 2, "limit": 4}
+        return ktdeval.evaluate(model, task, out=out, quiet=True, **options)
+
+    monkeypatch.chdir(tmp_path)
+    words = {
+        "ktdeval": ktdeval,
+        "run": run,
+        "other": made("builtin/random", TASK),
+        "blinded": run,
+        "bright": made("builtin/momentum", "bright_open_research"),
+    }
+    for name in not_empty(command_function_names()):
+        example = example_of(getattr(ktdeval, name).__doc__ or "")
+        assert example, f"end the docstring of {name} with an example"
+        run_example(example, dict(words))
 
 
 def test_a_process_is_left_as_it_was(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_scores_are_compared_sample_by_sample(
     assert "model calls failed)" in printed
     assert "paired by sample" in printed
 
-    frame = ktdeval.compare(*runs.values(), metrics="exact", common=True)["tests"]
+    frame = ktdeval.compare(*runs.values(), metrics="exact", common=True)
     assert frame["p"].tolist() == [row["p"] for row in report["tests"]]
 
 

@@ -26,6 +26,7 @@ from browser_pages import (
     axis_troubles,
     is_shown,
     needs_browser,
+    overprinted_texts,
     tick,
     wait_until,
     watching,
@@ -111,10 +112,14 @@ def test_every_page_of_a_synthetic_market_says_so(market: str) -> None:
 
 
 @needs_browser
+@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("page", ["market.html", "history.html"])
-def test_an_axis_of_a_narrow_screen_names_nothing_twice(session: Reader, page: str) -> None:
-    tab = session.open(page, width=390)
+def test_an_axis_names_nothing_twice_and_no_date_over_another(
+    session: Reader, page: str, width: int
+) -> None:
+    tab = session.open(page, width=width)
     draw_all(tab)
+    assert overprinted_texts(tab) == []
     assert tab.locator("g.role-axis-label").count() >= 2
     assert axis_troubles(tab) == []
 

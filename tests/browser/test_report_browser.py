@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from browser_pages import Reader, axe_violations, needs_browser
+from browser_pages import (
+    Reader,
+    axe_violations,
+    needs_browser,
+    overprinted_texts,
+)
 from report_page import check_page
 from run_support import ktdeval, store_market
 
@@ -80,6 +85,7 @@ def test_the_page_fits_the_screen_and_follows_its_scheme(
         tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
         assert axe_violations(tab) == []
 
+    assert overprinted_texts(tab) == []
     assert look["requests"] == 0
     assert width < 1280 or look["height"] <= (len(TASKS) + 2) * 800, (
         "a screen a card, after what is said of all"

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from browser_pages import Reader, axe_violations, needs_browser
+from browser_pages import (
+    Reader,
+    axe_violations,
+    needs_browser,
+    overprinted_texts,
+)
 from run_support import ktdeval, store_market
 
 pytestmark = needs_browser
@@ -57,6 +62,7 @@ def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
     tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     look = tab.evaluate(LOOK)
 
+    assert overprinted_texts(tab) == []
     assert look["wide"] == []
     assert look["content"] == look["width"]
     assert look["requests"] == 0

@@ -171,7 +171,7 @@ def test_failures_in_a_row_stop_a_model_that_makes_its_own_calls_unless_it_is_fr
         ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "own"), **asked)
 
     Down.traits = ModelTraits(is_free=True)  # type: ignore[attr-defined]
-    (card,) = ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "free"), **asked).cards
+    (card,) = ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "free"), **asked).typed_cards
 
     assert card.plain["failures"] == {"model_server": 2}
 

@@ -1,17 +1,13 @@
 """Examples in the docstrings of public names run, and give the values that they show.
 
-An example is the indented block below `Example:` at the end of a docstring. A comment behind an
-expression is its value. Words of the reader's own, such as `task`, are those of `readers_words`.
+Words of the reader's own, such as `task`, are those of `readers_words`.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
-import io
 import random
 import textwrap
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +17,7 @@ import pytest
 
 import ktdeval
 from advertised import modules_forgotten
+from docstring_examples import example_of, run_example
 from ktdeval import api, testing
 from ktdeval.harness import decide_in_phases
 from ktdeval.masking import UNMASKED, MaskConfig
@@ -81,47 +78,8 @@ def public_names() -> dict[str, Any]:
     return found
 
 
-def example_of(docstring: str) -> str:
-    """The example of a docstring; empty without one."""
-    lines = inspect.cleandoc(docstring).split("\n")
-    if "Example:" not in lines:
-        return ""
-
-    block = []
-    for line in lines[lines.index("Example:") + 1 :]:
-        if line and not line.startswith("    "):
-            break
-
-        block.append(line)
-
-    return textwrap.dedent("\n".join(block)).strip()
-
-
 NAMES = public_names()
 EXAMPLES = {name: example_of(NAMES[name].__doc__ or "") for name in NAMES if name not in WITHOUT}
-
-
-def comments_of(source: str) -> dict[int, str]:
-    """Text of each comment by its line."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {
-        token.start[0]: token.string.removeprefix("#").strip()
-        for token in tokens
-        if token.type == tokenize.COMMENT
-    }
-
-
-def run_example(source: str, words: dict[str, Any]) -> None:
-    """Run an example; the value of each expression with a comment is what the comment says."""
-    shown = comments_of(source)
-    for statement in ast.parse(source).body:
-        if not isinstance(statement, ast.Expr):
-            exec(compile(ast.Module([statement], []), "example", "exec"), words)
-            continue
-
-        value = eval(compile(ast.Expression(statement.value), "example", "eval"), words)
-        if statement.end_lineno in shown:
-            assert str(value) == shown[statement.end_lineno], ast.unparse(statement)
 
 
 def block_of(file: str) -> str:

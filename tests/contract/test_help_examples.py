@@ -10,6 +10,7 @@ import pytest
 
 from docs_reference import all_commands
 from floors import absent
+from ktdeval.cli.examples import continued_lines
 from ktdeval.cli.main import cli
 from ktdeval.errors import KtdevalError
 from ktdeval.registry.plugin_registry import load_plugins
@@ -23,10 +24,10 @@ OF_PACKAGES = {"ktdeval data make": "ktdeval_data", "ktdeval plan": "ktdeval_gri
 
 
 def examples_in(help_page: str) -> list[str]:
-    """The lines of a page's section `Example` or `Examples`."""
-    lines = iter(help_page.splitlines())
+    """The commands of a page's section `Example`, each in one line."""
+    lines = iter(help_page.replace(" \\\n", " ").splitlines())
     for line in lines:
-        if line in ("Example:", "Examples:"):
+        if line == "Example:":
             break
 
     found = []
@@ -34,7 +35,7 @@ def examples_in(help_page: str) -> list[str]:
         if not line.startswith("  "):
             break
 
-        found.append(line.strip())
+        found.append(" ".join(line.split()))
 
     return found
 
@@ -74,8 +75,8 @@ def test_each_help_page_has_an_example_that_its_own_command_takes(
         # click keeps a command's help option, so it must be the one of the command line.
         context = click.Context(command, info_name=path, help_option_names=["-h", "--help"])
         lines = examples_in(command.get_help(context))
-        if not lines:
-            wrong.append(f"{path}: no example")
+        if len(lines) != 1:
+            wrong.append(f"{path}: {len(lines)} examples")
 
         for line in lines:
             if line.startswith(unoffered):
@@ -95,7 +96,7 @@ def test_each_help_page_has_an_example_that_its_own_command_takes(
 
     assert not wrong, "\n".join(wrong)
     assert list(tmp_path.iterdir()) == []
-    assert "Examples:\n  ktdeval data\n" in terminal.out("data", "--help")
+    assert "Example:\n  ktdeval data\n" in terminal.out("data", "--help")
 
 
 @pytest.mark.slow
@@ -123,3 +124,36 @@ def test_each_name_in_an_example_is_offered_by_a_plugin() -> None:
 
     assert wrong == []
     assert seen > 5
+
+
+@pytest.mark.slow
+def test_help_pages_fit_80_columns() -> None:
+    wide = []
+    for path, command in COMMANDS.items():
+        names = ["-h", "--help"]
+        context = click.Context(
+            command,
+            info_name=path,
+            terminal_width=80,
+            max_content_width=80,
+            help_option_names=names,
+        )
+        lines = command.get_help(context).splitlines()
+        wide += [f"{path}: {line}" for line in lines if len(line) > 80]
+
+    assert wide == []
+
+
+def test_a_long_example_is_continued_and_keeps_options_with_their_values() -> None:
+    line = (
+        "ktdeval leaderboard submit runs/mine --board board --submitter 'My team' --contact a@b.org"
+    )
+    lines = list(continued_lines(line))
+
+    assert lines == [
+        "  ktdeval leaderboard submit runs/mine --board board --submitter 'My team' \\",
+        "    --contact a@b.org",
+    ]
+    joined = "".join(part.removesuffix("\\") for part in lines)
+    assert shlex.split(joined) == shlex.split(line)
+    assert list(continued_lines("ktdeval tasks")) == ["  ktdeval tasks"]

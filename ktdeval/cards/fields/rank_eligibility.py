@@ -20,6 +20,9 @@ decision that can be compared.
 """
 
 
+MAY_BE_RANKED = "may be ranked"  #: Words for readers
+
+
 class Rankable(Value, frozen=True):
     """Whether the card may stand in a ranking, and every reason why not."""
 
@@ -29,7 +32,9 @@ class Rankable(Value, frozen=True):
     @property
     def words(self) -> str:
         """One line for readers."""
-        return "rankable" if self.value else f"not rankable: {'; '.join(self.reasons)}"
+        if self.value:
+            return MAY_BE_RANKED
+        return f"may not be ranked: {'; '.join(self.reasons)}"
 
 
 def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
@@ -71,7 +76,7 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
 
 WORDS = {
     "rankable": FieldWords(
-        "rankable",
+        MAY_BE_RANKED,
         "",
         "whether the card may be ranked, with every reason why not",
         "cards.md#what-may-be-ranked",

@@ -135,12 +135,12 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "never decided",
         "",
         "No submission of the model was valid at any step, or no call of it worked: the account is"
-        " the engine's, not the model's; not rankable.",
+        " the engine's, not the model's; it may not be ranked.",
     ),
     "never traded": FieldWords(
         "never traded",
         "",
-        "No order was filled in any episode, so the figures are those of cash; not rankable.",
+        "No order was filled in any episode, so the figures are those of cash; it may not be ranked.",
     ),
     "before cutoff": FieldWords(
         "before cutoff", "", "All windows lie in the model's training time.", "cutoff.md"
@@ -149,7 +149,7 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "spans cutoff", "", "Some days lie in the model's training time, others after.", "cutoff.md"
     ),
     "mask not certified": FieldWords(
-        "mask not certified",
+        "mask not tested for this model",
         "",
         "Identities are hidden, but no certificate covers the card, or one that rests on too few"
         " probes, controls, answers or guesses.",
@@ -227,3 +227,11 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
     ),
 }
 """Words of the labels, in the order in which a card shows them."""
+
+
+def label_word(label: str) -> str:
+    """Return a label of a card as readers see it; one that is not known here as it is."""
+    for known, words in LABEL_WORDS.items():
+        if known == label:
+            return words.label
+    return label

@@ -27,3 +27,16 @@ def counted(path: str, unit: str, meanings: Mapping[str, str]) -> dict[str, Fiel
         f"{path}.{name}": FieldWords(in_words(name), unit, meaning)
         for name, meaning in meanings.items()
     }
+
+
+#: Names that readers see for metrics whose own name is an abbreviation
+METRIC_WORDS: Mapping[str, str] = {
+    "hhi": "concentration (HHI)",
+    "ece": "calibration error (ECE)",
+    "ece_debiased": "debiased ECE",
+}
+
+
+def metric_word(name: str) -> str:
+    """Return the name that readers see for a metric: its own, unless that is an abbreviation."""
+    return METRIC_WORDS.get(name, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ktdeval_pages.page_words import label_meaning
+from ktdeval_pages.page_words import label_meaning, label_word
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -39,6 +39,7 @@ def make_environment(
         keep_trailing_newline=True,
     )
     environment.filters["label_meaning"] = label_meaning
+    environment.filters["label_word"] = label_word
 
     return environment
 

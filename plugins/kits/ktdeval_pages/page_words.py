@@ -13,10 +13,11 @@ from ktdeval.values.yamlio import load_yaml
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Tone and meaning of a label or a tier."""
+    """Tone and meaning of a label or a tier; `shown`: its words, if they aren't its name."""
 
     tone: str = ""  # empty, good, warn or bad
     meaning: str = ""
+    shown: str = ""
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,7 +66,8 @@ def _joined_words(own: OwnWords) -> Words:
     labels = dict(own.labels)
     for name, words in cards["labels"].items():
         tone = labels[name].tone if name in labels else ""
-        labels[name] = Mark(tone, _plain_meaning(words["meaning"]))
+        shown = "" if words["label"] == name else words["label"]
+        labels[name] = Mark(tone, _plain_meaning(words["meaning"]), shown)
 
     units = dict(own.units)
     for name, unit in cards["units"].items():
@@ -104,3 +106,9 @@ def label_meaning(label: str) -> str:
         return ""
 
     return mark.meaning
+
+
+def label_word(label: str) -> str:
+    """Return the words that readers see for a label of a card."""
+    mark = WORDS.labels.get(label)
+    return mark.shown if mark is not None and mark.shown else label

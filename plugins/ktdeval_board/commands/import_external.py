@@ -61,10 +61,7 @@ class ImportOptions(BoardOptions, MovedOptions, PluginOptions):
     )
 
 
-@example(
-    "ktdeval leaderboard import results.json --board my-board",
-    "ktdeval leaderboard import certificate.json --attackers ktdeval-runs/attack --board my-board",
-)
+@example("ktdeval leaderboard import results.json --board my-board")
 @click.command("import")
 @click.argument("file", type=FilePath(), metavar="FILE")
 @options_of(ImportOptions)

@@ -33,6 +33,7 @@ from ktdeval_board.ranking.model_pages import history, model_pages
 from ktdeval_board.ranking.rows import Table, Tables
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.read_documents import decode_own, read_bytes, read_own, read_untrusted
+from ktdeval_board.registrations import registrations_text
 from ktdeval_board.rules import ERRATA_FILE, Division, load_excuses, load_rules
 from ktdeval_board.site.card_documents import (
     CardDocuments,
@@ -352,19 +353,20 @@ def _board_notes(board: Board) -> Iterator[str]:
 
 def _key_notes(board: Board) -> Iterator[str]:
     """Yield notes on registrations and keys for the maintainers."""
-    unused = sum(
-        state_of(board, each) == "drawn" and each.excuse is None
-        for each in board.registrations.filed
-    )
+    answerable = [each for each in board.registrations.filed if each.excuse is None]
+    unused = [each for each in answerable if state_of(board, each) == "drawn"]
     if unused:
         yield (
-            f"{count(unused, 'drawn key')} without a checked card; entrants of these submitters are"
-            " not ranked"
+            f"{count(len(unused), 'drawn key')} without a checked card, so that their submitters are"
+            f" not ranked: {registrations_text(unused)}"
         )
 
-    waiting = sum(each.drawn is None and each.excuse is None for each in board.registrations.filed)
+    waiting = [each for each in answerable if each.drawn is None]
     if waiting:
-        yield f"{count(waiting, 'registration')} without a key; `ktdeval leaderboard draw` draws it"
+        yield (
+            f"{count(len(waiting), 'registration')} without a key ({registrations_text(waiting)});"
+            " `ktdeval leaderboard draw` draws it"
+        )
 
     for excuse in load_excuses(board.folder.path):
         if excuse.registration not in board.registrations.by_id:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval.cards import TradingEpisode, count, system_labels
+from ktdeval.cards import TradingEpisode, count, label_word, system_labels
 from ktdeval.cli import warn
 from ktdeval.errors import CardError
 from ktdeval.market import MarketSnapshot
@@ -81,7 +81,7 @@ def origin_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
         seeds = len({episode.seed for episode in card.episodes})
         words = f"{card.agent.name}, {card.model.name}, {count(seeds, 'seed')}"
         tasks.setdefault((entrant.run_folder.name, words), []).append(card.task.name)
-        labels.update(dict.fromkeys(card.labels))
+        labels.update(dict.fromkeys(map(label_word, card.labels)))
 
     for (run, words), names in tasks.items():
         yield f"run {run}: {', '.join(names)} by {words}"

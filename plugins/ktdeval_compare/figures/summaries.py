@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ktdeval.cards import label_word
 from ktdeval.errors import CardError, UsageError
 from ktdeval_compare.compared_cards import check_same, facets, label, load_cards
 from ktdeval_compare.figures.definitions import FigureChoices, PaperFigure
@@ -65,7 +66,7 @@ def attacker_frame(
     runs = [f"run {one.run_folder.name}: {one.card.model.name}" for one in entrants]
     labels = dict.fromkeys(each for one in entrants for each in one.card.labels)
     if labels:
-        runs.append(f"labels: {', '.join(labels)}")
+        runs.append(f"labels: {', '.join(map(label_word, labels))}")
     frame.attrs["notes"] = (*figure.notes, f"{card.task.name} behind mask {card.task.mask}", *runs)
     return frame
 

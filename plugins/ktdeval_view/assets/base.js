@@ -28,7 +28,10 @@ const unpackValue = async (name) => JSON.parse(await unpack(name));
 
 /** Item of the list of labels: the name that a reader must see, and its meaning. */
 const label = (name, meaning) => el("li", {}, el("strong", {}, name.toUpperCase()), ` ${meaning}`);
-const labelOf = (name) => label(name, kt.values.words.labels[name].meaning);
+const labelOf = (name) => {
+  const {shown, meaning} = kt.values.words.labels[name];
+  return label(shown || name, meaning);
+};
 
 /** Start a page, or say on it what its browser lacks. */
 function begin(start) {

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from markupsafe import Markup, escape
 
 from ktdeval.market import FloatArray
+from ktdeval_pages.day_labels import dated_positions
 
 WIDTH, HEIGHT = 1600, 530
 """Size of a plot in its own units, of which four are about a pixel."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 192, 24, 30, 84
-_DAY_LABELS = 4
 _MOST_TICKS = 5
 
 
@@ -156,9 +156,8 @@ def _tick_text(plot: DayPlot, tick: float, decimals: int) -> str:
 
 def _day_axis(days: Sequence[str], scale: _Scale) -> str:
     last = len(days) - 1
-    positions = sorted({round(last * label / (_DAY_LABELS - 1)) for label in range(_DAY_LABELS)})
     texts = []
-    for position in positions:
+    for position in dated_positions(len(days)):
         anchor = ""  # in the middle
         if position == 0:
             anchor = ' class="start"'

@@ -105,6 +105,11 @@ class Workspaces:
     def __contains__(self, name: str) -> bool:
         return name in self._held
 
+    @property
+    def default_start_ns(self) -> int:
+        """Where a clock starts when nobody says where."""
+        return first_moment(self.dataset, self.limits, None)
+
     def open(self, as_of_ts: str | None = None) -> str:
         """A new workspace; gives its id, which only its owner knows. `as_of_ts`: where its clock
         starts. Raises ServiceError `invalid_argument`: no such moment, or out of range;

@@ -52,13 +52,14 @@ def _pages(nav: list[dict[str, Any]], section: str) -> Iterator[Page]:
 
 
 def written_pages() -> list[Path]:
-    """Return the pages that people write: all but the generated reference, the prompts and the
-    changelog.
+    """Return the pages that people write: all but the generated reference, the prompts, the
+    changelog and translations.
     """
     pages = []
     for page in nav_pages():
         is_generated = page.path.startswith("reference/") or page.path in GENERATED
-        if not is_generated:
+        is_translation = page.path.startswith("zh/")
+        if not is_generated and not is_translation:
             pages.append(DOCS / page.path)
 
     return pages

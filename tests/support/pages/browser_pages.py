@@ -307,6 +307,24 @@ def axis_troubles(tab: Any) -> list[str]:
     )
 
 
+def overprinted_texts(tab: Any) -> list[str]:
+    """Pairs of texts in a chart of a page whose boxes lie over each other, as dates of an axis."""
+    return list(
+        tab.evaluate(
+            """() => [...document.querySelectorAll("svg")].flatMap(chart => {
+              const texts = [...chart.querySelectorAll("text")]
+                .filter(one => one.textContent.trim() && getComputedStyle(one).opacity !== "0")
+                .map(one => [one.textContent.trim(), one.getBoundingClientRect()])
+                .filter(([, box]) => box.width > 0);
+              return texts.flatMap(([name, box], at) => texts.slice(at + 1).filter(([, other]) =>
+                box.left < other.right - 1 && other.left < box.right - 1 &&
+                box.top < other.bottom - 3 && other.top < box.bottom - 3,
+              ).map(([other]) => `${name} | ${other}`));
+            })"""
+        )
+    )
+
+
 def is_shown(tab: Any, text: str) -> bool:
     """Whether a text is on the page."""
     return text in tab.inner_text("body")

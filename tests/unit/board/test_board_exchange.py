@@ -554,6 +554,35 @@ def test_the_readme_of_a_dataset_tells_the_hub_what_it_holds(export: Callable[[s
     assert ("`total_return`" in text, "made up" in text) == (True, True)
 
 
+def test_the_header_of_a_dataset_is_one_that_the_hub_takes(export: Callable[[str], Path]) -> None:
+    """By the Hub's rules for dataset cards: known keys, its words for sizes, short plain tags, and
+    configurations of unique names, one of them the default.
+    """
+    _, header, _ = (export("hf-dataset") / "README.md").read_text().split("---\n", 2)
+    facts = yaml.safe_load(header)
+    configs = facts["configs"]
+    names = [config["config_name"] for config in configs]
+
+    assert set(facts) <= {
+        "pretty_name",
+        "license",
+        "language",
+        "tags",
+        "size_categories",
+        "configs",
+    }
+    assert set(facts["size_categories"]) <= {"n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M"}
+    assert facts["language"] == ["en"]
+    for word in (facts["license"], *facts["tags"]):
+        assert re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,40}", word), word
+
+    assert len(set(names)) == len(names)
+    assert [config.get("default", False) for config in configs].count(True) == 1
+    for config in configs:
+        assert re.fullmatch(r"[a-z_]+", config["config_name"])
+        assert [each["split"] for each in config["data_files"]] == ["train"]
+
+
 # ---- .eval_results
 
 

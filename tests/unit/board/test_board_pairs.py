@@ -44,7 +44,11 @@ from ktdeval_board.ranking.model_pages import (
     mean_exposures,
     model_pages,
 )
-from ktdeval_board.registrations import FiledRegistration, Registrations
+from ktdeval_board.registrations import (
+    FiledRegistration,
+    Registrations,
+    registrations_text,
+)
 from ktdeval_board.rules import Erratum, Excuse, WindowRule
 from ktdeval_compare.compare import CompareOptions, compare
 from ktdeval_compare.compared_cards import Entrant
@@ -687,3 +691,11 @@ def test_a_mask_effect_of_one_window_has_a_value_and_a_reason_for_no_interval() 
 
 
 # ==== scoring tasks, labels and columns
+
+
+def test_a_warning_names_the_submitter_the_model_and_the_key_of_registrations() -> None:
+    drawn, waiting = filed("drawn"), filed("open")
+    assert registrations_text([drawn, waiting]) == (
+        "A team, acme/one, key aaaaaaaa…; A team, acme/one"
+    )
+    assert registrations_text([drawn] * 7).endswith("…; and 2 more")

@@ -46,7 +46,7 @@ def test_a_model_that_never_traded_has_a_label_and_no_rank(market: Path, tmp_pat
 
     lines = plain_text(card_lines(card)).splitlines()
     assert "[never traded]" in lines[1]
-    assert lines[2].startswith("not rankable: the model never traded")
+    assert lines[2].startswith("may not be ranked: the model never traded")
 
     forged = {**card.plain, "labels": [label for label in card.labels if label != "never traded"]}
 

@@ -13,6 +13,8 @@ from rich.console import Console
 
 from card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
 from ktdeval.cards.fields.metric_rules import costs_row
+from ktdeval.cards.fields.warning_labels import label_word
+from ktdeval.cards.fields.words import METRIC_WORDS, metric_word
 from ktdeval.cards.metric_tables import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import (
@@ -34,6 +36,11 @@ from tables import on_each_row
 from terminal import Terminal
 
 BENCHMARK = "Against the benchmark (return, excess and drawdown in %)"
+
+
+def first_cell(line: str) -> str:
+    """The name of a row: columns are two spaces or more apart."""
+    return re.split("  +", line.strip())[0]
 
 
 def text_of(made: dict[str, Any]) -> str:
@@ -72,15 +79,17 @@ def test_the_ten_headline_metrics_are_grouped_in_three_families_and_others_separ
     made = card()
     made["metrics"]["zeal"] = {**made["metrics"]["ece"], "unit": "zeals"}
     names = [
-        line.split()[0] if line.startswith("    ") else line.strip()
+        first_cell(line) if line.startswith("    ") else line.strip()
         for line in section(text_of(made), "Metrics")
     ]
-    expected = [word for family, names in PANEL_FAMILIES.items() for word in (family, *names)]
+    expected = []
+    for family, metrics in PANEL_FAMILIES.items():
+        expected += [family, *map(metric_word, metrics)]
 
     assert names[1 : 1 + len(expected)] == expected
     assert names[-2:] == ["metrics asked for", "zeal"]
-    assert [line.split()[0] for line in section(text_of(made), "Diagnostics")][1:] == [
-        *DIAGNOSTICS
+    assert [first_cell(line) for line in section(text_of(made), "Diagnostics")][1:] == [
+        *map(metric_word, DIAGNOSTICS)
     ][: len(made["metrics"])]
 
 
@@ -198,7 +207,7 @@ def test_cards_of_one_model_and_task_are_numbered_side_by_side_with_omissions() 
     ]
     assert {
         "  builtin/momentum #3: [limited]",
-        f"  builtin/momentum #3: not rankable: {reason}",
+        f"  builtin/momentum #3: may not be ranked: {reason}",
         (
             "  builtin/momentum@react(memory=true): window long stands in rows of its own and in no"
             " figure over episodes: it has 595 weekdays"
@@ -296,6 +305,8 @@ def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
             for head in grid.columns
             if head and "interval" not in head
         }
+        spelled = {spelt: name for name, spelt in METRIC_WORDS.items()}
+        words = {spelled.get(word, word) for word in words}
         assert {word for word in words - own if f" {word} " not in known} <= {
             window["name"] for window in made["windows"]
         }
@@ -348,7 +359,7 @@ def test_the_benchmark_is_shown_beneath_the_model() -> None:
 
 def test_several_episodes_show_median_spread_and_count() -> None:
     head, _, first, *_ = words(card((0, 1, 2)), "Metrics")
-    assert head == ["metric", "median", "unit", "better", "quartiles", "episodes"]
+    assert head == ["metric", "median", "unit", "better", "quartiles", "n"]
     assert first == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
 
 
@@ -388,8 +399,10 @@ def test_a_card_states_its_labels_its_ranking_and_missing_parts(
 
     labels, ranking = text.splitlines()[1:3]
 
-    assert labels == " ".join(f"[{label}]" for label in of["labels"]), "before any figure"
-    assert ranking.startswith("rankable" if of["rankable"]["value"] else "not rankable: ")
+    assert labels == " ".join(f"[{label_word(label)}]" for label in of["labels"]), (
+        "before any figure"
+    )
+    assert ranking.startswith("may be ranked" if of["rankable"]["value"] else "may not be ranked: ")
     assert "None" not in text
     assert ("Against the benchmark" in text) == (of["kind"] == "trading" and bool(of["episodes"]))
     assert ("USD a million" in text) == bool(of["cost"]["value"])
@@ -408,7 +421,7 @@ def test_undefined_values_are_a_dash_with_the_reason_below() -> None:
     idle = ledger([step(number, 1000) for number in range(5)], 1000, spec())
     text = text_of(card(ledgers=[idle]))
 
-    assert re.search(r"^ +ece +- ", text, re.MULTILINE)
+    assert re.search(r"^ +calibration error \(ECE\) +- ", text, re.MULTILINE)
     assert "ece is not defined: no filled order with a next open" in text
     assert re.search(r"^ +right_name +- ", text_of(scoring_card((0,), {0})), re.MULTILINE)
 

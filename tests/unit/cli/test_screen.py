@@ -149,6 +149,27 @@ def test_without_a_terminal_an_episode_is_ten_lines() -> None:
     )
 
 
+def test_without_a_terminal_a_run_of_many_episodes_is_twenty_lines() -> None:
+    stream = io.StringIO()
+    with ProgressObserver(Console(file=stream, width=100, force_terminal=False), 60) as progress:
+        for number in range(60):
+            spec = replace(SPEC, seed=number)
+            if number < 15:
+                progress.ktdeval_event(EpisodeFinished(spec, already_done=True))
+                continue
+
+            progress.ktdeval_event(EpisodeStarted(spec, 40, 0))
+            for day in range(40):
+                progress.ktdeval_event(replace(step(day), spec=spec))
+
+            progress.ktdeval_event(EpisodeFinished(spec, already_done=False))
+
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 20
+    assert "already complete" in lines[0]
+    assert "seed 59: 40/40" in lines[-1]
+
+
 def test_steps_that_the_model_did_not_decide_are_counted() -> None:
     shown = watch(EpisodeStarted(SPEC, 2, 0), step(0, 2, "fallback"), step(1, 2, "error"))
     assert shown.rstrip().endswith("2 failed")

@@ -20,7 +20,7 @@ def group_of(name: str, *commands: str) -> SharedGroup:
 
 def test_a_group_has_the_examples_of_the_commands_that_are_there() -> None:
     assert group_of("paper", "paper vote", "paper qfinzero").epilog == (
-        "ktdeval paper vote RUN RUN RUN --out voted\nktdeval paper qfinzero tools"
+        "ktdeval paper vote RUN RUN RUN --out voted"
     )
     assert group_of("paper", "paper qfinzero").epilog == "ktdeval paper qfinzero tools"
     assert group_of("paper", "paper ama").epilog == "ktdeval paper ama --help"

@@ -533,7 +533,7 @@ def test_another_market_is_refused(terminal: CardTerminal, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_the_function_is_the_command(terminal: CardTerminal, stored: Path) -> None:
     cards = terminal.cards(card_of(ONE.tolist()), card_of(TWO.tolist(), "house/two"))
-    tables = ktdeval.compare(*cards, by="regime", data=[str(stored)])
+    tables = ktdeval.compare_tables(*cards, by="regime", data=[str(stored)])
 
     assert tables.report == terminal.report(
         "compare", *cards, "--by", "regime", "--data", str(stored)

@@ -388,7 +388,7 @@ def test_a_label_of_some_cards_names_them_and_one_of_all_does_not() -> None:
 
     assert list(flag_notes([first, second])) == ["synthetic: every card", "limited: house/one"]
     assert list(flag_notes([first, second], but=("synthetic", "limited"))) == [
-        "mask not certified: house/one",
+        "mask not tested for this model: house/one",
         "certificate claimed: house/two",
         "spans cutoff: house/two",
     ]

@@ -121,7 +121,7 @@ def test_the_text_shows_each_cell_as_found_and_shrunk(terminal: CardTerminal) ->
 def test_the_function_gives_the_same_report(terminal: CardTerminal) -> None:
     paths = terminal.cards(*cards(two_markets()))
     report = terminal.report("compare", "--pool", *paths)
-    tables = ktdeval.compare(*paths, pool=True)
+    tables = ktdeval.compare_tables(*paths, pool=True)
 
     assert tables.report == report
     assert tables["pooled"]["k"].tolist() == [4]
@@ -223,7 +223,7 @@ def test_the_error_of_a_window_is_that_of_its_days(tmp_path: Path) -> None:
         card = make_card(total, model, windows=WINDOWS, snapshot=US)
         paths.append(save_run(tmp_path / model[6:], card, of_model))
 
-    (row,) = ktdeval.compare(*paths, pool=True).report["pooled"]
+    (row,) = ktdeval.compare_tables(*paths, pool=True).report["pooled"]
     errors = []
     for window in ("W1", "W2", "W3"):
         terms = np.zeros(42)
@@ -259,7 +259,7 @@ def test_a_shift_between_seeds_counts_where_days_do_not_show_it(tmp_path: Path) 
         card = make_card(total, f"house/{model}", windows=WINDOWS, snapshot=US)
         paths.append(save_run(tmp_path / model, card, returns))
 
-    (row,) = ktdeval.compare(*paths, pool=True).report["pooled"]
+    (row,) = ktdeval.compare_tables(*paths, pool=True).report["pooled"]
     assert row["source"] == "days"
     assert [cell["se"] for cell in row["cells"]] == pytest.approx([0.05, 0.05])
 
@@ -274,7 +274,7 @@ def test_a_system_that_held_cash_differs_by_the_days_of_the_other(tmp_path: Path
         card = make_card(total, f"house/{model}", windows=WINDOWS, snapshot=US)
         paths.append(save_run(tmp_path / model, card, returns))
 
-    (row,) = ktdeval.compare(*paths, pool=True).report["pooled"]
+    (row,) = ktdeval.compare_tables(*paths, pool=True).report["pooled"]
     assert (row["k"], row["source"]) == (2, "days")
     assert all(0.02 < cell["se"] < 0.15 for cell in row["cells"])
 
@@ -294,7 +294,7 @@ def test_errors_of_days_are_as_large_as_windows_differ(tmp_path: Path) -> None:
         card = make_card(total, f"house/{model}", windows=windows, snapshot=US)
         paths.append(save_run(tmp_path / model, card, returns))
 
-    (row,) = ktdeval.compare(*paths, pool=True).report["pooled"]
+    (row,) = ktdeval.compare_tables(*paths, pool=True).report["pooled"]
     errors = [cell["se"] for cell in row["cells"]]
     found = float(np.std([cell["value"] for cell in row["cells"]], ddof=1))
 

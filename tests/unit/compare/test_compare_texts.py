@@ -139,7 +139,7 @@ def test_luck_is_a_row_a_card_and_the_agreement_of_both_rankings() -> None:
     lines = texts(luck_parts(report))
 
     assert lines[1] == (
-        "card return % rank selection % rank as paper % psr dsr trials a window note"
+        "card return % rank selection % rank as KTD-Fin % psr dsr trials a window note"
     )
     assert lines[2:] == [
         "house/one +10.00 1 -2.000 2.5 +3.000 0.9000 0.2500 4",

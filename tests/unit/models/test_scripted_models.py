@@ -158,7 +158,9 @@ def score(answer: str, sample: Any) -> bool:
 
 
 def evaluated(task: Any, model: str, folder: Path, **options: Any) -> dict[str, Any]:
-    (card,) = ktdeval.evaluate(model, task, out=str(folder / "run"), quiet=True, **options).cards
+    (card,) = ktdeval.evaluate(
+        model, task, out=str(folder / "run"), quiet=True, **options
+    ).typed_cards
     plain: dict[str, Any] = card.plain
     return plain
 

@@ -6,7 +6,12 @@ from datetime import date
 
 import pytest
 
-from ktdeval_qfinzero.access.terminal.market_calendar import closed_days, market_zone
+from ktdeval_qfinzero.access.terminal.market_calendar import (
+    closed_days,
+    market_zone,
+    session_moment,
+)
+from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 
@@ -30,3 +35,21 @@ def test_days_without_a_session_are_closed(calendar: str, closed: list[str]) -> 
     hours = trading_hours(calendar)
 
     assert closed_days(hours, date(2025, 1, 17), date(2025, 1, 21)) == closed
+
+
+@pytest.mark.parametrize(
+    ("latest", "start"),
+    [
+        (
+            "2025-01-06T21:00:00Z",
+            "2025-01-06T15:00:00Z",
+        ),  # at the close: half an hour after the open
+        ("2025-01-06T16:10:00Z", "2025-01-06T16:10:00Z"),  # the market trades
+        ("2025-01-06T14:30:00Z", "2025-01-06T14:30:00Z"),  # its first moment
+        ("2025-01-06T13:00:00Z", "2025-01-03T15:00:00Z"),  # before the open: the day before
+        ("2025-01-05T12:00:00Z", "2025-01-03T15:00:00Z"),  # a Sunday
+    ],
+)
+def test_the_clock_starts_while_the_market_trades(latest: str, start: str) -> None:
+    moment_ns = parse_moment(latest, "latest")
+    assert moment_text(session_moment(trading_hours(), moment_ns)) == start

@@ -157,8 +157,8 @@ Object.assign(
 
     function marked(marks, name) {
       if (!Object.hasOwn(marks, name)) return chip(name);
-      const {tone, meaning} = marks[name];
-      return chip(name, tone, meaning);
+      const {tone, meaning, shown} = marks[name];
+      return chip(shown || name, tone, meaning);
     }
 
     const labelChip = (name) => marked(kt.values.words.labels, name);

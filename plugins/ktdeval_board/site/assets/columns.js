@@ -35,8 +35,8 @@ kt.columns = (() => {
       "The index, bought at the close before the first day and held, without costs; always shown.",
     ],
     random_traders: [
-      "random traders",
-      "Median and 5–95 % range over all episodes of the random baselines; always shown.",
+      "reference",
+      "Random traders: median and 5–95 % range over all episodes of the random baselines; always shown.",
     ],
   };
 
@@ -48,7 +48,7 @@ kt.columns = (() => {
         ? KINDS[baseline]
         : [kt.words(baseline), "A baseline; always shown."];
   const SHORT = {
-    "mask not certified": "uncertified",
+    "mask not certified": "mask not tested",
     "certificate claimed": "claimed",
     "certificate verified": "certified",
     "no adjustment factor": "unadjusted",
@@ -63,11 +63,12 @@ kt.columns = (() => {
 
   function labelMark(label) {
     if (!Object.hasOwn(SHORT, label)) return kt.labelChip(label);
-    const {tone, meaning} = kt.values.words.labels[label];
+    const {tone, meaning, shown} = kt.values.words.labels[label];
+    const words = shown || label;
     return kt.chip(
-      [el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", {}, label)],
+      [el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", {}, words)],
       tone,
-      `${label}: ${meaning}`,
+      `${words}: ${meaning}`,
     );
   }
 

@@ -10,7 +10,7 @@ kt.conduct.steps(view, part)
 (() => {
   const {el, format, known} = kt;
   const SCORES = {
-    ece: "calibration error",
+    ece: "calibration error (ECE)",
     ece_debiased: "calibration error, debiased",
     brier: "Brier score",
     brier_reliability: "Brier: reliability",

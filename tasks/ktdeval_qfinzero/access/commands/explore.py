@@ -44,10 +44,7 @@ class ToolOptions(ClockOptions):
     )
 
 
-@example(
-    "ktdeval paper qfinzero tools",
-    'ktdeval paper qfinzero tools UPQ.stock.daily \'{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-07"}\'',
-)
+@example("ktdeval paper qfinzero tools")
 @click.command()
 @click.argument("name", required=False)
 @click.argument("arguments", default="{}", metavar="[JSON]")

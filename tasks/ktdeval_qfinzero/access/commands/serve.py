@@ -251,9 +251,7 @@ class ServeOptions(ClockOptions, PageOptions):
         return words
 
 
-@example(
-    "ktdeval paper qfinzero serve", "ktdeval paper qfinzero serve --connect mcp --data my-market"
-)
+@example("ktdeval paper qfinzero serve")
 @click.command("serve")
 @options_of(ServeOptions)
 def serve_market(options: ServeOptions) -> None:

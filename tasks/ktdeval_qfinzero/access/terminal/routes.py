@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -19,10 +20,15 @@ from ktdeval_qfinzero.access.pages.http_answers import (
     html_answer,
     shared_asset,
 )
-from ktdeval_qfinzero.access.terminal.market_calendar import closed_days, market_zone
+from ktdeval_qfinzero.access.terminal.market_calendar import (
+    closed_days,
+    market_zone,
+    session_moment,
+)
 from ktdeval_qfinzero.access.terminal.operations import terminal_operations
 from ktdeval_qfinzero.access.workspaces import Workspaces
 from ktdeval_qfinzero.errors import not_found
+from ktdeval_qfinzero.timestamps import moment_text
 
 _FOLDER: Final = Path(__file__).with_name("assets")
 
@@ -35,8 +41,12 @@ def terminal_routes(workspaces: Workspaces) -> list[BaseRoute]:
 
     async def give_page(_: Request) -> Response:
         info = workspaces.dataset.info
-        closed = closed_days(info.hours, info.first_day, info.last_day)
-        return html_answer(_page_text(market_zone(info.calendar), closed))
+        facts = {
+            "zone": market_zone(info.calendar),
+            "closed": " ".join(closed_days(info.hours, info.first_day, info.last_day)),
+            "start": moment_text(session_moment(info.hours, workspaces.default_start_ns)),
+        }
+        return html_answer(_page_text(facts))
 
     return [
         Route("/terminal", _redirect, methods=["GET"]),
@@ -54,10 +64,13 @@ async def _redirect(_: Request) -> Response:
     return RedirectResponse("/terminal/", headers={"cache-control": "no-store"})
 
 
-def _page_text(zone: str, closed: Sequence[str]) -> str:
+def _page_text(facts: Mapping[str, str]) -> str:
+    """Return the page with facts of the market as `data-NAME` of its body."""
     text = (_FOLDER / "terminal.html").read_text(encoding="utf-8")
-    text = text.replace('data-zone="UTC"', f'data-zone="{zone}"')
-    return text.replace('data-closed=""', f'data-closed="{" ".join(closed)}"')
+    for name, value in facts.items():
+        text = re.sub(f'data-{name}="[^"]*"', f'data-{name}="{value}"', text, count=1)
+
+    return text
 
 
 async def _give_asset(request: Request) -> Response:

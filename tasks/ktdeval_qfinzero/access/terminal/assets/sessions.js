@@ -81,7 +81,7 @@ export function openPanel() {
 
   /** Takes a spare workspace where there is none, and fills in what it says. */
   async function prepare() {
-    await takeWorkspace("");
+    await takeWorkspace(document.body.dataset.start || ""); // while the market trades
     if (!fields.asOf.value) fields.asOf.value = spare.asOf;
     if (!fields.end.value) fields.end.value = daysLater(spare.asOf, DAYS_AT_FIRST);
     if (!fields.underlyings.value)

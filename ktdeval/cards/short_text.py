@@ -1,0 +1,97 @@
+"""Short text of a card: what `repr(card)` gives in a Python session, some ten lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ktdeval.cards.fields.coverage import Coverage
+from ktdeval.cards.fields.fact_types import ScoreLine
+from ktdeval.cards.fields.medians import spread_of
+from ktdeval.cards.fields.metrics import MetricLine
+from ktdeval.cards.fields.recorded_facts import AnyFacts, TradingFacts
+from ktdeval.cards.fields.units import figure_text, unit_word
+from ktdeval.cards.fields.warning_labels import label_word
+from ktdeval.cards.table_types import clean, count
+
+HEADLINE_METRICS = ("total_return", "selection_alpha", "sharpe", "max_drawdown")
+_MOST_SCORES = 4
+_MOST_WINDOWS = 3
+_LABEL_WIDTH = 17  # characters
+
+
+@dataclass(frozen=True)
+class DerivedParts:
+    """What a card says besides its facts, as far as the short text shows it."""
+
+    labels: Sequence[str]
+    ranking: str  #: whether it may be ranked, in words
+    coverage: Coverage
+    figures: Mapping[str, MetricLine | ScoreLine]  #: the headlines, in their order
+
+
+def headline_metrics(metrics: Mapping[str, MetricLine]) -> dict[str, MetricLine]:
+    """Return the headlines among the metrics of a trading card."""
+    return {name: metrics[name] for name in HEADLINE_METRICS if name in metrics}
+
+
+def headline_scores(scores: Mapping[str, ScoreLine], order: Sequence[str]) -> dict[str, ScoreLine]:
+    """Return the first headlines among the scores of a scoring card."""
+    names = [name for name in order if scores[name].headline]
+    return {name: scores[name] for name in names[:_MOST_SCORES]}
+
+
+def card_text(facts: AnyFacts, derived: DerivedParts) -> str:
+    """Return a card in some ten lines: system, task, windows, labels, ranking, headline figures with
+    their intervals, who decided, and how to verify it.
+    """
+    lines = [clean(f"<{type(facts).__name__} {facts.task.name} · {facts.model.name}")]
+    for name, text in _rows(facts, derived):
+        lines.append(f"  {name:<{_LABEL_WIDTH}}{clean(text)}")
+
+    return "\n".join(lines) + ">"
+
+
+def _rows(facts: AnyFacts, derived: DerivedParts) -> Iterator[tuple[str, str]]:
+    yield "system", f"{facts.model.name}, agent {facts.agent.name}"
+    yield "task", f"{facts.task.name}, version {facts.task.version}"
+    if isinstance(facts, TradingFacts):
+        yield "windows", _windows_text(facts)
+
+    if derived.labels:
+        yield "labels", ", ".join(map(label_word, derived.labels))
+
+    yield "ranking", derived.ranking
+    for name, line in derived.figures.items():
+        yield name, _figure(line)
+
+    planned = count(derived.coverage.steps_planned, facts.STEP)
+    yield "provenance", f"{derived.coverage.steps_decided:,} of {planned} decided by the model"
+    yield "verification", "not checked here: ktdeval card verify FILE"
+
+
+def _windows_text(facts: TradingFacts) -> str:
+    names = [window.name for window in facts.windows]
+    text = ", ".join(names[:_MOST_WINDOWS])
+    if len(names) > _MOST_WINDOWS:
+        text += f" … {names[-1]} ({len(names)})"
+
+    return f"{text}; {facts.windows[0].first}…{facts.windows[-1].last}; {facts.snapshot.name}"
+
+
+def _figure(line: MetricLine | ScoreLine) -> str:
+    """Return a figure with its unit and what is known of its spread."""
+    unit = unit_word(line.unit)
+    text = f"{figure_text(line.unit, line.value)} {unit}".rstrip()
+    if line.value is None and line.reason:
+        text += f" ({line.reason})"
+
+    spread = spread_of(line)
+    if spread is None or spread.low is None or spread.high is None:
+        return text
+
+    ends = f"{figure_text(line.unit, spread.low)} … {figure_text(line.unit, spread.high)}"
+    level = getattr(spread, "level", None)
+    if level:
+        return f"{text} ({100 * level:g} % interval {ends})"
+    return f"{text} (quartiles over episodes {ends})"

@@ -1,0 +1,27 @@
+"""Which days a chart names below its axis, so that no date is printed over another."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+MOST_DATES = 4
+#: Least distance of two dates as a share of the axis: the first begins at its day, the next lies on
+#: both sides of its own, and a date takes a fifth of the narrowest chart
+_LEAST_DISTANCE = 0.32
+
+
+def dated_positions(days: int) -> list[int]:
+    """Return the positions of the days to name, among `days` (at least one): the first, the last and
+    as many evenly between them, up to four, as have room.
+
+    Example:
+        dated_positions(5)  # [0, 2, 4]
+    """
+    last = days - 1
+    for count in range(MOST_DATES, 2, -1):
+        positions = [round(last * index / (count - 1)) for index in range(count)]
+        distances = [right - left for left, right in pairwise(positions)]
+        if min(distances) >= _LEAST_DISTANCE * last and min(distances) > 0:
+            return positions
+
+    return sorted({0, last})

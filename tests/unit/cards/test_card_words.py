@@ -1,0 +1,65 @@
+"""Words of printed cards: what may be ranked, whether the mask was tested, abbreviations spelled out,
+and figures of a paper on cards of its tasks alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from card_cases import card, typed
+from ktdeval.cards import card_words, label_word, metric_word
+from ktdeval.cards.fields.words import METRIC_WORDS
+from ktdeval.cards.metric_tables import scheme_rows
+from ktdeval_report.value_formatting import metric_name
+
+FIT = {
+    "selection": 0.01,
+    "r_squared": 0.4,
+    "adjusted_r_squared": 0.3,
+    "parameters": 10.0,
+    "degrees_of_freedom": 90.0,
+}
+
+
+def with_schemes(paper_metric: bool) -> dict[str, Any]:
+    """A card whose selection has a fit by each scheme; of KTD-Fin's tasks where `paper_metric`."""
+    made = card()
+    line = made["metrics"]["total_return"]
+    names = ["selection_alpha", *(["paper_selection_alpha"] if paper_metric else [])]
+    for name in names:
+        made["metrics"][name] = copy.deepcopy(line)
+        for episode in made["episodes"]:
+            schemes = {"schemes": {"strict": FIT, "paper": FIT}}
+            episode["metrics"][name] = {"value": 0.01, "n": 5, "detail": schemes}
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("of_the_paper", "schemes"), [(True, ["strict", "paper"]), (False, ["strict"])]
+)
+def test_the_fit_of_a_paper_is_on_cards_of_its_tasks_alone(
+    of_the_paper: bool, schemes: list[str]
+) -> None:
+    assert [row[0] for row in scheme_rows(typed(with_schemes(of_the_paper)))] == schemes
+
+
+def test_labels_are_printed_in_words_and_recorded_as_before() -> None:
+    assert label_word("mask not certified") == "mask not tested for this model"
+    assert label_word("synthetic") == "synthetic"
+    assert label_word("a label of a later version") == "a label of a later version"
+    assert "mask not certified" in card()["labels"]
+
+
+def test_abbreviations_of_metrics_are_spelled_out_with_their_meaning_under_the_pointer() -> None:
+    assert metric_word("hhi") == "concentration (HHI)"
+    assert metric_word("ece") == "calibration error (ECE)"
+    assert metric_word("sharpe") == metric_name("sharpe") == "sharpe"
+    assert set(METRIC_WORDS) <= set(card_words()["metrics"])
+
+    shown = metric_name("ece")
+    assert shown.startswith('<abbr title="Expected calibration error')
+    assert shown.endswith(">calibration error (ECE)</abbr>")

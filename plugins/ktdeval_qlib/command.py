@@ -35,7 +35,7 @@ class QlibOptions(JsonOptions):
     test: str | None = flag(
         None,
         metavar="FIRST:LAST",
-        help="days on which rank IC is shown; by default 2024-01-01:2026-04-10",
+        help="days on which rank correlation (IC) is shown; by default 2024-01-01:2026-04-10",
     )
     label: Label = flag(
         "qlib",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from ktdeval.cards import metric_word
 from run_support import (
     MASK_KEY,
     MIXED_RUN,

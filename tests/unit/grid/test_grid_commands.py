@@ -51,7 +51,7 @@ def test_every_way_to_steer_is_in_the_help(name: str, terminal: Terminal) -> Non
 
 def test_help_of_the_group_has_the_options_of_a_launch(terminal: Terminal) -> None:
     text = terminal.text("grid", "--help")
-    assert "--models MODEL,…  models, PROVIDER/NAME" in text
+    assert "--models MODEL,…  models: PROVIDER/NAME" in text
     assert "--detach" in text
     assert "Options of `ktdeval run` (see `ktdeval run --help`):" in text
     assert "--seeds" in text

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import astuple
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from ktdeval import errors
 from ktdeval.errors import UsageError
 from ktdeval.harness.chat_messages import Message, ModelRequest, ToolSpec
 from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval_models import technical
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smoothed, turn_of_month
+from paths import REPOSITORY
 from shown_states import with_state
 from tables import number, on_each_row
 
@@ -211,8 +210,8 @@ def test_figures_begin_with_the_documented_bar(name: str) -> None:
     figures = RULES[name](walk(30), **rules()[name]["numbers"]).figures
     assert int(np.isfinite(list(figures.values())).all(axis=0).argmax()) + 1 == FIRST[name]
 
-    readme = (Path(technical.__file__).parent / "README.md").read_text()
-    (row,) = (line for line in readme.splitlines() if line.startswith(f"| `builtin/{name}` |"))
+    page = (REPOSITORY / "docs/models.md").read_text(encoding="utf-8")
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `builtin/{name}` |"))
 
     assert row.endswith(f"| {FIRST[name]} |")
 

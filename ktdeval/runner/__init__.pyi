@@ -159,6 +159,7 @@ from ktdeval.runner.transplant_document import (
     transplanted_at as transplanted_at,
 )
 from ktdeval.runner.trial_count import (
+    TrialReturns as TrialReturns,
     Trials as Trials,
     count_trials as count_trials,
     count_trials_by_window as count_trials_by_window,

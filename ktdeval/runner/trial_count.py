@@ -10,16 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from ktdeval.errors import StoreError
 from ktdeval.runner.episode_journal import JournalEntry, entry_type
-from ktdeval.runner.remote.run_folder import ANSWERS, JOURNAL, MANIFEST, RunFolder
+from ktdeval.runner.remote.run_folder import ANSWERS, JOURNAL, LEDGER, MANIFEST, RunFolder
 from ktdeval.runner.run_manifest import NotARunError
 from ktdeval.stats.sharpe_significance import SharpeMoments, sharpe_shape
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.values.hashes import content_hash
+from ktdeval.values.hashes import content_hash, file_sha256
 
 _DEPTH = 4  #: How deep below the store a run folder may lie
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReturns:
+    """Daily returns of one finished episode, with the ledger that they are from."""
+
+    returns: npt.NDArray[np.float64]  #: [steps] simple returns of the NAV
+    resolution: float  #: smallest return that money can show: `Ledger.return_resolution`
+    ledger_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,7 @@ class Trials:
     finished: int  #: how many of the episodes have a ledger
     #: Sharpe ratio and moments of each finished episode that has them, by the episode's id
     shapes: dict[str, SharpeMoments]
+    returns: dict[str, TrialReturns]  #: of each finished episode, by its id
     runs: int  #: run folders read
 
     @property
@@ -121,6 +134,7 @@ def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
     specs: dict[str, EpisodeSpec] = {}
     finished: set[str] = set()
     shapes: dict[str, SharpeMoments] = {}
+    returns: dict[str, TrialReturns] = {}
 
     for folder, spec in planned:
         specs[spec.id] = spec
@@ -128,7 +142,10 @@ def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
             continue
 
         finished.add(spec.id)
-        shape = sharpe_shape(folder.load_ledger(spec))
+        ledger = folder.load_ledger(spec)
+        digest = file_sha256(folder.episode_path(spec) / LEDGER)
+        returns[spec.id] = TrialReturns(ledger.returns, ledger.return_resolution, digest)
+        shape = sharpe_shape(ledger)
         if shape is not None:
             shapes[spec.id] = shape
 
@@ -138,6 +155,7 @@ def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
         strategies=len(strategies),
         finished=len(finished),
         shapes={identity: shapes[identity] for identity in sorted(shapes)},
+        returns=returns,
         runs=runs,
     )
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from ktdeval.cards import TradingCard, figures_differ_in
 from ktdeval.errors import CardError
-from ktdeval.runner import Trials, count_trials_by_window
+from ktdeval.runner import TrialReturns, Trials, count_trials_by_window
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.compared_cards import Entrant, Values, card_notes, label, recorded_ledger
 from ktdeval_compare.random_players import PlayersRow, PlayersTable
@@ -169,13 +169,13 @@ def _card_row(entrant: Entrant, trials: _Counted) -> LuckRow:
     for episode in card.pooled:
         counted = trials[episode.window, card.snapshot.id]
         counts.append(counted.episodes)
-        ledger = recorded_ledger(entrant, episode.id)
-        if isinstance(ledger, str):
-            reasons.add(ledger)
+        own = _recorded_returns(entrant, episode.id, counted)
+        if isinstance(own, str):
+            reasons.add(own)
             continue
 
         figure = deflated_sharpe_ratio(
-            ledger.returns, counted.sharpes, counted.episodes, ledger.return_resolution
+            own.returns, counted.sharpes, counted.episodes, own.resolution
         )
         if figure.value is None:
             reasons.add(figure.reason or "")
@@ -200,6 +200,21 @@ def _card_row(entrant: Entrant, trials: _Counted) -> LuckRow:
         trials=(min(counts, default=0), max(counts, default=0)),
         reason=reason,
     )
+
+
+def _recorded_returns(entrant: Entrant, episode: str, counted: Trials) -> TrialReturns | str:
+    """Return the daily returns of an episode as the card was made from it, or why there are none:
+    those of the trials where they are from the very ledger that the card names.
+    """
+    recorded = entrant.card.artefacts.get(f"episodes/{episode}/ledger.parquet")
+    trial = counted.returns.get(episode)
+    if trial is not None and trial.ledger_sha256 == recorded:
+        return trial
+
+    ledger = recorded_ledger(entrant, episode)
+    if isinstance(ledger, str):
+        return ledger
+    return TrialReturns(ledger.returns, ledger.return_resolution, recorded or "")
 
 
 def card_value(card: TradingCard, name: str) -> float | None:

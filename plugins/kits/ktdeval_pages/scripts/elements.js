@@ -162,6 +162,8 @@ Object.assign(
     }
 
     const labelChip = (name) => marked(kt.values.words.labels, name);
+    // what readers see of a label, whose name is that of its JSON
+    const labelText = (name) => kt.values.words.labels[name]?.shown || name;
     const tierChip = (name) => marked(kt.values.words.tiers, name);
 
     /** Name that readers see for a kind of `provenance` or `failures`. */
@@ -211,6 +213,7 @@ Object.assign(
       visible,
       chip,
       labelChip,
+      labelText,
       tierChip,
       kindLabel,
       kindMeaning,

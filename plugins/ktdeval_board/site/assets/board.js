@@ -207,7 +207,7 @@
       `rank: ${by ? by.title : kt.words(division().rank_by)}${over}` +
         `${by?.better === "lower" ? ", lower is better" : ""}`,
       state.get("fees") === "before" ? "ranks are by the return after fees" : "",
-      data.facts.shared.size ? `every card: ${[...data.facts.shared].join(", ")}` : "",
+      data.facts.shared.size ? `every card: ${[...data.facts.shared].map(kt.labelText).join(", ")}` : "",
     ]
       .filter(Boolean)
       .join(" · ");

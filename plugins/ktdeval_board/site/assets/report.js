@@ -359,7 +359,7 @@ kt.maskWords(mask), kt.modeWords(mode)
     const tier = verdict ? verdict.tier : "unchecked";
     const lines = [`Tier: ${tier}. ${kt.values.words.tiers[tier]?.meaning || ""}`];
     (verdict?.notes || []).forEach((note) => lines.push(`Note of the check: ${note}`));
-    if (labels.length) lines.push(`Labels: ${labels.join(", ")}.`);
+    if (labels.length) lines.push(`Labels: ${labels.map(kt.labelText).join(", ")}.`);
     if (submission.attempts) {
       const {runs, note} = submission.attempts;
       const where = card.windows ? "these windows" : "this task";

@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: benchmarks help demo test test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors build worked-example screenshots clean
 
 help:
-	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
+	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
 	@echo "make test     install with the development tools and run the fast tests: unit, contract and one golden run a task"
 	@echo "make test-all make test, then the slow tests: whole systems, pages in a browser, fuzzing; not test-qlib, test-ray, test-rl and test-llm"
 	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"

@@ -1,4 +1,15 @@
-"""ktdeval: can a language-model agent invest, or does it remember the market and ride factors?"""
+"""ktdeval: can a language-model agent invest, or does it remember the market and ride factors?
+
+Example:
+    import ktdeval
+
+    run = ktdeval.evaluate("builtin/hold", "blinded_open_research", windows="W1", limit=3)
+    run.cards  # data frame: a row a card
+    run.episodes  # a row an episode, a column a metric
+
+`help(ktdeval.evaluate)` lists every option of a run, `ktdeval.load_run(FOLDER)` opens a run that is there,
+`ktdeval.compare(run, other)` compares two.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +27,8 @@ def __getattr__(name: str) -> Any:
     """`evaluate` and its kin, modules such as `api`, and functions of plugins' commands such as
     `compare`: loaded when first used.
     """
+    if name == "__all__":  # what `help(ktdeval)` lists
+        return __dir__()
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -154,7 +154,8 @@ def window_rows(
         covered = f"{days[1]}…{days[-1]}" if len(days) > 1 else "no window at all"
         raise DataError(
             f"window {start_day}…{last_day} lies outside the data, which allow {covered} (the first"
-            " day only decides); choose a window inside, or other data"
+            " day only decides); choose a window inside, such as by --windows FIRST:LAST,"
+            " or other data"
         )
 
     start = int(np.searchsorted(days, start_day, side="left"))

@@ -52,10 +52,23 @@ def open_snapshot(
             " data make`"
         )
 
+    known = [*providers, *_markets_beside(data)]
     raise DataError(
-        f"--data {data!r} is neither a folder nor a data provider{near_matches(data, providers)}"
+        f"--data {data!r} is neither a folder nor a data provider{near_matches(data, known)}"
         " (see `ktdeval data`)"
     )
+
+
+def _markets_beside(data: str) -> list[str]:
+    """Return the folders with a stored market where a folder of this name would be, as a user would
+    write them.
+    """
+    wanted = user_path(data)
+    try:
+        manifests = sorted(wanted.parent.glob("*/manifest.json"))
+    except OSError:
+        return []
+    return [str(Path(data).with_name(path.parent.name)) for path in manifests]
 
 
 def _stored(folder: Path) -> MarketSnapshot:

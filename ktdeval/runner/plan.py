@@ -15,7 +15,7 @@ from ktdeval.cards.fields.task import NEVER_RANKED
 from ktdeval.errors import DataError, PluginError, UsageError
 from ktdeval.harness.chat_messages import ToolProtocol
 from ktdeval.harness.traits import model_traits
-from ktdeval.market.calendar import window_rows
+from ktdeval.market.calendar import parse_day, window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
@@ -288,6 +288,9 @@ def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Win
     for text in wanted or task.default_windows:
         match = _DATE_RANGE.fullmatch(text)
         if match:
+            for day in match.groups():
+                parse_day(day, f"window {text!r}: ", UsageError)
+
             if match[1] > match[2]:
                 raise UsageError(f"window {text!r}: the first day is after the last")
 

@@ -185,6 +185,28 @@ def name_unread(reading: ReadingOptions) -> None:
     reading.note(f"columns that are known but not read: {named}")
 
 
+def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
+    """Refuse bars of which some prices have a column and others have none, while a column is left
+    that may be it; note a volume that has none likewise. Bars of closes only are whole.
+    """
+    unread = [name for name in reading.header if name not in reading.columns_of.values()]
+    if not unread:
+        return
+
+    left = ", ".join(map(repr, unread[:_MOST_NAMED]))
+    prices = ("open", "high", "low")
+    lacking = [name for name in prices if name not in reading.columns_of]
+    if 0 < len(lacking) < len(prices):
+        maps = ",".join(f"{name}=COLUMN" for name in lacking)
+        raise DataError(
+            f"{where}: no column is named {' or '.join(lacking)}; say which it is by --map {maps}"
+            f" (columns that are left: {left})"
+        )
+
+    if "volume" not in reading.columns_of:
+        reading.note(f"no column is named volume; if it is one of {left}, say --map volume=COLUMN")
+
+
 def leave_out_rates(bars: pd.DataFrame, reading: ReadingOptions) -> None:
     """Make an amount missing, in place, that is a rate of the asset's shares: some vendors name
     both `turnover`.

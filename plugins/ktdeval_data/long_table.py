@@ -47,6 +47,7 @@ from ktdeval_data.bar_column_checks import (
     refuse_other_currencies,
     refuse_other_intervals,
     refuse_times,
+    refuse_unnamed_prices,
 )
 from ktdeval_data.currency_conversion import convert
 from ktdeval_data.identifying_words import read_entity_table
@@ -413,6 +414,7 @@ def _read_bars(
     bars["code"] = listing.codes(bars["code"])
     bars = leave_out_unfinished(bars, where, reading)
     name_unread(reading)
+    refuse_unnamed_prices(reading, where)
     for flag in ("traded", "special"):
         if flag in bars:
             bars[flag] = parse_flags(bars[flag], f"{where}: {flag}")

@@ -150,6 +150,8 @@ def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(
 
     card = json.loads((tmp_path / "run" / "cards" / "example_two_weeks.json").read_text())
     assert "example_win_rate" in json.dumps(card["metrics"])
+    assert "never traded" not in card["labels"]
+    assert card["coverage"]["steps_decided"] == card["coverage"]["steps_planned"]
 
 
 # ---- the conformance kit, on the built-ins and on what is wrong

@@ -4,9 +4,13 @@ that a real model speaks.
 
 from __future__ import annotations
 
-from ktdeval.api import ModelRequest, Reply, ToolCall
+from ktdeval.api import ModelRequest, Reply
 from ktdeval.harness import ModelTraits
-from ktdeval.values.strict_json import dumps_canonical, loads_strict
+from ktdeval.keyless import Conversation
+from ktdeval.values.strict_json import JsonValue
+
+_INVESTED = 0.9  # of the NAV, once all names are held
+_LARGEST_WEIGHT = 0.09  # of one name: below the limit of the task
 
 
 class TopFactor:
@@ -24,50 +28,37 @@ class TopFactor:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Ask for the ranking once; then, when asked to, submit."""
-        tools = {tool.name for tool in request.tools}
-        results = [message.content for message in request.messages if message.role == "tool"]
-        if "submit_action" in tools:
-            return _call(
-                "submit",
-                "submit_action",
-                {
-                    "orders": self._orders(results),
-                    "overall_reason": f"the leaders by {self._factor}",
-                },
-            )
-        if "screen_candidates" in tools and not results:
-            return _call(
-                "screen", "screen_candidates", {"factors": [self._factor], "k": self._names}
-            )
+        conversation = Conversation(request)
+        if conversation.is_submission:
+            reason = f"the leaders by {self._factor}"
+            return conversation.submit(self._orders(conversation), reason)
+
+        if "screen_candidates" in conversation.offered and not conversation.turns:
+            ranking = {"factors": [self._factor], "k": self._names}
+            return conversation.call([("screen_candidates", ranking)])
+
         return Reply("I have seen what I need.")
 
-    def _orders(self, results: list[str]) -> list[dict[str, object]]:
-        table = _table(results[0]) if results else []
-        weight = round(0.9 / self._names, 4)
-        reason = f"among the first {self._names} by {self._factor}"
-        return [
-            {
-                "stock_id": row["stock_id"],
-                "side": "BUY",
-                "confidence": 0.5,
-                "reason": reason,
-                "target_weight": min(weight, 0.09),
-            }
-            for row in table[: self._names]
-        ]
+    def _orders(self, conversation: Conversation) -> list[dict[str, JsonValue]]:
+        if not conversation.is_readable:
+            return []
 
+        held = {row["stock_id"] for row in conversation.holdings}
+        weight = min(round(_INVESTED / self._names, 4), _LARGEST_WEIGHT)
+        orders: list[dict[str, JsonValue]] = []
+        for row in conversation.result_rows("screen_candidates", "candidates"):
+            is_full = len(held) + len(orders) >= self._names
+            if is_full or row["stock_id"] in held:
+                continue
 
-def _call(call_id: str, tool: str, arguments: object) -> Reply:
-    return Reply(
-        tool_calls=(ToolCall(call_id, tool, dumps_canonical(arguments)),),
-        finish_reason="tool_calls",
-    )
+            orders.append(
+                {
+                    "stock_id": row["stock_id"],
+                    "side": "BUY",
+                    "confidence": 0.5,
+                    "reason": f"among the first {self._names} by {self._factor}",
+                    "target_weight": weight,
+                }
+            )
 
-
-def _table(text: str) -> list[dict[str, object]]:
-    """Rows of `screen_candidates`; none where it answered with an error."""
-    try:
-        table = loads_strict(text)["candidates"]
-    except (ValueError, KeyError, TypeError):
-        return []
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+        return orders

@@ -218,8 +218,8 @@ def _nav(nav: NavReport) -> Iterator[str]:
 
     cause = CAUSE_WORDS.get(nav.parting_cause or "", nav.parting_cause)
     yield (
-        f"Claimed NAV: {claimed} against {executed} executed. They part by more than"
-        f" {100 * PARTING:g} % on {nav.first_parting}, mostly by: {cause}."
+        f"Claimed NAV: {claimed} against {executed} executed. They first differ"
+        f" by more than {100 * PARTING:g} % on {nav.first_parting}, mainly because of: {cause}."
     )
     total = nav.claimed_return - nav.executed_return
     for part in nav.parts:

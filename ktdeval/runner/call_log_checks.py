@@ -150,7 +150,7 @@ def call_findings(
 
     planned = {episode.id for episode in (*card.episodes, *card.missing_episodes)}
     for surplus in sorted(set(calls.episodes) - planned):
-        yield f"{name}: provenance.calls.episodes.{surplus}: is no episode of the card"
+        yield f"{name}: provenance.calls.episodes.{surplus}: is not an episode of the card"
 
     try:
         for spec in specs:

@@ -174,7 +174,7 @@ def call_tool(trial: PluginTrial, spec: Spec) -> None:
         Draft202012Validator.check_schema(dict(tool.parameters))
     except SchemaError as error:
         raise ConformanceError(
-            f"its parameters are no JSON Schema: {error.message}; make it with @tool"
+            f"its parameters are not a JSON Schema: {error.message}; make it with @tool"
         ) from error
 
     if tool.parameters.get("additionalProperties", True) is not False:

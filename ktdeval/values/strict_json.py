@@ -111,7 +111,7 @@ def plain(value: Any) -> JsonValue:
 
 def reject_constant(token: str) -> NoReturn:
     """Raise ValueError for `NaN` and infinities: a `parse_constant` of `json`."""
-    raise ValueError(f"{token} is no JSON number")
+    raise ValueError(f"{token} is not a JSON number")
 
 
 class DoubledFieldError(ValueError):

@@ -362,14 +362,14 @@ def _read_minutes(
     stamps = matches[0] + matches[1].fillna("Z")
     in_utc = pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True)
     moments = in_utc.dt.tz_localize(None)
-    faults = {"is no time of a whole minute": moments.isna(), "has no time zone": naive}
+    faults = {"is not a time of a whole minute": moments.isna(), "has no time zone": naive}
 
     if zone is not None:
         try:
             Close.parse(f"00:00 {zone}")
         except DataError as error:
             raise DataError(
-                f"--minutes-zone {zone!r} is no time zone; write one such as America/New_York"
+                f"--minutes-zone {zone!r} is not a time zone; write one such as America/New_York"
             ) from error
 
         local = moments.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT").dt.tz_convert(None)

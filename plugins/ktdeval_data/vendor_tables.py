@@ -402,7 +402,7 @@ def _resolve(
     for field, column in mapping.items():
         if field not in fields:
             hint = near_matches(field, fields) or "; fields: " + ", ".join(fields)
-            raise UsageError(f"map: {field!r} is no field of {file.name}{hint}")
+            raise UsageError(f"map: {field!r} is not a field of {file.name}{hint}")
 
         if column not in header:
             hint = near_matches(column, header) or f"; columns: {', '.join(header)}"

@@ -170,7 +170,7 @@ class Terminal:
 
         tool = _tool_named(moment, word)
         if tool is None:
-            self._say(f"! {word[:40]!r} is no command and no tool; type `help` or `tools`")
+            self._say(f"! {word[:40]!r} is neither a command nor a tool; type `help` or `tools`")
             return None
         return self._call(tool)
 

@@ -134,7 +134,7 @@ def _verdicts(file: JudgeFile) -> Iterator[str]:
     if "(a look-ahead)" in file.rules:
         yield (
             "The rules chosen fill at the close of the decision, which nobody gets: the executed"
-            " return is no result, only a repetition."
+            " return is not a result, only a repetition."
         )
 
     skill = file.selection if file.selection is not None else file.alpha_a_year

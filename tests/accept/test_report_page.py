@@ -386,7 +386,7 @@ def test_bad_input_is_one_line(
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
 
-    assert "pipe: can't write: there is something that is no plain file" in refused(
+    assert "pipe: can't write: there is something that is not a plain file" in refused(
         capsys, session / "hold", "--out", tmp_path / "pipe"
     )
     assert (tmp_path / "pipe").is_fifo(), "as /dev/null would be, under a user who may"

@@ -36,7 +36,7 @@ def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iter
     where = ("episodes", index, "made_by")
     for number, made in enumerate(made_by):
         if not is_version(made.ktdeval):
-            yield (*where, number, "ktdeval"), "is no version, such as 0.1.0"
+            yield (*where, number, "ktdeval"), "is not a version, such as 0.1.0"
 
         if made.maker in [other.maker for other in made_by[:number]]:
             yield (*where, number), "stands twice"

@@ -289,7 +289,7 @@ def _metric(inputs: CardInputs) -> Iterator[str]:
     for each in figures:
         if not _METRIC.fullmatch(each):
             yield (
-                f"{each[:60]!r} is no name of a metric (letters, digits, dots, dashes and"
+                f"{each[:60]!r} is not a name of a metric (letters, digits, dots, dashes and"
                 " underscores)"
             )
 
@@ -471,7 +471,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
 
     for path in inputs.surplus:
         if path != CERTIFICATE:  # reported as `certificate`
-            yield f"files: {path} is no record of this card"
+            yield f"files: {path} is not a record of this card"
 
     if inputs.has_folder != inputs.is_here:
         there = "there is such a folder" if inputs.has_folder else "there is no such folder"
@@ -481,7 +481,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
 @rule("certificate", Stage.LIST)
 def _listed_certificate(inputs: ListInputs) -> Iterator[str]:
     if CERTIFICATE in inputs.surplus:
-        yield f"files: {CERTIFICATE} is no record of this card"
+        yield f"files: {CERTIFICATE} is not a record of this card"
 
 
 @rule("hash", Stage.LIST)

@@ -249,9 +249,9 @@ def _foreign_file(item: FolderItem) -> Iterator[str]:
     if item.name.startswith(".git") and item.name != ".gitkeep":
         yield "changes how git treats the board; leave it out"
     elif item.is_folder and not _FOLDERS.fullmatch(item.where):
-        yield "is no folder of a submission; leave it out"
+        yield "is not a folder of a submission; leave it out"
     elif item.is_plain_file and not _FILES.fullmatch(item.where):
-        yield "is no file of a submission; leave it out"
+        yield "is not a file of a submission; leave it out"
 
 
 @rule("case", Stage.FILES)

@@ -219,7 +219,7 @@ class _DivisionTables:
         where = f"{self.board.folder.path}: board.yaml: divisions: {self.division.id}: rank_by"
         if name not in self.columns:
             raise ConfigError(
-                f"{where}: {name!r} is no figure of its cards{near_matches(name, self.columns)}"
+                f"{where}: {name!r} is not a figure of its cards{near_matches(name, self.columns)}"
             )
         if self.better == "neither":
             raise ConfigError(

@@ -269,7 +269,7 @@ def rewritten(path: Path, division: dict[str, Any], **more: Any) -> Path:
                     }
                 ]
             },
-            "cutoffs: a/b: '2024-13' is no day",
+            "cutoffs: a/b: '2024-13' is neither a day",
         ),
         (
             {},

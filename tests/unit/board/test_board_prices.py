@@ -98,7 +98,9 @@ def test_a_submitters_price_is_labelled_and_ranks_nobody(
     (row,) = [row for row in table["rows"] if row["card"]]
     assert row["rank"] is None
     assert any(
-        reason.startswith("its cost is at a price by submitter: the board lists no price of acme/one")
+        reason.startswith(
+            "its cost is at a price by submitter: the board lists no price of acme/one"
+        )
         for reason in row["why"]
     )
     assert card_data(board, entry, (False, []), {})["cost"] is None

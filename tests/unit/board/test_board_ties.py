@@ -188,7 +188,7 @@ def test_groups_are_numbered_without_gaps_and_hold_the_best_first(
     ("returns", "reason"),
     [
         (np.zeros((0, 0)), "no agent has daily returns"),
-        (noise(0, 43, 1), "one agent is no comparison"),
+        (noise(0, 43, 1), "there is only one agent"),
         (noise(0, 29, 3), "fewer than 30 days"),
         (
             noise(0, 43, 1) + np.array([0.0, 0.001]),

@@ -105,7 +105,7 @@ def test_a_written_card_reads_back_equal_and_a_command_that_takes_one_kind_refus
 MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "not JSON": ("{", "line 1: is not JSON"),
     "a list": ("[]", "line 1: card: expected object, was array"),
-    "NaN": ('{"a": NaN}', "NaN is no JSON number"),
+    "NaN": ('{"a": NaN}', "NaN is not a JSON number"),
     "an overflowing number": ('{"a": 1e999}', "1e999 is too large"),
     "an enormous integer": ('{"a": 1%s}' % ("0" * 400), "does not fit 64 bits"),
     "a doubled field": ('{"a": 1, "a": 2}', "field 'a' stands twice"),

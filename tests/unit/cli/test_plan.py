@@ -319,7 +319,7 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
     with pytest.raises(CardError, match=r"no\.json: can't read the card"):
         plan(plugins, certificate="no.json")
 
-    with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is no day"):
+    with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is neither a day"):
         plan(plugins, knowledge_cutoff="2024-13")
 
     with pytest.raises(StoreError, match="the folder is not empty and holds no run"):

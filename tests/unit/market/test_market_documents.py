@@ -391,7 +391,7 @@ def test_a_bad_row_is_one_line_with_its_place(
         ("d.txt", "", "line 1: is empty; write the names of its columns"),
         ("d.csv", "source,text\na,b,c\n", "line 2: expected 2 cells"),
         ("d.jsonl", b"\xff\xf0", "line 1: is not UTF-8 text; save the file as UTF-8"),
-        ("d.parquet", "no", "line 1: column 'no' is no field"),
+        ("d.parquet", "no", "line 1: column 'no' is not a field"),
         ("d.jsonl.gz", b"\x1f\x8bno", "can't read"),
         ("d.jsonl", "{\n  'a': 1", "line 1: not valid JSON"),
         ("d.csv", b"PAR1....", "can't read"),

@@ -204,7 +204,7 @@ class MarketSnapshot:
         ):
             raise DataError(f"{where}: days are not ascending, each once, as datetime64[D]")
         if {len(set(self.codes)), len(self.names), len(self.industries)} != {len(self.codes)}:
-            raise DataError(f"{where}: a code stands there twice, or lacks its name or industry")
+            raise DataError(f"{where}: a code appears twice, or lacks its name or industry")
         self._check_listed(where)
         if list(self.codes) != sorted(self.codes):
             fix = "sort the columns of all arrays by code"

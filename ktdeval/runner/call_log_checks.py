@@ -74,7 +74,7 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
     if identity is None or (identity.id, identity.begun_at) != (entry.id, entry.begun_at):
         begun_at = "an unknown time" if identity is None else identity.begun_at
         yield (
-            f"is another record of calls, begun at {begun_at}; the run has one that was begun at"
+            f"is a different record of calls, begun at {begun_at}; the run's was begun at"
             f" {entry.begun_at}"
         )
         return

@@ -182,12 +182,12 @@ def _check_options(params: LongParams) -> None:
     """Raise UsageError if an option belongs to a file that is not given."""
     if params.minutes is None and (params.minutes_zone is not None or params.minutes_length):
         raise UsageError(
-            "--minutes-zone and --minutes-length are of bars within days; give --minutes too, or"
+            "--minutes-zone and --minutes-length apply to bars within days; give --minutes too, or"
             " leave them out"
         )
     if not params.benchmark and params.benchmark_code != LongParams.benchmark_code:
         raise UsageError(
-            "--benchmark-code is of a file of levels; give --benchmark too, or leave it out"
+            "--benchmark-code applies to a file of levels; give --benchmark too, or leave it out"
         )
 
 
@@ -273,7 +273,7 @@ def _split_mapping(params: LongParams) -> dict[str, dict[str, str]]:
             raise UsageError(f"map: {key!r} names no file{hint}")
         if dot and not getattr(params, file):
             raise UsageError(
-                f"--map {key} is of a file that is not given; give --{file} too, or leave it out"
+                f"--map {key} applies to a file that is not given; give --{file} too, or leave it out"
             )
 
         split[file or "bars"][field] = column
@@ -511,7 +511,7 @@ def documents_of(
     if params.documents is None:
         if params.entities is not None or params.documents_close != DocumentParams.documents_close:
             raise UsageError(
-                "--entities and --documents-close are of documents; give --documents too, or leave"
+                "--entities and --documents-close apply to documents; give --documents too, or leave"
                 " them out"
             )
 

@@ -286,7 +286,7 @@ def _open(
         if kind_of(file, has_json=False) == "parquet":
             if reading.columns:
                 raise UsageError(
-                    f"{file}: --columns is of files without a header, and this one has names; use"
+                    f"{file}: --columns applies to files without a header, and this one has names; use"
                     " --map"
                 )
 
@@ -415,7 +415,7 @@ def _resolve(
     for field, match in found.items():
         if header.count(match) > 1 or f"{match}.1" in header:  # pandas' name of a second one
             raise DataError(
-                f"{file}: column {match!r} stands twice; keep one, or name it: --map"
+                f"{file}: column {match!r} appears twice; keep one, or name it: --map"
                 f" {field}={match} or {match}.1"
             )
 

@@ -292,7 +292,7 @@ def _read_pairs(text: str, values: Mapping[str, Any], name: str) -> JsonValue:
         if match is None:
             raise FormError(f"{name}: {part[:40]!r} is not NAME=VALUE")
         if match[1] in pairs:
-            raise FormError(f"{name}: {match[1][:40]} stands twice")
+            raise FormError(f"{name}: {match[1][:40]} appears twice")
         pairs[match[1]] = _read(match[2], values, name)
 
     return pairs

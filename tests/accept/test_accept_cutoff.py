@@ -158,7 +158,7 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
     code, out, err = call("compare", "--factor", "model,window", *runs.values(), "--side", "after")
 
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "--pairs, --side and --against-first are of paired tests" in err
+    assert "--pairs, --side and --against-first apply to paired tests" in err
 
 
 def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(

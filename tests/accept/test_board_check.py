@@ -462,7 +462,7 @@ def test_a_run_of_another_plan_is_no_rerun(
     for own, message in (
         (warmer, r"call.temperature: submitted 0.7, found 1.0"),
         (run, "is the submitted one itself"),
-        (other_run, "no sound card on the board is of its division, model and agent"),
+        (other_run, "no valid card on the board has its division, model and agent"),
         (longer, "holds no card of a division of this board"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -293,7 +293,7 @@ def test_a_card_on_its_own_gives_tables(
     assert [figure.all("figcaption")[0].text for figure in page.all("figure")] == [
         "Reliability of stated confidence"
     ]
-    assert "The card lies in no run folder" in page.text
+    assert "The card is not in a run folder" in page.text
     assert "warning" in capsys.readouterr().err
     assert page.table("By window")[1][0] == WINDOWS.partition(",")[0]
 

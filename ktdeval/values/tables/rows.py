@@ -139,7 +139,7 @@ class TableShape:
             if len(set(own)) > 1:
                 problems.append(f"columns {_quoted(own)} are all {name}; keep one")
             elif len(own) > 1:
-                problems.append(f"column {own[0]!r} stands twice; keep one")
+                problems.append(f"column {own[0]!r} appears twice; keep one")
 
         return problems
 

@@ -284,7 +284,7 @@ def _metric(inputs: CardInputs) -> Iterator[str]:
     figures = figures_of(inputs.card)
     division = inputs.division
     if division is not None and division.rank_by not in figures:
-        yield f"has no {division.rank_by}, which the rank of division {division.id} goes by"
+        yield f"has no {division.rank_by}, by which division {division.id} ranks"
 
     for each in figures:
         if not _METRIC.fullmatch(each):
@@ -460,7 +460,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
         yield f"card: is {records.card[:12]}…, expected {card_id[:12]}…"
 
     if len(inputs.files) < len(records.files):
-        yield "files: a path stands there twice"
+        yield "files: a path appears twice"
 
     for path in inputs.card.artefacts:
         if path not in inputs.files:

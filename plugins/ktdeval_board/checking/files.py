@@ -352,13 +352,13 @@ def _is_card(item: FolderItem) -> bool:
 @rule("foreign-file", Stage.TREE)
 def _alone(tree: BoardTree) -> Iterator[FileMessage]:
     for where in sorted(tree.companions - tree.allowed):
-        yield FileMessage(where, "stands beside no card of its name")
+        yield FileMessage(where, "has no card of its name next to it")
 
     registered = {item.where for item in _plain_files(tree.folder, REGISTRATIONS)}
     signatures = {where for where in registered if not where.endswith((".json", ".gitkeep"))}
     expected = {signature_path(Path(where)).as_posix() for where in registered - signatures}
     for where in sorted(signatures - expected):
-        yield FileMessage(where, "stands beside no registration of its name")
+        yield FileMessage(where, "has no registration of its name next to it")
 
 
 @rule("missing", Stage.TREE)

@@ -121,7 +121,7 @@ def _check_rule_sets(entrants: Sequence[Entrant]) -> None:
     rules = {entrant.card.rules for entrant in entrants}
     if len(rules) > 1:
         raise CardError(
-            f"the cards' figures are of different metric rules ({entrants[0].path} …); a figure is"
+            f"the cards' figures have different metric rules ({entrants[0].path} …); a figure is"
             " of cards of the same ones"
         )
 

@@ -90,7 +90,7 @@ def _of_positions(path: Path, options: ReadOptions) -> Declared:
         book = books.setdefault(day_of(row.moment("datetime")), {})
         code = row.text("instrument")
         if code in book:
-            row.refuse("instrument", f"{code[:40]} stands twice on one day; keep one row")
+            row.refuse("instrument", f"{code[:40]} appears twice on one day; keep one row")
         book[code] = _shares(row)
         has_factor |= row.has("factor")
 

@@ -298,7 +298,7 @@ def rewritten(path: Path, division: dict[str, Any], **more: Any) -> Path:
                 ]
                 * 2
             },
-            "cutoffs: 'a/b' stands there twice",
+            "cutoffs: 'a/b' appears twice",
         ),
     ],
 )

@@ -282,7 +282,7 @@ def test_a_task_needs_a_name_and_other_empty_fields_count_as_missing(
         ('{"results": []}', "has no object `results`"),
         ('{"results": {}}', "no task of its results has a figure"),
         ('{"results": {"a": {"alias": "a"}}}', "no task of its results has a figure"),
-        ('{"results": {"a": {"acc": 1, "acc": 2}}}', "field 'acc' stands twice"),
+        ('{"results": {"a": {"acc": 1, "acc": 2}}}', "field 'acc' appears twice"),
         (
             '{"results": {"a": {"acc": ' + "9" * 400 + "}}}",
             "an integer of 400 digits does not fit 64 bits",

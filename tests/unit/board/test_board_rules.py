@@ -643,7 +643,7 @@ def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
     assert found_of_list(small, trading, listed) == []
 
     twice = replace(listed, files=(*files, first))
-    assert found_of_list(small, trading, twice) == [("records", "files: a path stands there twice")]
+    assert found_of_list(small, trading, twice) == [("records", "files: a path appears twice")]
 
     lacking = replace(listed, files=files[1:])
     assert found_of_list(small, trading, lacking) == [

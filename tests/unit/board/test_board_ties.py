@@ -352,7 +352,7 @@ def test_a_rank_by_selection_has_its_groups_and_one_by_something_else_none_of_re
     table = ranked_tables(*skilled(4, rank_by="excess", alphas=True))["all"]
     assert (
         table["ties"]["return"]["reason"]
-        == "the rank goes by excess, and tie groups are of mean daily returns"
+        == "ranks use excess, but tie groups compare mean daily returns"
     )
     assert ({row["tie"] for row in table["rows"]}, table["ties"]["alpha"]["tested"]) == ({None}, 4)
 

@@ -81,8 +81,8 @@ def window(name: str, days: int = 5, first: str = "2024-01-03", last: str = "202
         ("", False, []),
         ("A", False, ["stand without a market"]),
         ("", True, ["are missing"]),
-        ("ABA", True, ["one stands twice"]),
-        ("AA", False, ["stand without a market", "one stands twice"]),
+        ("ABA", True, ["one appears twice"]),
+        ("AA", False, ["stand without a market", "one appears twice"]),
     ],
 )
 def test_windows_and_a_market_go_together(names: str, has_market: bool, problems: Any) -> None:
@@ -135,7 +135,7 @@ MADE = ("episodes", 4, "made_by")
         ([maker("1", 3), maker("2", 2)], []),
         ([maker("1", 2)], []),
         ([maker("1", 3), maker("2", 3)], [(MADE, "the episode has 5 steps, 6 are listed")]),
-        ([maker("1", 2), maker("1", 1)], [((*MADE, 1), "stands twice")]),
+        ([maker("1", 2), maker("1", 1)], [((*MADE, 1), "appears twice")]),
         (
             [maker("1", 2), maker("2", 2, "new")],
             [((*MADE, 1, "ktdeval"), "is not a version, such as 0.1.0")],

@@ -359,7 +359,7 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
 def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"--max-.*: test/mixed makes its calls by itself, so that no limit can be kept",
+        match=r"--max-.*: test/mixed makes its own calls, so that no limit can be enforced",
     ):
         plan(load_plugins(["run_plugin"]), model="test/mixed", **limit)
 
@@ -577,7 +577,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     lines = text.splitlines()
 
     assert lines[:4] == [
-        "model     far/momentum, tools offered by native",
+        "model     far/momentum, tool calling: native",
         "context   not known; give it with --context-tokens",
         "price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)",
         "folder    new",

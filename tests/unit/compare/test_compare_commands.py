@@ -892,8 +892,8 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     assert ratio["by_seeds"][0]["effect_per_year"] is None
     assert [line for line in ratio["sentences"] if "noise" in line or "it finds" in line] == [
         (
-            "noise: SD 0 over windows; that over seeds is not known, and what there is of it counts"
-            " as windows'"
+            "noise: SD 0 over windows; variation over seeds is unknown, and is included in that"
+            " over windows"
         ),
         "it finds a difference of 2 with probability 1.00",
     ]

@@ -411,7 +411,7 @@ def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_e
     with pytest.raises(
         DataError,
         match=(
-            r"bars\.csv: column 'close' stands twice; keep one, or name it: --map close=close or"
+            r"bars\.csv: column 'close' appears twice; keep one, or name it: --map close=close or"
             r" close\.1"
         ),
     ):
@@ -521,7 +521,7 @@ def test_an_option_about_a_file_that_is_not_given_is_refused(
 
 def test_the_code_of_a_benchmark_without_its_levels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"--benchmark-code is of a file of levels; give --benchmark too"
+        UsageError, match=r"--benchmark-code applies to a file of levels; give --benchmark too"
     ):
         read_long(LongParams(bars=write(tmp_path)["bars"], benchmark_code="QQQ"))
 

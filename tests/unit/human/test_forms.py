@@ -115,7 +115,7 @@ def test_a_text_is_read_by_its_schema(schema: dict[str, Any], text: str, value: 
         ({"type": "boolean"}, "maybe", "x: expected yes or no"),
         ({"type": "string", "enum": ["BUY", "SELL"]}, "KEEP", "x: expected one of BUY, SELL"),
         ({"type": "object", "additionalProperties": WEIGHT}, "a", "x: 'a' is not NAME=VALUE"),
-        ({"type": "object", "additionalProperties": WEIGHT}, "a=1,a=0", "x: a stands twice"),
+        ({"type": "object", "additionalProperties": WEIGHT}, "a=1,a=0", "x: a appears twice"),
         ({"type": "array", "items": {"type": "string"}}, "[", "x: expected a list, as JSON"),
         ({"type": "string"}, "  ", "x: is missing; text"),
     ],

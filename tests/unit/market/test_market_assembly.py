@@ -321,7 +321,7 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
             "days are not ascending, each once",
         ),
         ({"days": snapshot.days.astype("datetime64[ns]")}, r"as datetime64\[D\]"),
-        ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code stands there twice"),
+        ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code appears twice"),
         ({"names": snapshot.names[:-1]}, "lacks its name or industry"),
         ({"member": snapshot.member.astype(int)}, "member has type int64, expected bool"),
         (

@@ -385,9 +385,9 @@ def test_a_bad_row_is_one_line_with_its_place(
         (
             "d.jsonl",
             '{"text": "a", "text": "b"}',
-            "line 1: not valid JSON: field 'text' stands twice",
+            "line 1: not valid JSON: field 'text' appears twice",
         ),
-        ("d.csv", "text,text\na,b\n", "line 1: column 'text' stands twice"),
+        ("d.csv", "text,text\na,b\n", "line 1: column 'text' appears twice"),
         ("d.txt", "", "line 1: is empty; write the names of its columns"),
         ("d.csv", "source,text\na,b,c\n", "line 2: expected 2 cells"),
         ("d.jsonl", b"\xff\xf0", "line 1: is not UTF-8 text; save the file as UTF-8"),

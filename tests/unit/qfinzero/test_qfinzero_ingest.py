@@ -637,7 +637,7 @@ def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
     write(tmp_path, day__csv=HEADER.replace("transactions", "open") + DAY_BAR)
 
     assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == [
-        "day.csv:1: column 'open' stands twice; keep one"
+        "day.csv:1: column 'open' appears twice; keep one"
     ]
 
 
@@ -664,7 +664,7 @@ def test_a_spec_is_yaml_or_json_and_strict(tmp_path: Path) -> None:
         load_spec(tmp_path / "ingest.yaml")
 
     (tmp_path / "ingest.json").write_text('{"timezone": "UTC", "timezone": "Asia/Shanghai"}')
-    with pytest.raises(ConfigError, match="stands twice"):
+    with pytest.raises(ConfigError, match="appears twice"):
         load_spec(tmp_path / "ingest.json")
 
 

@@ -302,7 +302,7 @@ def test_a_different_market_and_missing_packages_are_named(board: Path, market: 
         OpenedMarkets(wrong, plugins, None).open(wrong.snapshots[0])
     )
 
-    with pytest.raises(DataError, match="none of the board's: market \\(000000000000\\)"):
+    with pytest.raises(DataError, match="the board does not use: market \\(000000000000\\)"):
         OpenedMarkets(wrong, plugins, str(market))
 
     silent = struct(rules.snapshots[0], data="")

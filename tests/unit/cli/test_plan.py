@@ -266,8 +266,8 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
         " an episode in window stock"
     ) in learns.assumptions
     assert (
-        "investorbench_msft: window stock has a warm-up from 2020-07-01, of which agent react asks"
-        " nothing"
+        "investorbench_msft: window stock has a warm-up from 2020-07-01, in which agent react"
+        " makes no requests"
     ) in react.assumptions
     assert learns.left["typical"].input_tokens > react.left["typical"].input_tokens + 2 * 64 * 500
     assert learns.left["typical"].hours > react.left["typical"].hours

@@ -804,7 +804,7 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
         terminal.report("compare", "luck", cards[0], other)["ranks"]["reason"]
         == "the cards' figures have different metric rules"
     )
-    assert "figures are of different metric rules" in terminal.refusal(
+    assert "figures have different metric rules" in terminal.refusal(
         "paper", "table", cards[0], other, "--like", "ktdfin-4"
     )
 

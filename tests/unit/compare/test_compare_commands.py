@@ -794,7 +794,7 @@ def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) ->
     )
     message = (
         "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
-        " seeds alone put there"
+        " seeds alone explain"
     )
 
     assert message in terminal.text("compare", "power", *paths)

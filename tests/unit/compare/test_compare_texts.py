@@ -371,7 +371,7 @@ def test_a_negative_variance_of_a_plan_is_stated(variance: float | None) -> None
 
     stated = (
         "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
-        " seeds alone put there; it counts as 0"
+        " seeds alone explain; it is set to 0"
     )
 
     assert (stated in lines) is (variance == -0.0001)

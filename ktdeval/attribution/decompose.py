@@ -280,7 +280,7 @@ class _Holdings:
                 names.append(len(held))
         except KeyError as error:
             raise DataError(
-                f"attribution: {error.args[0]} is held, but is no asset of this snapshot; give the"
+                f"attribution: {error.args[0]} is held, but is not an asset of this snapshot; give the"
                 " snapshot of the run"
             ) from None
 

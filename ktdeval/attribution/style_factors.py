@@ -213,8 +213,8 @@ def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
     """
     if investable.shape[-1:] != values.shape[-1:]:
         raise DataError(
-            f"standardise: values are of {values.shape[-1]} assets, investable of"
-            f" {investable.shape[-1]}; pass one flag an asset"
+            f"standardise: values has {values.shape[-1]} assets, investable has"
+            f" {investable.shape[-1]}; pass one flag per asset"
         )
 
     used = investable & np.isfinite(values)

@@ -25,7 +25,7 @@ def check_base_url(url: str, option: str = "--base-url") -> str:
         parts = urlsplit(url)
         port_is_sound = parts.port is None or parts.port > 0
     except ValueError:
-        raise ConfigError(f"{option} is no address; give one {example}") from None
+        raise ConfigError(f"{option} is not an address; give one {example}") from None
 
     if secret_in(url) is not None or parts.query or parts.fragment:
         raise ConfigError(

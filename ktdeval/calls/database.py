@@ -134,7 +134,7 @@ class Connection:
         self.is_blank = False
         self._is_plain_at_rest = kind is RECORD and not read_only
         if path.exists() and not path.is_file():  # SQLite reports a pipe as a broken disk
-            raise self.problem(f"is no plain file; {kind.elsewhere}")
+            raise self.problem(f"is not a plain file; {kind.elsewhere}")
 
         if not read_only:
             try:
@@ -174,7 +174,7 @@ class Connection:
             # Python decodes SQLite's message, which quotes the file's own words: damaged names of
             # tables.
             raise self.problem(
-                f"its table names are no UTF-8, so it is damaged; {self.kind.elsewhere}"
+                f"its table names are not UTF-8, so it is damaged; {self.kind.elsewhere}"
             ) from error
         except sqlite3.Error as error:
             advice = _ADVICE.get(primary_code(error), "{elsewhere}").format(

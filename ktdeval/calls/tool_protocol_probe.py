@@ -153,7 +153,7 @@ def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue])
     try:
         arguments = loads_strict(call.arguments)
     except ValueError:
-        raise _UnfitProtocol("a call whose arguments are no JSON") from None
+        raise _UnfitProtocol("a call whose arguments are not JSON") from None
 
     if arguments != expected:
         raise _UnfitProtocol("a call with other arguments than asked for")

@@ -22,10 +22,7 @@ def memory_claim(card: TradingCard) -> str:
     """Return the sentences on memory."""
     hidden = _HIDDEN.get(card.task.mask)
     if hidden is None:
-        opening = (
-            "codes and days were in sight, so what it remembers and what it decides can't be told"
-            " apart here"
-        )
+        opening = "codes and dates were shown, so memory and decisions can't be distinguished here"
     else:
         opening = f"{hidden} were hidden from the model; {_bound_words(card)}"
 

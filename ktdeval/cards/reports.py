@@ -173,15 +173,11 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
         )
 
     for window, reason in (card.left_out or {}).items():
-        yield (
-            f"window {window} stands in rows of its own and in no figure over episodes: it {reason}"
-        )
+        yield (f"window {window} has its own rows and is in no figure over episodes: it {reason}")
 
     for name, metric in card.metrics.items():
         if metric.never and several:
-            yield (
-                f"{name}: {never_in(metric.never, metric.n)}, which count as later than any number"
-            )
+            yield (f"{name}: {never_in(metric.never, metric.n)}, ranked after every number")
         elif metric.never:
             yield f"{name}: {pooled[0].metrics[name].reason}"
 

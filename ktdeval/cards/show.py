@@ -107,7 +107,7 @@ def _notes_with_cards(
 
     difference = figures_differ_in(card for card in cards if isinstance(card, TradingCard))
     if difference:
-        yield f"the cards' figures are of different {difference}"
+        yield f"the cards' figures have different {difference}"
 
 
 def _card_notes(card: TradingCard | ScoringCard, with_figures: bool) -> Iterable[str]:

@@ -131,7 +131,7 @@ def parse_envelope(data: bytes, where: str) -> Envelope:
     try:
         canonical = envelope_bytes(envelope)
     except UnicodeEncodeError as error:
-        raise SignatureError(f"{where}: has half a surrogate pair, which is no text") from error
+        raise SignatureError(f"{where}: has half a surrogate pair, which is not text") from error
 
     if canonical != data:
         raise SignatureError(f"{where}: is not in canonical form; the file was changed")

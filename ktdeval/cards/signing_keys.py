@@ -150,7 +150,7 @@ def read_public_key(path: Path) -> PublicKey:
     try:
         key = crypto.serialization.load_pem_public_key(data)
     except (ValueError, TypeError, crypto.UnsupportedAlgorithm) as error:
-        raise SignatureError(f"{path}: is no public key in PEM; give an Ed25519 one") from error
+        raise SignatureError(f"{path}: is not a public key in PEM; give an Ed25519 one") from error
 
     if not isinstance(key, crypto.ed25519.Ed25519PublicKey):
         raise SignatureError(f"{path}: is a key of another kind; give an Ed25519 one")
@@ -193,7 +193,7 @@ def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
     try:
         key = crypto.serialization.load_pem_private_key(data, secret)
     except (ValueError, TypeError, crypto.UnsupportedAlgorithm):
-        reason = "is no private key in PEM"
+        reason = "is not a private key in PEM"
         if secret is not None:
             reason = "can't be decrypted: the passphrase is wrong, or the file is damaged"
 

@@ -75,7 +75,7 @@ def _of_grids() -> click.Command:
     plugins = open_plugins()
     if _OF_GRIDS not in plugins.specs("commands"):
         raise UsageError(
-            "plan: PLAN and --models are of grids, and no installed plugin has grids; name one"
+            "plan: PLAN and --models apply to grids, and no installed plugin has grids; name one"
             " model by --model"
         )
 
@@ -158,7 +158,7 @@ def _estimate_facts(estimate: RunEstimate) -> list[tuple[str, str]]:
     model = estimate.model
     facts = [("model", model)]
     if estimate.protocol is not None:
-        facts = [("model", f"{model}, tools offered by {estimate.protocol}")]
+        facts = [("model", f"{model}, tool calling: {estimate.protocol}")]
         context = "not known; give it with --context-tokens"
         if estimate.context is not None:
             context = f"{estimate.context.tokens:,} tokens {estimate.context.source}"

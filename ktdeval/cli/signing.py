@@ -55,7 +55,7 @@ def keygen(options: KeyOptions) -> None:
 
     key = PrivateKey.generate()
     public_path = write_key_pair(options.out, key, passphrase)
-    click.echo(f"private key  {options.out} (mode 0600; give it to nobody)")
+    click.echo(f"private key  {options.out} (mode 0600; do not share it)")
     click.echo(f"public key   {public_path}")
     click.echo(f"for a board  key: '{key.public.raw.hex()}'")
     click.echo(f"key id       {key.public.id}")

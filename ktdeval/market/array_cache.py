@@ -163,7 +163,7 @@ def _opened(folder: Path) -> Arrays:
     arrays = {}
     for name, expected in manifest.sums.items():
         if not name.isidentifier():
-            raise ValueError(f"{name!r} is no name of an array")
+            raise ValueError(f"{name!r} is not a name of an array")
         path = folder / f"{name}.npy"
         try:
             if _file_sha256(path) != expected:

@@ -75,8 +75,11 @@ class Unit:
             if scope.name in set(Board) or any(scope.has(code) for code in codes):
                 continue
 
-            near = near_matches(scope.name, (*codes, *Board)) or f"; boards: {', '.join(Board)}"
-            raise UsageError(f"{where}: {scope.name!r} is no code of the bars, and no board{near}")
+            boards = [board.value for board in Board]
+            near = near_matches(scope.name, (*codes, *boards)) or f"; boards: {', '.join(boards)}"
+            raise UsageError(
+                f"{where}: {scope.name!r} is neither a code of the bars nor a board{near}"
+            )
 
     def scales(self, codes: Sequence[str], column: np.ndarray, days: DayArray) -> FloatArray:
         """[rows] scale of each bar. `codes`: distinct; `column`, `days`: code and day of a bar."""
@@ -106,7 +109,7 @@ def _scale(word: str, units: Mapping[str, float], where: str) -> float:
 
     if not (0 < scale < np.inf):
         known = near_matches(word, units) or f"; units: {', '.join(units)}, or a number above 0"
-        raise UsageError(f"{where}: {word!r} is no unit{known}; {_HELP}")
+        raise UsageError(f"{where}: {word!r} is not a unit{known}; {_HELP}")
 
     return scale
 
@@ -130,7 +133,7 @@ def _check_day(text: str, where: str) -> None:
     try:
         np.datetime64(text)
     except ValueError as error:
-        raise UsageError(f"{where}: {text!r} is no day; write 2024-01-02") from error
+        raise UsageError(f"{where}: {text!r} is not a day; write 2024-01-02") from error
 
 
 @dataclass(frozen=True)

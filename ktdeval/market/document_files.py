@@ -190,7 +190,7 @@ def _parse_moment(value: Any, where: str) -> datetime:
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise DataError(f"{where}: {str(value)[:40]!r} is no time; {_FIX}") from None
+        raise DataError(f"{where}: {str(value)[:40]!r} is not a time; {_FIX}") from None
 
     if moment.utcoffset() is None:
         raise DataError(f"{where}: {str(value)[:40]!r} has no time zone; {_FIX}")

@@ -154,6 +154,8 @@ def _bound_or_none(day: np.datetime64) -> str | None:
 def _one_of(text: str, kinds: Any) -> Any:
     """Return a word of the table. Raises DataError: it is none of a Literal's."""
     if text not in get_args(kinds):
-        raise DataError(f"{_TABLE.name}: {text!r} is none of {', '.join(get_args(kinds))}")
+        raise DataError(
+            f"{_TABLE.name}: expected one of {', '.join(get_args(kinds))}, found {text!r}"
+        )
 
     return text

@@ -427,7 +427,7 @@ def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
 
         extra = np.setdiff1d(own, expected)
         missing = np.setdiff1d(expected, own)
-        examples = [f"{day} is no session" for day in extra]
+        examples = [f"{day} is not a session" for day in extra]
         examples += [f"{day} has no bars" for day in missing]
         fix = _session_fix(extra, missing)
         mismatch = finding_of("calendar_mismatch", len(examples), examples, calendar, fix)
@@ -441,7 +441,7 @@ def _session_fix(extra: DayArray, missing: DayArray) -> str:
     if not len(extra):
         return "no option helps: add the bars of these sessions to the file"
 
-    fix = "--repair drop_non_sessions drops bars of days that are no sessions"
+    fix = "--repair drop_non_sessions drops bars of days that are not sessions"
     if len(missing):
         fix = f"{fix}; add those of sessions without any to the file"
     return fix

@@ -54,7 +54,7 @@ _NO_MEMBERS = "no membership file: "
 #: of the market, for which an asset without a bar stays a member where no file says who is one
 SILENT_DAYS = 60
 EVERY_ASSET = f"{_NO_MEMBERS}every asset is a member from its first bar to its last"
-"""Note of a market whose universe is no index's, and whose assets all end with it."""
+"""Note of a market whose universe is not an index's, and whose assets all end with it."""
 UNTIL_SILENT = (
     f"{_NO_MEMBERS}every asset is a member from its first bar until it has had none for"
     f" {SILENT_DAYS} days of the market"
@@ -306,7 +306,7 @@ def as_days(column: pd.Series) -> DayArray:
             within = (days[part].astype(values.dtype) != values[part]) & ~np.isnat(values[part])
             if within.any():
                 first = values[part][within][0]
-                raise DataError(f"column {column.name}: {first} is no day; {_DAYS_WANTED}")
+                raise DataError(f"column {column.name}: {first} is not a day; {_DAYS_WANTED}")
 
     return days
 

@@ -204,7 +204,7 @@ class MarketSnapshot:
         ):
             raise DataError(f"{where}: days are not ascending, each once, as datetime64[D]")
         if {len(set(self.codes)), len(self.names), len(self.industries)} != {len(self.codes)}:
-            raise DataError(f"{where}: a code stands there twice, or lacks its name or industry")
+            raise DataError(f"{where}: a code appears twice, or lacks its name or industry")
         self._check_listed(where)
         if list(self.codes) != sorted(self.codes):
             fix = "sort the columns of all arrays by code"
@@ -249,7 +249,7 @@ class MarketSnapshot:
             ).encode()
         except (TypeError, UnicodeEncodeError) as error:
             raise DataError(
-                f"{where}: a code, name, industry or text of its meta is no text: {error}"
+                f"{where}: a code, name, industry or text of its meta is not text: {error}"
             ) from error
 
         if {type(meta.synthetic), type(meta.has_factor), type(meta.placebo)} != {bool}:
@@ -269,7 +269,7 @@ class MarketSnapshot:
         for code in self.codes:
             if parse_symbol(code) != code:
                 raise DataError(
-                    f"{where}: {code!r} is no symbol (at most 24 of A-Z, 0-9, '.', '-', '_');"
+                    f"{where}: {code!r} is not a symbol (at most 24 of A-Z, 0-9, '.', '-', '_');"
                     " correct the code column"
                 )
 

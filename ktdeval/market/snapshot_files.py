@@ -45,12 +45,12 @@ def read_venues(venues: JsonValue) -> dict[str, Venue]:
     if venues is None:
         return {}
     if not isinstance(venues, Mapping):
-        raise ConfigError(f"{MANIFEST}: venues are no mappings")
+        raise ConfigError(f"{MANIFEST}: venues are not mappings")
 
     parsed = {}
     for name, rules in venues.items():
         if not isinstance(rules, Mapping):
-            raise ConfigError(f"{MANIFEST}: venues are no mappings")
+            raise ConfigError(f"{MANIFEST}: venues are not mappings")
 
         parsed[name] = parse_venue(rules, f"{MANIFEST}: venue {name}")
 

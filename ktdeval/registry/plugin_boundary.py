@@ -102,7 +102,7 @@ def import_module_or_path(reference: str) -> ModuleType:
             f"{path}: no such file; give a .py file, a package folder or a module name"
         )
     if not name.isidentifier():
-        raise PluginError(f"{name!r} is no module name; use letters, digits and underscores")
+        raise PluginError(f"{name!r} is not a module name; use letters, digits and underscores")
 
     loaded = sys.modules.get(name)
     if loaded is None:

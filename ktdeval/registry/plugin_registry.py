@@ -545,7 +545,7 @@ class Plugins:
         which providers refuse.
         """
         if len(set(names)) < len(names):
-            raise ConfigError(f"tools: one stands there twice: {', '.join(names)}")
+            raise ConfigError(f"tools: a name appears twice: {', '.join(names)}")
         return tuple(self.make("tools", name) for name in names)
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
@@ -553,7 +553,7 @@ class Plugins:
         form = self.spec("data", name).extra.get("form")
         if form is not None:
             raise UsageError(
-                f"data provider {name!r} makes no market but a {form.name}; write it with `ktdeval"
+                f"data provider {name!r} makes a {form.name}, not a market; write it with `ktdeval"
                 f" data make {name} --out DIR`"
             )
 

@@ -381,8 +381,8 @@ def compact_spec(spec: Spec, name: str) -> Spec:
     most = merge_layers(layers)
     if not most:
         raise UsageError(
-            f"task {spec.name} has no compact prompt: what a probe or a question shows is the"
-            " question; compact prompts are for trading decisions"
+            f"task {spec.name} has no compact prompt: only trading tasks have one; a probe or a"
+            " question is shown whole"
         )
 
     config, left_out = _at_most(spec.extra["config"], most)

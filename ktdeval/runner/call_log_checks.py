@@ -74,7 +74,7 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
     if identity is None or (identity.id, identity.begun_at) != (entry.id, entry.begun_at):
         begun_at = "an unknown time" if identity is None else identity.begun_at
         yield (
-            f"is another record of calls, begun at {begun_at}; the run has one that was begun at"
+            f"is a different record of calls, begun at {begun_at}; the run's was begun at"
             f" {entry.begun_at}"
         )
         return
@@ -150,7 +150,7 @@ def call_findings(
 
     planned = {episode.id for episode in (*card.episodes, *card.missing_episodes)}
     for surplus in sorted(set(calls.episodes) - planned):
-        yield f"{name}: provenance.calls.episodes.{surplus}: is no episode of the card"
+        yield f"{name}: provenance.calls.episodes.{surplus}: is not an episode of the card"
 
     try:
         for spec in specs:

@@ -254,7 +254,7 @@ def recorded_decision(snapshot: MarketSnapshot, record: StepRecord) -> Decision:
     for recorded in record.orders:
         if recorded.code is not None and recorded.code not in columns:
             raise StoreError(
-                f"step {record.step}: {recorded.code} is no asset of snapshot {snapshot.meta.name}"
+                f"step {record.step}: {recorded.code} is not an asset of snapshot {snapshot.meta.name}"
             )
 
         order = Order(

@@ -490,7 +490,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
     values = []
     for number, line in enumerate(lines, 1):
         values.append(decode_json(line, type_, f"{path}: line {number}: no entry of a {content}"))
-        # a field that stands twice, or space, can hide what nobody is shown
+        # a field that appears twice, or space, can hide what nobody is shown
         if encode_canonical(values[-1]).encode() != line:
             raise StoreError(
                 f"{path}: line {number}: is not in the form that a {content} is written in"

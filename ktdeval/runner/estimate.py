@@ -483,8 +483,8 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
     scenarios = ASSUMED.values()
     if limits is None:
         yield (
-            "a model of this machine: it is taken to count no tokens and to answer at once; hours"
-            " are those of agent and tools"
+            "a model on this machine: assumed to use no tokens and to answer at once; hours are those"
+            " of agent and tools"
         )
         return
 
@@ -534,8 +534,7 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
         and len(run.remote.protocols) > 1
     ):
         yield (
-            f"tools are offered by {run.remote.protocols[0]}, unless a short check before the run"
-            " finds that it does not work"
+            f"tool calling: {run.remote.protocols[0]}; a short check before the run may change this"
         )
 
 

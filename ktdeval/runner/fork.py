@@ -158,7 +158,9 @@ class Forker:
 
     def _check_labels(self, episode: TradingEpisode, spec: EpisodeSpec, step: int) -> None:
         if not episode.lens.hides_assets:
-            raise CannotChangeError("the mask shows codes, which have no other labels")
+            raise CannotChangeError(
+                "the mask shows real codes, so there are no other labels to draw"
+            )
         if step and self.entries(spec, step)[step - 1].memory is not None:
             raise CannotChangeError("the agent remembers the labels of earlier steps")
 

@@ -238,8 +238,8 @@ def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) ->
     is_undated = has_names and not snapshot.spells
     if showing and is_undated:
         yield (
-            f"{', '.join(showing)}: names and codes are shown as they were on one day; a later one"
-            " tells what came after; import dated names (--names)"
+            f"{', '.join(showing)}: names and codes are those of one day; if it is a later day,"
+            " they reveal what came after; import dated names (--names)"
         )
 
 

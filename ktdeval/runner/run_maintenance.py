@@ -231,7 +231,7 @@ def _foreign_files(
         top, _, rest = key.partition("/")
         is_own = top in _OWN_FOLDERS if rest else top in _OWN_FILES
         if not is_own:
-            yield RunFinding(key, "orphan", "is no file of a run")
+            yield RunFinding(key, "orphan", "is not a file of a run")
         elif top == EPISODES and rest.partition("/")[0] not in planned:
             yield RunFinding(key, "orphan", "its episode is not in the plan")
 
@@ -240,11 +240,13 @@ def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[RunFinding]:
     """Yield files of an episode that are in the way, and steps that are missing in a journal."""
     folder = f"{EPISODES}/{spec.id}"
     for key in files.foreign:
-        yield RunFinding(f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is no record")
+        yield RunFinding(
+            f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is not a record"
+        )
 
     for name in files.files:
         if name not in (*_CONTENT, MARK, JOURNAL):
-            yield RunFinding(f"{folder}/{name}", "orphan", "is no record")
+            yield RunFinding(f"{folder}/{name}", "orphan", "is not a record")
         elif name in _CONTENT and not files.is_complete:
             problem = "its episode has not ended; the run's command again writes it anew"
             yield RunFinding(f"{folder}/{name}", "half-written", problem)

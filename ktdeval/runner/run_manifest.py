@@ -177,9 +177,9 @@ def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
     market, its models, its limit. None if nothing is.
     """
     if spec.snapshot not in (None, file.snapshot):
-        return "snapshot: expected that of the run"
+        return "snapshot: expected the run's"
     if {each.asked_as for each in spec.further_models} != file.further_models.keys():
-        return "further_models: expected those of the run"
+        return "further_models: expected the run's"
     if (spec.window is None) != (spec.snapshot is None):
         return "window: it and snapshot go together"
     return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"

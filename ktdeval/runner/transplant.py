@@ -115,7 +115,7 @@ def trading_tasks(folder: RunFolder, plugins: Plugins) -> list[Task]:
     tasks = [task for task in made if not is_scoring(task)]
     if not tasks:
         raise StoreError(
-            f"{folder.path}: is no trading run ({', '.join(names)}): its answers move no money, so"
+            f"{folder.path}: is not a trading run ({', '.join(names)}): its answers move no money, so"
             " there is nothing to execute again"
         )
 

@@ -427,7 +427,7 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
 
     for name, recorded in artefacts.items():
         if name not in record_names:  # a path from an untrusted card is never opened
-            yield f"{name}: is named by the card, but is no record of this run"
+            yield f"{name}: is named by the card, but is not a record of this run"
             continue
 
         path = run_file(folder.path, name)

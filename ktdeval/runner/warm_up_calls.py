@@ -51,6 +51,6 @@ def warm_up_lines(task: Task, rates: WarmUpRates, agent: str) -> Iterator[str]:
             )
         elif first_day is not None:
             yield (
-                f"{task.name}: window {window.name} has a warm-up{since}, of which agent {agent}"
-                " asks nothing"
+                f"{task.name}: window {window.name} has a warm-up{since}, in which agent"
+                f" {agent} makes no requests"
             )

@@ -135,7 +135,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
 def _returns_problem(returns: Array) -> str | None:
     days, agents = returns.shape
     if agents < 2:
-        return "one agent is no comparison" if agents else "no agent has daily returns"
+        return "there is only one agent" if agents else "no agent has daily returns"
     if days < MINIMUM_DAYS:
         return f"fewer than {MINIMUM_DAYS} days"
 

@@ -233,8 +233,8 @@ class Git:
         is_inside = path.resolve().is_relative_to(self._work_tree.resolve())
         if is_inside or not path.is_absolute():
             raise StoreError(
-                f"{self._work_tree}: the remote lies in this folder or is no absolute path, so that"
-                " its hooks may be a stranger's; give an absolute path outside of it"
+                f"{self._work_tree}: the remote lies in this folder or is not an absolute path, so"
+                " its hooks can't be trusted; give an absolute path outside of it"
             )
 
     # ---- processes

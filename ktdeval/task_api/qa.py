@@ -403,7 +403,7 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
         if not isinstance(choices, list | tuple) or not _are_texts(choices):
             raise ConfigError(f"{where}: choices: expected a list of texts, none of them empty")
         if len(set(choices)) < len(choices):  # providers refuse a schema with repeated choices
-            raise ConfigError(f"{where}: choices: one stands there twice")
+            raise ConfigError(f"{where}: choices: a value appears twice")
 
         identity = str(sample.get("id", number))
         if identity in identities:

@@ -165,8 +165,8 @@ class MaskedConfig(TaskConfig):
         trading = getattr(self, "trading", None)
         if getattr(trading, "limit_orders", False):
             raise ConfigError(
-                f"{where}: trading.limit_orders: fills within a limit would tell the prices that"
-                " round_digits and noise_pct hide; leave out either"
+                f"{where}: trading.limit_orders: fills within a limit would reveal the prices that"
+                " round_digits and noise_pct hide; remove one of the two"
             )
 
         execution = getattr(trading, "execution", None)
@@ -175,7 +175,7 @@ class MaskedConfig(TaskConfig):
 
         raise ConfigError(
             f"{where}: trading.execution {execution.name}: the price of a fill and how much of it"
-            " fills would tell what round_digits and noise_pct hide; leave out either"
+            " fills would reveal what round_digits and noise_pct hide; remove one of the two"
         )
 
     def lens(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> Lens:

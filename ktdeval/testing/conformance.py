@@ -340,7 +340,7 @@ def check_scoring_task(
             Draft202012Validator.check_schema(dict(sample.form.parameters))
         except SchemaError as error:
             raise ConformanceError(
-                f"{where}: its form is no JSON Schema: {error.message}"
+                f"{where}: its form is not a JSON Schema: {error.message}"
             ) from error
 
 

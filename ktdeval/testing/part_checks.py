@@ -174,7 +174,7 @@ def call_tool(trial: PluginTrial, spec: Spec) -> None:
         Draft202012Validator.check_schema(dict(tool.parameters))
     except SchemaError as error:
         raise ConformanceError(
-            f"its parameters are no JSON Schema: {error.message}; make it with @tool"
+            f"its parameters are not a JSON Schema: {error.message}; make it with @tool"
         ) from error
 
     if tool.parameters.get("additionalProperties", True) is not False:
@@ -253,9 +253,7 @@ def call_runner(trial: PluginTrial, spec: Spec) -> None:
             f"executed {len(executed)} episodes of 3; call `execute` once for each spec"
         )
     if outcomes != [EpisodeOutcome(one, f"seed {one.seed}") for one in specs]:
-        raise ConformanceError(
-            "its outcomes are not those of `execute`, in the order of `specs`; return them so"
-        )
+        raise ConformanceError("its outcomes must be those of `execute`, in the order of `specs`")
 
 
 def call_command(trial: PluginTrial, spec: Spec) -> None:

@@ -232,7 +232,7 @@ def _open_zip(plain: Any, path: Path) -> Any:
     try:
         archive = zipfile.ZipFile(plain)
     except zipfile.BadZipFile as error:
-        raise OSError(None, "is no zip archive", str(path)) from error
+        raise OSError(None, "is not a zip archive", str(path)) from error
 
     names = [name for name in archive.namelist() if not name.endswith("/")]
     if len(names) != 1:

@@ -43,7 +43,7 @@ def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
 
-    raise OSError(errno.EINVAL, "is no plain file but a pipe, a device or a socket", str(path))
+    raise OSError(errno.EINVAL, "is not a plain file but a pipe, a device or a socket", str(path))
 
 
 def read_plain(path: Path, most: int | None = None) -> bytes:
@@ -197,7 +197,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
     content = data.encode() if isinstance(data, str) else data
     try:
         if path.exists() and not path.is_file():  # /dev/null would be gone afterwards
-            raise OSError(errno.EEXIST, "there is something that is no plain file", str(path))
+            raise OSError(errno.EEXIST, "there is something that is not a plain file", str(path))
 
         with temporary_file(path) as (temporary, descriptor):
             with os.fdopen(descriptor, "wb", closefd=False) as stream:

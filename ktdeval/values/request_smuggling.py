@@ -27,7 +27,7 @@ def ambiguity(headers: Iterable[tuple[str, str]], once: Iterable[str] = ()) -> s
     counts = Counter(name.lower() for name, _ in headers)
     for name in (*sorted(_ONCE), *once):
         if counts[name] > 1:
-            return f"the header {name} stands more than once"
+            return f"the header {name} appears more than once"
 
     if counts["content-length"] and counts["transfer-encoding"]:
         return "a request has content-length or transfer-encoding, not both"

@@ -35,7 +35,7 @@ _KEY = (
 _WITH_USER = r"([A-Za-z][A-Za-z0-9+.-]*):[/\\]{1,}([^/\\?#\s]*)@|^[/\\]{2}([^/\\?#\s]*)@"
 """Scheme and user info of an address, wherever it stands in a text."""
 _PORT_OF_WORDS = r"(?:https?|ssh|git|ftps?):[/\\]{2,}[^/\\?#\s\[\]@:]+:(?![0-9]*(?:[/\\?#\s]|$))"
-"""Address whose port is no number: a password with a slash in it."""
+"""Address whose port is not a number: a password with a slash in it."""
 _WITHOUT_SCHEME = r"(?!hf:)[^/@\s:]+:[^/@\s]*@[^/@\s]+"
 _PARAMETER = r"[?&;#]([^=&;#\s]{1,80})=([^&;#\s]+)"
 _NAME_OF_KEY = (
@@ -45,7 +45,7 @@ _NAME_OF_KEY = (
 _USERS_WITHOUT_SECRET = frozenset(
     {"ssh", "git+ssh", "ssh+git", "sftp", "abfs", "abfss", "wasb", "wasbs"}
 )
-"""Schemes with a name before the host that is no secret: of an account, or of a container."""
+"""Schemes with a name before the host that is not a secret: of an account, or of a container."""
 
 _WAY_OF_GIT = "a credential helper of git or an ssh key"
 _WAY = "the environment, or where it is for git, a credential helper or an ssh key"

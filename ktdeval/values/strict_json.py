@@ -111,7 +111,7 @@ def plain(value: Any) -> JsonValue:
 
 def reject_constant(token: str) -> NoReturn:
     """Raise ValueError for `NaN` and infinities: a `parse_constant` of `json`."""
-    raise ValueError(f"{token} is no JSON number")
+    raise ValueError(f"{token} is not a JSON number")
 
 
 class DoubledFieldError(ValueError):
@@ -126,7 +126,7 @@ def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         raise DoubledFieldError(
-            f"field {next(name for name in names if names.count(name) > 1)[:80]!r} stands twice in"
+            f"field {next(name for name in names if names.count(name) > 1)[:80]!r} appears twice in"
             " one object"
         )
     return members

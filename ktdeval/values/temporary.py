@@ -163,6 +163,6 @@ def _move_files(content: Path, folder: Path, last: str) -> None:
     for path in sorted(content.iterdir(), key=lambda path: (path.name == last, path.name)):
         target = folder / path.name
         if target.exists() and not target.is_file():
-            raise OSError(errno.EEXIST, "there is something that is no plain file", str(target))
+            raise OSError(errno.EEXIST, "there is something that is not a plain file", str(target))
 
         path.replace(target)

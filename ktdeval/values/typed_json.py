@@ -82,7 +82,7 @@ def from_plain(
         raise error(str(_misfit(problem, type_, where))) from problem
     except UnicodeEncodeError as problem:
         raise error(
-            f"{where}: a name of a field has half a surrogate pair, which is no text"
+            f"{where}: a name of a field has half a surrogate pair, which is not text"
         ) from problem
 
     _check_addresses(made, type_, where, error)

@@ -78,7 +78,7 @@ class _NodeWalk:
         # An alias names what was read before it, so only one of the nodes around it can be open.
         if id(node) in self._open:
             raise ConfigError(
-                f"{line_of(node)}: not YAML: an alias stands inside what it names, which has no end"
+                f"{line_of(node)}: not YAML: an alias is inside the value that it names, so it never ends"
             )
 
         self._open.add(id(node))
@@ -149,8 +149,7 @@ def _tag_problem(node: Any, name: str) -> str:
 
     shown = f"!!{name}" if node.tag.startswith(TAG) else node.tag
     return (
-        f"a {node.id} with the tag {shown:.60} is not read; leave the tag out (text may stand in"
-        " quotes)"
+        f"a {node.id} with the tag {shown:.60} is not read; leave the tag out (put text in quotes)"
     )
 
 

@@ -145,9 +145,9 @@ def _odd_character(error: Any, text: str | bytes) -> str:
     # ends early.
     code = error.character if isinstance(error.character, int) else ord(error.character)
     if "control" in error.reason or "special" in error.reason:
-        problem = f"the character U+{code:04X} can't stand in it; delete it"
+        problem = f"the character U+{code:04X} is not allowed; delete it"
     else:
-        problem = "it is no text in UTF-8; save the file as UTF-8"
+        problem = "it is not UTF-8 text; save the file as UTF-8"
 
     return f"line {line}: not YAML: {problem}"
 

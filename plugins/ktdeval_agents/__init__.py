@@ -58,8 +58,8 @@ class TeamParams:
     sources: tuple[str, ...] = option(
         (),
         help=(
-            "sources of documents that are dealt out: each role that is shown the day sees those of"
-            " one of them alone, by turns"
+            "sources of documents to distribute over roles: each role that is shown the day gets the"
+            " documents of one source, in turn"
         ),
     )
     warmup: int | None = option(

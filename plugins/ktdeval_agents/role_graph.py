@@ -189,7 +189,7 @@ def _stage_problems(where: str, team: Team, stage: Stage, readable: Set[str]) ->
         yield f"{where}.rounds: is for a debate"
 
     if len(set(stage.roles)) < len(stage.roles):
-        yield f"{where}: a role stands twice"
+        yield f"{where}: a role appears twice"
 
     for name in stage.roles:
         if name not in team.roles:

@@ -63,7 +63,7 @@ def open_voters(paths: Sequence[Path]) -> list[Voter]:
     record was changed since its end.
     """
     if len(paths) < 2:
-        raise UsageError(f"{paths[0]}: one run is no vote; name two or more runs of one task")
+        raise UsageError(f"{paths[0]}: a vote needs two or more runs of one task")
 
     voters = [_open(path) for path in paths]
     first = voters[0]

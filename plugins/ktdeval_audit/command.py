@@ -133,5 +133,5 @@ def _chosen_rules(names: tuple[str, ...]) -> tuple:  # type: ignore[type-arg]  #
 
     for name in names:
         if name not in RULES:
-            raise UsageError(f"--rules {name!r} is no rule{near_matches(name, RULES)}")
+            raise UsageError(f"--rules {name!r} is not a rule{near_matches(name, RULES)}")
     return names or tuple(RULES)

@@ -32,7 +32,7 @@ RULES: Mapping[Rule, str] = {
     "event-after": "A prompt or tool result quotes a document that appeared after the day.",
     "identity": "A text under a mask names a stock, a company or a date.",
     "cutoff": "The decisions lie in the time of the model's training data.",
-    "hindsight-words": "A reason speaks of later outcomes.",
+    "hindsight-words": "A reason mentions later outcomes.",
     "same-bar": "A decision was filled at a price of the bar that it had seen.",
 }
 _AROUND = 50  # characters of an excerpt on both sides

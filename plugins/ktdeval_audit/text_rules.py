@@ -217,7 +217,7 @@ def hindsight(dated: DatedText) -> Iterator[Finding]:
             match.span(),
             ("hindsight-words", "warning"),
             (
-                "the reason speaks of what happened later, which the model can only remember",
+                "the reason mentions what happened later, which the model can only remember",
                 "test the model on days after its training data, or behind a mask",
             ),
         )

@@ -90,7 +90,7 @@ def replacing(out: Path, marker: str = "") -> Iterator[Path]:
 
 def _check_replaceable(out: Path, marker: str) -> None:
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise UsageError(f"{out}: is no folder; choose another --out")
+        raise UsageError(f"{out}: is not a folder; choose another --out")
 
     if out.is_dir() and any(out.iterdir()) and not (marker and (out / marker).is_file()):
         if marker:

@@ -101,7 +101,7 @@ def key_reasons(board: Board, entry: Entry, division: Division) -> list[str]:
         if each.drawn is not None:
             whose = "signed by the same submitter"
             if not each.signed_by:
-                whose = "in the same name and with the same contact (signed by nobody)"
+                whose = "in the same name and with the same contact (not signed)"
 
             reasons.append(
                 f"registration {each.words} {whose} has a key since {each.drawn.drawn_on} that was"

@@ -256,7 +256,7 @@ def _check_days(**days: str | None) -> None:
             try:
                 date.fromisoformat(day)
             except ValueError as error:
-                raise ValueError(f"{field}: {day} is no day") from error
+                raise ValueError(f"{field}: {day} is not a day") from error
 
 
 Reason = Annotated[str | None, Meta(description="Why there is no value; null where there is one.")]

@@ -181,7 +181,9 @@ def _update_mark(folder: Path) -> None:
 
     for name in names:
         if name not in (LEDGER, ANSWERS, TRANSCRIPT):
-            raise StoreError(f"{folder / MARK}: names {name!a}, which is no record of an episode")
+            raise StoreError(
+                f"{folder / MARK}: names {name!a}, which is not a record of an episode"
+            )
 
     hashes = {name: file_sha256(folder / name) for name in names}
     write_atomic(folder / MARK, dumps_pretty({**mark, "sha256": hashes}))
@@ -219,7 +221,7 @@ def _read_json(path: Path) -> JsonValue:
 def _read_object(path: Path) -> dict[str, JsonValue]:
     value = _read_json(path)
     if not isinstance(value, dict):
-        raise StoreError(f"{path}: is no JSON object")
+        raise StoreError(f"{path}: is not a JSON object")
 
     return value
 

@@ -493,7 +493,7 @@ def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str
         )
 
     if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
-        yield f"{where}: a window or seed stands there twice"
+        yield f"{where}: a window or seed appears twice"
 
     if division.certificate == "required" and not division.attackers:
         yield (
@@ -557,7 +557,7 @@ def _rules_problems(rules: Rules) -> Iterator[str]:
         ("cutoffs", [cutoff.match for cutoff in rules.cutoffs]),
     ):
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield f"{where}: {name!r} stands there twice"
+            yield f"{where}: {name!r} appears twice"
 
     known = [snapshot.name for snapshot in rules.snapshots]
     for division in rules.divisions:

@@ -64,7 +64,7 @@ def _key_problems(field: str, keys: Sequence[Signer] | Sequence[SubmitterKey]) -
     seen = set[str]()
     for each in keys:
         if each.key in seen:
-            yield f"{field}: the key of {each.name} stands there twice"
+            yield f"{field}: the key of {each.name} appears twice"
 
         seen.add(each.key)
         try:

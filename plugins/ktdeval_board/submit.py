@@ -308,8 +308,7 @@ def _storage_problems(storage: RecordsStorage) -> Iterator[str]:
 
     if not storage.url:
         yield (
-            "records: say with --records https://… where they can be had, or store them in the"
-            " repository"
+            "records: name their address with --records https://…, or store them in the repository"
         )
 
     if storage.out is None:

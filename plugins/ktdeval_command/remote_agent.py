@@ -29,8 +29,8 @@ from ktdeval_command.remote_params import RemoteParams
 
 TIMED_OUT = "remote_timed_out"  #: under which a day without a submission in time is counted
 NOT_ASKED = (
-    "remote/… answers nothing: it stands for clients and programs that decide; use --agent remote, or"
-    " --agent command"
+    "remote/… is not a model: clients or programs decide instead; use --agent remote, or --agent"
+    " command"
 )
 HOW_TO_ACT = """\
 You act through tools: the research tools, and {submit}, by which you submit the day's decision. Call \

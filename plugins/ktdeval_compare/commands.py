@@ -204,7 +204,9 @@ def _check_factors(options: AgentsOptions) -> None:
     if options.pool:
         raise UsageError("--pool and --factor are two reports; give one of them")
     if options.unit != "window" or options.side or options.against_first:
-        raise UsageError("--pairs, --side and --against-first are of paired tests, not of --factor")
+        raise UsageError(
+            "--pairs, --side and --against-first apply to paired tests, not to --factor"
+        )
 
 
 def _check_cells(context: click.Context, options: AgentsOptions) -> None:
@@ -437,7 +439,7 @@ def labels(context: click.Context, /, cards: tuple[Path, ...], options: LabelsOp
         for name in ("alpha", "common", "over"):
             if context.get_parameter_source(name) is not unset:
                 raise UsageError(
-                    f"--{name} is of runs under several keys, not of --keys; leave it out"
+                    f"--{name} applies to runs under several keys, not to --keys; leave it out"
                 )
 
             del settings[name]

@@ -145,7 +145,7 @@ def compare_tables(
     trading, scored = load_cards(_paths(runs), tasks=_listed_names(tasks))
     if chosen.pool:
         if not trading:
-            raise UsageError("--pool is of trading tasks; these cards are of scoring tasks")
+            raise UsageError("--pool applies to trading tasks; these cards are of scoring tasks")
 
         pooled = find_pooled(trading, chosen)
         pooled = replace(pooled, notes=[*pooled.notes, *scoring_notes(scored)])
@@ -153,7 +153,7 @@ def compare_tables(
 
     if scored and not trading:
         if chosen.side:
-            raise UsageError("--side is of trading tasks; these cards are of scoring tasks")
+            raise UsageError("--side applies to trading tasks; these cards are of scoring tasks")
 
         scores = compare_scores(scored, chosen)
         return Tables(scores, score_parts(scores))

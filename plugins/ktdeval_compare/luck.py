@@ -86,7 +86,7 @@ def luck(
 
     what = figures_differ_in(entrant.card for entrant in named)
     if what:
-        ranks = RankCorrelation(reason=f"the cards' figures are of different {what}")
+        ranks = RankCorrelation(reason=f"the cards' figures have different {what}")
         factors = [replace(row, mean=None, members=0, same_sign=0) for row in factors]
     else:
         rows, ranks = rank(rows, [_is_whole(entrant.card) for entrant in named])

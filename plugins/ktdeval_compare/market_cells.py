@@ -149,7 +149,7 @@ def by_cells(entrants: Sequence[Entrant], options: CellOptions) -> CellReport:
     ledgers are missing; UsageError: a metric is on no card, or `data` is of none of the cards.
     """
     if options.unit == "day" and options.metrics:
-        raise UsageError("--metric is of windows; --pairs day compares daily returns")
+        raise UsageError("--metric applies to windows; --pairs day compares daily returns")
 
     groups = _groups(entrants, options)
     cards: list[CellRow] = []
@@ -206,7 +206,7 @@ def _groups(entrants: Sequence[Entrant], options: CellOptions) -> list[_Group]:
     if options.by != "year":
         markets = _open_markets(entrants, options.data)
     elif options.data:
-        raise UsageError("--data is of regimes and venues; years are on the cards")
+        raise UsageError("--data applies to regimes and venues; years are on the cards")
 
     groups = []
     for (task, snapshot), members in by_place.items():

@@ -262,7 +262,7 @@ def _design(name: str, members: Sequence[Entrant], options: EffectsOptions) -> M
             )
         if member.card.task.mask not in MASK_FACTORS or member.card.task.mode not in MODE_PIECES:
             raise CardError(
-                f"{member.path}: mask {variant[0]} in mode {variant[1]} is no part of a design of"
+                f"{member.path}: mask {variant[0]} in mode {variant[1]} is not part of a design of"
                 " masks and modes"
             )
 

@@ -301,6 +301,6 @@ def _card_notes(entrant: Entrant, pooled: SpreadRow) -> Iterator[str]:
         share = 100 * (1 - pooled.rank)
         yield (
             f"{entrant.label}: only {share:.2g} % of keys do better for a model that buys the first"
-            " listed; where the card bought much more of them than chance gives, its return may be"
-            " that of a key that was chosen"
+            " listed; if the card bought far more of them than by chance, its key may have been"
+            " chosen for its return"
         )

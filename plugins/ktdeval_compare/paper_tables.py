@@ -151,7 +151,7 @@ def check_alike(entrants: Sequence[Entrant], first: Path) -> None:
     what = figures_differ_in(entrant.card for entrant in entrants)
     if what:
         raise CardError(
-            f"the cards' figures are of different {what} ({first} …); a table is of cards of the"
+            f"the cards' figures have different {what} ({first} …); a table is of cards of the"
             " same ones"
         )
 
@@ -165,7 +165,7 @@ def _agent_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame
         check_alike(members, members[0].path)
     if len({entrant.card.rules for entrant in entrants}) > 1:
         raise CardError(
-            f"the cards' figures are of different metric rules ({entrants[0].path} …); a table is"
+            f"the cards' figures have different metric rules ({entrants[0].path} …); a table is"
             " of cards of the same ones"
         )
 
@@ -350,7 +350,7 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
             exposed.append(entrant)
         else:
             warn(
-                f"{entrant.label}: no exposures, so it stands in no mean: it never held anything,"
+                f"{entrant.label}: no exposures, so it is in no mean: it never held anything,"
                 " or has no metric selection_alpha"
             )
 
@@ -358,7 +358,7 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
         lacking = frame.index[frame[entrant.label].isna()]
         if len(lacking):
             factors = ", ".join(str(factor) for factor in lacking)
-            warn(f"{entrant.label}: no exposure to {factors}, so it stands in no mean of these")
+            warn(f"{entrant.label}: no exposure to {factors}, so it is in none of their means")
 
     if not cohorts:
         return frame.assign(mean=frame.mean(axis=1))

@@ -371,7 +371,7 @@ def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]
         return markets[0].entrants[pair[1]].label
     if metric not in ZEROS:
         raise UsageError(
-            f"{metric} of one system has no 0 to be tested against; give cards of a second system,"
+            f"with one system, {metric} can't be tested against 0; give cards of a second system,"
             f" or one of --metric {', '.join(ZEROS)}"
         )
 
@@ -514,8 +514,8 @@ def _test_notes(test: PooledTest, cells: Sequence[CellFigure]) -> Iterator[str]:
 
     if test.source == "seeds":
         yield (
-            f"{test.metric}: errors of cells are of seeds, as not all cells have daily series: they"
-            " are of decoding alone, and what a market's days add is in tau"
+            f"{test.metric}: not all cells have daily series, so errors of cells measure variation over"
+            " seeds only; variation over a market's days is in tau"
         )
 
     if test.low is not None and test.plain_low is not None and test.low > test.plain_low:

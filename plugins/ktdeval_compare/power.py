@@ -438,12 +438,12 @@ def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str
                 f"the variance over windows is estimated at {plan.window_variance:.3g} (squared"
                 " unit of the metric)"
             )
-            yield f"{estimate}, less than seeds alone put there; it counts as 0"
+            yield f"{estimate}, less than seeds alone explain; it is set to 0"
 
         noise = f"noise: SD {_amount(spread.window_sd, plan.unit)} over windows"
         if plan.seed_sd is None:
             yield (
-                f"{noise}; that over seeds is not known, and what there is of it counts as windows'"
+                f"{noise}; variation over seeds is unknown, and is included in that over windows"
             )
         else:
             yield (

@@ -71,7 +71,7 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
         None,
         type=_spread,
         metavar="X",
-        help="in place of --window-sd: annual, of the difference in return",
+        help="instead of --window-sd: annual, of the difference in return",
     )
     window_days: int | None = flag(
         None,

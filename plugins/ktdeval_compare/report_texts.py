@@ -360,7 +360,7 @@ def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
             interval(report.alpha),
         )
 
-    yield "  before, across, after: days; a day across the cutoff stands in neither mean"
+    yield "  before, across, after: days; days that contain the cutoff are in neither mean"
     notes = []
     for row in report.cards:
         if row.reason:

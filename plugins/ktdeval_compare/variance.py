@@ -164,7 +164,7 @@ def study(
     if bool(paths) == (table is not None):
         raise UsageError("--factor needs either cards of runs or a table of runs")
     if tasks and table is not None:
-        raise UsageError("--tasks is of cards of runs, not of a table")
+        raise UsageError("--tasks applies to cards of runs, not to a table")
 
     if table is None:
         observations = read_cards(load_entrants(paths, tasks), options.metrics, options.common)
@@ -193,7 +193,7 @@ def variance_shares(observations: Observations, options: VarianceOptions) -> Var
 
     notes = [*observations.notes]
     if any(run.is_ensemble for run in observations.runs):
-        notes.append("votes and rows marked as ensembles are made of others and are in no share")
+        notes.append("votes and ensembles combine other rows and are excluded from the shares")
     if len(designs) > 1 and not joint:
         notes.append("no test of all assets together: their levels or replicates differ")
     if replicates == 1:
@@ -438,8 +438,8 @@ def _negative_notes(rows: Sequence[ShareRow], metric: str) -> Iterator[str]:
         where = f"{row.asset}: " if row.asset else ""
         yield (
             f"{where}{row.source}: the variance is estimated at {row.variance:.3g} (squared"
-            f" unit of {metric}), which no variance can be: less than chance alone puts there; its"
-            " component counts as 0"
+            f" unit of {metric}), below 0, as chance alone explains more; its component is set"
+            " to 0"
         )
 
 

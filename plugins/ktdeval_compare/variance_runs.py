@@ -156,11 +156,11 @@ def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
             skip_blank_lines=False,
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise CardError(f"{path}: is no CSV table: {str(error).strip()}") from None
+        raise CardError(f"{path}: is not a CSV table: {str(error).strip()}") from None
 
     # pandas takes the first fields of too long rows as an index.
     if not isinstance(frame.index, pd.RangeIndex):
-        raise CardError(f"{path}: is no CSV table: rows have more fields than the head")
+        raise CardError(f"{path}: is not a CSV table: rows have more fields than the head")
 
     return frame
 

@@ -183,12 +183,12 @@ def _check_options(params: LongParams) -> None:
     """Raise UsageError if an option belongs to a file that is not given."""
     if params.minutes is None and (params.minutes_zone is not None or params.minutes_length):
         raise UsageError(
-            "--minutes-zone and --minutes-length are of bars within days; give --minutes too, or"
+            "--minutes-zone and --minutes-length apply to bars within days; give --minutes too, or"
             " leave them out"
         )
     if not params.benchmark and params.benchmark_code != LongParams.benchmark_code:
         raise UsageError(
-            "--benchmark-code is of a file of levels; give --benchmark too, or leave it out"
+            "--benchmark-code applies to a file of levels; give --benchmark too, or leave it out"
         )
 
 
@@ -274,7 +274,7 @@ def _split_mapping(params: LongParams) -> dict[str, dict[str, str]]:
             raise UsageError(f"map: {key!r} names no file{hint}")
         if dot and not getattr(params, file):
             raise UsageError(
-                f"--map {key} is of a file that is not given; give --{file} too, or leave it out"
+                f"--map {key} applies to a file that is not given; give --{file} too, or leave it out"
             )
 
         split[file or "bars"][field] = column
@@ -363,14 +363,14 @@ def _read_minutes(
     stamps = matches[0] + matches[1].fillna("Z")
     in_utc = pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True)
     moments = in_utc.dt.tz_localize(None)
-    faults = {"is no time of a whole minute": moments.isna(), "has no time zone": naive}
+    faults = {"is not a time of a whole minute": moments.isna(), "has no time zone": naive}
 
     if zone is not None:
         try:
             Close.parse(f"00:00 {zone}")
         except DataError as error:
             raise DataError(
-                f"--minutes-zone {zone!r} is no time zone; write one such as America/New_York"
+                f"--minutes-zone {zone!r} is not a time zone; write one such as America/New_York"
             ) from error
 
         local = moments.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT").dt.tz_convert(None)
@@ -513,7 +513,7 @@ def documents_of(
     if params.documents is None:
         if params.entities is not None or params.documents_close != DocumentParams.documents_close:
             raise UsageError(
-                "--entities and --documents-close are of documents; give --documents too, or leave"
+                "--entities and --documents-close apply to documents; give --documents too, or leave"
                 " them out"
             )
 

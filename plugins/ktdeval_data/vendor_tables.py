@@ -286,7 +286,7 @@ def _open(
         if kind_of(file, has_json=False) == "parquet":
             if reading.columns:
                 raise UsageError(
-                    f"{file}: --columns is of files without a header, and this one has names; use"
+                    f"{file}: --columns applies to files without a header, and this one has names; use"
                     " --map"
                 )
 
@@ -402,7 +402,7 @@ def _resolve(
     for field, column in mapping.items():
         if field not in fields:
             hint = near_matches(field, fields) or "; fields: " + ", ".join(fields)
-            raise UsageError(f"map: {field!r} is no field of {file.name}{hint}")
+            raise UsageError(f"map: {field!r} is not a field of {file.name}{hint}")
 
         if column not in header:
             hint = near_matches(column, header) or f"; columns: {', '.join(header)}"
@@ -415,7 +415,7 @@ def _resolve(
     for field, match in found.items():
         if header.count(match) > 1 or f"{match}.1" in header:  # pandas' name of a second one
             raise DataError(
-                f"{file}: column {match!r} stands twice; keep one, or name it: --map"
+                f"{file}: column {match!r} appears twice; keep one, or name it: --map"
                 f" {field}={match} or {match}.1"
             )
 

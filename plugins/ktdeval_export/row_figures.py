@@ -43,7 +43,7 @@ def measure_of(name: str, episode: TracedEpisode, rows: Rows, plugins: Plugins) 
     if rows == "step":
         if name != STEP_RETURN:
             raise UsageError(
-                f"{name}: is no figure of a trading step; {STEP_RETURN} is. Other metrics are of an"
+                f"{name}: is not a figure of a trading step; {STEP_RETURN} is. Other metrics are of an"
                 " episode: add --rows episode"
             )
         return Measure(STEP_RETURN, _FORMULA, "higher")

@@ -28,7 +28,7 @@ NO_SUBMISSION = "no valid submission"
 ELECTED = "elected by several voters"
 RETRIED = "decided after retries, or with a refused call"
 NO_CALL = "decided without a model call"
-ARGUMENTS = "arguments of a call are no JSON object"
+ARGUMENTS = "arguments of a call are not a JSON object"
 EMPTY = "a reply is empty"
 
 

@@ -21,12 +21,12 @@ COMMANDS = {
     "worker": _in(
         "worker_command", "worker", "Work on a grid, beside any number of other workers."
     ),
-    "status": _in("commands", "status", "Show where a grid stands, once or as long as it runs."),
+    "status": _in("commands", "status", "Show the progress of a grid, once or until it ends."),
     "ctl": _in(
         "ctl_command", "ctl", "Pause, resume, retune, drop a model, try failed episodes again."
     ),
     "tables": _in(
-        "tables_command", "tables", "Make tables and pages of what is finished, now and again."
+        "tables_command", "tables", "Make tables and pages of the finished cells, at any time."
     ),
 }
 #: Commands that launches call

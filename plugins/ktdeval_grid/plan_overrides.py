@@ -159,7 +159,7 @@ def _models(options: Mapping[str, Any]) -> list[Any]:
 
     if len(names) != 1:
         raise UsageError(
-            f"--base-url and --price are of one model, --models names {len(names)}; write a plan"
+            f"--base-url and --price apply to one model, --models names {len(names)}; write a plan"
             " with `base_url` and `price` of each"
         )
 

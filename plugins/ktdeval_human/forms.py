@@ -97,7 +97,7 @@ class Rows:
         known = {field.name: field for field in self.fields}
         for name in given:
             if name not in known:
-                raise FormError(f"{name}: is no field of {self.name}")
+                raise FormError(f"{name}: is not a field of {self.name}")
 
         is_of_a_form = any(given.keys() <= form for form in self.forms)
         if not is_of_a_form or (self.choices and not given.keys() & set(self.choices)):
@@ -127,7 +127,7 @@ class Form:
         unknown = [name for name in texts if name not in names]
         unknown += [name for name in rows if name not in lists]
         if unknown:
-            raise FormError(f"{unknown[0]}: is no field of this form")
+            raise FormError(f"{unknown[0]}: is not a field of this form")
 
         value: dict[str, JsonValue] = {}
         for each in self.rows:
@@ -274,12 +274,12 @@ def _read_number(text: str, kind: str, name: str) -> JsonValue:
     try:
         number = float(plain.rstrip("% "))
     except ValueError:
-        raise FormError(f"{name}: {text[:40]!r} is no number") from None
+        raise FormError(f"{name}: {text[:40]!r} is not a number") from None
 
     if is_percent:
         number = round(number / 100, 12)
     if number != number or number in (float("inf"), float("-inf")):
-        raise FormError(f"{name}: {text[:40]!r} is no number")
+        raise FormError(f"{name}: {text[:40]!r} is not a number")
     if kind == "integer" and number.is_integer():
         return int(number)
     return number
@@ -292,7 +292,7 @@ def _read_pairs(text: str, values: Mapping[str, Any], name: str) -> JsonValue:
         if match is None:
             raise FormError(f"{name}: {part[:40]!r} is not NAME=VALUE")
         if match[1] in pairs:
-            raise FormError(f"{name}: {match[1][:40]} stands twice")
+            raise FormError(f"{name}: {match[1][:40]} appears twice")
         pairs[match[1]] = _read(match[2], values, name)
 
     return pairs

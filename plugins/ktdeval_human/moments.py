@@ -87,7 +87,7 @@ def read_message(data: bytes) -> JsonObject:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Refused("the message is no JSON object")
+        raise Refused("the message is not a JSON object")
     return value
 
 

@@ -116,4 +116,4 @@ def _reply_of(act: Act, request: ModelRequest, seconds: float) -> Reply:
 def check_name(who: str) -> None:
     """Raise ConfigError where a person's name could not stand in the name of a folder."""
     if not _WHO.match(who):
-        raise ConfigError(f"who: {who[:60]!r} is no name of at most 40 letters, digits, - and _")
+        raise ConfigError(f"who: {who[:60]!r} is not a name of at most 40 letters, digits, - and _")

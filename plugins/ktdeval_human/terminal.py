@@ -59,8 +59,8 @@ def open_terminal() -> Terminal:
     """Return the desk at this process's terminal. Raises ProviderError: there is none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ProviderError(
-            "human/terminal: there is no terminal here to ask a person at; run it in one, or take"
-            " --model human/page"
+            "human/terminal: a person is asked in a terminal, and there is none here; run it in one, or"
+            " use --model human/page"
         )
 
     return Terminal(sys.stdin, sys.stderr)
@@ -170,7 +170,7 @@ class Terminal:
 
         tool = _tool_named(moment, word)
         if tool is None:
-            self._say(f"! {word[:40]!r} is no command and no tool; type `help` or `tools`")
+            self._say(f"! {word[:40]!r} is neither a command nor a tool; type `help` or `tools`")
             return None
         return self._call(tool)
 

@@ -447,7 +447,7 @@ def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> lis
     unknown = [day for day in days if day not in known]
     if unknown:
         raise DataError(
-            f"{source}: {len(unknown)} days are no sessions of {snapshot.meta.name}, the first"
+            f"{source}: {len(unknown)} days are not sessions of {snapshot.meta.name}, the first"
             f" {unknown[0]}; give the NAV at the closes of {snapshot.days[0]} … {snapshot.days[-1]}"
         )
 

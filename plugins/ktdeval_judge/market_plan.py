@@ -288,7 +288,7 @@ def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
             shown = ", ".join(repr(each[:24]) for each in unknown[1:_MOST_SHOWN])
             more = f" ({len(unknown)} codes in all, {shown})"
         raise DataError(
-            f"{source}{line}: {first[:24]!r} is no code of {snapshot.meta.name}{near}{more}"
+            f"{source}{line}: {first[:24]!r} is not a code of {snapshot.meta.name}{near}{more}"
         )
 
     return [known[str(code)] for code in table["code"]]
@@ -343,7 +343,7 @@ def _no_session(day: np.datetime64, snapshot: MarketSnapshot, count: int) -> str
     row = int(np.searchsorted(snapshot.days, day))
     more = "" if count == 1 else f" ({count} such days)"
     return (
-        f"{day} is no trading day of {snapshot.meta.name}{more}; the sessions around it are"
+        f"{day} is not a trading day of {snapshot.meta.name}{more}; the sessions around it are"
         f" {snapshot.days[row - 1]} and {snapshot.days[row]}: write the session at whose close it"
         " was decided"
     )

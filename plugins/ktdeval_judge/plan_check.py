@@ -22,7 +22,7 @@ def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
     folder = open_run(path, plugins)
     specs = [spec for spec in folder.manifest.specs if spec.model == MODEL]
     if not specs:
-        raise StoreError(f"{path}: is no judged run")
+        raise StoreError(f"{path}: is not a judged run")
 
     try:
         kept = read_plain(path / DECLARED_FILE, MOST_BYTES)

@@ -105,7 +105,7 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
         # Luck is a single bar for the deflated ratio, which also counts the error of the estimate.
         yield f"Luck alone seldom gives as much, but {chance}, {required}."
     else:
-        yield f"This is no evidence of skill: {chance}, {required}."
+        yield f"This is not evidence of skill: {chance}, {required}."
 
     if bar.track_record is None:
         yield f"No number of returns would change that: {bar.reason}."

@@ -40,7 +40,7 @@ def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
     yield f"Judged: {_subject(file)}"
     yield f"  on {file.market}, {file.first} … {file.last}, {file.currency} {file.cash:,.0f}"
     yield f"  rules: {file.rules}"
-    yield "  declared: made elsewhere, nobody saw how; never ranked where models are recorded"
+    yield "  declared: made elsewhere, how is not recorded; never ranked where models are recorded"
     yield ""
     yield from _results(file)
     yield ""
@@ -124,17 +124,17 @@ def _shown(figure: Figure, times: float, unit: str) -> str:
 def _verdicts(file: JudgeFile) -> Iterator[str]:
     if file.nav is not None and file.nav.looks_ahead:
         yield (
-            "LOOK-AHEAD: the claimed NAV is one of fills at the very close that was decided on: with"
-            f" these it agrees to {_gap(file.nav.remaining_gap)} on every day, and with fills"
-            f" that could be had it is off by up to {100 * file.nav.largest_gap:.2f} %. The"
+            "LOOK-AHEAD: the claimed NAV uses fills at the same close as the decision: with these it"
+            f" agrees to {_gap(file.nav.remaining_gap)} on every day, and with achievable fills"
+            f" it is off by up to {100 * file.nav.largest_gap:.2f} %. The"
             " executed return is the one to quote. (If the file's days are those of the fills, say"
             " --dated fill.)"
         )
 
     if "(a look-ahead)" in file.rules:
         yield (
-            "The rules chosen fill at the close of the decision, which nobody gets: the executed"
-            " return is no result, only a repetition."
+            "The chosen rules fill at the close of the decision, which nobody can trade: the executed"
+            " return repeats the claim and does not test it."
         )
 
     skill = file.selection if file.selection is not None else file.alpha_a_year
@@ -146,7 +146,7 @@ def _verdicts(file: JudgeFile) -> Iterator[str]:
     if file.form == "nav":
         yield (
             "A NAV has no holdings: selection, style, trading costs and random players can't be"
-            " told. Give decisions or trades for these."
+            " computed. Give decisions or trades for these."
         )
 
 
@@ -154,7 +154,7 @@ def _of_skill(name: str, figure: Figure) -> str:
     if figure.value is None:
         return f"Nothing on {name}: {figure.reason}."
     if figure.low is None or figure.high is None:
-        return f"{name.capitalize()} has no interval, so that it can't be told from luck."
+        return f"{name.capitalize()} has no interval, so it can't be distinguished from luck."
     if figure.low > 0:
         return f"The interval of {name} lies above zero."
     if figure.high < 0:
@@ -218,8 +218,8 @@ def _nav(nav: NavReport) -> Iterator[str]:
 
     cause = CAUSE_WORDS.get(nav.parting_cause or "", nav.parting_cause)
     yield (
-        f"Claimed NAV: {claimed} against {executed} executed. They part by more than"
-        f" {100 * PARTING:g} % on {nav.first_parting}, mostly by: {cause}."
+        f"Claimed NAV: {claimed} against {executed} executed. They first differ"
+        f" by more than {100 * PARTING:g} % on {nav.first_parting}, mainly because of: {cause}."
     )
     total = nav.claimed_return - nav.executed_return
     for part in nav.parts:

@@ -174,7 +174,7 @@ def link_problems(entries: Sequence[Entry]) -> Iterator[str]:
         if entry.previous != previous:
             yield f"{where}: does not continue the line before it: one of the two was changed"
         if not _is_moment(entry.at):
-            yield f"{where}: {entry.at!r} is no time"
+            yield f"{where}: {entry.at!r} is not a time"
         if entry.at < at:
             yield f"{where}: was written at {entry.at}, before the line before it ({at})"
         if isinstance(entry.body, Begun) != (number == 0):

@@ -72,7 +72,7 @@ def uncovered(path: Path) -> Iterator[UncoveredPart]:
         name = entry.name
         if entry.is_dir():
             name += "/"
-        yield UncoveredPart(name, _REASONS.get(entry.name, "is no part of the record"))
+        yield UncoveredPart(name, _REASONS.get(entry.name, "is not part of the record"))
 
     lines = _uncommitted_lines(path)
     if lines:
@@ -82,7 +82,9 @@ def uncovered(path: Path) -> Iterator[UncoveredPart]:
     for name in (CHAIN, PUBLISHED):
         torn = _bytes_after_last_line(path / name)
         if torn:
-            yield UncoveredPart(name, f"its last {torn} bytes have no line break, and are no entry")
+            yield UncoveredPart(
+                name, f"its last {torn} bytes have no line break, so they are not an entry"
+            )
 
 
 def _uncommitted_lines(path: Path) -> int:

@@ -145,7 +145,7 @@ class DecisionCheck:
         deciding = {session.day for session in schedule.deciding}
         for day in ended:
             if day not in deciding:
-                yield Finding("session", day, f"{entry.name}: is no session to decide on")
+                yield Finding("session", day, f"{entry.name}: is not a session to decide on")
 
     def _decided_links(self, entry: Entry) -> Mapping[str, tuple[Link, Decided]]:
         own = (entry.entrant.name, entry.market)
@@ -296,7 +296,7 @@ class DecisionCheck:
                 return
 
         if record.provenance not in DECIDED:
-            yield Finding("record", day, f"{entry.name}: is no decision ({record.provenance})")
+            yield Finding("record", day, f"{entry.name}: is not a decision ({record.provenance})")
 
 
 def _late_or_early(entry: Entry, session: Session, link: Link) -> Iterator[Finding]:

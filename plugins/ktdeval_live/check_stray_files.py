@@ -26,7 +26,7 @@ def unsafe_files(path: Path) -> Iterator[Finding]:
     for entry in sorted(path.iterdir()):
         if entry.name == _GIT:
             if not stat.S_ISDIR(entry.lstat().st_mode):
-                yield Finding(_RULE, "", f"{_GIT}: is no folder")
+                yield Finding(_RULE, "", f"{_GIT}: is not a folder")
             continue
         yield from _unsafe(entry, entry.name, is_large=entry.name == _BASE)
 
@@ -39,7 +39,7 @@ def _unsafe(entry: Path, name: str, is_large: bool) -> Iterator[Finding]:
     elif stat.S_ISLNK(status.st_mode):
         yield Finding(_RULE, "", f"{name}: is a link; put the file itself there")
     elif not stat.S_ISREG(status.st_mode):
-        yield Finding(_RULE, "", f"{name}: is no plain file")
+        yield Finding(_RULE, "", f"{name}: is not a plain file")
     elif status.st_size > MOST_BYTES and not is_large:
         yield Finding(_RULE, "", f"{name}: has more than {MOST_BYTES >> 20} MiB")
 

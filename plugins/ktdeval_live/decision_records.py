@@ -138,7 +138,7 @@ def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
             asset = snapshot.asset_index.get(planned.code)
             if asset is None:
                 raise StoreError(
-                    f"{record.question.day}: {planned.code} is no asset of this market"
+                    f"{record.question.day}: {planned.code} is not an asset of this market"
                 )
 
         order = Order(

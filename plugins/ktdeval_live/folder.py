@@ -68,7 +68,7 @@ class LiveFolder:
         self.path = path.absolute()
         if not (self.path / PLAN).is_file():
             raise StoreError(
-                f"{path}: is no forward test (no {PLAN}); begin one with `ktdeval live init`"
+                f"{path}: is not a forward test (no {PLAN}); begin one with `ktdeval live init`"
             )
 
         self._check_version()

@@ -20,7 +20,7 @@ from ktdeval_live.time_stamps import stamp_head, stamp_sha256
 
 _IGNORED = f"/{PRIVATE}/\n/{SITE}/\n.*.new*\n"
 _EVIDENCE = (PUBLISHED, STAMPS)
-"""Files on earlier publications, which are no reason for another one."""
+"""Files on earlier publications, which do not justify another one."""
 
 
 class Publication(Value):

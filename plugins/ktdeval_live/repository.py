@@ -68,7 +68,7 @@ class Repository:
     def file_at(self, commit: str, name: str) -> bytes:
         """Return a file as a commit has it. Raises StoreError: there is no such commit or file."""
         if not re.fullmatch("[0-9a-f]{40,64}", commit):
-            raise StoreError(f"{self._path}: {commit[:20]!r} is no commit")
+            raise StoreError(f"{self._path}: {commit[:20]!r} is not a commit")
         return self._git.read("cat-file", "blob", f"{commit}:{name}")
 
     @contextmanager

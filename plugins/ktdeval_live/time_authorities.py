@@ -94,7 +94,7 @@ def load_trust(path: Path) -> TrustedRoots:
     try:
         text = read_plain(path).decode("ascii")
     except (KtdevalError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is no file in PEM: {error}") from error
+        raise ConfigError(f"{path}: is not a file in PEM: {error}") from error
     return TrustedRoots(frozenset(map(_fingerprint, certificates_of(text, str(path)))))
 
 

@@ -60,7 +60,7 @@ def stamp_sha256(folder: Path, name: str) -> str:
 
 def _stored(folder: Path, name: str) -> bytes:
     if Path(name).parent != Path(STAMPS) or Path(name).suffix != ".tsr":
-        raise VerificationError(f"{name}: is no name of a stamp")
+        raise VerificationError(f"{name}: is not a name of a stamp")
     with explained(f"{name}: can't be read"):
         return read_plain(folder / name, _MOST_BYTES)
 
@@ -105,7 +105,7 @@ def certificate_of(pem: str) -> cryptography.x509.Certificate:
         return x509.load_pem_x509_certificate(pem.encode())
     except (ValueError, x509.InvalidVersion) as error:
         raise ConfigError(
-            f"publish.stamp.certificate: is no certificate in PEM: {error}"
+            f"publish.stamp.certificate: is not a certificate in PEM: {error}"
         ) from error
 
 

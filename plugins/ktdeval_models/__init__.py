@@ -53,8 +53,8 @@ def ktdeval_models() -> Sequence[Spec]:
         Spec(
             "trading_action",
             maker("ktdeval_models.remote.external_agent:TradingActionModel"),
-            "A trading agent of anybody's behind HTTP, as Agent Market Arena asks it, at"
-            " --base-url; needs the extra openai",
+            "An external trading agent over HTTP at --base-url, asked as in Agent Market Arena; needs"
+            " the extra openai",
             remote.RemoteParams,
             remote=True,
         ),
@@ -78,7 +78,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 def _key_words(preset: ProviderPreset) -> str:
     """Return where a provider's key is looked for."""
     if not preset.needs_key:
-        return "a key only where the server wants one"
+        return "a key only if the server requires one"
 
     places = [*preset.variables, *filter(None, [preset.credentials])]
     return f"a key in {' or '.join(places)}"

@@ -140,8 +140,7 @@ def _with_records(
         return replace(
             evaluation,
             problem=(
-                "The card lies in no run folder, so there are no daily figures and no plots of"
-                " them."
+                "The card is not in a run folder, so daily figures and their plots are missing."
             ),
         )
 

@@ -360,7 +360,7 @@ class RunView:
 
         unknown = days - self._days
         if self._market is not None and unknown:
-            return self._unreadable(records.spec, f"{min(unknown)} is no day of the market")
+            return self._unreadable(records.spec, f"{min(unknown)} is not a day of the market")
 
         if records.state != "unfinished":
             return records

@@ -158,7 +158,7 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
     code, out, err = call("compare", "--factor", "model,window", *runs.values(), "--side", "after")
 
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "--pairs, --side and --against-first are of paired tests" in err
+    assert "--pairs, --side and --against-first apply to paired tests" in err
 
 
 def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(
@@ -185,9 +185,9 @@ def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(
         "2",
         "--quiet",
     )
-    no_day = "--knowledge-cutoff: 'June 2024' is no day (2024-06-01) and no month (2024-06)"
+    no_day = "--knowledge-cutoff: 'June 2024' is neither a day (2024-06-01) nor a month (2024-06)"
 
-    for given, message in (("June 2024", no_day), ("2024-13", "is no day")):
+    for given, message in (("June 2024", no_day), ("2024-13", "is neither a day")):
         code, _, err = call(*words, "--out", tmp_path / "bad", "--knowledge-cutoff", given)
         assert (code, err.count("\n"), message in err, (tmp_path / "bad").exists()) == (
             2,

@@ -55,7 +55,7 @@ HASH = "0" * 64
 CARD = f"cards/{TASK}.json"
 NO_FIGURES = ("provenance",)
 PLACED = (
-    r"line \d+: \S.*: |: [\w.]+: the card names |: is named by the card, but is no record of"
+    r"line \d+: \S.*: |: [\w.]+: the card names |: is named by the card, but is not a record of"
     r" this run"
 )
 """A line and a field, or a file."""

@@ -181,7 +181,7 @@ def test_a_run_without_a_terminal_is_refused_in_a_line(
     )
 
     assert code == 2
-    assert "human/terminal: there is no terminal here to ask a person at" in err
+    assert "human/terminal: a person is asked in a terminal, and there is none here" in err
     assert "--model human/page" in err
 
 
@@ -203,5 +203,5 @@ def test_what_a_person_can_not_do_is_refused_before_the_run(
     code, _, err = Terminal(capsys).call("--model", "human/terminal", *TASK, *words, "--out", out)
 
     assert code == 2
-    assert (problem or "there is no terminal here") in err
+    assert (problem or "a person is asked in a terminal") in err
     assert out.exists() is (problem is None)

@@ -165,7 +165,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "record of calls of another run": (
         with_a_book_of_another_run,
-        "calls.sqlite: is another record of calls",
+        "calls.sqlite: is a different record of calls",
     ),
     "record of calls from before the episode": (
         with_an_older_book,

@@ -302,7 +302,7 @@ def test_a_different_market_and_missing_packages_are_named(board: Path, market: 
         OpenedMarkets(wrong, plugins, None).open(wrong.snapshots[0])
     )
 
-    with pytest.raises(DataError, match="none of the board's: market \\(000000000000\\)"):
+    with pytest.raises(DataError, match="the board does not use: market \\(000000000000\\)"):
         OpenedMarkets(wrong, plugins, str(market))
 
     silent = struct(rules.snapshots[0], data="")
@@ -462,7 +462,7 @@ def test_a_run_of_another_plan_is_no_rerun(
     for own, message in (
         (warmer, r"call.temperature: submitted 0.7, found 1.0"),
         (run, "is the submitted one itself"),
-        (other_run, "no sound card on the board is of its division, model and agent"),
+        (other_run, "no valid card on the board has its division, model and agent"),
         (longer, "holds no card of a division of this board"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -186,7 +186,7 @@ def lying() -> bytes:
         (packed(NOISE)[:-3], "has 299,997 bytes unpacked, its header states 300,000"),
         (lying(), ""),
         *(
-            (data, "is no whole zstd file")
+            (data, "is not a whole zstd file")
             for data in (packed(b"x" * 100) + b"hidden", b"PK\x03\x04", b"")
         ),
     ],
@@ -221,7 +221,7 @@ def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
     assert "bytes unpacked" in str(table_problem(path, 1_000_000, 10))
 
     path.write_bytes(b"PAR1 is not enough PAR1")
-    assert str(table_problem(path, 1_000_000, 10)).startswith("is no Parquet file")
+    assert str(table_problem(path, 1_000_000, 10)).startswith("is not a Parquet file")
 
 
 def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run: Path) -> None:

@@ -178,7 +178,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "a market that is none of the board's": (
         ("--data", "synthetic_arena"),
-        "which is none of the board's",
+        "which the board does not use",
     ),
 }
 

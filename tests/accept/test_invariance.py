@@ -512,7 +512,7 @@ def test_a_spread_over_keys_takes_no_options_of_pairs_and_needs_a_run(
     session: Session, tmp_path: Path
 ) -> None:
     run = session.run("builtin/momentum")
-    assert "--over is of runs under several keys, not of --keys" in session.refusal(
+    assert "--over applies to runs under several keys, not to --keys" in session.refusal(
         run, "--keys", 20, "--over", "window"
     )
     assert "--positions goes with --keys" in session.refusal(run, "--positions", 5)

@@ -331,7 +331,7 @@ def test_what_figure_three_of_ama_can_t_show_is_refused(
     three = [arena[name] for name in NAMES]
 
     assert "here are 3; give two" in terminal.refusal(*figure, *three, *btc)
-    assert "2025-07-01: is no day of these runs" in terminal.refusal(
+    assert "2025-07-01: is not a day of these runs" in terminal.refusal(
         *figure, *three[:2], *btc, "--event", "2025-07-01"
     )
 

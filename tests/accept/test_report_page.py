@@ -293,7 +293,7 @@ def test_a_card_on_its_own_gives_tables(
     assert [figure.all("figcaption")[0].text for figure in page.all("figure")] == [
         "Reliability of stated confidence"
     ]
-    assert "The card lies in no run folder" in page.text
+    assert "The card is not in a run folder" in page.text
     assert "warning" in capsys.readouterr().err
     assert page.table("By window")[1][0] == WINDOWS.partition(",")[0]
 
@@ -386,7 +386,7 @@ def test_bad_input_is_one_line(
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
 
-    assert "pipe: can't write: there is something that is no plain file" in refused(
+    assert "pipe: can't write: there is something that is not a plain file" in refused(
         capsys, session / "hold", "--out", tmp_path / "pipe"
     )
     assert (tmp_path / "pipe").is_fifo(), "as /dev/null would be, under a user who may"

@@ -266,4 +266,4 @@ def test_a_config_or_a_card_that_is_deep_or_no_file_is_one_line(tmp_path: Path) 
     ):
         code, err = run_command(*words)
         assert (code, err.count("\n")) == (2, 1), err
-        assert "is no plain file but a pipe, a device or a socket" in err
+        assert "is not a plain file but a pipe, a device or a socket" in err

@@ -148,8 +148,8 @@ def test_odd_documents_are_reported_in_one_line(document: str | bytes) -> None:
             "line 2, column 4: not YAML: an integer of 20 digits does not fit 64 bits",
         ),
         ("x: 1\na: 1e999", "line 2, column 4: not YAML: 1e999 is too large for a number"),
-        ("x: 1\na: \x07", "line 2: not YAML: the character U+0007 can't stand in it; delete it"),
-        (b"x: 1\na: \xff", "line 2: not YAML: it is no text in UTF-8; save the file as UTF-8"),
+        ("x: 1\na: \x07", "line 2: not YAML: the character U+0007 is not allowed; delete it"),
+        (b"x: 1\na: \xff", "line 2: not YAML: it is not UTF-8 text; save the file as UTF-8"),
     ],
 )
 def test_the_line_names_the_place_and_gives_advice(document: str | bytes, message: str) -> None:

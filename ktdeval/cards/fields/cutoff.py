@@ -100,7 +100,7 @@ def parse_cutoff(
         first = parse_day(f"{spelled}-01" if is_month else spelled)
     except DataError:
         raise UsageError(
-            f"{where}: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)"
+            f"{where}: {spelled[:40]!r} is neither a day (2024-06-01) nor a month (2024-06)"
         ) from None
 
     last = first

@@ -200,7 +200,7 @@ def id_problems(
             yield (*where, "id"), "is not the hash of the episode's spec"
 
         if cell.id in seen:
-            yield (*where, "id"), "stands twice"
+            yield (*where, "id"), "appears twice"
 
         seen.add(cell.id)
 

@@ -58,8 +58,8 @@ WORDS = {
     "episodes.isolation": FieldWords(
         "ran in",
         "",
-        "steps that an agent outside of ktdeval took, such as a program, by the walls around it:"
-        " `bwrap`, `podman`, `docker`; `none` and `remote` are none; absent of other agents",
+        "steps of an external agent, such as a program, by its sandbox: `bwrap`, `podman`, `docker`;"
+        " `none` and `remote` mean without one; absent for built-in agents",
         "cards.md#labels",
     ),
 }

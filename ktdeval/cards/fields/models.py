@@ -15,7 +15,7 @@ from ktdeval.cards.table_types import Row
 
 PEOPLE = "human/"  #: Begins the names of models that are people
 DECLARED = "declared/"  #: Begins the names of models that submit what a file declares
-NOT_RECORDED = "the decisions were made elsewhere: nobody saw how, so there is no record of a model"
+NOT_RECORDED = "the decisions were made elsewhere, so there is no record of a model"
 """Reason against ranking a card of declared decisions."""
 
 

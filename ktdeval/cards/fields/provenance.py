@@ -59,18 +59,18 @@ def provenance_problems(provenance: Provenance, facts: AnyFacts) -> Iterator[Pro
         yield (*where, "calls"), "are counted, though sent_as is that of no provider"
 
     if made_at(provenance) is None:
-        yield (*where, "created_at"), "is no time (ISO 8601)"
+        yield (*where, "created_at"), "is not a time (ISO 8601)"
 
     if not is_version(provenance.suite_version):
-        yield (*where, "suite_version"), "is no version, such as 0.1.0"
+        yield (*where, "suite_version"), "is not a version, such as 0.1.0"
 
     revision = provenance.source_revision
     if revision is not None and not _REVISION.fullmatch(revision):
-        yield (*where, "source_revision"), "is no revision of the source (40 hexadecimal digits)"
+        yield (*where, "source_revision"), "is not a revision of the source (40 hexadecimal digits)"
 
     for name, value in provenance.environment.items():
         if not isinstance(value, str) or not value.strip():
-            yield (*where, "environment", name), "is no version, platform or plugin"
+            yield (*where, "environment", name), "is not a version, platform or plugin"
 
 
 def is_version(text: str) -> bool:

@@ -82,7 +82,7 @@ def role_problems(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Proble
         where = ("episodes", index, "roles")
         for number, usage in enumerate(episode.roles):
             if usage.model not in known:
-                yield (*where, number, "model"), "is no model of the card"
+                yield (*where, number, "model"), "is not a model of the card"
 
         if not episode.roles:
             continue

@@ -30,16 +30,16 @@ def is_of_mixed_code(episodes: Iterable[tuple[int, Sequence[StepMaker]]]) -> boo
 
 
 def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iterator[Problem]:
-    """Yield makers of an episode that stand twice or are of no version, and more steps than it
+    """Yield makers of an episode that appear twice or are of no version, and more steps than it
     has.
     """
     where = ("episodes", index, "made_by")
     for number, made in enumerate(made_by):
         if not is_version(made.ktdeval):
-            yield (*where, number, "ktdeval"), "is no version, such as 0.1.0"
+            yield (*where, number, "ktdeval"), "is not a version, such as 0.1.0"
 
         if made.maker in [other.maker for other in made_by[:number]]:
-            yield (*where, number), "stands twice"
+            yield (*where, number), "appears twice"
 
     listed = sum(made.steps for made in made_by)
     if listed > steps:
@@ -68,8 +68,8 @@ WORDS = {
     "episodes.made_by": FieldWords(
         "made by",
         "",
-        "what made its steps: version of ktdeval, hash of its code and that of all plugins, Python;"
-        " several where the episode went on with other code; absent in records without it",
+        "software that made its steps: version of ktdeval, hash of its code and of all plugins,"
+        " Python; several if the episode was resumed with other code; absent in older records",
         "cards.md#labels",
     ),
 }

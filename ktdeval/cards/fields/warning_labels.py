@@ -151,8 +151,8 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
     "mask not certified": FieldWords(
         "mask not tested for this model",
         "",
-        "Identities are hidden, but no certificate covers the card, or one that rests on too few"
-        " probes, controls, answers or guesses.",
+        "Identities are hidden, but no certificate covers the card, or its certificate has too"
+        " few probes, controls, answers or guesses.",
         "certificate.md",
     ),
     "certificate claimed": FieldWords(
@@ -221,8 +221,8 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
     "declared": FieldWords(
         "declared",
         "",
-        "The decisions came from a file (`declared/…`) and were made elsewhere: nobody saw how, by"
-        " what model, or with what knowledge; never ranked.",
+        "The decisions came from a file (`declared/…`) and were made elsewhere: how, by which model"
+        " and with what information is not recorded; never ranked.",
         "judge.md",
     ),
 }

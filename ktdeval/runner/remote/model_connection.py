@@ -417,8 +417,8 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
     for name in ("max_cost", "max_tokens"):
         if getattr(config, name) is not None:
             raise ConfigError(
-                f"--{name.replace('_', '-')}: {config.model} makes its calls by itself, so that no"
-                " limit can be kept; leave the option out, or make the model a"
+                f"--{name.replace('_', '-')}: {config.model} makes its own calls, so that no limit"
+                " can be enforced; leave the option out, or make the model a"
                 " ktdeval.api.RemoteModel (one that calls nobody: traits = ModelTraits(is_free=True))"
             )
 

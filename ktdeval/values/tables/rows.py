@@ -139,7 +139,7 @@ class TableShape:
             if len(set(own)) > 1:
                 problems.append(f"columns {_quoted(own)} are all {name}; keep one")
             elif len(own) > 1:
-                problems.append(f"column {own[0]!r} stands twice; keep one")
+                problems.append(f"column {own[0]!r} appears twice; keep one")
 
         return problems
 
@@ -147,7 +147,7 @@ class TableShape:
         known = near_matches(column, self.fields)
         if not known and len(self.fields) <= MOST_FIELDS_SHOWN:
             known = f"; fields: {', '.join(self.fields)}"
-        return f"column {column[:40]!r} is no field: {self.advice}{known}"
+        return f"column {column[:40]!r} is not a field: {self.advice}{known}"
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def agent_maker(name: str) -> AgentMaker:
     module, _, function = name.partition(":")
     if not module or not function:
         known = ", ".join(("react", *_OF_INSPECT_SWE))
-        raise UsageError(f"agent={name}: is none of {known}, nor MODULE:FUNCTION")
+        raise UsageError(f"agent={name}: expected one of {known}, or MODULE:FUNCTION")
 
     try:
         return cast("AgentMaker", getattr(importlib.import_module(module), function))

@@ -235,7 +235,7 @@ def test_a_limit_of_inspect_ends_an_agent_without_a_decision(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("nothing", "is none of react, antigravity, claude_code, codex_cli"),
+        ("nothing", "expected one of react, antigravity, claude_code, codex_cli"),
         ("no_such_module:agent", "No module named 'no_such_module'"),
         ("bridged_agents:absent", "no attribute 'absent'"),
     ],

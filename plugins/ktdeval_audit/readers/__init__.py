@@ -36,13 +36,13 @@ def read_log(path: Path, kind: str | None = None) -> AgentLog:
     reader knows the file, or several do; DataError, StoreError: it can't be read.
     """
     if kind is not None and kind not in NAMES:
-        raise UsageError(f"--from {kind!r} is no kind of log{near_matches(kind, NAMES)}")
+        raise UsageError(f"--from {kind!r} is not a kind of log{near_matches(kind, NAMES)}")
 
     if path.is_dir():
         return run_folder.read(path)
 
     if kind == run_folder.name:
-        raise UsageError(f"{path}: is no run folder; name the folder that has manifest.json")
+        raise UsageError(f"{path}: is not a run folder; name the folder that has manifest.json")
 
     records = read_records(path)
     if kind is not None:

@@ -139,7 +139,7 @@ def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | Non
 
         for difference in _plan_differences(recorded.card, own.card):
             raise UsageError(
-                f"--rerun: is no run of the plan of card {recorded.files.card_id[:12]}:"
+                f"--rerun: is not a run of the plan of card {recorded.files.card_id[:12]}:"
                 f" {difference}"
             )
 

@@ -284,12 +284,12 @@ def _metric(inputs: CardInputs) -> Iterator[str]:
     figures = figures_of(inputs.card)
     division = inputs.division
     if division is not None and division.rank_by not in figures:
-        yield f"has no {division.rank_by}, which the rank of division {division.id} goes by"
+        yield f"has no {division.rank_by}, by which division {division.id} ranks"
 
     for each in figures:
         if not _METRIC.fullmatch(each):
             yield (
-                f"{each[:60]!r} is no name of a metric (letters, digits, dots, dashes and"
+                f"{each[:60]!r} is not a name of a metric (letters, digits, dots, dashes and"
                 " underscores)"
             )
 
@@ -460,7 +460,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
         yield f"card: is {records.card[:12]}…, expected {card_id[:12]}…"
 
     if len(inputs.files) < len(records.files):
-        yield "files: a path stands there twice"
+        yield "files: a path appears twice"
 
     for path in inputs.card.artefacts:
         if path not in inputs.files:
@@ -471,7 +471,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
 
     for path in inputs.surplus:
         if path != CERTIFICATE:  # reported as `certificate`
-            yield f"files: {path} is no record of this card"
+            yield f"files: {path} is not a record of this card"
 
     if inputs.has_folder != inputs.is_here:
         there = "there is such a folder" if inputs.has_folder else "there is no such folder"
@@ -481,7 +481,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
 @rule("certificate", Stage.LIST)
 def _listed_certificate(inputs: ListInputs) -> Iterator[str]:
     if CERTIFICATE in inputs.surplus:
-        yield f"files: {CERTIFICATE} is no record of this card"
+        yield f"files: {CERTIFICATE} is not a record of this card"
 
 
 @rule("hash", Stage.LIST)

@@ -114,7 +114,7 @@ def check_board(
         changed = check_changes(folder, options.since)
         # Changed rules must not judge the rest.
         if changed:
-            note = "the content was not looked at, because of what is changed"
+            note = "the content was not checked, because some changed files are not allowed"
             return CheckReport(tuple(changed), (), 0, (note,))
 
     rules = load_rules(folder)
@@ -217,7 +217,7 @@ class _RecordsChecker:
 
         if options.rerun is not None and not used:
             raise UsageError(
-                f"--rerun {options.rerun}: no sound card on the board is of its division, model and"
+                f"--rerun {options.rerun}: no valid card on the board has its division, model and"
                 " agent"
             )
 
@@ -397,7 +397,7 @@ class OpenedMarkets:
         if rule is None:
             wanted = ", ".join(f"{rule.name} ({rule.id[:12]})" for rule in rules.snapshots)
             raise DataError(
-                f"--data {data} is snapshot {snapshot.id[:12]}, which is none of the board's:"
+                f"--data {data} is snapshot {snapshot.id[:12]}, which the board does not use:"
                 f" {wanted}"
             )
 

@@ -392,7 +392,7 @@ class _DocumentChecker:
         try:
             value = parse_untrusted(read_text(path, max_bytes), str(path))
             if not isinstance(value, dict):
-                faults.append(("json", "is no JSON object"))
+                faults.append(("json", "is not a JSON object"))
         except CardError as error:
             rule = "size" if "are taken" in str(error) else "json"
             faults.append((rule, _message_without_path(error, path)))
@@ -425,7 +425,7 @@ class _DocumentChecker:
 
         type_ = _TYPES.get(card.get("kind"))
         if type_ is None:
-            self._refuse(path, "kind", "is no result card of a trading or scoring task")
+            self._refuse(path, "kind", "is not a result card of a trading or scoring task")
             return None
 
         valid = self.decode(path, card, type_)

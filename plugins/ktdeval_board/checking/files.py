@@ -249,9 +249,9 @@ def _foreign_file(item: FolderItem) -> Iterator[str]:
     if item.name.startswith(".git") and item.name != ".gitkeep":
         yield "changes how git treats the board; leave it out"
     elif item.is_folder and not _FOLDERS.fullmatch(item.where):
-        yield "is no folder of a submission; leave it out"
+        yield "is not a folder of a submission; leave it out"
     elif item.is_plain_file and not _FILES.fullmatch(item.where):
-        yield "is no file of a submission; leave it out"
+        yield "is not a file of a submission; leave it out"
 
 
 @rule("case", Stage.FILES)
@@ -352,13 +352,13 @@ def _is_card(item: FolderItem) -> bool:
 @rule("foreign-file", Stage.TREE)
 def _alone(tree: BoardTree) -> Iterator[FileMessage]:
     for where in sorted(tree.companions - tree.allowed):
-        yield FileMessage(where, "stands beside no card of its name")
+        yield FileMessage(where, "has no card of its name next to it")
 
     registered = {item.where for item in _plain_files(tree.folder, REGISTRATIONS)}
     signatures = {where for where in registered if not where.endswith((".json", ".gitkeep"))}
     expected = {signature_path(Path(where)).as_posix() for where in registered - signatures}
     for where in sorted(signatures - expected):
-        yield FileMessage(where, "stands beside no registration of its name")
+        yield FileMessage(where, "has no registration of its name next to it")
 
 
 @rule("missing", Stage.TREE)

@@ -136,7 +136,7 @@ def _merge_base(git: Git, folder: Path, since: str) -> str:
     """Return where the work left the other branch, as a full object id."""
     if since.startswith("-") or not since.isprintable():
         raise UsageError(
-            f"--since: {printable(since)!r} is no revision; give one such as origin/main"
+            f"--since: {printable(since)!r} is not a revision; give one such as origin/main"
         )
 
     named = ("--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}")

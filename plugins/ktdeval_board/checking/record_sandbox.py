@@ -202,7 +202,7 @@ def lines_problem(path: Path, most_bytes: int) -> str | None:
                     if unpacked > stated:
                         return f"has more bytes unpacked than the {stated:,} that its header states"
     except zstandard.ZstdError as error:
-        return f"is no whole zstd file: {error}"
+        return f"is not a whole zstd file: {error}"
 
     if unpacked != stated:
         return f"has {unpacked:,} bytes unpacked, its header states {stated:,}"
@@ -218,7 +218,7 @@ def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
     try:
         footer = read_footer(path)
     except (OSError, pa.ArrowException) as error:
-        return f"is no Parquet file: {' '.join(str(error).split())}"
+        return f"is not a Parquet file: {' '.join(str(error).split())}"
 
     if footer.num_rows > most_rows:
         return f"has {footer.num_rows:,} rows; the longest window has {most_rows:,} days"

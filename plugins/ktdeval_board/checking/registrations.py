@@ -163,7 +163,7 @@ def _system_problems(inputs: RegistrationInputs) -> Iterator[str]:
             )
 
     for name in sorted(system.call.keys() - _CALL_FIELDS):
-        yield f"call.{name[:60]}: is no parameter of a call that a registration fixes"
+        yield f"call.{name[:60]}: is not a parameter of a call that a registration fixes"
 
     if system.call.get("tool_protocol") == "auto":
         yield "call.tool_protocol: is left open; say native, json_schema or text"

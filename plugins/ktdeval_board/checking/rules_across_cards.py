@@ -135,7 +135,7 @@ def _key_used(together: SoundCards) -> Iterator[FileMessage]:
         earlier = first.setdefault(key, candidate)
         if not _is_one_run(earlier, candidate):
             problem = (
-                f"was the key of {earlier.where}, whose records tell what each handle stands for"
+                f"was the key of {earlier.where}, whose records reveal the asset behind each handle"
             )
             yield FileMessage(candidate.where, f"{key} {problem}; run again without --mask-key")
 

@@ -80,7 +80,7 @@ def import_file(file: Path, options: ImportOptions) -> None:
         return
 
     if options.model is not None:
-        raise UsageError("--model is of results, and --attackers of a certificate; leave one out")
+        raise UsageError("--model is for results, --attackers for a certificate; leave one out")
 
     _add_certificate(file, options)
 

@@ -199,7 +199,7 @@ class BaselinesOptions(MovedOptions, PluginOptions):
     )
     contact: str = flag(
         "",
-        help="e-mail address or https address in whose name they stand [default: the board's]",
+        help="contact shown with them: an e-mail or https address [default: the board's]",
     )
 
 

@@ -79,7 +79,7 @@ class SubmitOptions(
     records: str = flag(
         "repository",
         metavar="repository|elsewhere|URL",
-        help="where ledgers and transcripts are kept; elsewhere: https://… where they can be had",
+        help="where ledgers and transcripts are kept; a URL: https://… to download them from",
     )
     records_out: Path | None = flag(
         None, type=FilePath(), metavar="DIR", help="folder to write these to, without secrets"

@@ -341,7 +341,7 @@ def write_eval_results(data: BoardData, folder: Path, dataset: str) -> ExportRep
     Cards without a rank are excluded: the format has no field that could say why.
     """
     if not _REPOSITORY.fullmatch(dataset):
-        raise UsageError(f"--dataset: {dataset!r} is no dataset of the Hub; expected OWNER/NAME")
+        raise UsageError(f"--dataset: {dataset!r} is not a dataset of the Hub; expected OWNER/NAME")
 
     exported = ExportReport(unit="entries")
     tasks = set()

@@ -79,7 +79,7 @@ class _ResultsFile:
         text = value.strip() if isinstance(value, str) else None
         if not text or len(text) > LONGEST_LINE or _UNSAFE.search(text):
             raise CardError(
-                f"{self.where}: {what} {ascii(value)[:80]} is no plain line of 1 to {LONGEST_LINE}"
+                f"{self.where}: {what} {ascii(value)[:80]} is not a plain line of 1 to {LONGEST_LINE}"
                 " characters; markup and control characters are not taken"
             )
 
@@ -242,7 +242,7 @@ def _task_rows(
     for text, metric, filter_name in plain:
         value, reason = _figure_or_reason(figures[text])
         if reason is None and value is None:
-            source.note(source.line(f"{task}: {text} left out, for it is no number", "metric"))
+            source.note(source.line(f"{task}: {text} left out, for it is not a number", "metric"))
             continue
 
         error = _finite_number(errors.get((metric, filter_name)))

@@ -55,8 +55,8 @@ from ktdeval_board.rules import Division
 Ranks = Sequence[int | None]
 
 _FRESH_NOTE = (
-    "each entrant's figures are over the windows later than its own training data; tie groups are"
-    " of the windows later than those of all ranked; baselines and the benchmark are over all"
+    "figures of an entrant: over the windows after its own training data; tie groups: over the"
+    " windows after the training data of all ranked; baselines and the benchmark: over all"
 )
 MOST_TESTED = 40
 """Entrants that take part in the tie test, the best by rank: time and memory grow with the square of
@@ -219,7 +219,7 @@ class _DivisionTables:
         where = f"{self.board.folder.path}: board.yaml: divisions: {self.division.id}: rank_by"
         if name not in self.columns:
             raise ConfigError(
-                f"{where}: {name!r} is no figure of its cards{near_matches(name, self.columns)}"
+                f"{where}: {name!r} is not a figure of its cards{near_matches(name, self.columns)}"
             )
         if self.better == "neither":
             raise ConfigError(
@@ -389,7 +389,7 @@ class _DivisionTables:
         if by == ALPHA:
             return alpha, alpha
         if by != "total_return":
-            reason = f"the rank goes by {by}, and tie groups are of mean daily returns"
+            reason = f"ranks use {by}, but tie groups compare mean daily returns"
             return _TieGroups({}, _no_ties(reason)), alpha
 
         return self._tested(scope, ranks[0], "returns", "tie groups by return"), alpha

@@ -415,7 +415,7 @@ def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Res
             yield from pool.map(_run_job, range(len(jobs)))
     except BrokenProcessPool as error:
         raise StoreError(
-            "a process of the build was killed, most likely for want of memory; nothing was written"
+            "a process of the build was killed, most likely for lack of memory; nothing was written"
         ) from error
     finally:
         _jobs = ()

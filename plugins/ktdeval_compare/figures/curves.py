@@ -121,7 +121,7 @@ def _check_rule_sets(entrants: Sequence[Entrant]) -> None:
     rules = {entrant.card.rules for entrant in entrants}
     if len(rules) > 1:
         raise CardError(
-            f"the cards' figures are of different metric rules ({entrants[0].path} …); a figure is"
+            f"the cards' figures have different metric rules ({entrants[0].path} …); a figure is"
             " of cards of the same ones"
         )
 
@@ -265,7 +265,7 @@ def asset_curves(
 
     for entrant in entrants:
         if not any(entrant is taken for taken in cells.values()):
-            warn(f"{entrant.path}: {BUY_AND_HOLD} is no agent, and is left out")
+            warn(f"{entrant.path}: {BUY_AND_HOLD} is not an agent, and is left out")
     warn_of_cards(list(cells.values()))
     frame = _frame_of(rows)
     frame.attrs["notes"] = (*figure.notes, *origin_notes(list(cells.values())))

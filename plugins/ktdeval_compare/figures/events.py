@@ -228,7 +228,7 @@ def _events(days: Sequence[AssetDay], named: Sequence[str], most: int) -> dict[s
     for wanted in named:
         if wanted not in by_day:
             raise UsageError(
-                f"--event {wanted}: is no day of these runs, which are {days[0].day} … {days[-1].day}"
+                f"--event {wanted}: is not a day of these runs, which are {days[0].day} … {days[-1].day}"
             )
 
     chosen = sorted(named)

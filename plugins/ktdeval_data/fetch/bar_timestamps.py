@@ -31,7 +31,7 @@ def days_of_ends(stamps: pd.Series, where: str) -> pd.DataFrame:
     if wrong.any():
         first = stamps[wrong].iloc[0]
         form = "milliseconds since 1970, from 2000 to 2100"
-        raise DataError(f"{where}: {first!r} is no time in {form}")
+        raise DataError(f"{where}: {first!r} is not a time in {form}")
 
     starts = pd.to_datetime(numbers.astype(np.int64), unit="ms")
     last_instants = starts + _DAY - _INSTANT

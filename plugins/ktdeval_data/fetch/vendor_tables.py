@@ -187,7 +187,7 @@ def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str
         table, _, field = key.partition(".")
         if key not in allowed:
             known = f"; fields: {', '.join(allowed)}"
-            raise UsageError(f"map: {key!r} is no field{near_matches(key, allowed) or known}")
+            raise UsageError(f"map: {key!r} is not a field{near_matches(key, allowed) or known}")
 
         split.setdefault(table, {})[field] = column
 

@@ -75,7 +75,7 @@ class DayForm:
             _zone(self.zone)
         if self.format and self.format not in WORDS and "%" not in self.format:
             raise UsageError(
-                f"--date-format {self.format!r} is no format such as %d/%m/%Y, nor one of"
+                f"--date-format {self.format!r} is not a format such as %d/%m/%Y, nor one of"
                 f" {', '.join(WORDS)}",
             )
 
@@ -234,7 +234,7 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise UsageError(
-            f"--date-zone {name!r} is no time zone; write one such as America/New_York",
+            f"--date-zone {name!r} is not a time zone; write one such as America/New_York",
         ) from error
 
 
@@ -291,9 +291,9 @@ def _fault(bad: str, cells: Sequence[str], form: DayForm) -> str:
     """Return what a cell seems to be, and which option reads such cells."""
     expected = "expected 2024-01-02 or 20240102, from 1678 to 2261"
     if form.format:
-        return f"{bad!r} is no day of --date-format {form.format}; name the file's format"
+        return f"{bad!r} is not a day of --date-format {form.format}; name the file's format"
 
-    words = f"{bad!r} is no day ({expected}); bars must be daily"
+    words = f"{bad!r} is not a day ({expected}); bars must be daily"
     cell = _bare_cell(bad)
     if _SERIAL.fullmatch(cell):
         day = _EXCEL_EPOCH + timedelta(days=int(cell))
@@ -375,7 +375,7 @@ def _of_stamps(series: pd.Series, where: str, form: DayForm) -> pd.Series:
     outside = (days < _EARLIEST) | (days > _LATEST)
     if outside.any():
         raise DataError(
-            f"{where}: {days[outside].to_numpy()[0].astype('datetime64[D]')} is no day from 1678 to"
+            f"{where}: {days[outside].to_numpy()[0].astype('datetime64[D]')} is not a day from 1678 to"
             " 2261",
         )
 

@@ -130,7 +130,7 @@ def _what(field: str) -> str:
 
 
 def _is_of_one_asset(header: FileHeader) -> bool:
-    """Whether no day stands twice in the first rows, so that they can be of one asset."""
+    """Whether no day appears twice in the first rows, so that they can be of one asset."""
     days = header.cells.get(header.taken.get("date", ""), ())
     return len(set(days)) == len(days)
 

@@ -109,9 +109,7 @@ def find_layout(
     number, names = rows[place]
     if columns:
         text = numbered[place][1].strip()[:80]
-        found = (
-            f"{where}: line {number} is a header ({text}), and --columns is of files without one"
-        )
+        found = f"{where}: line {number} is a header ({text}), and --columns applies to files without one"
         raise UsageError(f"{found}; leave it out, or use --map")
 
     pairs = _header_pair(rows, place)

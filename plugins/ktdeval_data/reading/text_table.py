@@ -215,10 +215,14 @@ class TextTable:
             self.reading.note(f"{name}: line {layout.header_line} is the header; {above}")
 
         if layout.below:
-            self.reading.note(f"{name}: names below the header are no row: {layout.below[:80]}")
+            self.reading.note(
+                f"{name}: names below the header are not a row of data: {layout.below[:80]}"
+            )
 
         if body.footer:
-            self.reading.note(f"{name}: words at the end are no row: {' '.join(body.footer)[:80]}")
+            self.reading.note(
+                f"{name}: words at the end are not a row of data: {' '.join(body.footer)[:80]}"
+            )
 
 
 class TableBody(io.TextIOBase):

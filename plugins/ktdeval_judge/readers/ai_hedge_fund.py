@@ -61,7 +61,7 @@ def _of_fund(path: Path, result: Row) -> Declared:
         moment = record.moment("as_of")
         day = day_of(moment)
         if day in books:
-            record.refuse("as_of", f"the day {day} stands twice; keep one record a day")
+            record.refuse("as_of", f"the day {day} appears twice; keep one record a day")
 
         weights = object_row(f"{record.place}: final_weights", record.members("final_weights"))
         books[day] = {code: weights.number(code) for code in weights.cells}

@@ -134,7 +134,7 @@ def zone_of(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, OSError, ValueError) as error:
         raise UsageError(
-            f"{name[:_SHOWN]!r} is no time zone; write one such as {NEW_YORK}"
+            f"{name[:_SHOWN]!r} is not a time zone; write one such as {NEW_YORK}"
         ) from error
 
 

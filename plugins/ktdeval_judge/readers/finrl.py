@@ -88,7 +88,7 @@ def _of_actions(path: Path) -> Declared:
     for row in rows:
         day = day_of(row.moment("day"))
         if day in actions:
-            row.refuse("day", f"the day {day} stands twice; keep one row a day")
+            row.refuse("day", f"the day {day} appears twice; keep one row a day")
         actions[day] = {code: _action(row, code) for code in codes}
 
     if all(_are_weights(action.values()) for action in actions.values()):

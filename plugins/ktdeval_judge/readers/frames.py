@@ -132,11 +132,11 @@ def compounded(returns: Mapping[int, float], source: object) -> pd.Series:
 
 
 def by_day(pairs: Sequence[tuple[Row, int, float]], name: str) -> dict[int, float]:
-    """Return numbers by day. Raises DataError: a day stands twice."""
+    """Return numbers by day. Raises DataError: a day appears twice."""
     found: dict[int, float] = {}
     for row, day, number in pairs:
         if day in found:
-            row.refuse(name, f"the day {day} stands twice; keep one row a day")
+            row.refuse(name, f"the day {day} appears twice; keep one row a day")
         found[day] = number
 
     return found

@@ -22,7 +22,7 @@ _REPORT = ("datetime", "account", "return", "cost")
 _POSITIONS = ("instrument", "datetime", "amount")
 _SOLD = -1.0  # status of a row that `parse_position` keeps for what was sold that day
 _FILLED_BOOK = (
-    "Positions are what Qlib held after its fills: what it could not fill is no decision here."
+    "Positions are what Qlib held after its fills: what it could not fill is not a decision here."
 )
 _NO_FACTOR = (
     "Amounts are taken for shares, which they are where $factor is 1; else add a column factor."
@@ -90,7 +90,7 @@ def _of_positions(path: Path, options: ReadOptions) -> Declared:
         book = books.setdefault(day_of(row.moment("datetime")), {})
         code = row.text("instrument")
         if code in book:
-            row.refuse("instrument", f"{code[:40]} stands twice on one day; keep one row")
+            row.refuse("instrument", f"{code[:40]} appears twice on one day; keep one row")
         book[code] = _shares(row)
         has_factor |= row.has("factor")
 

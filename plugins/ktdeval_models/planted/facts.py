@@ -124,7 +124,7 @@ def _shown_lines(
         for label, candidate in state.candidates.items():
             column = lens.parse_asset(label)
             if column is None:
-                raise DataError(f"{spec.task}: {label} is no asset of {snapshot.meta.name}")
+                raise DataError(f"{spec.task}: {label} is not an asset of {snapshot.meta.name}")
             lines[column, row] = line_of(label, state.day, candidate.cells)
 
     return lines

@@ -145,7 +145,7 @@ class CompatibleParams(RemoteParams):
         None,
         help=(
             "whether the thoughts of earlier turns with tool calls are sent back; default: where the"
-            " vendor's protocol wants them (DeepSeek, GLM, Kimi, MiniMax)"
+            " vendor's protocol requires them (DeepSeek, GLM, Kimi, MiniMax)"
         ),
     )
     longest_text: int | None = option(

@@ -91,6 +91,6 @@ def missed_thoughts(refusal: Refusal, caller: Caller) -> ProviderError | None:
 
     message = one_line(refusal.message, caller.secrets)
     return ProviderError(
-        f"{caller.provider}/{caller.model} wants the thoughts of earlier turns back (HTTP"
+        f"{caller.provider}/{caller.model} requires the thoughts of earlier turns (HTTP"
         f" {refusal.status}: {message}); send them with --model-args send_thoughts=true"
     )

@@ -296,7 +296,7 @@ def _attacker_problems(certificate: Certificate) -> Iterator[Problem]:
 
     for index, attacker in enumerate(attackers):
         if attacker.name in names[:index]:
-            yield ("attackers", index, "name"), "stands twice"
+            yield ("attackers", index, "name"), "appears twice"
 
         if attacker.probes != count:
             yield ("attackers", index, "probes"), f"the probe set has {count}"

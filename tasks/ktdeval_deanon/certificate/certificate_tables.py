@@ -247,8 +247,8 @@ def _certificate_notes(certificate: Certificate) -> Iterator[str]:
         " models to come"
     )
     yield (
-        "a control shows that an attacker can read, not that it tried: one that answers unmasked"
-        " probes and shams behind the mask passes it"
+        "a control shows that an attacker can read, not that it tried: an attacker that answers"
+        " unmasked probes and pretends behind the mask passes it"
     )
     for attacker in certificate.models:
         if not attacker.counts_for:
@@ -256,8 +256,8 @@ def _certificate_notes(certificate: Certificate) -> Iterator[str]:
 
     if certificate.snapshot.synthetic:
         yield (
-            "the market is generated: nobody can remember it, so the bounds show that the text"
-            " leaks nothing, and no more"
+            "the market is generated: nobody can remember it, so the bounds only show that the"
+            " text leaks nothing"
         )
 
     for attacker in certificate.attackers:

@@ -42,7 +42,7 @@ def open_control(questions: ProbeSet, plugins: Plugins, choice: ProbeChoice) -> 
     control_task: Any = plugins.make_task(name)
     if not is_scoring(control_task) or control_task.mask != BRIGHT:
         raise ConfigError(
-            f"task {task.name}: its control {name} is no scoring task without a mask; name one,"
+            f"task {task.name}: its control {name} is not a scoring task without a mask; name one,"
             f" such as {_DEFAULT_CONTROL}"
         )
 

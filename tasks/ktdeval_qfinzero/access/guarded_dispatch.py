@@ -277,9 +277,9 @@ def check_json(body: bytes | str) -> None:
     try:
         loads_untrusted(body)
     except ValueError as error:
-        doubled = f" ({error})" if "stands twice" in str(error) else ""
+        doubled = f" ({error})" if "appears twice" in str(error) else ""
         message = (
             "expected strict JSON in UTF-8, without NaN, Infinity, huge numbers or fields that"
-            f" stand twice{doubled}"
+            f" appear twice{doubled}"
         )
         raise invalid("body", message) from error

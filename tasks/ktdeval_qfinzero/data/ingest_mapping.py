@@ -37,7 +37,7 @@ def table_of(
     for field in spec.columns:
         if field not in fields:
             near = near_matches(field, fields) or f"; fields: {', '.join(fields)}"
-            raise ConfigError(f"{name}: columns: {field[:40]!r} is no field{near}")
+            raise ConfigError(f"{name}: columns: {field[:40]!r} is not a field{near}")
 
     shape = TableShape(
         fields,

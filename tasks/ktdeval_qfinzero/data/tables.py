@@ -310,7 +310,7 @@ class StoredTable:
                 lines.append(f"{key_text(key)}: {field}: expected {expected}")
 
             if key in seen:
-                lines.append(f"{key_text(key)}: stands more than once")
+                lines.append(f"{key_text(key)}: appears more than once")
 
             seen.add(key)
 

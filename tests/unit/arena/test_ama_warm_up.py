@@ -329,7 +329,7 @@ def test_a_plan_counts_the_calls_of_a_warm_up(
             " of an episode in window live"
         )
     else:
-        assert line.endswith(f"of which agent {agent} asks nothing")
+        assert line.endswith(f"in which agent {agent} makes no requests")
 
 
 @pytest.mark.slow

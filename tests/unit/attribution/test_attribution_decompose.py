@@ -481,7 +481,9 @@ def test_days_and_codes_of_another_market_are_refused(
 
     position = {"code": "600000.SH", "shares": 1, "locked": 0, "price_ticks": 1, "value_minor": 1}
     foreign = step_record(snapshot, 0, FIRST, positions=[position])
-    with pytest.raises(DataError, match=r"600000\.SH is held, but is no asset of this snapshot"):
+    with pytest.raises(
+        DataError, match=r"600000\.SH is held, but is not an asset of this snapshot"
+    ):
         attribute(ledger_of([foreign, step_record(snapshot, 1, FIRST + 1)]), snapshot)
 
 

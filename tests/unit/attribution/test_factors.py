@@ -230,7 +230,7 @@ def test_undefined_and_equal_values_have_no_exposure() -> None:
 
     assert np.isnan(standardise(np.arange(5.0), ~everyone)).all(), "no names"
 
-    with pytest.raises(DataError, match="4 assets, investable of 3"):
+    with pytest.raises(DataError, match="4 assets, investable has 3"):
         standardise(np.arange(4.0), everyone[:3])
 
 

@@ -66,7 +66,7 @@ def test_bad_input_ends_with_2_and_one_line(tmp_path: Path, text: str) -> None:
 def test_an_unknown_rule_suggests_the_near_one(clean: Path) -> None:
     result = _run(clean, "--rules", "date-aftr")
 
-    assert "--rules 'date-aftr' is no rule; did you mean 'date-after'" in str(result.exception)
+    assert "--rules 'date-aftr' is not a rule; did you mean 'date-after'" in str(result.exception)
 
 
 def test_json_has_counts_and_findings() -> None:

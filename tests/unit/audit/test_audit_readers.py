@@ -213,7 +213,7 @@ def test_an_unknown_form_names_the_forms(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"keys of no known log.*--from.*langsmith"):
         read_log(path)
-    with pytest.raises(UsageError, match="--from 'span' is no kind of log; did you mean"):
+    with pytest.raises(UsageError, match="--from 'span' is not a kind of log; did you mean"):
         read_log(path, "span")
 
 

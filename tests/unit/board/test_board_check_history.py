@@ -276,7 +276,7 @@ def test_a_revision_that_is_none_a_folder_without_git_and_a_history_without_a_co
     board: BadBoard, good: Good, tmp_path: Path
 ) -> None:
     unknown = "git knows no revision"
-    none = "is no revision"
+    none = "is not a revision"
     for since, message in (
         ("nowhere", f"{unknown} 'nowhere'"),
         ("--output=/tmp/x", none),

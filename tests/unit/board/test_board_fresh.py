@@ -269,7 +269,7 @@ def rewritten(path: Path, division: dict[str, Any], **more: Any) -> Path:
                     }
                 ]
             },
-            "cutoffs: a/b: '2024-13' is no day",
+            "cutoffs: a/b: '2024-13' is neither a day",
         ),
         (
             {},
@@ -298,7 +298,7 @@ def rewritten(path: Path, division: dict[str, Any], **more: Any) -> Path:
                 ]
                 * 2
             },
-            "cutoffs: 'a/b' stands there twice",
+            "cutoffs: 'a/b' appears twice",
         ),
     ],
 )

@@ -523,7 +523,7 @@ def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_subm
     (reason,) = why(confirm(board), MOMENTUM)
     of_whom = (
         f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) in the same name and"
-        " with the same contact (signed by nobody)"
+        " with the same contact (not signed)"
     )
 
     assert reason == f"{of_whom} has a key since {TODAY} that was never used"

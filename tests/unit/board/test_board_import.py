@@ -160,7 +160,7 @@ def test_an_error_that_is_no_number_from_0_is_null(tmp_path: Path, error: object
 def test_a_figure_that_is_no_number_is_omitted_and_reported(tmp_path: Path, value: object) -> None:
     document = imported(tmp_path, changed("results", "mmlu_stem", "odd,none", value=value))
     assert ("mmlu_stem", "odd", "none") not in figures(document)
-    assert document["notes"] == ["mmlu_stem: odd,none left out, for it is no number"]
+    assert document["notes"] == ["mmlu_stem: odd,none left out, for it is not a number"]
 
 
 def test_an_error_without_a_figure_is_omitted_and_reported(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_text_that_is_no_plain_line_is_refused(tmp_path: Path, text: str) -> N
             else text
         )
         path = write(tmp_path, changed(*where, value=value))
-        with pytest.raises(CardError, match=r"results\.json: .* is no plain line") as caught:
+        with pytest.raises(CardError, match=r"results\.json: .* is not a plain line") as caught:
             import_results(path, LIMIT)
 
         assert "\n" not in str(caught.value)
@@ -269,7 +269,7 @@ def test_a_task_needs_a_name_and_other_empty_fields_count_as_missing(
     assert figures(document)["gsm8k", "acc", "none"]["value"] == 0.5
     assert (document["model"]["name"], document["model"]["backend"]) == ("acme/seer-7b", "hf")
 
-    with pytest.raises(CardError, match=r"task .* is no plain line"):
+    with pytest.raises(CardError, match=r"task .* is not a plain line"):
         imported(tmp_path, changed("results", text, value={"acc,none": 1.0}))
 
 
@@ -282,7 +282,7 @@ def test_a_task_needs_a_name_and_other_empty_fields_count_as_missing(
         ('{"results": []}', "has no object `results`"),
         ('{"results": {}}', "no task of its results has a figure"),
         ('{"results": {"a": {"alias": "a"}}}', "no task of its results has a figure"),
-        ('{"results": {"a": {"acc": 1, "acc": 2}}}', "field 'acc' stands twice"),
+        ('{"results": {"a": {"acc": 1, "acc": 2}}}', "field 'acc' appears twice"),
         (
             '{"results": {"a": {"acc": ' + "9" * 400 + "}}}",
             "an integer of 400 digits does not fit 64 bits",

@@ -696,7 +696,7 @@ def test_a_figure_undefined_in_one_window_can_t_choose_the_windows_that_count() 
         (
             "total_retrun",
             "higher",
-            "rank_by: 'total_retrun' is no figure of its cards; did you mean 'total_return'",
+            "rank_by: 'total_retrun' is not a figure of its cards; did you mean 'total_return'",
         ),
         (
             "total_return",

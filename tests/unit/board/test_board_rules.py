@@ -643,7 +643,7 @@ def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
     assert found_of_list(small, trading, listed) == []
 
     twice = replace(listed, files=(*files, first))
-    assert found_of_list(small, trading, twice) == [("records", "files: a path stands there twice")]
+    assert found_of_list(small, trading, twice) == [("records", "files: a path appears twice")]
 
     lacking = replace(listed, files=files[1:])
     assert found_of_list(small, trading, lacking) == [
@@ -656,7 +656,7 @@ def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
 
     more = replace(listed, files=(*files, RecordFile("manifest.yaml", "0" * 64, 1)))
     assert found_of_list(small, trading, more) == [
-        ("records", "files: manifest.yaml is no record of this card")
+        ("records", "files: manifest.yaml is not a record of this card")
     ]
     assert [rule for rule, _ in found_of_list(small, trading, replace(listed, card="0" * 64))] == [
         "records"
@@ -671,7 +671,7 @@ def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(
     )
 
     assert found_of_list(small, trading, certificate) == [
-        ("certificate", "files: certificate.json is no record of this card")
+        ("certificate", "files: certificate.json is not a record of this card")
     ]
     assert found_of_list(small, trading, certificate, card=certified()) == []
     assert found_of_list(small, trading, listed, card=certified()) == [

@@ -152,7 +152,7 @@ def test_a_card_without_its_signature_file_is_no_place_for_others(board: Path, r
     report = check_board(board, plugins(), CheckOptions(today=TODAY, execute=False))
 
     assert [(each.rule, each.message) for each in report.findings] == [
-        ("foreign-file", "stands beside no card of its name")
+        ("foreign-file", "has no card of its name next to it")
     ]
 
 
@@ -165,7 +165,7 @@ def test_rules_refuse_keys_that_verify_what_nobody_signed(board: Path) -> None:
         load_rules(board)
 
     rules.write_text(text.replace(OTHER.public.raw.hex(), OWN.public.raw.hex()))
-    with pytest.raises(ConfigError, match="the key of Others stands there twice"):
+    with pytest.raises(ConfigError, match="the key of Others appears twice"):
         load_rules(board)
 
 

@@ -771,7 +771,7 @@ def test_a_plan_and_records_beyond_the_limits_are_named(
     (run / "certificate.json").write_text("{}")
     (foreign,) = submit(board, run).missing
 
-    assert "certificate: files: certificate.json is no record of this card" in foreign
+    assert "certificate: files: certificate.json is not a record of this card" in foreign
 
     (run / "certificate.json").unlink()
     assert submit(board, run).submitted

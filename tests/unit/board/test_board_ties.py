@@ -188,7 +188,7 @@ def test_groups_are_numbered_without_gaps_and_hold_the_best_first(
     ("returns", "reason"),
     [
         (np.zeros((0, 0)), "no agent has daily returns"),
-        (noise(0, 43, 1), "one agent is no comparison"),
+        (noise(0, 43, 1), "there is only one agent"),
         (noise(0, 29, 3), "fewer than 30 days"),
         (
             noise(0, 43, 1) + np.array([0.0, 0.001]),
@@ -352,7 +352,7 @@ def test_a_rank_by_selection_has_its_groups_and_one_by_something_else_none_of_re
     table = ranked_tables(*skilled(4, rank_by="excess", alphas=True))["all"]
     assert (
         table["ties"]["return"]["reason"]
-        == "the rank goes by excess, and tie groups are of mean daily returns"
+        == "ranks use excess, but tie groups compare mean daily returns"
     )
     assert ({row["tie"] for row in table["rows"]}, table["ties"]["alpha"]["tested"]) == ({None}, 4)
 

@@ -199,7 +199,7 @@ def test_a_file_that_is_not_a_cache_of_this_version_is_refused_unchanged(tmp_pat
     CallDatabase(path).close()
     change(path, "PRAGMA user_version = 2")
     fails_with(path, "made by a later ktdeval; ktdeval")
-    fails_with(tmp_path, "is no plain file; choose another file with --cache")
+    fails_with(tmp_path, "is not a plain file; choose another file with --cache")
 
     with pytest.raises(
         StoreError,

@@ -76,7 +76,7 @@ def test_problems_that_span_several_lines_are_refused_too() -> None:
     with pytest.raises(CardError, match=r"card: episodes\[0\]\.steps: expected `int`, was `float`"):
         validate_card(with_value(CARD, ("episodes", 0, "steps"), 5.0))
 
-    with pytest.raises(CardError, match="windows: one stands twice"):
+    with pytest.raises(CardError, match="windows: one appears twice"):
         validate_card(with_value(CARD, ("windows",), CARD["windows"] * 2))
 
     with pytest.raises(CardError, match="steps: the limit is 3"):
@@ -105,10 +105,10 @@ def test_a_written_card_reads_back_equal_and_a_command_that_takes_one_kind_refus
 MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "not JSON": ("{", "line 1: is not JSON"),
     "a list": ("[]", "line 1: card: expected object, was array"),
-    "NaN": ('{"a": NaN}', "NaN is no JSON number"),
+    "NaN": ('{"a": NaN}', "NaN is not a JSON number"),
     "an overflowing number": ('{"a": 1e999}', "1e999 is too large"),
     "an enormous integer": ('{"a": 1%s}' % ("0" * 400), "does not fit 64 bits"),
-    "a doubled field": ('{"a": 1, "a": 2}', "field 'a' stands twice"),
+    "a doubled field": ('{"a": 1, "a": 2}', "field 'a' appears twice"),
     "a lone surrogate": (
         dumps_pretty(CARD).replace("written by hand", "\\ud800"),
         "is not strict JSON",

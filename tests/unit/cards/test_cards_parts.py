@@ -304,7 +304,7 @@ WHERE = ("episodes", 1, "roles")
     [
         (role_usage("trader", "quick"), {}, []),
         (role_usage("trader"), {}, []),
-        (role_usage("trader", "slow"), {}, [((*WHERE, 1, "model"), "is no model of the card")]),
+        (role_usage("trader", "slow"), {}, [((*WHERE, 1, "model"), "is not a model of the card")]),
         (
             role_usage("trader"),
             {"output_tokens": 1},

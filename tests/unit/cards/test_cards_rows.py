@@ -81,8 +81,8 @@ def window(name: str, days: int = 5, first: str = "2024-01-03", last: str = "202
         ("", False, []),
         ("A", False, ["stand without a market"]),
         ("", True, ["are missing"]),
-        ("ABA", True, ["one stands twice"]),
-        ("AA", False, ["stand without a market", "one stands twice"]),
+        ("ABA", True, ["one appears twice"]),
+        ("AA", False, ["stand without a market", "one appears twice"]),
     ],
 )
 def test_windows_and_a_market_go_together(names: str, has_market: bool, problems: Any) -> None:
@@ -135,10 +135,10 @@ MADE = ("episodes", 4, "made_by")
         ([maker("1", 3), maker("2", 2)], []),
         ([maker("1", 2)], []),
         ([maker("1", 3), maker("2", 3)], [(MADE, "the episode has 5 steps, 6 are listed")]),
-        ([maker("1", 2), maker("1", 1)], [((*MADE, 1), "stands twice")]),
+        ([maker("1", 2), maker("1", 1)], [((*MADE, 1), "appears twice")]),
         (
             [maker("1", 2), maker("2", 2, "new")],
-            [((*MADE, 1, "ktdeval"), "is no version, such as 0.1.0")],
+            [((*MADE, 1, "ktdeval"), "is not a version, such as 0.1.0")],
         ),
     ],
 )
@@ -612,7 +612,7 @@ def test_a_cutoff_is_spelled_as_a_date_or_a_state(spelled: str, expected: str) -
 
     assert (found if isinstance(found, str) else found.text) == expected
 
-    with pytest.raises(UsageError, match=r"^--x: 'soon' is no day"):
+    with pytest.raises(UsageError, match=r"^--x: 'soon' is neither a day"):
         parse_cutoff_or_state("soon", "--x")
 
 
@@ -675,13 +675,13 @@ REMOTE = typed(remote_card())
     [
         ({}, []),
         ({"calls": None}, [("calls", "is null, though the model is one behind a network")]),
-        ({"created_at": "2026-13-02T03:04:05"}, [("created_at", "is no time (ISO 8601)")]),
-        ({"suite_version": "new"}, [("suite_version", "is no version, such as 0.1.0")]),
+        ({"created_at": "2026-13-02T03:04:05"}, [("created_at", "is not a time (ISO 8601)")]),
+        ({"suite_version": "new"}, [("suite_version", "is not a version, such as 0.1.0")]),
         ({"suite_version": "0.1.0rc1.post2.dev3+local.1"}, []),
         ({"source_revision": "a" * 40}, []),
         (
             {"source_revision": "a" * 39},
-            [("source_revision", "is no revision of the source (40 hexadecimal digits)")],
+            [("source_revision", "is not a revision of the source (40 hexadecimal digits)")],
         ),
     ],
 )
@@ -701,7 +701,7 @@ def test_an_environment_names_versions(value: Any) -> None:
     provenance = structs.replace(REMOTE.provenance, environment=environment)
 
     assert list(provenance_problems(provenance, REMOTE)) == [
-        (("provenance", "environment", "python"), "is no version, platform or plugin")
+        (("provenance", "environment", "python"), "is not a version, platform or plugin")
     ]
 
 

@@ -163,7 +163,7 @@ def test_a_card_states_its_claims_about_memory_and_return() -> None:
     assert "(dividends: none in the data)" in text_of(made).replace("\n", " ")
 
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
-    assert "codes and days were in sight" in text_of(made)
+    assert "codes and dates were shown" in text_of(made)
     assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
 
 
@@ -209,7 +209,7 @@ def test_cards_of_one_model_and_task_are_numbered_side_by_side_with_omissions() 
         "  builtin/momentum #3: [limited]",
         f"  builtin/momentum #3: may not be ranked: {reason}",
         (
-            "  builtin/momentum@react(memory=true): window long stands in rows of its own and in no"
+            "  builtin/momentum@react(memory=true): window long has its own rows and is in no"
             " figure over episodes: it has 595 weekdays"
         ),
     } <= set(lines)

@@ -50,7 +50,7 @@ def test_enough_windows_name_the_memory_that_they_would_show() -> None:
 
 def test_a_bright_card_needs_its_blinded_pair() -> None:
     text = claim(card_of(10, mask="bright"))
-    assert "can't be told apart here. Beside the blinded card, 10 windows would show" in text
+    assert "can't be distinguished here. Beside the blinded card, 10 windows would show" in text
 
 
 def test_few_windows_show_none() -> None:

@@ -257,7 +257,7 @@ def test_doubled_fields_and_doubled_keys_are_refused(card: Path) -> None:
     text = signature_path(card).read_text()
     signature_path(card).write_text(text.replace('{"payload"', '{"payload":"x","payload"', 1))
 
-    assert "stands twice" in refused(card)
+    assert "appears twice" in refused(card)
 
     envelope = parse_envelope(text.encode(), "card")
     twice = Envelope(payload=envelope.payload, signatures=envelope.signatures * 2)

@@ -227,7 +227,7 @@ def test_files_that_are_no_cache_are_one_line(command, terminal, tmp_path):
     (tmp_path / "empty").touch()
 
     for path, problem in (
-        (tmp_path / "pipe", "is no plain file; choose another file"),
+        (tmp_path / "pipe", "is not a plain file; choose another file"),
         (notes, "file is not a database"),
         (other, "of another application and is left as it is"),
         (tmp_path / "empty", "the file is empty; delete it"),

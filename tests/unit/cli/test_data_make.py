@@ -142,7 +142,7 @@ def test_data_of_another_form_are_no_market(terminal: Terminal, notes: Path) -> 
     refused = terminal.refusal(*words, "--plugin", notes, "--data", "notes")
 
     assert (
-        "'notes' makes no market but a notebook; write it with `ktdeval data make notes" in refused
+        "'notes' makes a notebook, not a market; write it with `ktdeval data make notes" in refused
     )
 
     refused = terminal.refusal("data", "--plugin", notes, "make", "notes", "--check-only")

@@ -266,8 +266,8 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
         " an episode in window stock"
     ) in learns.assumptions
     assert (
-        "investorbench_msft: window stock has a warm-up from 2020-07-01, of which agent react asks"
-        " nothing"
+        "investorbench_msft: window stock has a warm-up from 2020-07-01, in which agent react"
+        " makes no requests"
     ) in react.assumptions
     assert learns.left["typical"].input_tokens > react.left["typical"].input_tokens + 2 * 64 * 500
     assert learns.left["typical"].hours > react.left["typical"].hours
@@ -319,7 +319,7 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
     with pytest.raises(CardError, match=r"no\.json: can't read the card"):
         plan(plugins, certificate="no.json")
 
-    with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is no day"):
+    with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is neither a day"):
         plan(plugins, knowledge_cutoff="2024-13")
 
     with pytest.raises(StoreError, match="the folder is not empty and holds no run"):
@@ -359,7 +359,7 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
 def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"--max-.*: test/mixed makes its calls by itself, so that no limit can be kept",
+        match=r"--max-.*: test/mixed makes its own calls, so that no limit can be enforced",
     ):
         plan(load_plugins(["run_plugin"]), model="test/mixed", **limit)
 
@@ -577,7 +577,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     lines = text.splitlines()
 
     assert lines[:4] == [
-        "model     far/momentum, tools offered by native",
+        "model     far/momentum, tool calling: native",
         "context   not known; give it with --context-tokens",
         "price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)",
         "folder    new",

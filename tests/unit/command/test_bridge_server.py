@@ -268,7 +268,7 @@ def test_two_keys_of_one_name_are_refused() -> None:
         answer = answer_to(running.server.server_address[1], head.encode())
 
     assert statuses(answer) == [400]
-    assert b"the header x-api-key stands more than once" in answer
+    assert b"the header x-api-key appears more than once" in answer
 
 
 def opened(running: Bridge, sent: bytes) -> socket.socket:

@@ -450,7 +450,7 @@ def test_a_request_with_two_sessions_is_refused() -> None:
         answer = answer_to(running.port, (head + twice).encode())
 
     assert statuses(answer) == [400]
-    assert b"the header mcp-session-id stands more than once" in answer
+    assert b"the header mcp-session-id appears more than once" in answer
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/tools/look"])

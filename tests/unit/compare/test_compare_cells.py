@@ -452,7 +452,7 @@ def test_few_days_are_null(terminal: CardTerminal, stored: Path, tmp_path: Path)
     card = card_of(ONE.tolist())
     run = save_run(tmp_path / "run", card, {(name, 0): [0.01] * 5 for name in WINDOWS})
     problem = terminal.refusal("compare", run, "--by", "year", "--pairs", "day", "--data", stored)
-    assert "--data is of regimes and venues" in problem
+    assert "--data applies to regimes and venues" in problem
 
     report = terminal.report("compare", run, "--by", "year", "--pairs", "day")
     for row in report["cards"]:
@@ -503,12 +503,12 @@ def coin_market() -> MarketSnapshot:
     [
         (("--by", "regime"), "lies in no run folder, which says where its market is; give it with"),
         (("--by", "regime", "--data", "nowhere"), "neither a folder nor a data provider"),
-        (("--by", "year", "--data", "synthetic"), "--data is of regimes and venues"),
+        (("--by", "year", "--data", "synthetic"), "--data applies to regimes and venues"),
         (("--by", "venue", "--data", "https://me:secret@host/x"), "an address without a password"),
         (("--by", "year", "--pairs", "episode"), "--by counts windows or days"),
         (("--by", "year", "--seed", "3"), "leave --seed out"),
         (("--by", "year", "--factor", "agent,model"), "leave it out with --by"),
-        (("--by", "year", "--pairs", "day", "--metric", "sharpe"), "--metric is of windows"),
+        (("--by", "year", "--pairs", "day", "--metric", "sharpe"), "--metric applies to windows"),
         (("--by", "year", "--pairs", "day"), "needs run folders with the ledgers"),
         (("--pairs", "day"), "go with --by"),
         (("--data", "synthetic"), "go with --by"),

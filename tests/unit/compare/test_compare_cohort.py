@@ -795,16 +795,16 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     report = terminal.report("compare", "luck", *cards)
     apart = terminal.report("compare", "luck", cards[0], str(traders / "cut"))
 
-    assert apart["ranks"]["reason"] == "the cards' figures are of different windows"
+    assert apart["ranks"]["reason"] == "the cards' figures have different windows"
     assert {row["mean"] for row in apart["exposures"]} == {None}
     assert main(["score", cards[0], "--rules", "paper"]) == 0
 
     other = f"{cards[0]}/cards/paper/blinded_open_research.json"
     assert (
         terminal.report("compare", "luck", cards[0], other)["ranks"]["reason"]
-        == "the cards' figures are of different metric rules"
+        == "the cards' figures have different metric rules"
     )
-    assert "figures are of different metric rules" in terminal.refusal(
+    assert "figures have different metric rules" in terminal.refusal(
         "paper", "table", cards[0], other, "--like", "ktdfin-4"
     )
 

@@ -794,7 +794,7 @@ def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) ->
     )
     message = (
         "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
-        " seeds alone put there"
+        " seeds alone explain"
     )
 
     assert message in terminal.text("compare", "power", *paths)
@@ -892,8 +892,8 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     assert ratio["by_seeds"][0]["effect_per_year"] is None
     assert [line for line in ratio["sentences"] if "noise" in line or "it finds" in line] == [
         (
-            "noise: SD 0 over windows; that over seeds is not known, and what there is of it counts"
-            " as windows'"
+            "noise: SD 0 over windows; variation over seeds is unknown, and is included in that"
+            " over windows"
         ),
         "it finds a difference of 2 with probability 1.00",
     ]

@@ -39,7 +39,7 @@ def test_days_are_split_by_hand(when: str, expected: list[str]) -> None:
     "wrong", ["", "2024", "2024-13", "2024-02-30", "June 2024", "20240601x", "20240601", "2024-W23"]
 )
 def test_an_invalid_date_is_refused(wrong: str) -> None:
-    with pytest.raises(UsageError, match="is no day"):
+    with pytest.raises(UsageError, match="is neither a day"):
         parse_cutoff(wrong)
 
 
@@ -227,7 +227,7 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
                 " mean 'openai/gpt-4o'"
             ),
         ),
-        ((path, "--cutoff", "openai/gpt-4o=soon"), "'soon' is no day"),
+        ((path, "--cutoff", "openai/gpt-4o=soon"), "'soon' is neither a day"),
         ((path, "--cutoff", "2024-01"), "--cutoff '2024-01': expected MODEL=DATE"),
         (
             (path, "--cutoff", "openai/gpt-4o=2024-01", "--cutoff", "openai/gpt-4o=2024-02"),

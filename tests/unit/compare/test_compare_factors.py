@@ -187,9 +187,7 @@ def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing(
         [-2.0, -2.0, 4.0]
     )
 
-    message = (
-        "agent: the variance is estimated at -2 (squared unit of CR), which no variance can be"
-    )
+    message = "agent: the variance is estimated at -2 (squared unit of CR), below 0, as chance alone explains more"
 
     assert message in terminal.text(*words)
 
@@ -645,7 +643,7 @@ def test_rows_of_ensembles_are_in_no_share_but_among_identical_runs(tmp_path: Pa
     assert report.levels == [2, 2]
     assert [row.ss for row in report.shares] == pytest.approx([36, 16, 4])
     assert report.notes[:2] == [
-        "votes and rows marked as ensembles are made of others and are in no share",
+        "votes and ensembles combine other rows and are excluded from the shares",
         "one run each: the highest interaction is part of the residual",
     ]
     assert report.compared == "all figures of the row"
@@ -897,9 +895,9 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
         ("", ("--factor", "agent,model", tmp_path / "none.csv"), "No such file"),
         ("", ("--factor", "agent,model", folder), "directory"),
         (b"\xff\xfe", shown, "is not UTF-8"),
-        ("", shown, "is no CSV table"),
+        ("", shown, "is not a CSV table"),
         ("agent,model,cr\n", shown, "a row for each run"),
-        ("agent,model,cr\na,b,1,2,3\nc,d,1,2,3,4\n", shown, "is no CSV table"),
+        ("agent,model,cr\na,b,1,2,3\nc,d,1,2,3,4\n", shown, "is not a CSV table"),
         ("agent,model,cr\na,m,1,2\n", shown, "more fields than the head"),
         ("# x\nagent,model,cr\na,m,one\n", shown, "line 3: has a figure"),
         ("agent,model,cr\na,m,inf\n", shown, "line 2: has a figure"),

@@ -784,10 +784,10 @@ def test_options_of_keys_and_of_pairs_are_told_apart(
         (("--positions", "5"), "--positions goes with --keys"),
         (
             ("--keys", "20", "--over", "window"),
-            "--over is of runs under several keys, not of --keys",
+            "--over applies to runs under several keys, not to --keys",
         ),
-        (("--keys", "20", "--alpha", "0.1"), "--alpha is of runs under several keys"),
-        (("--keys", "20", "--common"), "--common is of runs under several keys"),
+        (("--keys", "20", "--alpha", "0.1"), "--alpha applies to runs under several keys"),
+        (("--keys", "20", "--common"), "--common applies to runs under several keys"),
     ],
 )
 def test_the_command_takes_options_of_one_of_both(

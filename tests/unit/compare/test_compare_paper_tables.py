@@ -240,7 +240,7 @@ def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTermina
     code, shown, message = terminal.call(*words, "A=house/*")
 
     assert (code, "1.00" in shown) == (0, True)
-    assert "house/bare: no exposures, so it stands in no mean" in message
+    assert "house/bare: no exposures, so it is in no mean" in message
 
     code, _, message = terminal.call(*words, "A=house/one,house/bare")
     assert (
@@ -578,11 +578,11 @@ def asset_card(*assets: str, **changes: Any) -> dict[str, Any]:
         ),
         (
             [asset_card("TSLA"), asset_card("BTC", rules="paper", config={"name": "two"})],
-            "the cards' figures are of different metric rules",
+            "the cards' figures have different metric rules",
         ),
         (
             [asset_card("TSLA"), asset_card("TSLA", model="house/two", snapshot={"id": "f" * 64})],
-            "the cards' figures are of different ",
+            "the cards' figures have different ",
         ),
     ],
 )
@@ -792,7 +792,7 @@ def test_masks_are_rows_in_their_order(terminal: CardTerminal) -> None:
             {"mode": "memory_only"},
             "a table of models is of one task, these cards are of blinded_memory_only, blinded_open",
         ),
-        ("ktdfin-4", {"rules": "paper"}, "the cards' figures are of different metric rules"),
+        ("ktdfin-4", {"rules": "paper"}, "the cards' figures have different metric rules"),
         ("ktdfin-12", {}, "no card of a de-anonymization probe here; run --tasks deanon_probe"),
         (
             "qfinzero-2",

@@ -104,7 +104,7 @@ def test_differences_are_pooled_over_windows_of_markets_with_the_errors_of_their
         assert cell["shrunk"] == pytest.approx(expected)
 
     notes = "\n".join(report["notes"])
-    assert "errors of cells are of seeds" in notes
+    assert "errors of cells measure variation over seeds only" in notes
     assert "1 pairs of windows share days at different venues" in notes
 
 
@@ -467,7 +467,7 @@ def test_options_of_other_reports_are_refused(
 
 def test_one_system_is_pooled_where_its_zero_says_something() -> None:
     made = entrants(*cards(two_markets())[::2])
-    with pytest.raises(UsageError, match="total_return of one system has no 0 to be tested"):
+    with pytest.raises(UsageError, match="with one system, total_return can't be tested"):
         pool(made, CompareOptions(pool=True))
 
     assert "selection_alpha" in ZEROS

@@ -302,7 +302,9 @@ def test_a_score_that_is_not_a_headline_is_compared_where_it_is_named(
 def test_a_side_of_a_cutoff_is_of_trading_tasks(terminal: CardTerminal) -> None:
     cards = terminal.cards(named("house/one"), named("house/two"))
 
-    assert "--side is of trading tasks" in terminal.refusal("compare", *cards, "--side", "before")
+    assert "--side applies to trading tasks" in terminal.refusal(
+        "compare", *cards, "--side", "before"
+    )
 
 
 # ---- verdicts

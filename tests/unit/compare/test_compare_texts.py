@@ -345,8 +345,8 @@ def test_a_plan_states_its_noise_and_what_it_finds() -> None:
         "a result is possible: the smallest p is 0.03125; 6 windows are the fewest that allow one",
         "the cards' windows share days (4.2 effective windows); figures below take windows as"
         " independent",
-        "noise: SD 0 % over windows; that over seeds is not known, and what there is of it counts"
-        " as windows'",
+        "noise: SD 0 % over windows; variation over seeds is unknown, and is included in that"
+        " over windows",
         "it finds a difference of 2 % with probability 1.00",
         "seeds SD of a window's difference 6 windows find a year z test a year windows to find"
         " +2.000 %",
@@ -371,7 +371,7 @@ def test_a_negative_variance_of_a_plan_is_stated(variance: float | None) -> None
 
     stated = (
         "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
-        " seeds alone put there; it counts as 0"
+        " seeds alone explain; it is set to 0"
     )
 
     assert (stated in lines) is (variance == -0.0001)

@@ -240,7 +240,7 @@ def test_a_plan_counts_its_episodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("doses", "problem"), [(["0.1", "1.5"], "1.5 is no share"), (["x"], "expected shares")]
+    ("doses", "problem"), [(["0.1", "1.5"], "1.5 is not a share"), (["x"], "expected shares")]
 )
 def test_doses_are_shares(doses: list[str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):

@@ -80,7 +80,7 @@ def test_entities_are_read_under_the_names_of_vendors(
             "e.csv",
             "code,kind,text\nAAPL,product,iPhone\n",
             ("--map", "entities.txt=text"),
-            "map: 'txt' is no field of e.csv; did you mean 'text'?",
+            "map: 'txt' is not a field of e.csv; did you mean 'text'?",
         ),
         (
             "e.jsonl",

@@ -110,13 +110,13 @@ def test_days_out_of_the_range_of_nanoseconds_are_refused(
 ) -> None:
     with pytest.raises(
         DataError,
-        match=r"-[0-9]{2}' is no day \(expected 2024-01-02 or 20240102, from 1678 to 2261\)",
+        match=r"-[0-9]{2}' is not a day \(expected 2024-01-02 or 20240102, from 1678 to 2261\)",
     ):
         read(tmp_path, files)
 
 
 def test_a_first_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="first or last: '2999-01-01' is no day"):
+    with pytest.raises(DataError, match="first or last: '2999-01-01' is not a day"):
         read(tmp_path, first="2999-01-01")
 
 
@@ -128,7 +128,7 @@ def test_a_typed_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) 
     bars.to_parquet(tmp_path / "bars.parquet")
 
     with pytest.raises(
-        DataError, match=r"bars\.parquet: date: 2999-01-03 is no day from 1678 to 2261"
+        DataError, match=r"bars\.parquet: date: 2999-01-03 is not a day from 1678 to 2261"
     ):
         read(tmp_path, bars=str(tmp_path / "bars.parquet"))
 
@@ -171,11 +171,11 @@ def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
         (
             {"clse": "close"},
             UsageError,
-            r"map: 'clse' is no field of bars.csv; did you mean 'close'",
+            r"map: 'clse' is not a field of bars.csv; did you mean 'close'",
         ),
         ({"close": "clsoe"}, DataError, r"no column 'clsoe'; did you mean 'close'"),
         ({"index.close": "close"}, UsageError, r"'index.close' names no file"),
-        ({"benchmark.level": "close"}, UsageError, r"'level' is no field of benchmark.csv"),
+        ({"benchmark.level": "close"}, UsageError, r"'level' is not a field of benchmark.csv"),
     ],
 )
 def test_mappings_that_lead_nowhere_are_refused(
@@ -411,7 +411,7 @@ def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_e
     with pytest.raises(
         DataError,
         match=(
-            r"bars\.csv: column 'close' stands twice; keep one, or name it: --map close=close or"
+            r"bars\.csv: column 'close' appears twice; keep one, or name it: --map close=close or"
             r" close\.1"
         ),
     ):
@@ -521,7 +521,7 @@ def test_an_option_about_a_file_that_is_not_given_is_refused(
 
 def test_the_code_of_a_benchmark_without_its_levels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"--benchmark-code is of a file of levels; give --benchmark too"
+        UsageError, match=r"--benchmark-code applies to a file of levels; give --benchmark too"
     ):
         read_long(LongParams(bars=write(tmp_path)["bars"], benchmark_code="QQQ"))
 

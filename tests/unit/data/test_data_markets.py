@@ -336,7 +336,7 @@ def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: 
     assert "5 of 9 bars within days are of other codes or days, and left out" in raw.notes
     assert len(read_minutes(tmp_path, table, map=mapping, first="2024-11-02").minutes.rows) == 2
 
-    with pytest.raises(UsageError, match=r"map: 'size' is no field of minutes\.csv"):
+    with pytest.raises(UsageError, match=r"map: 'size' is not a field of minutes\.csv"):
         read_minutes(tmp_path, table, map={"minutes.size": "v"})
 
 

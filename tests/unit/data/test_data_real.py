@@ -211,7 +211,7 @@ def test_another_vendors_units_give_the_same_bars(shared_data: Path) -> None:
 
 def test_hourly_bars_are_refused(shared_data: Path) -> None:
     folder = shared_data / "a_share_sse50"
-    with pytest.raises(DataError, match="'2025-10-09 10:30' is no day"):
+    with pytest.raises(DataError, match="'2025-10-09 10:30' is not a day"):
         read_long(
             LongParams(
                 bars=str(folder / "A_stock_hourly.csv"),

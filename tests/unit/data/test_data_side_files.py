@@ -201,7 +201,7 @@ HOSTILE = [
     (b"date,code\n\xff\xff\xff\n", "not text in any of UTF-8"),
     (b"a,b\n1,2\n3,4\n", "no columns? for"),
     (b"date,code,code,in_date,ratio,factor,name,close,currency,rate\n1,2,3,4,5,6,7,8,9,10\n",
-     "'code' stands twice|no day|expected"),
+     "'code' appears twice|no day|expected"),
 ]  # fmt: skip
 SIDE = ("members", "splits", "factors", "industry", "names", "benchmark", "minutes")
 

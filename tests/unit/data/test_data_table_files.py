@@ -199,7 +199,7 @@ def test_a_number_under_the_rows_is_no_row(tmp_path: Path, footer: str) -> None:
     raw = read(path)
 
     assert raw.bars["close"].tolist() == [9.43, 9.51]
-    assert any("words at the end are no row: " in note for note in raw.notes)
+    assert any("words at the end are not a row of data: " in note for note in raw.notes)
 
 
 @pytest.mark.parametrize("cut", ["2024-01-04", "20240104", "1704326400"])
@@ -333,7 +333,7 @@ def test_only_words_at_the_end_are_left_out_and_noted(tmp_path: Path) -> None:
     raw = read(path)
 
     assert len(raw.bars) == 2
-    assert any("words at the end are no row: 来源:x 注:y" in note for note in raw.notes)
+    assert any("words at the end are not a row of data: 来源:x 注:y" in note for note in raw.notes)
 
     path.write_text(ROWS.replace("2024-01-03,", "来源:x\n2024-01-03,"))
 
@@ -341,7 +341,7 @@ def test_only_words_at_the_end_are_left_out_and_noted(tmp_path: Path) -> None:
         read(path)
 
     path.write_text(ROWS + "2024-01-0")
-    with pytest.raises(DataError, match=r"'2024-01-0' is no day|has no"):
+    with pytest.raises(DataError, match=r"'2024-01-0' is not a day|has no"):
         read(path)
 
 
@@ -457,10 +457,10 @@ def test_stamps_of_a_typed_column_are_days_of_their_zone() -> None:
 
 
 def test_formats_and_zones_that_are_none_are_refused() -> None:
-    with pytest.raises(UsageError, match="--date-format 'iso' is no format such as"):
+    with pytest.raises(UsageError, match="--date-format 'iso' is not a format such as"):
         DayForm("iso")
 
-    with pytest.raises(UsageError, match="--date-zone 'Mars/X' is no time zone"):
+    with pytest.raises(UsageError, match="--date-zone 'Mars/X' is not a time zone"):
         DayForm(zone="Mars/X")
 
 

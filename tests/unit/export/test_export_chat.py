@@ -222,7 +222,7 @@ def test_failed_steps_are_no_rows(runs: Path) -> None:
     }
     # what was refused is no row with --with-retries either: its arguments are no JSON
     assert export(out, "--with-retries", cwd=runs).code == 0
-    assert metadata(runs)["left_out"]["arguments of a call are no JSON object"] == 1
+    assert metadata(runs)["left_out"]["arguments of a call are not a JSON object"] == 1
 
 
 @pytest.mark.slow

@@ -89,11 +89,11 @@ def test_a_step_that_asked_no_model_is_no_row() -> None:
         (Reply(" \n"), "a reply is empty"),
         (Reply("", (CALL,)), ""),
         (Reply("I look.", (CALL,)), ""),
-        (Reply("", (replace(CALL, arguments="[1]"),)), "arguments of a call are no JSON object"),
-        (Reply("", (replace(CALL, arguments="{"),)), "arguments of a call are no JSON object"),
+        (Reply("", (replace(CALL, arguments="[1]"),)), "arguments of a call are not a JSON object"),
+        (Reply("", (replace(CALL, arguments="{"),)), "arguments of a call are not a JSON object"),
         (
             Reply("", (CALL, replace(CALL, arguments="1"))),
-            "arguments of a call are no JSON object",
+            "arguments of a call are not a JSON object",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_arguments_are_read_in_each_message_and_each_conversation() -> None:
     other = model_call(Reply(""), SYSTEM, Message("user", "And you?"), role="critic")
     good = model_call(Reply("I hold."))
 
-    assert exclusion(traced(0, earlier), True) == "arguments of a call are no JSON object"
+    assert exclusion(traced(0, earlier), True) == "arguments of a call are not a JSON object"
     assert exclusion(traced(0, good, other), True) == "a reply is empty"
 
 
@@ -417,7 +417,7 @@ def test_a_better_value_lies_on_the_better_side(
         (
             "total_return",
             "step",
-            "total_return: is no figure of a trading step; step_return is. Other metrics are of an"
+            "total_return: is not a figure of a trading step; step_return is. Other metrics are of an"
             " episode: add --rows episode",
         ),
         ("turnover", "episode", "turnover: neither a higher nor a lower value of it is better"),

@@ -108,14 +108,14 @@ def test_a_text_is_read_by_its_schema(schema: dict[str, Any], text: str, value: 
 @pytest.mark.parametrize(
     ("schema", "text", "problem"),
     [
-        ({"type": "number"}, "much", "x: 'much' is no number"),
-        ({"type": "number"}, "nan", "x: 'nan' is no number"),
+        ({"type": "number"}, "much", "x: 'much' is not a number"),
+        ({"type": "number"}, "nan", "x: 'nan' is not a number"),
         ({"type": "number", "maximum": 1}, "5", "x: 5.0 is greater than the maximum of 1"),
         ({"type": "integer"}, "1.5", "x: expected a whole number"),
         ({"type": "boolean"}, "maybe", "x: expected yes or no"),
         ({"type": "string", "enum": ["BUY", "SELL"]}, "KEEP", "x: expected one of BUY, SELL"),
         ({"type": "object", "additionalProperties": WEIGHT}, "a", "x: 'a' is not NAME=VALUE"),
-        ({"type": "object", "additionalProperties": WEIGHT}, "a=1,a=0", "x: a stands twice"),
+        ({"type": "object", "additionalProperties": WEIGHT}, "a=1,a=0", "x: a appears twice"),
         ({"type": "array", "items": {"type": "string"}}, "[", "x: expected a list, as JSON"),
         ({"type": "string"}, "  ", "x: is missing; text"),
     ],
@@ -135,7 +135,7 @@ def test_a_wrong_text_is_a_line_that_names_field_and_form(
         ({"target_weight": ""}, "orders, row 1: give one of target_weight, shares"),
         ({"shares": "100"}, "orders, row 1: give one of target_weight, shares"),
         ({"side": ""}, "orders, row 1: side: is missing; one of BUY, SELL"),
-        ({"price": "1"}, "orders, row 1: price: is no field of orders"),
+        ({"price": "1"}, "orders, row 1: price: is not a field of orders"),
     ],
 )
 def test_a_wrong_row_is_named_by_its_number(changes: dict[str, str], problem: str) -> None:
@@ -154,7 +154,7 @@ def test_rules_of_the_whole_form_hold_too() -> None:
 def test_a_field_that_is_not_there_is_refused(
     texts: dict[str, str], rows: dict[str, list[dict[str, str]]]
 ) -> None:
-    with pytest.raises(FormError, match="y: is no field of this form"):
+    with pytest.raises(FormError, match="y: is not a field of this form"):
         form_of(TICKET).value(texts, rows)
 
 

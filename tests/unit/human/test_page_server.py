@@ -192,7 +192,7 @@ def test_a_form_becomes_the_act(browser: Browser, page: Page) -> None:
 @pytest.mark.parametrize(
     ("sent", "problem"),
     [
-        ({"fields": {"answer": "five"}}, "answer: 'five' is no number"),
+        ({"fields": {"answer": "five"}}, "answer: 'five' is not a number"),
         ({"fields": {}}, "answer: is missing; a whole number"),
         ({"fields": {"answer": 5}}, "the form was not sent as texts"),
         ({"fields": [], "rows": {}}, "the form was not sent as texts"),

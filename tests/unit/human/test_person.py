@@ -128,5 +128,5 @@ def test_a_person_costs_nothing_and_draws_no_chance() -> None:
 
 
 def test_a_name_that_a_file_could_not_have_is_refused() -> None:
-    with pytest.raises(ConfigError, match="who: 'a/b' is no name"):
+    with pytest.raises(ConfigError, match="who: 'a/b' is not a name"):
         at_terminal("", TerminalParams(who="a/b"))

@@ -118,8 +118,8 @@ def test_a_day_is_shown_as_facts_and_tables() -> None:
         ("results", "nothing was looked up in this step"),
         ("ticket", "orders: none"),
         ("drop 1", "! drop: expected the number of a row, 1 to 0"),
-        ("dance", "! 'dance' is no command and no tool; type `help` or `tools`"),
-        ("7", "! '7' is no command and no tool; type `help` or `tools`"),
+        ("dance", "! 'dance' is neither a command nor a tool; type `help` or `tools`"),
+        ("7", "! '7' is neither a command nor a tool; type `help` or `tools`"),
     ],
 )
 def test_a_command_answers(line: str, expected: str) -> None:

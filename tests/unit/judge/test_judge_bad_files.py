@@ -70,8 +70,8 @@ TEXTS = {
         "sum to 1.6, and the account borrows no cash; divide them",
     ),
     "an unknown code": (HEAD + "2024-01-02,600002.SH,0.5\n", "did you mean"),
-    "a code of another market": (HEAD + "2024-01-02,AAPL,0.5\n", "is no code of tiny"),
-    "a code that is a number": (HEAD + "2024-01-02,600001.0,0.5\n", "is no code of tiny"),
+    "a code of another market": (HEAD + "2024-01-02,AAPL,0.5\n", "is not a code of tiny"),
+    "a code that is a number": (HEAD + "2024-01-02,600001.0,0.5\n", "is not a code of tiny"),
     "a day before the market": (HEAD + "2023-01-02,600001.SH,0.5\n", "lies outside tiny"),
     "a day after the market": (HEAD + "2025-01-02,600001.SH,0.5\n", "lies outside tiny"),
     "the last day of the market": (HEAD + "2024-01-05,600001.SH,0.5\n", "the market's last day"),
@@ -266,5 +266,5 @@ def test_the_plain_reader_recognises_its_own_columns_only(tmp_path: Path) -> Non
 def test_a_line_of_an_error_is_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(HEAD + ROW + "2024-01-03,NOPE,0.5\n")
-    with pytest.raises(DataError, match=r"a\.csv: line 3: 'NOPE' is no code of tiny"):
+    with pytest.raises(DataError, match=r"a\.csv: line 3: 'NOPE' is not a code of tiny"):
         market_plan(read_declared(path, ReadOptions()), MARKET, TRADING)

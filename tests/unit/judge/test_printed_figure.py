@@ -237,7 +237,7 @@ def test_words_come_first_and_begin_with_what_luck_does() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "This is no evidence of skill"),
+        ({}, "This is not evidence of skill"),
         ({"days": 2000}, "This is evidence of skill"),
         ({"trials": 1}, "beaten by a strategy without skill 4.27 % of the time"),
         ({"sharpe": 2.5, "days": 1250, "trial_sd": 0.75, "trials": 60}, "Luck alone seldom gives"),

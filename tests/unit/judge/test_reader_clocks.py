@@ -172,5 +172,5 @@ def test_a_statement_s_evening_in_new_york_is_the_next_morning_in_hong_kong(
 
 
 def test_an_unknown_time_zone_is_refused() -> None:
-    with pytest.raises(UsageError, match="is no time zone; write one such as America/New_York"):
+    with pytest.raises(UsageError, match="is not a time zone; write one such as America/New_York"):
         read_declared(FILES / "alpaca/activities.json", ReadOptions(zone="Mars/Olympus"))

@@ -47,7 +47,7 @@ CASES: list[tuple[str, Change, str]] = [
     ("qlib/positions.csv", swap("2025-03-11", "11.03.2025"),
      "line 2: column 'datetime': expected a day such as 2024-01-31, was '11.03.2025'"),
     ("qlib/positions.csv", swap("009116.SZ", "009034.SZ"),
-     "line 3: column 'instrument': 009034.SZ stands twice on one day; keep one row"),
+     "line 3: column 'instrument': 009034.SZ appears twice on one day; keep one row"),
     ("qlib/positions.csv", cut, "may be cut off; write it whole"),
     # backtrader
     ("backtrader/orders.csv", swap("price", "cost"), "lacks the column price"),
@@ -72,7 +72,7 @@ CASES: list[tuple[str, Change, str]] = [
      "line 2: column 'price': expected a number above zero, was '-1'"),
     ("bt/transactions.csv", cut, "may be cut off"),
     ("bt/values.csv", swap(",value", "when,value"), "lacks the column date; its columns: when, value"),
-    ("bt/values.csv", swap("2025-03-03", "2025-03-02"), "the day 20250302 stands twice"),
+    ("bt/values.csv", swap("2025-03-03", "2025-03-02"), "the day 20250302 appears twice"),
     ("bt/values.csv", cut, "may be cut off"),
     # vectorbt
     ("vectorbt/orders.csv", swap("Timestamp", "When"), "lacks the column Timestamp"),

@@ -53,7 +53,7 @@ def test_young_lock_is_left_to_its_owner_for_a_while(
 
 
 def test_file_of_no_commit_is_an_error(repository: Repository) -> None:
-    with pytest.raises(StoreError, match="is no commit"):
+    with pytest.raises(StoreError, match="is not a commit"):
         repository.file_at("--output=x", "one")
 
     with pytest.raises(StoreError, match="git cat-file failed"):

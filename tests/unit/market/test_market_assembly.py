@@ -321,7 +321,7 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
             "days are not ascending, each once",
         ),
         ({"days": snapshot.days.astype("datetime64[ns]")}, r"as datetime64\[D\]"),
-        ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code stands there twice"),
+        ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code appears twice"),
         ({"names": snapshot.names[:-1]}, "lacks its name or industry"),
         ({"member": snapshot.member.astype(int)}, "member has type int64, expected bool"),
         (
@@ -335,11 +335,11 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
         ({"close": snapshot.close.astype(object)}, "close has objects, expected numbers"),
         (
             {"names": (None, *snapshot.names[1:])},
-            "a code, name, industry or text of its meta is no text",
+            "a code, name, industry or text of its meta is not text",
         ),
         (
             {"meta": dataclasses.replace(snapshot.meta, source=None)},
-            "a code, name, industry or text of its meta is no text",
+            "a code, name, industry or text of its meta is not text",
         ),
         (
             {"meta": dataclasses.replace(snapshot.meta, synthetic="no")},
@@ -500,7 +500,7 @@ def test_a_day_is_never_made_of_a_time_within_it() -> None:
     days = pd.Series(pd.to_datetime(["2024-01-25", "2024-01-26", None]), name="date")
     assert tables.as_days(days)[:2].tolist() == [date(2024, 1, 25), date(2024, 1, 26)]
 
-    with pytest.raises(DataError, match=r"column date: 2024-01-25T16:00:00.* is no day"):
+    with pytest.raises(DataError, match=r"column date: 2024-01-25T16:00:00.* is not a day"):
         tables.as_days(days + pd.Timedelta(hours=16))
 
     with pytest.raises(DataError, match="column date: times have a zone"):

@@ -175,7 +175,7 @@ def test_the_rules_of_venues_are_stored_and_part_of_the_identity(
     for old, new, message in (
         ('"lot_steps": 7', '"lot_steps": 9', "manifest.json: id differs"),
         ('"lot_steps": 7', '"lot_steps": "x"', "lot_steps"),
-        ('"venues": {', '"venues": [], "x": {', "venues are no mappings"),
+        ('"venues": {', '"venues": [], "x": {', "venues are not mappings"),
     ):
         assert old in text
         (tmp_path / "m" / "manifest.json").write_text(text.replace(old, new))
@@ -271,7 +271,7 @@ def test_symbols_currencies_and_venues_are_checked(snapshot: MarketSnapshot) -> 
         assemble(mixed(bad, instruments={"TSLA": STOCK, "../BTC": COIN}))
 
     for changes, message in (
-        ({"codes": ("BTC", "a/b")}, "'a/b' is no symbol"),
+        ({"codes": ("BTC", "a/b")}, "'a/b' is not a symbol"),
         ({"instruments": (COIN,)}, "1 instruments for 2 assets"),
         (
             {"instruments": (COIN, Instrument("stock", "EUR", "frictionless"))},

@@ -164,7 +164,7 @@ FINDINGS = [  # market, kind, count, first examples
         market(SATURDAY),
         "calendar_mismatch",
         2,
-        ("2024-01-06 is no session", "2024-01-04 has no bars"),
+        ("2024-01-06 is not a session", "2024-01-04 has no bars"),
     ),
     (market(with_rows(first_bar(date=pd.Timestamp("2060-01-06")))), "calendar_unknown", 1, ()),
     (market(indices=OTHER_INDEX), "benchmark_gaps", 1, ("2024-01-04",)),

@@ -519,11 +519,11 @@ def test_a_code_of_a_unit_may_be_written_as_vendors_write_it(code: str, name: st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lots", "'lots' is no unit; did you mean 'lot'"),
-        ("0", "'0' is no unit"),
-        ("-1", "'-1' is no unit"),
+        ("lots", "'lots' is not a unit; did you mean 'lot'"),
+        ("0", "'0' is not a unit"),
+        ("-1", "'-1' is not a unit"),
         ("share,=lot", "'' names no code, board or days"),
-        ("share,2024-13-01..=lot", "'2024-13-01' is no day"),
+        ("share,2024-13-01..=lot", "'2024-13-01' is not a day"),
     ],
 )
 def test_a_text_that_is_no_unit_is_refused_with_what_to_write(text: str, message: str) -> None:
@@ -535,7 +535,7 @@ def test_a_text_that_is_no_unit_is_refused_with_what_to_write(text: str, message
 def test_a_unit_of_a_code_or_board_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(
         UsageError,
-        match=f"--volume-unit: '{name}' is no code of the bars, and no board; did you mean",
+        match=f"--volume-unit: '{name}' is neither a code of the bars nor a board; did you mean '",
     ):
         import_with(bars(), f"--volume-unit share,{name}=lot", tmp_path)
 

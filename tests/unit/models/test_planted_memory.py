@@ -372,9 +372,9 @@ def test_training_without_torch_names_the_extra(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--exposures", "1,many"), "'many' is no whole number up to 10,000"),
-        (("--exposures", "99999"), "is no whole number up to 10,000"),
-        (("--exposures", ""), "is no whole number up to 10,000"),
+        (("--exposures", "1,many"), "'many' is not a whole number up to 10,000"),
+        (("--exposures", "99999"), "is not a whole number up to 10,000"),
+        (("--exposures", ""), "is not a whole number up to 10,000"),
         (("--width", "30"), "--width 30: give a multiple of 4"),
     ],
 )

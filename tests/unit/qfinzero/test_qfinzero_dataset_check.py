@@ -194,7 +194,7 @@ FINDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "same key": (
         rows("splits", *[SplitRow("AVLN", date(2025, 1, 13), 2, 1, 0)] * 2),
-        "stands more than once",
+        "appears more than once",
     ),
     "empty cell": (
         column("tables/symbols.parquet", "symbol", emptied),

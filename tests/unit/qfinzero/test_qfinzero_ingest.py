@@ -623,7 +623,7 @@ def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
 
     assert read.prices.bar_table["stock", "AVLN", "day"].transactions.tolist() == [0]
     assert problems_of(tmp_path, spec_of(bars=[stock_days(columns=mapped)])) == [
-        "day.csv:1: column 'vwap' is no field: map it under columns, or name it under ignore; fields:"
+        "day.csv:1: column 'vwap' is not a field: map it under columns, or name it under ignore; fields:"
         " symbol, time, open, high, low, close, volume, transactions"
     ]
     assert problems_of(tmp_path, spec_of(bars=[stock_days(ignore=["*"])])) == [
@@ -631,13 +631,13 @@ def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
         "day.csv:1: lacks the column open; its columns: sym, date, o, high, low, close, volume, vwap",
     ]
 
-    with pytest.raises(ConfigError, match="columns: 'opne' is no field; did you mean 'open'"):
+    with pytest.raises(ConfigError, match="columns: 'opne' is not a field; did you mean 'open'"):
         read_files(spec_of(bars=[stock_days(columns={"opne": "o"})]), tmp_path)
 
     write(tmp_path, day__csv=HEADER.replace("transactions", "open") + DAY_BAR)
 
     assert problems_of(tmp_path, spec_of(bars=[stock_days()])) == [
-        "day.csv:1: column 'open' stands twice; keep one"
+        "day.csv:1: column 'open' appears twice; keep one"
     ]
 
 
@@ -664,7 +664,7 @@ def test_a_spec_is_yaml_or_json_and_strict(tmp_path: Path) -> None:
         load_spec(tmp_path / "ingest.yaml")
 
     (tmp_path / "ingest.json").write_text('{"timezone": "UTC", "timezone": "Asia/Shanghai"}')
-    with pytest.raises(ConfigError, match="stands twice"):
+    with pytest.raises(ConfigError, match="appears twice"):
         load_spec(tmp_path / "ingest.json")
 
 

@@ -237,7 +237,7 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
 
 CALL = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"toy_clock_advance","arguments":%s}}'
 NO_MESSAGES = [
-    (CALL % (7, '{"minutes":1,"minutes":2}'), 7, -32600, "'minutes' stands twice"),
+    (CALL % (7, '{"minutes":1,"minutes":2}'), 7, -32600, "'minutes' appears twice"),
     (CALL % ('"a"', '{"minutes":NaN}'), "a", -32600, ""),
     (CALL % ("true", '{"a":1,"a":1}'), None, -32600, ""),
     ("{", None, -32700, ""),

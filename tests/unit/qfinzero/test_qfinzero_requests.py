@@ -42,7 +42,7 @@ def test_header_that_chooses_whose_state_is_used_stands_once(served: Served, nam
     answer = answer_to(served.port, request)
 
     assert statuses(answer) == [400]
-    assert f"the header {name.lower()} stands more than once" in answer.decode()
+    assert f"the header {name.lower()} appears more than once" in answer.decode()
 
 
 def test_request_of_one_reading_is_answered(served: Served) -> None:

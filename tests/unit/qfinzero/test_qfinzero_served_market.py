@@ -312,7 +312,7 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("none", "can't read"), ("pipe", "is no plain file but a pipe")]
+    ("name", "message"), [("none", "can't read"), ("pipe", "is not a plain file but a pipe")]
 )
 def test_a_log_that_can_not_be_read_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, message: str

@@ -207,10 +207,10 @@ def test_a_mark_that_lost_its_makers_is_no_clean_run(one_code: Path, tmp_path: P
     ("change", "problem"),
     [
         ({"steps": 3}, "the episode has 2 steps, 3 are listed"),
-        ({"ktdeval": "new"}, "is no version"),
+        ({"ktdeval": "new"}, "is not a version"),
         ({"code": "x"}, "does not have the form"),
         ({"python": ""}, "python"),
-        ({}, "stands twice"),
+        ({}, "appears twice"),
     ],
 )
 def test_makers_that_none_can_be_are_refused(

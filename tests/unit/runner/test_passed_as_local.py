@@ -242,10 +242,10 @@ def test_every_installed_model_states_whether_it_is_remote() -> None:
 
 
 PROVENANCE: dict[str, tuple[dict[str, Any], str]] = {
-    "no time": ({"created_at": "2026-13-01T00:00:00"}, "created_at: is no time"),
-    "no version": ({"suite_version": "the latest"}, "suite_version: is no version"),
-    "no revision": ({"source_revision": "main"}, "source_revision: is no revision"),
-    "an empty library": ({"environment": {"python": " "}}, "environment.python: is no version"),
+    "no time": ({"created_at": "2026-13-01T00:00:00"}, "created_at: is not a time"),
+    "no version": ({"suite_version": "the latest"}, "suite_version: is not a version"),
+    "no revision": ({"source_revision": "main"}, "source_revision: is not a revision"),
+    "an empty library": ({"environment": {"python": " "}}, "environment.python: is not a version"),
 }
 
 

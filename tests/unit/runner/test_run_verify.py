@@ -222,7 +222,7 @@ def test_a_path_in_a_card_is_never_followed(run: Path) -> None:
     problems = findings(done)
 
     for path in paths:
-        assert f"{path}: is named by the card, but is no record of this run" in problems
+        assert f"{path}: is named by the card, but is not a record of this run" in problems
 
 
 def test_an_artefact_that_the_card_leaves_out_is_missed(run: Path) -> None:

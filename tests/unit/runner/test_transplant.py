@@ -314,5 +314,7 @@ def test_a_run_of_questions_is_refused(tmp_path: Path) -> None:
         windows=(),
         limit=1,
     )
-    with pytest.raises(StoreError, match=r"is no trading run \(sums\): its answers move no money"):
+    with pytest.raises(
+        StoreError, match=r"is not a trading run \(sums\): its answers move no money"
+    ):
         trading_tasks(folder, plugins)

@@ -128,8 +128,8 @@ def test_of_several_splits_test_is_taken_and_others_are_ambiguous(tmp_path: Path
     ("text", "message"),
     [
         ("{", ":1: not JSON"),
-        ('{"id": 1, "id": 2}', ":1: not JSON: field 'id' stands twice"),
-        ('{"id": NaN}', ":1: not JSON: NaN is no JSON number"),
+        ('{"id": 1, "id": 2}', ":1: not JSON: field 'id' appears twice"),
+        ('{"id": NaN}', ":1: not JSON: NaN is not a JSON number"),
         (r'{"id": "\ud800"}', ":1: not JSON: .*surrogates not allowed"),
         ("[" * 100_000, "nested too deep"),
         ("[" * 40 + "]" * 40, "nested deeper than 32 levels"),

@@ -301,7 +301,7 @@ REFUSED = {
     "program_for_an_address": "'protocol.allow'",
     "shell_to_the_remote": "'core.sshcommand'",
     "receiver_of_a_remote": "'remote.…receivepack'",
-    "hooks_of_a_remote_in_the_folder": "is no absolute path",
+    "hooks_of_a_remote_in_the_folder": "is not an absolute path",
 }
 
 
@@ -351,7 +351,7 @@ def test_a_refusal_shows_no_password_of_an_address(tmp_path: Path) -> None:
 
 def test_an_option_is_no_remote(tmp_path: Path) -> None:
     trap = Trap(tmp_path)
-    with pytest.raises(StoreError, match="is no absolute path"):
+    with pytest.raises(StoreError, match="is not an absolute path"):
         Git(trap.path / ".git", trap.path).push(f"--receive-pack={trap.program}", "main")
 
     with pytest.raises(StoreError, match="git push failed"):

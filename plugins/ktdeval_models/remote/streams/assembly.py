@@ -115,7 +115,7 @@ class StreamAssembler:
             body = None
 
         if not isinstance(body, dict):
-            raise BodyError("an event of the streamed reply is no JSON object")
+            raise BodyError("an event of the streamed reply is not a JSON object")
         return body
 
 

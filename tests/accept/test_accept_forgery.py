@@ -487,7 +487,7 @@ def file_forgeries(environment: Environment) -> Iterator[Forgery]:
     yield Forgery(
         "card of another run",
         lambda run: shutil.copyfile(environment.other / CARD, run / CARD),
-        "no record of this run",
+        "not a record of this run",
     )
     yield Forgery(
         "plan of another run",
@@ -500,7 +500,7 @@ def file_forgeries(environment: Environment) -> Iterator[Forgery]:
         edit_json(run / "manifest.json", lambda old: {**old, "episodes": old["episodes"][1:]})
         shutil.rmtree(run / "episodes" / gone)
 
-    yield Forgery("an episode left out of plan and folder", left_out, "no record of this run")
+    yield Forgery("an episode left out of plan and folder", left_out, "not a record of this run")
     market = {"source": "placebo of snapshot x", "synthetic": False}
     yield Forgery(
         "a market that calls itself real",

@@ -317,7 +317,7 @@ def test_a_vote_needs_two_different_finished_runs_and_a_new_folder(
     out = tmp_path / "out"
     refused = terminal.refusal("paper", "vote", stances[0], "--out", out)
 
-    assert "one run is no vote" in refused
+    assert "a vote needs two or more runs" in refused
 
     refused = terminal.refusal("paper", "vote", stances[0], stances[1], stances[0], "--out", out)
     assert "a run votes once" in refused

@@ -563,7 +563,7 @@ def test_bytes_that_are_no_policy_are_refused_and_never_run(
 
     os.mkfifo(tmp_path / "pipe")
     for other, message in (
-        (tmp_path / "pipe", "no plain file"),
+        (tmp_path / "pipe", "not a plain file"),
         (tmp_path, "directory"),
         (tmp_path / "none", "make one with `ktdeval train rl"),
     ):

@@ -43,7 +43,7 @@ def markets(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 def run(market: Path, out: Path, task: str, model: str, **more: Any) -> Any:
     (card,) = ktdeval.evaluate(
         model, task, data=str(market), out=str(out), rules="paper", quiet=True, **more
-    ).cards
+    ).typed_cards
     return card.plain
 
 

@@ -59,7 +59,7 @@ def twin() -> MarketSnapshot:
 def run(market: Path | str, out: Path, task: str, model: str, **more: Any) -> Any:
     """The card of a run."""
     options = {"data": str(market), "out": str(out), "rules": "paper", "quiet": True, **more}
-    (card,) = ktdeval.evaluate(model, task, **options).cards
+    (card,) = ktdeval.evaluate(model, task, **options).typed_cards
     return card.plain
 
 

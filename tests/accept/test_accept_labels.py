@@ -19,7 +19,7 @@ def cards(tasks: str, out: Path, **more: Any) -> list[Any]:
     made = ktdeval.evaluate(
         "builtin/recall", tasks, agent="finmem", out=str(out), quiet=True, **more
     )
-    return [card.plain for card in made.cards]
+    return [card.plain for card in made.typed_cards]
 
 
 @pytest.mark.exhaustive

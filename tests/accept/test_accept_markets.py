@@ -230,7 +230,7 @@ def test_a_board_shows_fractions_and_no_random_traders_for_shorts(
 ) -> None:
     folder = RunFolder.load(run)
     evaluation = ktdeval.load_run(run)
-    (card,), orders = evaluation.cards, evaluation.orders()
+    (card,), orders = evaluation.typed_cards, evaluation.orders()
     decisions: Any = to_plain(make_decisions(folder, CARD, card))  # type: ignore[arg-type]  # a trading card
     (episode,) = decisions["episodes"]
     shown = []

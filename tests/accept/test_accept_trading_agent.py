@@ -87,7 +87,7 @@ def test_an_external_agent_takes_part_and_its_faults_are_failures(
         data="synthetic_investorbench",
         out=str(tmp_path / "run"),
         **options,
-    ).cards
+    ).typed_cards
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
     records = folder.load_ledger(spec).steps

@@ -78,7 +78,7 @@ def test_each_model_is_asked_once_a_step_and_costs_are_kept_apart(
             assert tokens > 0
             assert role["usd"] == pytest.approx(price * tokens / 1e6)
 
-    (card,) = ktdeval.load_run(run).cards
+    (card,) = ktdeval.load_run(run).typed_cards
 
     assert card.plain["cost"]["value"] == pytest.approx(sum(r["usd"] for r in report.values()))
 

@@ -81,7 +81,7 @@ def test_rows_are_agents_and_models_with_buy_and_hold_first_and_the_vote_last(
     assert list(rows[0])[2:] == columns
 
     for row, name in zip(rows, ("held", "partly", *NAMES, "vote"), strict=True):
-        cards = {card.task.name: card for card in ktdeval.load_run(arena[name]).cards}
+        cards = {card.task.name: card for card in ktdeval.load_run(arena[name]).typed_cards}
         for column in columns:
             asset, metric = column.split()
             task = f"ama_{asset.lower()}"
@@ -146,7 +146,7 @@ def test_a_fund_has_a_row_for_each_model_their_vote_and_the_index(
     assert {*by_name} == {*(f"python/{name}" for name in NAMES), "Vote (react)", "SYNFUND"}
 
     for name in ("one", "vote"):
-        (card,) = ktdeval.load_run(tmp_path / name).cards
+        (card,) = ktdeval.load_run(tmp_path / name).typed_cards
         row = by_name["Vote (react)" if name == "vote" else f"python/{name}"]
         for metric, cell in row.items():
             value = card.metrics[metric].value
@@ -179,7 +179,7 @@ def test_the_index_has_a_sharpe_ratio_by_strict_rules_too(
     data = "synthetic_deepfund"
     strict = run(order_model("one"), tmp_path / "one", task, data, rules="strict")
     rows = table(terminal, "deepfund-3", strict)
-    (card,) = ktdeval.load_run(strict).cards
+    (card,) = ktdeval.load_run(strict).typed_cards
 
     free = 1.0429 ** (1 / 252) - 1
 

@@ -134,7 +134,7 @@ def test_decisions_are_elected_as_an_independent_count_elects_them(
 def test_a_failed_call_is_no_vote_and_counts_against_every_majority(
     stances: list[Path], elected: Path
 ) -> None:
-    (card,) = ktdeval.load_run(elected).cards
+    (card,) = ktdeval.load_run(elected).typed_cards
     assert card.plain["failures"] == {"no_ballot": 4}
     assert card.plain["decisions"]["elected"] == 40
 
@@ -180,7 +180,7 @@ def test_orders_are_elected_as_an_independent_count_elects_them(
 def test_the_card_says_that_it_is_a_vote_and_of_whom(
     stances: list[Path], elected: Path, terminal: Terminal
 ) -> None:
-    (card,) = ktdeval.load_run(elected).cards
+    (card,) = ktdeval.load_run(elected).typed_cards
     plain = card.plain
 
     assert "elected" in plain["labels"]
@@ -413,7 +413,7 @@ def test_an_elected_sale_of_what_only_the_voters_hold_is_left_out(
 
     assert ktdeval.load_run(out).orders().empty
 
-    (card,) = ktdeval.load_run(out).cards
+    (card,) = ktdeval.load_run(out).typed_cards
     assert card.plain["failures"] == {"constraint": 1}
     assert card.plain["decisions"]["elected"] == 4
     assert "verified" in terminal.text("paper", "vote", *runs, "--verify", out)

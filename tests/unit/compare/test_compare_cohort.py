@@ -809,7 +809,7 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     )
 
     for name in ("ktdfin-3", "ktdfin-4", "ktdfin-8"):
-        assert "figures are of different windows" in terminal.refusal(
+        assert "figures have different windows" in terminal.refusal(
             "paper", "table", cards[0], traders / "cut", "--like", name
         )
 

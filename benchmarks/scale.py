@@ -290,7 +290,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="put the tables into benchmarks/README.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables into benchmarks/README.md"
+    )
     parser.add_argument("--measure", action="store_true", help="calls and tokens by ktdeval plan")
     options = parser.parse_args()
     if options.measure:

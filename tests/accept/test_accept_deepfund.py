@@ -29,7 +29,7 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(
         rules=rules,
         quiet=True,
     )
-    (card,) = result.cards
+    (card,) = result.typed_cards
 
     assert (
         main(["card", "verify", str(tmp_path / "run" / "cards" / "deepfund_berkshire.json")]) == 0

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval.cards import metric_word
 from ktdeval.cli.main import main
 from ktdeval.runner.ledger_file import load_ledger
 from report_page import Page, check_page
@@ -139,7 +140,7 @@ def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Pa
 
     # Labels stand before any figure.
     text = one.text
-    for label in ("SYNTHETIC", "MASK NOT CERTIFIED"):
+    for label in ("SYNTHETIC", "MASK NOT TESTED FOR THIS MODEL"):
         assert text.index(label) < text.index("total_return")
 
     # Provenance failures and verification are there.
@@ -158,7 +159,7 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
     rows = {row[0]: row for row in one.table("Metrics")}
     card = card_of(session)
     for name, metric in card["metrics"].items():
-        shown = rows[name][1].replace("−", "-").replace(",", "").strip("+")
+        shown = rows[metric_word(name)][1].replace("−", "-").replace(",", "").strip("+")
         scale = 100 if metric["unit"] == "fraction" else 1
         expected = "–" if metric["value"] is None else scale * metric["value"]
         assert (
@@ -166,7 +167,7 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
         ), name
 
     for name in ("total_return", "sharpe", "max_drawdown", "information_ratio", "selection_alpha"):
-        assert " … " in rows[name][-1], name
+        assert " … " in rows[metric_word(name)][-1], name
 
     assert "in simulations of such lengths it covered the truth in" in one.text
 

@@ -94,9 +94,12 @@ def dependencies_table() -> str:
 
 
 def _extras() -> dict[str, list[str]]:
-    """Return the requirements of each extra that users install."""
+    """Return the requirements of each extra that users install; the others bring commands that make
+    the project, not modules that it imports.
+    """
     extras = project()["project"]["optional-dependencies"]
-    return {name: texts for name, texts in extras.items() if name not in ("dev", "release")}
+    of_makers = ("dev", "docs", "release")
+    return {name: texts for name, texts in extras.items() if name not in of_makers}
 
 
 def _name_of(requirement: str) -> str:

@@ -23,7 +23,7 @@ from schema_rules import RULES
 from sent_schemas import sent_schemas
 
 DATA = REPOSITORY / "tests" / "contract" / "test_schema_engines.yaml"
-PAGE = REPOSITORY / "docs" / "reference" / "reference/schemas.md"
+PAGE = REPOSITORY / "docs" / "reference" / "schemas.md"
 GOOD = 20
 BAD = 40
 COLUMNS = (*(engine.name for engine in ENGINES), AJV, *RULES)

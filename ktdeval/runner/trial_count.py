@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from ktdeval.errors import StoreError
 from ktdeval.runner.episode_journal import JournalEntry, entry_type
-from ktdeval.runner.remote.run_folder import ANSWERS, JOURNAL, LEDGER, MANIFEST, RunFolder
+from ktdeval.runner.remote.run_folder import ANSWERS, JOURNAL, MANIFEST, RunFolder
 from ktdeval.runner.run_manifest import NotARunError
 from ktdeval.stats.sharpe_significance import SharpeMoments, sharpe_shape
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.values.hashes import content_hash, file_sha256
+from ktdeval.values.hashes import content_hash
 
 _DEPTH = 4  #: How deep below the store a run folder may lie
 
@@ -143,7 +143,7 @@ def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
 
         finished.add(spec.id)
         ledger = folder.load_ledger(spec)
-        digest = file_sha256(folder.episode_path(spec) / LEDGER)
+        digest = folder.ledger_sha256(spec)
         returns[spec.id] = TrialReturns(ledger.returns, ledger.return_resolution, digest)
         shape = sharpe_shape(ledger)
         if shape is not None:

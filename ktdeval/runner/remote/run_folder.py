@@ -261,6 +261,10 @@ class RunFolder:
         """Read the ledger of a complete episode."""
         return load_ledger(self._episode_file(spec, LEDGER))
 
+    def ledger_sha256(self, spec: EpisodeSpec) -> str:
+        """SHA-256 of the ledger of a complete episode, of its bytes as they are now."""
+        return file_sha256(self._episode_file(spec, LEDGER))
+
     def load_transcript(self, spec: EpisodeSpec) -> list[TranscriptEntry]:
         """Read the transcript of a complete episode: one entry a step."""
         path = self._episode_file(spec, TRANSCRIPT)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ktdeval_pages.page_words import label_meaning, label_word
+from ktdeval.cards import label_word
+from ktdeval_pages.page_words import label_meaning
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -106,9 +106,3 @@ def label_meaning(label: str) -> str:
         return ""
 
     return mark.meaning
-
-
-def label_word(label: str) -> str:
-    """Return the words that readers see for a label of a card."""
-    mark = WORDS.labels.get(label)
-    return mark.shown if mark is not None and mark.shown else label

@@ -63,8 +63,8 @@ kt.columns = (() => {
 
   function labelMark(label) {
     if (!Object.hasOwn(SHORT, label)) return kt.labelChip(label);
-    const {tone, meaning, shown} = kt.values.words.labels[label];
-    const words = shown || label;
+    const {tone, meaning} = kt.values.words.labels[label];
+    const words = kt.labelText(label);
     return kt.chip(
       [el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", {}, words)],
       tone,

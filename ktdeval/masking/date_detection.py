@@ -117,7 +117,16 @@ _TIME_WORD_BEFORE = re.compile(
     r" -]\Z",
     re.IGNORECASE,
 )
-_BESIDE_WEEKDAY = re.compile(r"[.,]? ?[0-9]|[-/](?:Sun|Mon)")
+_MONTH_NAME = (
+    "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+    "|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)"
+)
+_MONTH_AFTER = re.compile(rf"[.,]? {_MONTH_NAME}")
+_BESIDE_WEEKDAY = re.compile(rf"[.,]? ?[0-9]|[-/](?:Sun|Mon)|{_MONTH_AFTER.pattern}")
+_DATE_BEFORE_WEEKDAY = re.compile(
+    rf"(?:(?:19|20)[0-9]{{2}}[-/.][0-9]{{2}}[-/.][0-9]{{2}}"
+    rf"|(?:{_MONTH_NAME}[a-z]*\.? {_DAY}|{_DAY} {_MONTH_NAME}[a-z]*)(?:,? {_YEAR})?),? \(?\Z"
+)
 _NEAR = 24
 # --- in Chinese, Japanese and Korean: a character that must be there, and the pattern
 _CHINESE = tuple(
@@ -307,7 +316,7 @@ def _is_date_word(text: str, word: str, start: int, end: int) -> bool:
     if spelled.istitle() and (word in _MONTHS_SHORT or word in _WEEKDAYS_SHORT):
         return True
     if word in _WEEKDAYS_SHORT or word in _WEEKDAYS_DOUBTFUL:
-        return spelled.istitle() and _BESIDE_WEEKDAY.match(text, end) is not None
+        return _is_doubtful_weekday(text, start, end)
 
     back = max(0, start - _NEAR)
     if spelled[0].islower():
@@ -318,3 +327,17 @@ def _is_date_word(text: str, word: str, start: int, end: int) -> bool:
         return True
 
     return bool(_NUMBER_AFTER.match(text, end) or _NUMBER_BEFORE.search(text, back, start))
+
+
+def _is_doubtful_weekday(text: str, start: int, end: int) -> bool:
+    """Return whether `Sat` or `Sun`, which may be a verb, a star or a ticker, is part of a date."""
+    spelled = text[start:end]
+    if spelled.isupper():
+        return _MONTH_AFTER.match(text, end) is not None
+    if not spelled.istitle():
+        return False
+    if _BESIDE_WEEKDAY.match(text, end) is not None:
+        return True
+
+    back = max(0, start - _NEAR)
+    return _DATE_BEFORE_WEEKDAY.search(text, back, start) is not None

@@ -220,7 +220,7 @@ def test_a_task_file_needs_no_package_and_stays_with_its_run(
     )
 
     message = (
-        "task my_short_week: tools: a value appears twice: get_market_context, get_market_context"
+        "task my_short_week: tools: a name appears twice: get_market_context, get_market_context"
     )
 
     assert message in capsys.readouterr().err.splitlines()[-1]

@@ -20,7 +20,7 @@ from statsmodels.stats.anova import anova_lm
 
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
-from ktdeval_compare.functions import compare
+from ktdeval_compare.functions import compare_tables
 from ktdeval_compare.variance import VarianceOptions, VarianceReport, study
 from ktdeval_compare.variance_runs import TABLES, table_among
 from ktdeval_compare.variance_shares import (
@@ -784,7 +784,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
     report = terminal.report(
         "compare", "--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1"
     )
-    tables = compare(runs, factors=words[0].split(","), metrics=words[1], alpha=0.1)
+    tables = compare_tables(runs, factors=words[0].split(","), metrics=words[1], alpha=0.1)
 
     assert tables.report == report
     assert (tables["levels"], tables["replicates"]) == ([3, 2, 2, 2], 1)
@@ -813,7 +813,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
     )
 
     assert tables["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
-    assert str(compare(table="ama-1", factors="agent,asset")) == terminal.text(
+    assert str(compare_tables(table="ama-1", factors="agent,asset")) == terminal.text(
         "compare", "--factor", "agent,asset", "ama-1"
     ).rstrip("\n")
 
@@ -852,7 +852,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
         (runs, {"table": "ama-1"}, "table goes with factors"),
     ):
         with pytest.raises(KtdevalError) as refused:
-            compare(*given, **options)
+            compare_tables(*given, **options)
 
         assert expected in str(refused.value), (options, refused.value)
         assert "\n" not in str(refused.value)
@@ -886,7 +886,7 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
             ("--factor", "agent,model", *runs, twice, "--common"),
             "are both of agent echo with model house/one",
         ),
-        ("", ("--factor", "agent,model", "--pairs", "episode", *runs), "of paired tests"),
+        ("", ("--factor", "agent,model", "--pairs", "episode", *runs), "apply to paired tests"),
         ("", ("agents", "--factor", "agent,model"), "or with --factor a table of runs"),
         ("", ("ama-1",), "is a table of runs, which --factor NAME,… splits"),
         ("", ("ama-1", *runs, "--factor", "agent,model"), "a table of runs stands alone"),

@@ -17,7 +17,7 @@ from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
-from ktdeval_data.reading.names import squeezed, unit_in, unread_columns
+from ktdeval_data.reading.names import is_known, squeezed, unit_in, unread_columns
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.vendor_tables import parse_flags
 
@@ -189,11 +189,12 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
     """Refuse bars of which some prices have a column and others have none, while a column is left
     that may be it; note a volume that has none likewise. Bars of closes only are whole.
     """
-    unread = [name for name in reading.header if name not in reading.columns_of.values()]
-    if not unread:
+    read = set(reading.columns_of.values())
+    unknown = [name for name in reading.header if name not in read and not is_known(name)]
+    if not unknown:
         return
 
-    left = ", ".join(map(repr, unread[:_MOST_NAMED]))
+    left = ", ".join(map(repr, unknown[:_MOST_NAMED]))
     prices = ("open", "high", "low")
     lacking = [name for name in prices if name not in reading.columns_of]
     if 0 < len(lacking) < len(prices):

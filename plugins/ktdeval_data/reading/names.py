@@ -101,6 +101,14 @@ def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
     return found
 
 
+def is_known(name: str) -> bool:
+    """Return whether the meaning of a column's name is certain, of a field or beside the prices."""
+    plain = squeezed(name)
+    if plain in columns_beside():
+        return True
+    return any(plain == field or plain in names for field, names in vendor_names().items())
+
+
 def _unit_of_vendor(field: str, name: str) -> str:
     """Return the unit that a name has with its vendor, such as lots for 总手; empty: it has none of
     its own.

@@ -289,6 +289,34 @@ def test_wide_tables_are_refused_with_a_line_of_pandas_that_works(tmp_path: Path
     assert read_codes == codes
 
 
+PRICES_WITHOUT_HIGH = (
+    "date,code,open,low,close,volume{more}\n2024-01-02,000001,9.3,9.2,9.4,100{cell}\n"
+)
+
+
+def test_a_price_without_a_column_is_refused_where_a_column_is_left_that_may_be_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(PRICES_WITHOUT_HIGH.format(more=",upper", cell=",9.5"))
+    with pytest.raises(
+        DataError,
+        match=r"no column is named high; say which it is by --map high=COLUMN \(columns that are left: 'upper'\)",
+    ):
+        read(path)
+
+    assert read(path, map={"high": "upper"}).bars["high"].tolist() == [9.5]
+
+
+@pytest.mark.parametrize("name", ["pe", "turnover_rate", "Open"])
+def test_a_column_of_a_known_meaning_is_no_candidate_for_a_missing_price(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(PRICES_WITHOUT_HIGH.format(more=f",{name}", cell=",9.5"))
+    assert read(path).bars["high"].isna().all()
+
+
 @pytest.mark.slow
 def test_the_other_files_have_vendors_names_and_forms_too(tmp_path: Path) -> None:
     """Formats and widths are those of every file; one that a file does not have leaves days that

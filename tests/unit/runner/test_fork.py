@@ -211,7 +211,7 @@ def test_labels_of_a_mask_that_shows_codes_are_no_placebo(tmp_path: Path, plugin
     folder = run_of(tmp_path / "run", plugins, "bright_fixed_candidate")
     forker = forker_of(folder, plugins)
     (spec,) = folder.manifest.specs
-    with pytest.raises(CannotChangeError, match="the mask shows codes"):
+    with pytest.raises(CannotChangeError, match="the mask shows real codes"):
         forker.check(spec, 0, parse_change("labels=shuffled"))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from ktdeval.attribution.style_factors import (
 )
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
+from ktdeval.values.cores import on_all_cores
 
 IndexArray = npt.NDArray[np.intp]
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
@@ -56,24 +57,42 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
     check_rows(prices, rows, 0)
     values = np.empty((len(rows), len(FACTORS), len(prices.codes)))
     first = max(0, rows.start - YEAR)
-
     with np.errstate(all="ignore"):
         market = price_window(prices, slice(first, rows.stop))
-        for first_asset in range(0, len(prices.codes), _BLOCK_ASSETS):
-            assets = slice(first_asset, first_asset + _BLOCK_ASSETS)
-            part = _of_assets(market, assets)
-            for start in range(0, len(rows), _BLOCK):
-                block = _DayBlock(part, rows.start - first + start, min(_BLOCK, len(rows) - start))
-                for factor, kernel in enumerate(_BATCHED):
-                    values[start : start + block.days, factor, assets] = kernel(block)
 
+    pieces = [
+        _Piece(slice(asset, asset + _BLOCK_ASSETS), range(day, min(day + _BLOCK, len(rows))))
+        for asset in range(0, len(prices.codes), _BLOCK_ASSETS)
+        for day in range(0, len(rows), _BLOCK)
+    ]
+    on_all_cores(partial(_fill, values, market, rows.start - first), pieces)
     return values.transpose(1, 0, 2)
 
 
-def _of_assets(market: TrailingWindow, assets: slice) -> TrailingWindow:
-    """Return some columns of a price history, each array in one piece of memory."""
-    columns = (getattr(market, part.name)[:, assets] for part in fields(TrailingWindow))
-    return TrailingWindow(*(np.ascontiguousarray(values) for values in columns))
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Part of a panel that is computed at a time."""
+
+    assets: slice
+    days: range  #: counted from the first day of the panel
+
+
+def _fill(values: FloatArray, market: TrailingWindow, before: int, piece: _Piece) -> None:
+    """Compute a piece of `values`, [D, K, N]; `before`: rows of `market` before the first day."""
+    end = before + piece.days.stop
+    begin = max(0, before + piece.days.start - YEAR)
+    part = _part_of(market, slice(begin, end), piece.assets)
+    block = _DayBlock(part, before + piece.days.start - begin, len(piece.days))
+
+    with np.errstate(all="ignore"):  # whose state is that of a thread
+        for factor, kernel in enumerate(_BATCHED):
+            values[piece.days.start : piece.days.stop, factor, piece.assets] = kernel(block)
+
+
+def _part_of(market: TrailingWindow, rows: slice, assets: slice) -> TrailingWindow:
+    """Return some rows and columns of a price history, each array in one piece of memory."""
+    parts = (getattr(market, part.name)[rows, assets] for part in fields(TrailingWindow))
+    return TrailingWindow(*(np.ascontiguousarray(values) for values in parts))
 
 
 def factor_history(view: MarketView, days: int) -> FloatArray:

@@ -14,7 +14,6 @@ from ktdeval.cli.forked_command import (
     ForkedCall as ForkedCall,
     ForkedCommand as ForkedCommand,
     can_fork as can_fork,
-    cores as cores,
     forked_map as forked_map,
     share_memory as share_memory,
 )
@@ -55,3 +54,4 @@ from ktdeval.cli.terminal_tables import (
     print_table as print_table,
     terminal_width as terminal_width,
 )
+from ktdeval.values.cores import cores as cores

@@ -21,6 +21,8 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Generic, TypeVar
 
+from ktdeval.values.cores import cores
+
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -28,13 +30,6 @@ T = TypeVar("T")
 def can_fork() -> bool:
     """Return whether forks of this process are safe: on Linux, and without a second thread."""
     return sys.platform == "linux" and threading.active_count() == 1
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def share_memory() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 from ktdeval.cards import count
 from ktdeval.errors import CardError, StoreError
+from ktdeval.values.cores import cores
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
@@ -390,7 +390,7 @@ def usable_workers() -> int:
     """
     if sys.platform != "linux":  # elsewhere libraries may not be used after a fork
         return 1
-    return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
+    return min(_MOST_WORKERS, cores())
 
 
 def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Result]:

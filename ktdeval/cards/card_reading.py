@@ -160,6 +160,11 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
     """
     try:
         content = read_plain(user_path(path))
+    except FileNotFoundError as error:
+        raise CardError(
+            f"{path}: can't read the card: {error.strerror}; give a run folder, or a card in its"
+            " folder cards"
+        ) from error
     except OSError as error:
         raise CardError(f"{path}: can't read the card: {error.strerror or error}") from error
 

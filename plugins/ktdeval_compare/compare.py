@@ -50,6 +50,9 @@ from ktdeval_compare.verdicts import with_verdicts
 #: Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to
 #: 0.0005
 NULL_DRAWS = 100_000
+NEEDS_TWO = (
+    "a comparison needs at least two cards; name the run folder or card of another agent, too"
+)
 
 TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *MARKET_FACETS)
 
@@ -163,7 +166,7 @@ def compare(entrants: Sequence[Entrant], options: CompareOptions) -> CompareRepo
 def make_groups(entrants: Sequence[Entrant], options: CompareOptions) -> list[TaskGroup]:
     """Cards by task, each group checked to be comparable and paired."""
     if len(entrants) < 2:
-        raise CardError("a comparison needs at least two cards")
+        raise CardError(NEEDS_TWO)
 
     by_name = by_task(entrants)
     for members in by_name.values():

@@ -17,7 +17,7 @@ from ktdeval.runner import RunFolder, run_file
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.hashes import file_sha256
-from ktdeval_compare.compare import CompareOptions
+from ktdeval_compare.compare import NEEDS_TWO, CompareOptions
 from ktdeval_compare.compared_cards import (
     ScoringEntrant,
     by_task,
@@ -102,7 +102,7 @@ def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> 
     is on no card.
     """
     if len(cards) < 2:
-        raise CardError("a comparison needs at least two cards")
+        raise CardError(NEEDS_TWO)
 
     scores: list[ScoreRow] = []
     tests: list[ScoreTest] = []

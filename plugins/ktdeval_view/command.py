@@ -27,7 +27,7 @@ from ktdeval.cli import (
     warn,
     work_shown,
 )
-from ktdeval.errors import DataError, KtdevalError, UsageError, explained
+from ktdeval.errors import DataError, KtdevalError, StoreError, UsageError, explained
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market, retrace_memories
@@ -69,6 +69,9 @@ _NO_MARKET = (
 )
 INDEX = "index.html"
 """Page of all episodes, written last: where it is, the pages are whole."""
+
+_GENERATOR = b'<meta name="generator" content="ktdeval view">'
+_HEAD = 65_536  #: Bytes at the start of a page, where its generator stands
 
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
@@ -251,9 +254,10 @@ class RunView:
         """Write the pages of the chosen episodes and the index of all; `tell` is told of each
         before its page is made.
 
-        Raises StoreError: the folder can't be written; UsageError: none of the chosen episodes has
-        a finished step.
+        Raises StoreError: the folder can't be written, or its index is of something else;
+        UsageError: none of the chosen episodes has a finished step.
         """
+        _refuse_foreign_index(out / INDEX)
         with explained(f"{out}: can't write", "choose another --out"), filling(out, INDEX) as fresh:
             return self._write_into(fresh, out, chosen, tell)
 
@@ -447,6 +451,17 @@ class RunView:
             or (self._run.episode_path(spec) / "journal.jsonl").is_file()
         )
         return (spec.id in wanted and has_steps) or (out / page_name(spec)).is_file()
+
+
+def _refuse_foreign_index(path: Path) -> None:
+    """Raise StoreError where an index is no page of a view: it would be lost."""
+    if not path.is_file():
+        return
+
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if _GENERATOR not in head:
+        raise StoreError(f"{path}: was not written by ktdeval view; choose another --out")
 
 
 def _by_window(specs: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:

@@ -483,6 +483,22 @@ def test_bad_input_is_one_line(runs_folder: Path, words: tuple[str, ...], proble
     assert problem in error_line(view(runs_folder, *words, code=2))
 
 
+def test_an_index_of_something_else_is_not_written_over(runs_folder: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index.html"
+    index.write_text("<!doctype html><title>My own pages</title>")
+    words = ("talk", "--out", tmp_path)
+    assert f"{index}: was not written by ktdeval view" in error_line(
+        view(runs_folder, *words, code=2)
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+    assert "My own pages" in index.read_text()
+
+    index.unlink()
+    view(runs_folder, *words)
+    view(runs_folder, *words)
+    assert "My own pages" not in index.read_text()
+
+
 # ==== memory: layers with what became of each memory, any other JSON as it is
 
 

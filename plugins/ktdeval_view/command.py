@@ -27,7 +27,7 @@ from ktdeval.cli import (
     warn,
     work_shown,
 )
-from ktdeval.errors import DataError, KtdevalError, StoreError, UsageError, explained
+from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market, retrace_memories
@@ -37,6 +37,7 @@ from ktdeval.values.files import check_output, write_atomic
 from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import filling
+from ktdeval_pages.page_templates import refuse_foreign_page
 from ktdeval_view.document import PageData, Redactor, single_page
 from ktdeval_view.episode_pages import (
     PageSurroundings,
@@ -69,9 +70,6 @@ _NO_MARKET = (
 )
 INDEX = "index.html"
 """Page of all episodes, written last: where it is, the pages are whole."""
-
-_GENERATOR = b'<meta name="generator" content="ktdeval view">'
-_HEAD = 65_536  #: Bytes at the start of a page, where its generator stands
 
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
@@ -257,7 +255,7 @@ class RunView:
         Raises StoreError: the folder can't be written, or its index is of something else;
         UsageError: none of the chosen episodes has a finished step.
         """
-        _refuse_foreign_index(out / INDEX)
+        refuse_foreign_page(out / INDEX, "ktdeval view")
         with explained(f"{out}: can't write", "choose another --out"), filling(out, INDEX) as fresh:
             return self._write_into(fresh, out, chosen, tell)
 
@@ -451,17 +449,6 @@ class RunView:
             or (self._run.episode_path(spec) / "journal.jsonl").is_file()
         )
         return (spec.id in wanted and has_steps) or (out / page_name(spec)).is_file()
-
-
-def _refuse_foreign_index(path: Path) -> None:
-    """Raise StoreError where an index is no page of a view: it would be lost."""
-    if not path.is_file():
-        return
-
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    if _GENERATOR not in head:
-        raise StoreError(f"{path}: was not written by ktdeval view; choose another --out")
 
 
 def _by_window(specs: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:

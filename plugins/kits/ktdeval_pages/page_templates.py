@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktdeval.cards import label_word
+from ktdeval.errors import StoreError
 from ktdeval_pages.page_words import label_meaning
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+_HEAD = 65_536  #: Bytes at the start of a page, where its generator stands
+
+
+def refuse_foreign_page(path: Path, command: str) -> None:
+    """Raise StoreError where a file of this name has another generator than a command, such as
+    `ktdeval view`: it would be lost.
+    """
+    if not path.is_file():
+        return
+
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if f'<meta name="generator" content="{command}">'.encode() not in head:
+        raise StoreError(f"{path}: was not written by {command}; choose another --out")
 
 
 def make_environment(

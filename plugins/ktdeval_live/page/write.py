@@ -22,7 +22,11 @@ from ktdeval.values.yamlio import load_yaml
 from ktdeval_live.folder import SITE, LiveFolder
 from ktdeval_live.page.data import LivePage
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
-from ktdeval_pages.page_templates import content_security_policy, make_environment
+from ktdeval_pages.page_templates import (
+    content_security_policy,
+    make_environment,
+    refuse_foreign_page,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,7 +59,10 @@ def site_folder(test: LiveFolder, out: Path | None) -> Path:
 
 
 def write_page(page: LivePage, folder: Path) -> Path:
-    """Write the page and its data into a folder, and return the page's file. Raises StoreError."""
+    """Write the page and its data into a folder, and return the page's file. Raises StoreError:
+    they can't be written, or the folder has a page of something else.
+    """
+    refuse_foreign_page(folder / PAGE, "ktdeval live")
     make_folder(folder)
     data = encode_canonical(page)
     write_atomic(folder / DATA, f"{data}\n")

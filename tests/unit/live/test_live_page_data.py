@@ -260,6 +260,12 @@ def test_page_is_whole_and_says_what_it_is(kind: str, tmp_path: Path) -> None:
 
     data = msgspec.json.decode((tmp_path / "site" / "live.json").read_bytes(), type=LivePage)
     assert data == page
+    assert write_page(page, tmp_path / "site") == path
+
+    path.write_text("my own page")
+    with pytest.raises(StoreError, match="was not written by ktdeval live"):
+        write_page(page, tmp_path / "site")
+    assert path.read_text() == "my own page"
     assert page_html(page, encode_canonical(page)) == text
 
 

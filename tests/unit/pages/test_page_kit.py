@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cards import card_words
+from ktdeval.errors import StoreError
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
 from ktdeval_pages.colours import SERIES, TOKENS, css_variables
-from ktdeval_pages.page_templates import content_security_policy, make_environment
+from ktdeval_pages.page_templates import (
+    content_security_policy,
+    make_environment,
+    refuse_foreign_page,
+)
 from ktdeval_pages.page_words import OWN_WORDS, WORDS, label_meaning
 from report_page import contrast
 
@@ -116,3 +121,13 @@ def test_a_frame_states_its_policy_and_escapes_its_title() -> None:
 
     assert "default-src &#39;none&#39;; script-src &#39;sha256-" in page
     assert "<title>&lt;b&gt;</title>" in page
+
+
+def test_a_page_of_another_generator_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "index.html"
+    refuse_foreign_page(path, "ktdeval view")
+    path.write_text('<head><meta name="generator" content="ktdeval view"></head>')
+    refuse_foreign_page(path, "ktdeval view")
+
+    with pytest.raises(StoreError, match=r"index\.html: was not written by ktdeval live; choose"):
+        refuse_foreign_page(path, "ktdeval live")

@@ -60,11 +60,12 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
     with np.errstate(all="ignore"):
         market = price_window(prices, slice(first, rows.stop))
 
-    pieces = [
-        _Piece(slice(asset, asset + _BLOCK_ASSETS), range(day, min(day + _BLOCK, len(rows))))
-        for asset in range(0, len(prices.codes), _BLOCK_ASSETS)
-        for day in range(0, len(rows), _BLOCK)
-    ]
+    pieces = []
+    for asset in range(0, len(prices.codes), _BLOCK_ASSETS):
+        for day in range(0, len(rows), _BLOCK):
+            days = range(day, min(day + _BLOCK, len(rows)))
+            pieces.append(_Piece(slice(asset, asset + _BLOCK_ASSETS), days))
+
     on_all_cores(partial(_fill, values, market, rows.start - first), pieces)
     return values.transpose(1, 0, 2)
 

@@ -184,7 +184,7 @@ def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path)
     tab = open_day(session, talk, "day=99")
 
     assert (
-        f"There is not a day 99 in this episode; it has days 0 to {DAYS_IN_WINDOW - 1}"
+        f"There is no day 99 in this episode; it has days 0 to {DAYS_IN_WINDOW - 1}"
         in tab.inner_text("#trouble")
     )
     assert chosen(tab)[0] == "0"

@@ -97,6 +97,7 @@ QUICK_FIRST = [
 ]
 
 
+@pytest.mark.timeout(1200)  # one automaton of outlines-core takes minutes
 @pytest.mark.parametrize("engine", QUICK_FIRST, ids=lambda engine: engine.name)
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -290,7 +290,7 @@ def test_identities_in_arguments_of_a_tool_find_nothing(
     assert leaks(scanner, results, forms) == set()
 
 
-def test_today_and_each_day_of_a_week_in_a_prompt_is_withheld_and_not_fatal(
+def test_days_in_a_prompt_are_withheld_and_not_fatal(
     place: Place, scanner: Scanner
 ) -> None:
     with provider(said) as asked:
@@ -299,7 +299,8 @@ def test_today_and_each_day_of_a_week_in_a_prompt_is_withheld_and_not_fatal(
             import datetime
             now = datetime.datetime.now()
             week = [datetime.datetime(2024, 9, day, 9, 30) for day in range(23, 30)]
-            for day in (now, *week):
+            year = [datetime.datetime(2023, month, 5, 9, 30) for month in range(1, 13)]
+            for day in (now, *week, *year):
                 for form in (day.isoformat(), day.strftime("%A, %d %B %Y"), day.strftime("%c")):
                     assert words(ask(f"Today is {form}. What now?")) , form
             submit()
@@ -308,6 +309,6 @@ def test_today_and_each_day_of_a_week_in_a_prompt_is_withheld_and_not_fatal(
         )
 
     assert done.code == 0, done
-    assert place.steps[0].failures == {"identity_withheld": 24}
-    assert len(asked.bodies) == 24
+    assert place.steps[0].failures == {"identity_withheld": 60}
+    assert len(asked.bodies) == 60
     assert scanner.leaks(words_of(asked.bodies), assets=True, dates=True) == set()

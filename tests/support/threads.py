@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+
+import pytest
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
@@ -26,6 +29,16 @@ def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
     assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
 
     return results
+
+
+def wait_for_error_text(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """Wait until a text has been printed to stderr: a server's thread prints the traceback of a
+    request that failed after it has answered. The timeout of a test ends what never comes.
+    """
+    printed = ""
+    while text not in printed:
+        time.sleep(0.01)
+        printed += capsys.readouterr().err
 
 
 class Waiter:

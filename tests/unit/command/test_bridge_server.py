@@ -30,6 +30,7 @@ from ktdeval_command.call_memory import CallMemory
 from ktdeval_command.loopback_server import serving
 from ktdeval_command.wire.bridge_request import BridgeRequest
 from raw_requests import ambiguous_requests, answer_to, statuses
+from threads import wait_for_error_text
 
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"
@@ -457,7 +458,7 @@ def test_a_defect_of_ours_is_answered_and_shown_and_the_bridge_goes_on(
         assert asked_raw(made, CHAT, QUESTION).status == 200
 
     assert (failed.status, message_of(failed)) == (502, "the bridge failed on this request")
-    assert "ZeroDivisionError" in capsys.readouterr().err
+    wait_for_error_text(capsys, "ZeroDivisionError")
 
 
 # ---- connections that are kept

@@ -290,9 +290,7 @@ def test_identities_in_arguments_of_a_tool_find_nothing(
     assert leaks(scanner, results, forms) == set()
 
 
-def test_days_in_a_prompt_are_withheld_and_not_fatal(
-    place: Place, scanner: Scanner
-) -> None:
+def test_days_in_a_prompt_are_withheld_and_not_fatal(place: Place, scanner: Scanner) -> None:
     with provider(said) as asked:
         done = place.play(
             """

@@ -19,6 +19,7 @@ from ktdeval_command.loopback_server import ServerLimits, serving
 from ktdeval_command.mcp_messages import VERSIONS
 from ktdeval_command.tool_server import ToolServer
 from raw_requests import ambiguous_requests, answer_to, statuses
+from threads import wait_for_error_text
 from tool_clients import BEARER, INITIALIZE, LOOK, SUBMIT, Tools, asked, request, told, tools
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}
@@ -565,7 +566,7 @@ def test_a_defect_of_ours_is_answered_and_shown_and_the_server_goes_on(
     assert failed.status == 500
     assert "the tool server failed on this request" in str(failed.json())
     assert "secret" not in failed.body.decode()
-    assert "ZeroDivisionError" in capsys.readouterr().err
+    wait_for_error_text(capsys, "ZeroDivisionError")
 
 
 def test_one_connection_takes_many_calls_and_closing_the_server_ends_it() -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import ktdeval
+from docs_commands import all_commands
 from docs_nav import llms_text, nav_pages, site, written_pages
 from docs_packages import FOLDER, brought_in, package_pages
 from docs_project import folders_of, makefile, project, upper_bounds
 from docs_prose import links, long_sentences, problem_of_link, word_count
-from docs_reference import all_commands, exit_codes_table
+from docs_reference import exit_codes_table
 from docs_tables import with_table
 from ktdeval.cli.main import main
 from ktdeval.registry.plugin_registry import load_plugins

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from docs_reference import all_commands
+from docs_commands import all_commands
 from floors import absent
 from ktdeval.cli.examples import continued_lines
 from ktdeval.cli.main import cli

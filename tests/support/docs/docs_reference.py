@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
 import click
 
+from docs_commands import all_commands
 from docs_markdown import code, fields_table, page, plain_text, table, value_text
 from docs_tables import moved_commands, paper_tables, traits_table
 from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
-from ktdeval.cli.data_make import MakeCommand, ProviderCommand
-from ktdeval.cli.main import cli
+from ktdeval.cli.data_make import ProviderCommand
 from ktdeval.cli.options import RunOptionsCommand, grouped, run_options
 from ktdeval.cli.terminal_tables import params_of
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import RunConfig
 from ktdeval_board.checking.rules import rules_table
 
@@ -76,39 +76,6 @@ def reference_pages(plugins: Plugins) -> dict[str, str]:
 
 
 # ---- commands
-
-
-def all_commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield each command with the words that call it, in the order of help."""
-    context = click.Context(cli, info_name="ktdeval")
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command is not None, name
-        yield from _with_children(f"ktdeval {name}", command, context)
-
-    plugins = load_plugins()
-    for words in plugins.specs("commands"):
-        if words.startswith("list "):  # a kind that a plugin adds
-            yield f"ktdeval {words}", plugins.make("commands", words)
-
-
-def _with_children(
-    path: str, command: click.Command, parent: click.Context
-) -> Iterator[tuple[str, click.Command]]:
-    yield path, command
-    context = click.Context(command, info_name=path, parent=parent)
-    if isinstance(command, MakeCommand):
-        for of_provider in command.of_providers(context):
-            yield f"{path} {of_provider.name}", of_provider
-
-    if not isinstance(command, click.Group):
-        return
-
-    for name in command.list_commands(context):
-        child = command.get_command(context, name)
-        assert child is not None, f"{path} {name}"
-        if not child.hidden:
-            yield from _with_children(f"{path} {name}", child, context)
 
 
 def commands_page() -> str:

@@ -1,0 +1,44 @@
+"""Every command, found without what any single package offers: `.ci/floors` deletes each in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from ktdeval.cli.data_make import MakeCommand
+from ktdeval.cli.main import cli
+from ktdeval.registry.plugin_registry import load_plugins
+
+
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield each command with the words that call it, in the order of help."""
+    context = click.Context(cli, info_name="ktdeval")
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None, name
+        yield from _with_children(f"ktdeval {name}", command, context)
+
+    plugins = load_plugins()
+    for words in plugins.specs("commands"):
+        if words.startswith("list "):  # a kind that a plugin adds
+            yield f"ktdeval {words}", plugins.make("commands", words)
+
+
+def _with_children(
+    path: str, command: click.Command, parent: click.Context
+) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    context = click.Context(command, info_name=path, parent=parent)
+    if isinstance(command, MakeCommand):
+        for of_provider in command.of_providers(context):
+            yield f"{path} {of_provider.name}", of_provider
+
+    if not isinstance(command, click.Group):
+        return
+
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        assert child is not None, f"{path} {name}"
+        if not child.hidden:
+            yield from _with_children(f"{path} {name}", child, context)

@@ -117,10 +117,9 @@ _TIME_WORD_BEFORE = re.compile(
     r" -]\Z",
     re.IGNORECASE,
 )
-_MONTH_NAME = (
-    "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-    "|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)"
-)
+_MONTH_STARTS = "|".join(sorted(_MONTHS_SHORT | {"may"}))
+# Not in lower case: `the sun may rise` names no day.
+_MONTH_NAME = f"(?:{_MONTH_STARTS.title()}|{_MONTH_STARTS.upper()})"
 _MONTH_AFTER = re.compile(rf"[.,]? {_MONTH_NAME}")
 _BESIDE_WEEKDAY = re.compile(rf"[.,]? ?[0-9]|[-/](?:Sun|Mon)|{_MONTH_AFTER.pattern}")
 _DATE_BEFORE_WEEKDAY = re.compile(

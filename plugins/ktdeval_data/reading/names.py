@@ -106,7 +106,7 @@ def is_known(name: str) -> bool:
     plain = squeezed(name)
     if plain in columns_beside():
         return True
-    return any(plain == field or plain in names for field, names in vendor_names().items())
+    return any(plain in names_of(field, {}) for field in vendor_names())
 
 
 def _unit_of_vendor(field: str, name: str) -> str:

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors build worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors build nightly worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-inspect ktdeval's tasks as evaluations of Inspect, with inspect-ai in an environment of its own"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
 	@echo "make test-llm    quick runs of a real, very small language model on this machine: a minute and a half, once llama.cpp is compiled; LLM= adds the long ones: up to an hour on two busy cores"
+	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, a container, fuzzing"
 	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make floors   delete each package of tasks/ and plugins/ in turn from a copy, and try the rest: some four minutes"
 	@echo "make format   let ruff rewrite what it can"
@@ -52,7 +53,7 @@ test: $(VENV)/.installed-dev
 	$(PYTEST) -m "not slow and not exhaustive" $(FAST)
 	@echo "make test-all adds the slow ones of these, whole systems (tests/accept), pages in a browser (tests/browser) and fuzzing (tests/fuzz)"
 
-# CI leaves out the exhaustive ones, whose kind quicker tests show too.
+# .ci/run leaves out the exhaustive ones, whose kind quicker tests show too; make nightly runs them alone.
 SLOW := slow or exhaustive
 test-rest: $(VENV)/.installed-dev
 	$(PYTEST) -m "$(SLOW)" $(REST)
@@ -101,6 +102,9 @@ FRAMEWORKS_VENV ?= .venv-frameworks
 FRAMEWORKS := openai-agents 'pydantic-ai-slim[openai,mcp]' langgraph langchain-openai langchain-mcp-adapters 'smolagents[openai,mcp]' claude-agent-sdk
 test-frameworks: $(VENV)/.installed-dev $(FRAMEWORKS_VENV)/.installed
 	KTDEVAL_TEST_FRAMEWORKS=$(abspath $(FRAMEWORKS_VENV))/bin/python $(PYTEST) tests/accept/test_framework_examples.py
+
+nightly:
+	.ci/nightly
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

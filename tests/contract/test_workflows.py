@@ -50,12 +50,13 @@ def test_one_version_of_an_action_has_one_hash() -> None:
     assert {name: found for name, found in hashes.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
+@pytest.mark.parametrize("name", ["ci.yml", "nightly.yml", "release.yml"])
 def test_workflow_of_the_project_reads_alone_unless_a_job_needs_more(name: str) -> None:
     workflow = yaml.safe_load((REPOSITORY / ".github/workflows" / name).read_text())
     rights = {job: each.get("permissions") for job, each in workflow["jobs"].items()}
     expected = {
-        "ci.yml": {"checks": None, "floors": None},
+        "ci.yml": {"checks": None},
+        "nightly.yml": {"checks": None},
         "release.yml": {
             "build": {"contents": "read", "id-token": "write", "attestations": "write"},
             "publish": {"id-token": "write"},
@@ -67,11 +68,15 @@ def test_workflow_of_the_project_reads_alone_unless_a_job_needs_more(name: str) 
     assert rights == expected[name]
 
 
-def test_ci_runs_the_script_that_contributors_run() -> None:
-    workflow = yaml.safe_load((REPOSITORY / ".github/workflows/ci.yml").read_text())
-    runs = {}
-    for name, job in workflow["jobs"].items():
-        runs[name] = [step["run"] for step in job["steps"] if "run" in step]
+@pytest.mark.parametrize(
+    ("name", "command", "documented"),
+    [("ci.yml", ".ci/run", ".ci/run "), ("nightly.yml", "make nightly", "make nightly ")],
+)
+def test_hosted_ci_runs_the_command_that_contributors_run(
+    name: str, command: str, documented: str
+) -> None:
+    workflow = yaml.safe_load((REPOSITORY / ".github/workflows" / name).read_text())
+    (job,) = workflow["jobs"].values()
 
-    assert runs == {"checks": [".ci/run"], "floors": ["make floors"]}
-    assert "    .ci/run " in (REPOSITORY / "CONTRIBUTING.md").read_text()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [command]
+    assert f"    {documented}" in (REPOSITORY / "CONTRIBUTING.md").read_text()

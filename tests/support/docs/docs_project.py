@@ -198,7 +198,7 @@ def tests_table() -> str:
         ),
         (
             "`make test-rest`",
-            f"tests that are marked slow, of the same folders and {rest}",
+            f"tests that are marked slow or exhaustive, of the same folders and {rest}",
             "`dev`",
         ),
         ("`make test-all`", "`make test` and `make test-rest`", "`dev`"),

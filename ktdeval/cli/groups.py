@@ -92,20 +92,31 @@ class LazyGroup(click.Group):
         # A word that is nearly a command is one mistyped, not a run that is absent.
         return not near_matches(first, list(self.lazy))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. Raises UsageError: a package of an extra that it needs is not installed;
+        help is shown without.
+        """
+        try:
+            return super().invoke(ctx)
+        except ImportError as error:
+            package = (error.name or "").partition(".")[0]
+            if package not in self._extras:
+                raise
+
+            called = f"{self._path} {ctx.invoked_subcommand}"
+            raise UsageError(
+                f"`{called}` needs {package}, which is not installed, or too old: pip install"
+                f" 'ktdeval[{self._extras[package]}]'"
+            ) from error
+
     def load(self, name: str) -> click.Command:
-        """Import a command. Raises UsageError: its module, or a package that it needs, is not
-        installed; PluginError: it is not a command.
+        """Import a command. Raises UsageError: its module is not installed; PluginError: it is not a
+        command.
         """
         lazy = self.lazy[name]
         try:
             module = import_module(lazy.module)
         except ImportError as error:
-            package = (error.name or "").partition(".")[0]
-            if package in self._extras:
-                raise UsageError(
-                    f"`{self._path} {name}` needs {package}, which is not installed, or too old: "
-                    f"pip install 'ktdeval[{self._extras[package]}]'"
-                ) from error
             if error.name != lazy.module:
                 raise
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
 import yaml
 
 from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, sign_file, signature_path
+from ktdeval.errors import UsageError
 from ktdeval.runner import (
     DrawnKey,
     Question,
@@ -23,11 +25,19 @@ from ktdeval.values.typed_json import to_plain
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import RULES_FILE
 from ktdeval_board.selftest.forgery_kinds import bad
-from ktdeval_board.selftest.sample_board import ForgedBoard, put_json
+from ktdeval_board.selftest.sample_board import ForgedBoard, NotApplicableError, put_json
 
 _OTHER_KEY = "5" * 32
-_HOLDER = PrivateKey.from_seed(bytes(range(32)))
 _DAY = "2000-01-01"
+
+
+@cache
+def _holder() -> PrivateKey:
+    """Return the key of a submitter. Raises NotApplicableError: nothing can sign here."""
+    try:
+        return PrivateKey.from_seed(bytes(range(32)))
+    except UsageError as error:
+        raise NotApplicableError(str(error)) from error
 
 
 def _registration(board: ForgedBoard, **system: Any) -> Registration:
@@ -190,7 +200,7 @@ def _with_key_of_submitter(board: ForgedBoard) -> None:
     path = board.folder / RULES_FILE
     rules = yaml.safe_load(path.read_text(encoding="utf-8"))
     name = board.original.submission["submitter"]["name"]
-    rules["submitter_keys"] = [{"name": name, "key": _HOLDER.public.raw.hex()}]
+    rules["submitter_keys"] = [{"name": name, "key": _holder().public.raw.hex()}]
     path.write_text(yaml.safe_dump(rules, sort_keys=False), encoding="utf-8")
 
 
@@ -201,7 +211,7 @@ def _unsigned(board: ForgedBoard) -> None:
 def _signature_of_another(board: ForgedBoard) -> None:
     folder = BoardFolder(board.folder)
     signed = folder.registration(_file(board, _other_temperature(board)))
-    made = sign_file(signed, SIGNED_REGISTRATION, _HOLDER)
+    made = sign_file(signed, SIGNED_REGISTRATION, _holder())
     forged = folder.registration(_file(board, _registration(board)))
     made.rename(signature_path(forged))
     signed.unlink()

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
-
 from ktdeval.values.hashes import sha256_hex
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
@@ -45,6 +43,8 @@ class HeldWorkspace:
     """
 
     def __init__(self, workspace: Workspace, used_s: float, log: Path | None = None) -> None:
+        import anyio  # noqa: PLC0415 - an extra; the limits are read without
+
         self.workspace = workspace
         self._log = log
         self._logged = self._logged_bytes = 0

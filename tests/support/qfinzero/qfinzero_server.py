@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from ktdeval_qfinzero.access.commands.serve import bind
+from ktdeval_qfinzero.access.commands.serving import bind
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.http import server_app
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits, Workspaces

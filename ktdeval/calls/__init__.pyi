@@ -27,10 +27,14 @@ from ktdeval.calls.http_errors import (
     bad_response as bad_response,
     error_of as error_of,
     http_error as http_error,
+    is_reply as is_reply,
     is_reply_limit as is_reply_limit,
+    json_object as json_object,
     json_reply as json_reply,
     network_error as network_error,
+    not_json as not_json,
     one_line as one_line,
+    quoted as quoted,
     refused_body as refused_body,
 )
 from ktdeval.calls.packaged_prices import (
@@ -57,7 +61,13 @@ from ktdeval.calls.record import (
     CACHED as CACHED,
     CallRecord as CallRecord,
 )
-from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
+from ktdeval.calls.retry import (
+    OtherServer as OtherServer,
+    RetryPolicy as RetryPolicy,
+    first_contacts as first_contacts,
+    is_retryable as is_retryable,
+    wait_text as wait_text,
+)
 from ktdeval.calls.served_model_name import (
     bare_model as bare_model,
     is_other_model as is_other_model,

@@ -103,6 +103,7 @@ class BatchClient(ModelClient):
         self._batch_price = None if price is None else batches.price(price)
         self._file = BatchFile(log.path.parent)
         self._openings: dict[str, int] = {}
+        self._has_batches = False  # whether the provider's batches answered in this session
         self._fresh: set[CallPosition] = set()  # replies whose own row is on record
         self._failed: dict[CallPosition, ModelError | ProviderError] = {}  # in this session
 
@@ -380,7 +381,11 @@ class BatchClient(ModelClient):
     def _tried(self, attempt: Callable[[], T], notify: Notify) -> T:
         """Return what an attempt gives, with retries. Raises ProviderError where none succeeds."""
         try:
-            return self._retries.run(attempt, self._stop.wait, notify)
+            answer = self._retries.run(
+                attempt, self._stop.wait, notify, lambda _: self._has_batches
+            )
+            self._has_batches = True
+            return answer
         except ModelError as error:
             if not is_retryable(error):
                 raise ProviderError(
@@ -388,16 +393,19 @@ class BatchClient(ModelClient):
                     " again"
                 ) from error
 
+            advice = "what was submitted goes on: run the same command again to go on with it"
+            if not self._has_batches:
+                advice = "check the address (--base-url), then run the same command again"
+
             raise ProviderError(
-                f"the provider's batches can't be reached: {error}; what was submitted goes on:"
-                " run the same command again to go on with it"
+                f"the provider's batches can't be reached: {error}; {advice}"
             ) from error
 
     def _look_for(self, entry: BatchEntry, notify: Notify) -> str | None:
         """Return the id of a batch that may have been submitted; None where it was not."""
         found = self._batches.find(entry.name, entry.others)
         if found is None:  # a provider's list may lag behind
-            notify("no_batch_found_yet", _SETTLE_S, 1, 2)
+            notify("no_batch_found_yet", _SETTLE_S, 1, 2, "")
             self._stop.wait(_SETTLE_S)
             found = self._batches.find(entry.name, entry.others)
 

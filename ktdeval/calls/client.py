@@ -35,7 +35,7 @@ from ktdeval.calls.record import (
     request_key,
     tool_texts,
 )
-from ktdeval.calls.retry import Notify, RetryPolicy
+from ktdeval.calls.retry import Notify, OtherServer, RetryPolicy, first_contacts
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
@@ -46,9 +46,6 @@ from ktdeval.values.rollback import undone_on_error
 #: Failures that mean too many calls at once
 _THROTTLING = frozenset({"rate_limited", "overloaded"})
 _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
-#: Attempts of a call before a server that never worked in this run ends it: its address is
-#: probably wrong, and more attempts would only cost time or money
-_FIRST_CONTACTS = 3
 #: Share of the limit from which on a cut reply was cut by it: some servers count a few tokens less
 _CUT_BY_LIMIT = 0.9
 _LOG = logging.getLogger(__name__)
@@ -145,6 +142,7 @@ class ModelClient:
         self._paid_replies = resumed.kept
         self._is_reached = resumed.was_answered
         self._is_answered = resumed.was_answered
+        self._throttled_by = ""  # the last failure by too many calls, in words
         self._was_looked_up_again = False
         self._is_told_of_cut = False
         self._unrecorded: StoreError | None = None
@@ -281,9 +279,11 @@ class ModelClient:
         """Ask the provider, with retries."""
         try:
             self._check_context(call)
-            reply = self._retries.run(lambda: self._attempt(call), self._stop.wait, call.notify)
+            reply = self._retries.run(
+                lambda: self._attempt(call), self._stop.wait, call.notify, self._is_known
+            )
         except ModelError as error:
-            self._check_reach(error, is_last=True)
+            self._check_first_contact(call, error)
             if self._counts(call):
                 self._count_failure(error)
 
@@ -355,10 +355,11 @@ class ModelClient:
         def name_pause() -> None:
             pause_s = self._limiter.pause_s
             if pause_s >= _SHOWN_PAUSE_S:
-                call.notify("rate_limited", pause_s, call.attempts_made, attempts)
+                words = self._throttled_by
+                call.notify("rate_limited", pause_s, call.attempts_made, attempts, words)
 
         reservation = self._budget.reserve(
-            call.request, lambda: call.notify("budget", 0.0, call.attempts_made, attempts)
+            call.request, lambda: call.notify("budget", 0.0, call.attempts_made, attempts, "")
         )
         made_before = call.attempts_made
 
@@ -386,6 +387,7 @@ class ModelClient:
         except ModelError as error:
             if error.kind in _THROTTLING:
                 pause_s = error.retry_after_s
+                self._throttled_by = str(error)
                 slot.is_throttled = True
                 slot.retry_after_s = None
                 # A call never waits longer than its limit. If the provider asks for a longer pause,
@@ -450,8 +452,7 @@ class ModelClient:
             record = self._record(call, error.kind, held_usd=held_usd)
             self._log.record(record, durable=held_usd > 0)
             call.asker.watch(call.request, record, None)
-            self._check_reach(error, is_last=call.attempts_made >= _FIRST_CONTACTS)
-            self._check_readable(call, error)
+            self._is_reached = self._is_reached or error.kind not in ("connection", "timeout")
         elif was_sent and isinstance(error, ProviderError):
             self._budget.release(reservation)
             record = self._record(call, REFUSED)
@@ -462,11 +463,22 @@ class ModelClient:
         else:  # the run ended while the call waited for a slot
             self._budget.release(reservation)
 
-    def _check_reach(self, error: ModelError, is_last: bool) -> None:
-        """Raise ProviderError at the last attempt if this run never reached the address."""
-        if error.kind not in ("connection", "timeout"):
-            self._is_reached = True
-        elif error.kind == "connection" and is_last and not self._is_reached:
+    def _is_known(self, error: ModelError) -> bool:
+        """Whether a server that failed so has worked in this run: it was reached, or has replied."""
+        return self._is_reached if error.kind == "connection" else self._is_answered
+
+    def _check_first_contact(self, call: PendingCall, error: ModelError) -> None:
+        """Raise ProviderError if the server never worked in this run, and fails as one does that is
+        not there or not the right one.
+
+        Each such response may be billed, so the client gives up sooner than with a server that has
+        worked before. How a model takes tools is asked in several ways, of which some may fail.
+        """
+        contacts = first_contacts(error)
+        if contacts is None or self._is_known(error):
+            return
+
+        if error.kind == "connection":
             where = ""
             if self._model.endpoint not in str(error):
                 where = f"can't reach {self._model.endpoint}: "
@@ -475,18 +487,11 @@ class ModelClient:
                 f"{where}{error}; check the address (--base-url) and the network, then run it again"
             ) from error
 
-    def _check_readable(self, call: PendingCall, error: ModelError) -> None:
-        """Raise ProviderError if no response of the server in this run could be read.
-
-        Each such response may be billed, so the client gives up sooner than with a server that has
-        worked before.
-        """
-        if error.kind != "bad_response" or self._is_answered:
-            return
-        if call.attempts_made >= _FIRST_CONTACTS and self._counts(call):
+        is_other = isinstance(error, OtherServer)
+        if is_other or (call.attempts_made >= contacts and self._counts(call)):
             raise ProviderError(
-                f"{error}; nothing that it answered so far can be read: check the address"
-                " (--base-url) and the provider in --model, then run it again"
+                f"{error}; it has not replied once in this run: check the address (--base-url), the"
+                " provider and the name in --model, then run it again"
             ) from error
 
     def _keep(self, call: PendingCall, reservation: Reservation, reply: Reply) -> None:

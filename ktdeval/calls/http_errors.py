@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.calls.context_window import ContextExceeded, read_context_refusal
-from ktdeval.calls.provider_errors import READ_CHARS, Refusal, read_refusal, refusal_of
+from ktdeval.calls.provider_errors import (
+    READ_CHARS,
+    Refusal,
+    read_refusal,
+    refusal_of,
+    without_tags,
+)
+from ktdeval.calls.retry import OtherServer
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.chat_messages import encodable
 from ktdeval.masking.text_truncation import shorten
@@ -25,6 +32,8 @@ from ktdeval.values.files import csv_rows
 from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval.values.yamlio import load_yaml
 
+_BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte order mark, and spaces
+_SHORT_QUOTE = 120  #: Longest quote of a body that is not an error, in characters
 LONGEST_QUOTE = 300  #: Longest quote of a provider's own words in a message, in characters
 
 #: Status that means "blocked by a content filter", whatever status the provider sends
@@ -83,7 +92,7 @@ _ERROR_FIELDS = ("message", "detail", "errors", "error_msg", "error_message", "M
 _LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 
 _KEY = re.compile(r"\b(sk|rk|pk)-[\w*-]{6,}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 _DNS_WORDS = (
     "Name or service not known",
     "nodename nor servname",
@@ -171,20 +180,10 @@ def json_reply(
 ) -> dict[str, JsonValue]:
     """Return the JSON object in the body of a success, parsed by `loads`.
 
-    Raises ModelError (`bad_response`) if the body is not a JSON object, and the error of
-    `error_of` if the object reports an error.
+    Raises ModelError (`bad_response`) if the body is not a JSON object, OtherServer if it is a
+    page or a text, and the error of `error_of` if the object reports an error.
     """
-    try:
-        body = loads(content)
-    except ValueError:  # cut off or malformed; UnicodeDecodeError is a ValueError too
-        body = None
-
-    if not isinstance(body, dict):
-        what = _kind_of(content)
-        raise bad_response(
-            caller, f"{caller.endpoint} answered with {what}; if it goes on so, see --base-url"
-        )
-
+    body = json_object(content, caller, loads)
     refused = refused_body(body)
     if refused is not None:
         raise error_of(read_refusal(200, refused), caller, sent)
@@ -192,17 +191,56 @@ def json_reply(
     return body
 
 
-def _kind_of(content: bytes) -> str:
-    """Describe a body that is not a JSON object, in words."""
-    begin = content.lstrip()[:16]
-    if not begin:
-        return "an empty body"
-    if begin.startswith(b"<"):
-        return "an HTML page"
-    if begin.startswith((b"data:", b"event:", b": ")):
-        return "a stream of events, which was not asked for"
+def json_object(
+    content: bytes, caller: Caller, loads: Callable[[bytes], JsonValue] = loads_strict
+) -> dict[str, JsonValue]:
+    """Return the JSON object in the body of a success, parsed by `loads`.
 
-    return "no JSON object"
+    Raises ModelError (`bad_response`) if the body is none, OtherServer if it is a page or a text.
+    """
+    where = f"{caller.provider}/{caller.model}: {caller.endpoint}"
+    try:
+        body = loads(content)
+    except ValueError:  # cut off or malformed; UnicodeDecodeError is a ValueError too
+        raise not_json(content, where, caller.secrets) from None
+
+    if not isinstance(body, dict):
+        words = quoted(content.decode("utf-8", "replace"), caller.secrets)
+        raise ModelError("bad_response", f"{where} answered with no JSON object{words}")
+
+    return body
+
+
+def not_json(content: bytes, where: str, secrets: Sequence[str] = ()) -> ModelError:
+    """Return the error for a body that is not the JSON expected, which quotes how it begins.
+
+    OtherServer for a page or a text; else `bad_response`, as of a body that was cut.
+    """
+    begin = content.lstrip(_BLANK)[:16]
+    is_other = False
+    if not begin:
+        what = "an empty body"
+    elif begin.startswith((b"data:", b"event:", b": ")):
+        what = "a stream of events, which was not asked for"
+    elif begin.startswith(b"<"):
+        what = "an HTML page"
+        is_other = True
+    elif begin[:1].isalpha():
+        what = "a text that is not JSON"
+        is_other = True
+    else:
+        what = "no JSON object"
+
+    problem = f"{where} answered with {what}{quoted(without_tags(content), secrets)}"
+    if is_other:
+        return OtherServer(f"{problem}, so it is not the server of this API")
+    return ModelError("bad_response", problem)
+
+
+def quoted(text: str, secrets: Sequence[str] = ()) -> str:
+    """Return the beginning of a server's text in brackets, safe to show; empty if it has no words."""
+    words = shorten(one_line(text, secrets), _SHORT_QUOTE)
+    return f" ({words})" if words else ""
 
 
 def refused_body(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -221,12 +259,16 @@ def refused_body(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if isinstance(first, dict) and first.get("error"):
             return first
 
-    is_reply = any(body.get(name) is not None for name in _REPLY_FIELDS)
     is_error = body.get("object") == "error" or any(body.get(name) for name in _ERROR_FIELDS)
-    if is_error and not is_reply:
+    if is_error and not is_reply(body):
         return body
 
     return None
+
+
+def is_reply(body: Mapping[str, Any]) -> bool:
+    """Whether a JSON object has a field of a reply, of any API."""
+    return any(body.get(name) is not None for name in _REPLY_FIELDS)
 
 
 def one_line(text: str, secrets: Sequence[str] = ()) -> str:

@@ -13,6 +13,10 @@ from ktdeval.values.strict_json import JsonValue, loads_strict
 
 READ_CHARS = 6_000  #: of a message; longer ones are cut before they are searched
 
+_READ_BYTES = 2_000  #: of a body that is not JSON
+#: A tag of HTML, and what the page does not show
+_TAG = re.compile(r"<(style|script)\b.*?(</\1>|\Z)|<[^>]*>", re.IGNORECASE | re.DOTALL)
+
 _CODE_FIELDS = ("code", "type", "status", "statusCode", "error_code")
 _MESSAGES = ("detail", "error_msg", "error_message", "Message")
 _RETRY_WORDS = re.compile(
@@ -44,8 +48,13 @@ def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> Refus
     try:
         return read_refusal(status, loads_strict(content), wait_s)
     except ValueError:  # a proxy's HTML page, or nothing
-        text = re.sub(r"<[^>]*>", " ", content[:2000].decode("utf-8", "replace"))
-        return Refusal(status, message=text, retry_after_s=wait_s)
+        return Refusal(status, message=without_tags(content), retry_after_s=wait_s)
+
+
+def without_tags(content: bytes) -> str:
+    """Return the beginning of a text, or what the beginning of an HTML page shows."""
+    text = content[:_READ_BYTES].decode("utf-8", "replace")
+    return _TAG.sub(" ", text)
 
 
 def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> Refusal:

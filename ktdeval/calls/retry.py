@@ -13,14 +13,49 @@ from ktdeval.errors import ModelError
 
 T = TypeVar("T")
 
-Notify = Callable[[str, float, int, int], None]
-"""Called before each wait: reason (a kind of ModelError), seconds, attempts so far, most attempts.
+Notify = Callable[[str, float, int, int, str], None]
+"""Called before each wait: reason (a kind of ModelError), seconds, attempts so far, most attempts,
+and the failure in words, with those of the provider.
 """
 
 RETRYABLE = frozenset(
     {"timeout", "rate_limited", "overloaded", "server", "connection", "bad_response"}
 )
 """Kinds of temporary failure; with any other, the same request would fail again."""
+
+#: Attempts at a server that never worked: its address is probably wrong, and more attempts would
+#: only cost time or money
+FIRST_CONTACTS = 3
+_DOUBTFUL = frozenset({"server", "connection", "bad_response"})
+"""Kinds by which a server fails that is not there, not the right one, or not set up."""
+
+
+class OtherServer(ModelError):
+    """Answer of a server that does not speak this API, such as the page of a web site.
+
+    A server that has worked may give one for a while, from a proxy in front of it. One that has
+    not is the wrong one: the same request is not made again.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("bad_response", message)
+
+
+def wait_text(kind: str, wait_s: float, attempt: int, attempts: int, problem: str) -> str:
+    """Return how long a call waits, and why, in one line; the arguments are those of `Notify`."""
+    minutes, seconds = divmod(round(wait_s), 60)
+    wait = f"{wait_s:.0f} s"
+    if minutes:
+        wait = f"{minutes} min {seconds} s"
+
+    cause = kind.replace("_", " ")
+    text = f"waiting {wait}: {cause}, attempt {attempt} of {attempts}"
+    return f"{text} ({problem})" if problem else text
+
+
+def always_known(_: ModelError) -> bool:
+    """Take the server for one that works."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -42,11 +77,18 @@ class RetryPolicy:
     #: source of the jitter; it never changes a result
     rng: random.Random = field(default_factory=random.Random, compare=False)
 
-    def run(self, attempt: Callable[[], T], sleep: Callable[[float], None], notify: Notify) -> T:
+    def run(
+        self,
+        attempt: Callable[[], T],
+        sleep: Callable[[float], None],
+        notify: Notify,
+        is_known: Callable[[ModelError], bool] = always_known,
+    ) -> T:
         """Call `attempt` until it succeeds, or give up and raise its ModelError.
 
-        `sleep` may raise to end the call. Almost every call succeeds at once, so the first attempt
-        is made without the machinery of retries.
+        `sleep` may raise to end the call. `is_known`: whether the server that failed is known to
+        work; one that is not gets fewer attempts. Almost every call succeeds at once, so the first
+        attempt is made without the machinery of retries.
         """
         try:
             return attempt()
@@ -57,6 +99,12 @@ class RetryPolicy:
 
         attempts = 1 + self.max_retries
 
+        def most(error: ModelError) -> int:
+            """Return the most attempts with a failure like this one."""
+            if is_known(error):
+                return attempts
+            return min(attempts, first_contacts(error) or attempts)
+
         def try_again() -> T:
             """Fail as the first attempt did, then go on with further ones."""
             if failures:
@@ -64,26 +112,25 @@ class RetryPolicy:
             return attempt()
 
         def before_sleep(state: RetryCallState) -> None:
-            notify(_failure(state).kind, state.upcoming_sleep, state.attempt_number, attempts)
+            error = _failure(state)
+            notify(error.kind, state.upcoming_sleep, state.attempt_number, most(error), str(error))
+
+        def gives_up(state: RetryCallState) -> bool:
+            """Whether no attempt is left, or the next one would come too late."""
+            error = _failure(state)
+            left = self.max_wait_s - state.idle_for
+            requested = error.retry_after_s or 0.0
+            return state.attempt_number >= most(error) or left <= 0 or requested > left
 
         retrying = Retrying(
             sleep=sleep,
-            stop=self._gives_up,
+            stop=gives_up,
             wait=self._wait_s,
             retry=retry_if_exception(is_retryable),
             before_sleep=before_sleep,
             reraise=True,
         )
         return retrying(try_again)
-
-    def _gives_up(self, state: RetryCallState) -> bool:
-        """Whether no attempt is left, or the next one would come too late."""
-        if state.attempt_number > self.max_retries:
-            return True
-
-        left = self.max_wait_s - state.idle_for
-        requested = _failure(state).retry_after_s or 0.0
-        return left <= 0 or requested > left
 
     def _wait_s(self, state: RetryCallState) -> float:
         """Return the seconds to wait before the next attempt."""
@@ -95,6 +142,15 @@ class RetryPolicy:
         requested = _failure(state).retry_after_s or 0.0
         left = max(0.0, self.max_wait_s - state.idle_for)
         return min(requested + backoff, left)
+
+
+def first_contacts(error: ModelError) -> int | None:
+    """Return the attempts after which a server that never worked is given up, by its failure; None
+    if the failure says nothing about the server.
+    """
+    if isinstance(error, OtherServer):
+        return 1
+    return FIRST_CONTACTS if error.kind in _DOUBTFUL else None
 
 
 def is_retryable(error: BaseException) -> bool:

@@ -85,18 +85,22 @@ def choose_protocol(
     if len(offered) == 1:
         return offered[0]
 
-    problems = []
+    problems: dict[str, str] = {}
     for protocol in offered:
         problem = _problem_with(protocol, ask, replace(params, seed=first_seed), name)
         if problem is None:
             return protocol
 
-        problems.append(f"{protocol}: {problem}")
+        problems[protocol] = problem
+
+    shown = "; ".join(f"{protocol}: {problem}" for protocol, problem in problems.items())
+    if len(set(problems.values())) == 1:  # a server that fails so, whatever it is asked
+        shown = f"{', '.join(problems)}: {problem}"
 
     raise ProviderError(
-        f"{name} calls no tools, however it is asked ({'; '.join(problems)}); choose another model,"
-        " insist with --tool-protocol, or fix the server and run it again: it is asked anew, past"
-        " the cache (`ktdeval files prune` empties that)"
+        f"{name} calls no tools, however it is asked ({shown}); choose another model or address"
+        " (--base-url), insist with --tool-protocol, or fix the server and run it again: it is"
+        " asked anew, past the cache (`ktdeval files prune` empties that)"
     )
 
 

@@ -24,6 +24,7 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from ktdeval.calls import wait_text
 from ktdeval.cards import clean
 from ktdeval.hookspecs import hookimpl
 from ktdeval.task_api import events
@@ -38,7 +39,7 @@ _NARROW = 78  # columns: narrower terminals get shorter titles, and no time left
 _BESIDE_TITLE = 8 + len("100/250") + len("0:00:00") + 4  # a narrow bar, counts, time, gaps
 _MILLION = 1_000_000
 _LONG_WAIT_S = 60.0  # longer waits are printed as a line that stays
-_PLAIN_WAIT_S = 10.0  # the same without a terminal, where no bar shows shorter ones
+_PLAIN_WAIT_S = 10.0  # the same where no bar shows shorter ones
 
 #: Checks outside of episodes, as shown
 _CHECKS = {
@@ -172,7 +173,7 @@ class CheckWaits:
         """Show a wait of a check; other events are for `ProgressObserver`."""
         if not isinstance(event, events.CheckDelayed):
             return
-        if event.wait_s < _line_after_s(self._console):
+        if event.wait_s < _PLAIN_WAIT_S:  # no bar shows shorter ones
             return
 
         what = _CHECKS.get(event.check, event.check)
@@ -310,13 +311,7 @@ class ProgressObserver:
 
 def _wait_text(event: events.CallDelayed | events.CheckDelayed) -> str:
     """Return how long a call waits, and why."""
-    minutes, seconds = divmod(round(event.wait_s), 60)
-    wait = f"{event.wait_s:.0f} s"
-    if minutes:
-        wait = f"{minutes} min {seconds} s"
-
-    cause = event.kind.replace("_", " ")
-    return f"waiting {wait}: {cause}, attempt {event.attempt} of {event.attempts}"
+    return wait_text(event.kind, event.wait_s, event.attempt, event.attempts, event.problem)
 
 
 def _line_after_s(console: Console) -> float:

@@ -6,6 +6,7 @@ lost is sent again and then finds its own object: a mark in each object tells wh
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -15,7 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.secrets.redaction import redact_secrets
@@ -35,6 +42,8 @@ T = TypeVar("T")
 
 _LINE_BREAKS = re.compile(r"\s+")
 _MOST_SHOWN = 300  # characters of a driver's message
+_SHOWN_WAIT_S = 5.0  # longer waits are shown
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -179,6 +188,7 @@ class FsspecStore:
             stop=stop_after_attempt(self._retries.attempts),
             wait=wait_random_exponential(self._retries.first_s, self._retries.most_s),
             retry=retry_if_exception(lambda error: is_transient(error, self._driver)),
+            before_sleep=lambda state: self._tell_of_wait(key, state),
             reraise=True,
         )
         try:
@@ -193,6 +203,19 @@ class FsspecStore:
                 ) from error
 
             self._fail(key, error)
+
+    def _tell_of_wait(self, key: str, state: RetryCallState) -> None:
+        """Tell the user of a long wait, with what the store answered."""
+        wait_s = state.upcoming_sleep
+        if wait_s >= _SHOWN_WAIT_S and state.outcome is not None:
+            _LOG.warning(
+                "%s: waiting %.0f s, attempt %d of %d (%s)",
+                self._where(key),
+                wait_s,
+                state.attempt_number,
+                self._retries.attempts,
+                _shown_error(state.outcome.exception()),
+            )
 
     def _fail(self, key: str, error: Exception) -> NoReturn:
         raise StoreError(
@@ -243,7 +266,7 @@ class FsspecStore:
         )
 
 
-def _shown_error(error: BaseException) -> str:
+def _shown_error(error: BaseException | None) -> str:
     """Message of a driver's error, on one line, without secrets of the environment."""
     text = _LINE_BREAKS.sub(" ", str(error)).strip() or type(error).__name__
     return redact_secrets(text, os.environ)[:_MOST_SHOWN]

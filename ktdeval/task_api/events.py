@@ -87,6 +87,9 @@ class CallDelayed:
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
     attempts: int  #: most attempts that are made
+    #: the failed attempt in words, with those of the provider; empty if no attempt of this model
+    #: failed
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class CheckDelayed:
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
     attempts: int  #: most attempts that are made
+    problem: str = ""  #: as of `CallDelayed`
 
 
 @dataclass(frozen=True, slots=True)

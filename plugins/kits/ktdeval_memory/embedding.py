@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import logging
 import os
 import re
 import threading
@@ -29,9 +30,11 @@ from ktdeval.calls import (
     RetryPolicy,
     bad_response,
     check_base_url,
+    first_contacts,
     http_error,
     json_reply,
     network_error,
+    wait_text,
 )
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import StepSession
@@ -56,6 +59,7 @@ _PICKLED = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 _TIMEOUT_S = 60.0
 _MOST_BYTES = 16 << 20
 _RETRIES = RetryPolicy(max_retries=6, max_wait_s=120.0)
+_LOG = logging.getLogger(__name__)
 _ENCODING = threading.Lock()  # episodes run in threads, and tokenizers take one text at a time
 
 
@@ -205,6 +209,11 @@ def weights_hash(folder: Path) -> str:
 # ---- models of a server
 
 
+def _warn(*wait: Any) -> None:
+    """Tell the user of a wait, which no bar shows."""
+    _LOG.warning("%s", wait_text(*wait))
+
+
 class _NoRedirect(HTTPRedirectHandler):
     """Follow no redirect: texts and a key must not be sent elsewhere."""
 
@@ -224,12 +233,26 @@ class RemoteEmbedding:
         self._url = check_base_url(url, "embedding_url")
         self._needs_key = not params.embedding_url
         self._variable = "OPENAI_API_KEY" if self._needs_key else "OPENAI_COMPATIBLE_API_KEY"
+        self._is_answered = False  # in this episode
 
     def ask(self, texts: Sequence[str]) -> list[str]:
         """Return the vector of each text as base64 of little-endian float32. Raises ModelError
-        after retries; ProviderError.
+        after retries; ProviderError: every call would fail, or the server never worked.
         """
-        return _RETRIES.run(lambda: self._attempt(texts), time.sleep, lambda *_: None)
+        try:
+            vectors = _RETRIES.run(
+                lambda: self._attempt(texts), time.sleep, _warn, lambda _: self._is_answered
+            )
+        except ModelError as error:
+            if self._is_answered or first_contacts(error) is None:
+                raise
+
+            raise ProviderError(
+                f"{error}; it has not replied once: check embedding_url and the model in embedding"
+            ) from error
+
+        self._is_answered = True
+        return vectors
 
     def _attempt(self, texts: Sequence[str]) -> list[str]:
         key = os.environ.get(self._variable, "").strip()

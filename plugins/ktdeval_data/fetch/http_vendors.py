@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from ktdeval.calls import one_line, retry_after_s
+from ktdeval.calls import not_json, one_line, quoted, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval_data.fetch.vendor_requests import VendorAnswer, VendorRequest
@@ -72,6 +72,7 @@ class WebVendor:
 
     variables: tuple[str, ...] = ()  #: environment variables that hold its keys
     site = ""  #: issues keys
+    takes_endpoint = True
 
     def __init__(self, name: str, endpoint: str) -> None:
         """Read the keys from the environment. Raises UsageError if one is missing, or if the address
@@ -105,10 +106,11 @@ class WebVendor:
 
     def _fetch(self, url: str, body: bytes | None, where: str) -> Any:
         """Return the JSON of a server's answer."""
+        content = self._content(url, body, where)
         try:
-            return loads_strict(self._content(url, body, where))
+            return loads_strict(content)
         except ValueError:
-            raise _malformed(where, "the answer is not JSON") from None
+            raise not_json(content, where, self.secrets) from None
 
     def _content(
         self, url: str, body: bytes | None, where: str, most_bytes: int = _MOST_BYTES
@@ -132,6 +134,10 @@ class WebVendor:
             raise DataError(f"{where}: an answer of more than {most_bytes >> 20} MiB")
 
         return content
+
+    def _malformed(self, where: str, problem: str, reply: JsonValue) -> ModelError:
+        """Return the error for an answer of another form than expected, which it quotes."""
+        return ModelError("bad_response", f"{where}: {problem}{quoted(str(reply), self.secrets)}")
 
     def _http_error(self, error: urllib.error.HTTPError, where: str) -> ModelError | DataError:
         """Return the error for a status: a ModelError if the request may be repeated."""
@@ -161,10 +167,10 @@ class Tushare(WebVendor):
         return self._fetch(self._endpoint, json.dumps(body).encode(), where)
 
     def _answer(self, reply: Any, where: str) -> VendorAnswer:
-        if not isinstance(reply, dict):
-            reply = {"code": 0}  # malformed, as a reply without data
+        code = reply.get("code") if isinstance(reply, dict) else None
+        if type(code) is not int:
+            raise self._malformed(where, "an answer without a code", reply)
 
-        code = reply.get("code")
         message = one_line(str(reply.get("msg") or ""), self.secrets)
         if code != 0 and "每分钟" in message:  # a limit by the minute
             raise ModelError("rate_limited", f"{where}: {message}", _A_MINUTE_S)
@@ -176,7 +182,7 @@ class Tushare(WebVendor):
                 _check_whole(reply["data"].get("has_more"), "has_more", len(items), where)
                 return VendorAnswer(fields, items)
 
-        raise _malformed(where, "an answer without data.fields and data.items")
+        raise self._malformed(where, "an answer without data.fields and data.items", reply)
 
 
 def _advice(message: str) -> str:
@@ -199,7 +205,8 @@ class Binance(WebVendor):
             return VendorAnswer(("symbol", "quote"), pairs)
 
         if not isinstance(reply, list) or not all(map(_is_kline, reply)):
-            raise _malformed(where, f"the answer is not a list of rows of {len(_KLINE)} cells")
+            problem = f"the answer is not a list of rows of {len(_KLINE)} cells"
+            raise self._malformed(where, problem, reply)
 
         return VendorAnswer(_KLINE, reply)
 
@@ -226,12 +233,12 @@ class Alpaca(WebVendor):
 
         while True:
             reply = self._ask(VendorRequest(request.api, params), where)
-            rows += _alpaca_rows(reply, where)
+            rows += self._rows(reply, where)
             token = reply.get("next_page_token")
             if not token:
                 break
             if token in tokens:
-                raise _malformed(where, "the same page is named twice as the next one")
+                raise self._malformed(where, "the same page is named twice as the next one", token)
 
             tokens.add(token)
             params["page_token"] = str(token)
@@ -243,24 +250,25 @@ class Alpaca(WebVendor):
         cells = [list(map(row.get, columns)) for row in rows]
         return VendorAnswer(list(columns), cells)
 
+    def _rows(self, reply: Any, where: str) -> list[dict[str, JsonValue]]:
+        """Return the rows of a page, each with its symbol or kind of action as `kind`."""
+        groups = None
+        if isinstance(reply, dict):
+            for field in ("bars", "corporate_actions"):
+                if field in reply:
+                    groups = reply[field] or {}
 
-def _alpaca_rows(reply: Any, where: str) -> list[dict[str, JsonValue]]:
-    """Return the rows of a page of Alpaca's, each with its symbol or kind of action as `kind`."""
-    groups = None
-    if isinstance(reply, dict):
-        for field in ("bars", "corporate_actions"):
-            if field in reply:
-                groups = reply[field] or {}
+        if not isinstance(groups, dict) or not all(
+            isinstance(rows, list) for rows in groups.values()
+        ):
+            wanted = "bars nor corporate actions by symbol or kind"
+            raise self._malformed(where, f"the answer has neither {wanted}", reply)
 
-    if not isinstance(groups, dict) or not all(isinstance(rows, list) for rows in groups.values()):
-        wanted = "bars nor corporate actions by symbol or kind"
-        raise _malformed(where, f"the answer has neither {wanted}")
+        rows: list[dict[str, JsonValue]] = []
+        for kind, entries in groups.items():
+            rows += [{**row, "kind": kind} for row in entries]
 
-    rows: list[dict[str, JsonValue]] = []
-    for kind, entries in groups.items():
-        rows += [{**row, "kind": kind} for row in entries]
-
-    return rows
+        return rows
 
 
 def _check_whole(more: JsonValue, field: str, rows: int, where: str) -> None:
@@ -270,7 +278,3 @@ def _check_whole(more: JsonValue, field: str, rows: int, where: str) -> None:
             f"{where}: the answer was cut ({field}) at {rows:,} rows; choose a shorter range of"
             " days"
         )
-
-
-def _malformed(where: str, problem: str) -> ModelError:
-    return ModelError("bad_response", f"{where}: {problem}")

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import click
 
 from ktdeval.api import assemble
-from ktdeval.errors import DataError, ModelError, UsageError
+from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.values.config_options import build_params
 from ktdeval.values.files import make_folder, write_atomic
@@ -89,7 +89,7 @@ class Hub(WebVendor):
             licence = card.get("license_name") or card.get("license")
             row = [reply["sha"], card.get("configs"), paths, licence]
         except _MALFORMED:
-            raise ModelError("bad_response", f"hf {name}: the answer lists no files") from None
+            raise self._malformed(f"hf {name}", "the answer lists no files", reply) from None
 
         return VendorAnswer(_FileListing._fields, [row])
 

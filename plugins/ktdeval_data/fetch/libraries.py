@@ -40,6 +40,7 @@ class _VendorLibrary:
     package: str
     modules: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    takes_endpoint = False
 
     def __init__(self) -> None:
         """Import the library. Raises UsageError if it is not installed."""

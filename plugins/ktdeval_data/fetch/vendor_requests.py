@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from ktdeval.calls import RetryPolicy, one_line
+from ktdeval.calls import RetryPolicy, one_line, wait_text
 from ktdeval.errors import DataError, ModelError
 from ktdeval.secrets.redaction import hide_keys
 from ktdeval.values.config_options import build
@@ -80,6 +80,7 @@ class Transport(Protocol):
     """Client of a vendor."""
 
     secrets: tuple[str, ...]  #: texts that must not be shown or stored
+    takes_endpoint: bool  #: whether its address is an option, and so may be wrong
 
     def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call. Raises ModelError: it may succeed later (its kind says why); DataError or
@@ -249,16 +250,16 @@ class AnswerFolder:
             self._next_at = time.monotonic() + self._pause_s
             return transport.call(request)
 
-        def notify(kind: str, wait_s: float, number: int, most: int) -> None:
-            self._log(request, kind, wait_s=round(wait_s, 1), attempt=number)
+        def notify(kind: str, wait_s: float, number: int, most: int, problem: str) -> None:
+            self._log(request, kind, wait_s=round(wait_s, 1), attempt=number, problem=problem)
             if wait_s >= 10:
-                self._tell(
-                    f"{self._vendor}: {kind.replace('_', ' ')}, attempt {number} of {most}, waiting"
-                    f" {wait_s:.0f} s"
-                )
+                self._tell(self._hidden(wait_text(kind, wait_s, number, most, problem)))
+
+        def is_known(_: ModelError) -> bool:
+            return self.asked > 0 or not transport.takes_endpoint
 
         try:
-            return RetryPolicy(_RETRIES, _MOST_WAIT_S).run(attempt, time.sleep, notify)
+            return RetryPolicy(_RETRIES, _MOST_WAIT_S).run(attempt, time.sleep, notify, is_known)
         except (DataError, ModelError) as error:
             self._log(request, "failed", error=str(error))
             later = (

@@ -22,8 +22,10 @@ from ktdeval.calls import (
     bad_response,
     check_base_url,
     error_of,
+    is_reply,
     json_reply,
     one_line,
+    quoted,
     refusal_of,
 )
 from ktdeval.errors import ModelError, ProviderError
@@ -361,9 +363,11 @@ class RemoteAdapter:
 
     def _read(self, content: bytes, request: ModelRequest, body: Mapping[str, Any]) -> Reply:
         try:
-            return self.decode(
-                json_reply(content, self.caller, self.sent(body), self.loads), request, body
-            )
+            answer = json_reply(content, self.caller, self.sent(body), self.loads)
+            try:
+                return self.decode(answer, request, body)
+            except ModelError as error:
+                raise self._with_words(error, answer, content) from None
         except ContentFiltered:
             return Reply(finish_reason="content_filter")
         except RecursionError:
@@ -372,6 +376,18 @@ class RemoteAdapter:
             problem = f"the reply can't be read ({type(error).__name__})"
 
         raise bad_response(self.caller, problem)
+
+    def _with_words(
+        self, error: ModelError, answer: Mapping[str, JsonValue], content: bytes
+    ) -> ModelError:
+        """Return the error of an answer that could not be read; of one that is no reply of any API
+        with its words.
+        """
+        if error.kind != "bad_response" or is_reply(answer):
+            return error
+
+        words = quoted(content.decode("utf-8", "replace"), self._secrets)
+        return ModelError(error.kind, f"{error}; it answered{words}")
 
     def look_up(self, url: str, timeout_s: float) -> JsonValue:
         """Return the JSON at an address of the provider's; None where there is none. Raises

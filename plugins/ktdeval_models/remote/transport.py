@@ -25,6 +25,8 @@ MAX_REPLY_BYTES = 16 << 20
 
 # Below the idle timeouts of usual load balancers, above the time between two calls of a step.
 _KEEPALIVE_S = 20.0
+# A host that is there accepts at once; packets to a wrong one may be dropped in silence.
+_CONNECT_S = 20.0
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 _EVENTS = "text/event-stream"
 
@@ -157,6 +159,9 @@ class Transport:
             return self._send(lane, outgoing, own)
         except BodyError as error:
             failure = bad_response(caller, str(error))
+        except self._httpcore.ConnectTimeout:
+            limit_s = min(timeout_s, _CONNECT_S)
+            failure = network_error(caller, f"no connection within {limit_s:g} s")
         except self._httpcore.TimeoutException:
             failure = network_error(caller, "", is_timeout=True)
         except self._failures as error:
@@ -344,7 +349,8 @@ class _TimedBackend:
         timeout: float | None = None,  # noqa: ARG002
         **options: Any,
     ) -> _TimedStream:
-        stream = self._plain.connect_tcp(host, port, timeout=self._clock.left(), **options)
+        limit_s = min(self._clock.left(), _CONNECT_S)
+        stream = self._plain.connect_tcp(host, port, timeout=limit_s, **options)
         return _TimedStream(stream, self._clock, self._httpcore)
 
     def sleep(self, seconds: float) -> None:

@@ -77,17 +77,29 @@ class PreparedServer:
 
 
 @contextmanager
-def prepared(*answers: Prepared | Callable[[Any], Prepared]) -> Iterator[PreparedServer]:
+def prepared(
+    *answers: Prepared | Callable[[Any], Prepared], reads: bool = False
+) -> Iterator[PreparedServer]:
     """A running server that gives the answers, or what they make of the body, in turn, the last one
-    for ever.
+    for ever; with `reads` to GET requests, too.
     """
     lock = threading.Lock()
 
     class Handler(Answering):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            if reads:
+                self.take(None)
+            else:
+                self.answer(status=501)
+
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            is_json = self.headers["Content-Type"] == "application/json"
+            self.take(json.loads(content) if is_json else content)
+
+        def take(self, body: Any) -> None:
             with lock:
                 answer = answers[min(len(asked.bodies), len(answers) - 1)]
                 asked.paths.append(self.path)

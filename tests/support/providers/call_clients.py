@@ -110,7 +110,7 @@ class RunClients:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.stop = StopSignal()
-        self.notes: list[tuple[str, float, int, int]] = []
+        self.notes: list[tuple[str, float, int, int, str]] = []
         self._open: list[Any] = []
 
     def client(
@@ -126,8 +126,8 @@ class RunClients:
             model, ClientSettings(**{"backoff_s": 0.001, **settings}), price, log, self.stop
         )
 
-    def note(self, kind: str, wait_s: float, attempt: int, attempts: int) -> None:
-        self.notes.append((kind, wait_s, attempt, attempts))
+    def note(self, kind: str, wait_s: float, attempt: int, attempts: int, problem: str) -> None:
+        self.notes.append((kind, wait_s, attempt, attempts, problem))
 
     def close(self) -> None:
         while self._open:

@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adapter_server import Prepared, PreparedServer, ask, prepared
 from batch_runs import PRICE, BatchRun
-from ktdeval.calls.batch_api import BatchTag
-from ktdeval.errors import BudgetError, ProviderError, StoreError
+from ktdeval.calls import OtherServer
+from ktdeval.calls.batch_api import BatchTag, batches_of
+from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
+from ktdeval.harness.chat_messages import as_remote
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.stores.mirror import mirrors_forgotten
 from ktdeval.task_api.events import BatchProgress, CheckDelayed
@@ -300,6 +305,58 @@ def test_a_run_begun_in_batches_goes_on_in_batches_only(run: BatchRun, tmp_path:
 
 
 # -- what fails
+
+
+def address_of(run: BatchRun, server: PreparedServer) -> str:
+    path = "/v1" if run.wire in ("responses", "chat") else ""
+    return f"{server.address}{path}"
+
+
+@over(*VENDORS)
+@pytest.mark.parametrize(
+    ("answer", "words", "asked"),
+    [
+        (Prepared(b"<html>Log in to nginx</html>"), "an HTML page (Log in to nginx)", 1),
+        (Prepared({"error": {"message": "no batches here"}}), "no batches here", 3),
+        (Prepared({"error": {"message": "no batches here"}}, 500), "HTTP 500: no batches here", 3),
+        (Prepared({"hello": 1}), '{"hello":1}', 3),
+    ],
+)
+def test_a_server_without_batches_is_given_up_soon_with_its_words(
+    run: BatchRun, answer: Prepared, words: str, asked: int
+) -> None:
+    with prepared(answer, reads=True) as server:
+        result = run.go(base_url=address_of(run, server))
+
+    assert words in str(result.stopped)
+    assert "check the address (--base-url)" in str(result.stopped)
+    delays = [event for event in run.watch.events if isinstance(event, CheckDelayed)]
+    assert len([event for event in delays if words in event.problem]) == asked - 1
+
+
+@over(*VENDORS)
+@pytest.mark.parametrize("answer", [{"error": {"message": "no such batch"}}, {"status": None}])
+def test_nobody_waits_for_a_batch_that_the_server_does_not_name(
+    run: BatchRun, answer: dict[str, Any]
+) -> None:
+    with prepared(Prepared(answer), reads=True) as server:
+        model = load_plugins().make_model(run.config().model, {"base_url": address_of(run, server)})
+        batches = batches_of(as_remote(model))
+        with pytest.raises(ModelError, match=r"no such batch|gives no"):
+            batches.state("batch_1")
+
+
+@over("responses", "anthropic")
+def test_a_page_in_place_of_results_loses_none(run: BatchRun) -> None:
+    tag = BatchTag("ktdeval-1", datetime(2026, 10, 1, tzinfo=UTC), 1)
+    known = Prepared({"id": "batch_1", "status": "completed", "output_file_id": "file_1"})
+    page = Prepared(b"<html>Log in</html>")
+    answers = [known, page] if run.wire == "responses" else [page]
+    with prepared(*answers, reads=True) as server:
+        model = load_plugins().make_model(run.config().model, {"base_url": address_of(run, server)})
+        batches = batches_of(as_remote(model))
+        with pytest.raises(OtherServer, match="Log in"):
+            batches.results("batch_1", tag, [ask()])
 
 
 KINDS: dict[Fate, str] = {

@@ -53,9 +53,9 @@ def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_
         ("answered", 4),
     ]
     assert [(note[0], *note[2:]) for note in run.notes] == [
-        (kind, 1, 13),
-        (kind, 2, 13),
-        (kind, 3, 13),
+        (kind, 1, 13, str(failure)),
+        (kind, 2, 13, str(failure)),
+        (kind, 3, 13, str(failure)),
     ]
     assert [record.held_usd > 0 for record in records] == [may_be_billed] * 3 + [False]
     assert [record.cost_usd for record in records] == [None] * 3 + [pytest.approx(COST)]
@@ -63,13 +63,14 @@ def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_
 
 @pytest.mark.parametrize(("kind", "attempts"), [("server", 3), ("bad_request", 1)])
 def test_a_failure_for_good_is_raised_with_its_kind_and_does_not_stop_the_run(run, kind, attempts):
-    client = run.client(failing(ModelError(kind, "down")), max_retries=2)
+    client = run.client(failing(ModelError(kind, "down"), "hello"), max_retries=2)
+    client.for_episode("check").reply(ask("hello"))  # the server works
     with pytest.raises(ModelError, match="down") as caught:
         client.for_episode("e1").reply(ask("a"))
 
     assert caught.value.kind == kind
     assert not run.stop.is_set()
-    assert [record.outcome for record in run.records()] == [kind] * attempts
+    assert [record.outcome for record in run.records()[1:]] == [kind] * attempts
 
 
 @on_each_row
@@ -206,7 +207,7 @@ def test_a_pause_requested_by_the_provider_applies_to_other_calls(run):
         now[0] = 2.0
 
     assert client.for_episode("e2", note).reply(ask("b")) == reply_to("b")
-    assert run.notes == [("rate_limited", 2.0, 0, 1)]
+    assert run.notes == [("rate_limited", 2.0, 0, 1, "slow down")]
 
 
 @pytest.mark.slow
@@ -254,7 +255,7 @@ class Attempts:
         self.failures = list(failures)
         self.made = 0
         self.waits: list[float] = []
-        self.notes: list[tuple[str, float, int, int]] = []
+        self.notes: list[tuple[str, float, int, int, str]] = []
 
     def __call__(self) -> str:
         self.made += 1

@@ -5,20 +5,32 @@ step.
 from __future__ import annotations
 
 import json
+import socket
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, prepared
+from adapter_server import Prepared, PreparedServer, ask, prepared
+from call_clients import RunClients
 from ktdeval.calls import Caller, http_error
+from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest
+from ktdeval.registry.plugin_registry import load_plugins
+from stub_neutral import KEY
 from stub_provider import skip_without_sdks
 from tables import on_each_row
 from terminal import Terminal
 
 skip_without_sdks()
 
+PLUGINS = load_plugins()
+CHAT_REPLY = {
+    "choices": [{"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 1},
+}
 CALLER = Caller("openai", "q", "http://localhost:8000/v1", ("OPENAI_API_KEY",))
 RUN = [
     "--model",
@@ -31,6 +43,10 @@ RUN = [
     "run",
     "--quiet",
 ]
+
+
+def question(text: str = "Day 3.") -> ModelRequest:
+    return ask((Message("user", text),))
 
 
 def refusal(status: int, body: Any) -> ModelError | ProviderError:
@@ -60,17 +76,110 @@ def test_a_refusal_of_one_request_stays_one(server: str, status: int, body: Any)
     assert error.kind == "bad_request"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("body", [b"<html>Log in</html>", {"hello": 1}])
-def test_a_server_that_answers_nothing_readable_is_asked_three_times(
-    body: Any, terminal: Terminal, tmp_path: Path
+# ---- a server that never worked: not there, not the right one, not set up
+
+MODELS = {
+    "chat": ("openai/q", {"api": "chat"}, "/v1"),
+    "compatible": ("openai_compatible/q", {}, "/v1"),
+    "responses": ("openai/q", {}, "/v1"),
+    "anthropic": ("anthropic/q", {}, ""),
+    "google": ("google/q", {}, ""),
+}
+PAGE = b"<!doctype html><html><head><style>b {}</style></head><body>Log in to nginx</body></html>"
+
+
+def model_at(adapter: str, server: PreparedServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A model whose calls go to this server."""
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(variable, KEY)
+
+    name, params, path = MODELS[adapter]
+    return PLUGINS.make_model(name, {"base_url": f"{server.address}{path}", **params})
+
+
+@pytest.mark.parametrize("adapter", MODELS)
+@on_each_row
+def test_a_server_that_never_worked_is_given_up_soon_with_its_words(
+    adapter: str,
+    status: int,
+    body: Any,
+    words: str,
+    asked: int,
+    run: RunClients,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with prepared(Prepared(body)) as listening:
-        address = ["--base-url", f"{listening.address}/v1", "--tool-protocol", "native"]
+    content = body.encode() if isinstance(body, str) else body
+    with prepared(Prepared(content, status)) as server:
+        client = run.client(model_at(adapter, server, monkeypatch), None)
+        with pytest.raises(ProviderError) as caught:
+            client.for_episode("e1", run.note).reply(question())
+
+    assert words in str(caught.value)
+    assert "check the address (--base-url)" in str(caught.value)
+    assert len(server.bodies) == asked
+    assert [(note[2], note[3]) for note in run.notes] == [(n, 3) for n in range(1, asked)]
+    assert all(words in note[4] for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    "answer", [Prepared(PAGE), Prepared({"error": "not yet"}), Prepared({"error": "x"}, 500)]
+)
+def test_a_server_that_has_worked_is_asked_again_as_often_as_the_run_says(
+    answer: Prepared, run: RunClients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy in front of it may show its own page for a while."""
+    with prepared(Prepared(CHAT_REPLY), *[answer] * 5, Prepared(CHAT_REPLY)) as server:
+        client = run.client(model_at("compatible", server, monkeypatch), None)
+        episode = client.for_episode("e1")
+
+        assert episode.reply(question("first")).content == "hello"
+        assert episode.reply(question("second")).content == "hello"
+
+    assert len(server.bodies) == 7
+
+
+def test_a_wrong_address_ends_the_check_of_tools_at_its_first_answer(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    with prepared(Prepared(PAGE)) as listening:
+        address = ["--base-url", f"{listening.address}/v1"]
         message = terminal.refusal(*RUN, *address, "--out", str(tmp_path / "run"))
 
-    assert "nothing that it answered so far can be read: check the address (--base-url)" in message
-    assert len(listening.bodies) == 3
+    assert "answered with an HTML page (Log in to nginx)" in message
+    assert len(listening.bodies) == 1
+
+
+def test_a_server_that_fails_in_every_tool_protocol_is_shown_once_with_its_words(
+    run: RunClients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = {"error": {"code": 500, "message": "tools param requires --jinja flag"}}
+    with prepared(Prepared(failure, 500)) as server:
+        model = model_at("compatible", server, monkeypatch)
+        ask_check = run.client(model, None).for_episode("check").reply
+        with pytest.raises(ProviderError) as caught:
+            choose_protocol(model, "auto", ask_check, CallParams(timeout_s=60.0))
+
+    told = "(native, json_schema, text: server, openai_compatible/q: HTTP 500: tools param requires"
+    assert told in str(caught.value)
+    assert len(server.bodies) == 9  # three of each protocol
+
+
+def test_a_host_that_drops_what_is_sent_to_it_is_given_up_as_one_that_is_not_there(
+    run: RunClients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full queue of connections drops further ones, as a firewall does."""
+    monkeypatch.setattr("ktdeval_models.remote.transport._CONNECT_S", 0.05)
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        address = listening.getsockname()
+        with closing(socket.create_connection(address)):
+            silent = PreparedServer(f"http://127.0.0.1:{address[1]}")
+            client = run.client(model_at("compatible", silent, monkeypatch), None)
+            with pytest.raises(ProviderError, match=r"no connection within 0\.05 s.*--base-url"):
+                client.for_episode("e1", run.note).reply(question())
+
+    assert [note[2:4] for note in run.notes] == [(1, 3), (2, 3)]
 
 
 def test_a_server_that_never_answers_is_given_up_after_as_many_calls_as_a_run_may_fail(

@@ -11,14 +11,16 @@ import socket
 import sys
 from collections.abc import Iterator
 from datetime import date
+from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from adapter_server import Prepared, prepared
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
@@ -281,7 +283,9 @@ def test_rate_limits_are_obeyed_by_waiting(
 
     long = [seconds for seconds in waits if seconds > 2]
     assert [int(seconds) // 7 for seconds in long] == [1, 8]  # 7 s, 60 s, each with jitter
-    assert "rate limited, attempt 1 of 9, waiting" in message
+    assert "waiting 1 min " in message
+    assert " s: rate limited, attempt 1 of 9 (tushare " in message
+    assert "抱歉，您每分钟最多访问该接口200次" in message
 
     log = [
         json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
@@ -514,6 +518,30 @@ def test_answers_of_another_form_are_one_line(
 
     assert "alpaca v2/stocks/bars: HTTP 403 Forbidden" in error
     assert wrong not in error + texts_in(tmp_path)
+
+
+@on_each_row
+@pytest.mark.parametrize("vendor", ["tushare", "binance", "alpaca"])
+@pytest.mark.usefixtures("alpaca_keys")
+def test_a_wrong_endpoint_is_given_up_soon_with_its_words(
+    vendor: str,
+    body: Any,
+    words: str,
+    asked: int,
+    tmp_path: Path,
+    waits: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+) -> None:
+    monkeypatch.setenv("TUSHARE_TOKEN", TOKEN)
+    content = body.encode() if isinstance(body, str) else body
+    with prepared(Prepared(content), reads=True) as wrong:
+        asking = SimpleNamespace(endpoint=wrong.address)
+        ask = from_server if vendor == "tushare" else partial(symbols, vendor)
+        error = terminal.error(*ask(tmp_path / "m", asking))
+
+    assert words in error.splitlines()[-1]
+    assert len(wrong.bodies) == asked
 
 
 @pytest.mark.usefixtures("alpaca_keys")

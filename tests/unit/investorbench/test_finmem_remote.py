@@ -96,8 +96,30 @@ def test_answers_that_are_none_are_typed_errors_without_the_key(
     assert KEY not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("first", "asked"), [(Prepared(b"<html>Log in</html>"), 1), (Prepared({"error": "no"}, 500), 3)]
+)
+def test_a_server_that_never_worked_is_given_up_soon_and_each_wait_says_why(
+    first: Prepared, asked: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with prepared(first) as server, pytest.raises(ProviderError, match="check embedding_url"):
+        remote(server.address).ask(["a"])
+
+    assert len(server.bodies) == asked
+    assert len(caplog.messages) == asked - 1
+    assert all("HTTP 500: no" in line for line in caplog.messages)
+
+
+def test_a_server_that_has_worked_is_asked_again_after_a_page() -> None:
+    page = Prepared(b"<html>Log in</html>")
+    with prepared(answer((0, [1])), page, page, page, page, answer((0, [2]))) as server:
+        embedding = remote(server.address)
+        assert embedding.ask(["a"]) == [packed(1)]
+        assert embedding.ask(["b"]) == [packed(2)]
+
+
 def test_a_missing_server_and_a_missing_key_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ModelError, match="can't be reached"):
+    with pytest.raises(ProviderError, match=r"can't be reached.*check embedding_url"):
         remote("http://127.0.0.1:9").ask(["a"])
 
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

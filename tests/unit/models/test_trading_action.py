@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from adapter_server import Prepared, prepared
+from ktdeval.calls import OtherServer
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval_models.remote.external_agent import TradingActionModel
@@ -120,6 +121,12 @@ def test_an_answer_without_a_decision_is_a_failed_call(body: Any) -> None:
         model(server.address).reply(request())
 
     assert caught.value.kind == "bad_response"
+
+
+def test_an_agent_whose_address_shows_a_page_is_another_server() -> None:
+    page = Prepared(b"<html><h1>Agents of our team</h1></html>")
+    with prepared(page) as server, pytest.raises(OtherServer, match="Agents of our team"):
+        model(server.address).reply(request())
 
 
 GOOD = {"recommended_action": "SELL", "reasoning": "It fell."}

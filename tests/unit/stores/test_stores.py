@@ -386,6 +386,19 @@ def test_what_may_pass_is_tried_again_and_everything_is_one_typed_line(
     assert str(caught.value).startswith(f"{store.place}: a: ")
 
 
+def test_a_long_wait_says_what_the_store_answered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ktdeval.stores.remote._SHOWN_WAIT_S", 0.0)
+    monkeypatch.setattr(Failing, "error", Answered(503))
+    monkeypatch.setattr(Failing, "errors", (*StoreDriver.errors, Answered))
+    store: Store = store_of(Failing)
+    with pytest.raises(StoreUnavailable):
+        store.read("a")
+
+    assert caplog.messages == [f"{store.place}: a: waiting 0 s, attempt 1 of 2 (no luck)"]
+
+
 def test_a_secret_of_the_environment_is_not_shown_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

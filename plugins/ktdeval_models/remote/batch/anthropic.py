@@ -20,7 +20,6 @@ from ktdeval_models.remote.batch.common import (
     AdapterBatches,
     count_of,
     is_older,
-    json_lines,
     requests_with_ids,
 )
 
@@ -54,7 +53,7 @@ class AnthropicBatches(AdapterBatches):
             if is_older(created, tag):
                 break  # the list has the newest first
 
-            found = self.checked_id(batch.get("id"))
+            found = self.id_in(batch)
             if found not in others and sum(_request_counts(batch).values()) == tag.requests:
                 oldest = found
 
@@ -64,7 +63,7 @@ class AnthropicBatches(AdapterBatches):
         answer = self.get(_PATH, limit=PAGE, after_id=after)
         batches = answer.get("data")
         if not isinstance(batches, list):
-            raise self.unreadable("its list of batches has no 'data'")
+            raise self.unreadable("its list of batches has no 'data'", answer)
         return batches, answer.get("last_id") if answer.get("has_more") else None
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
@@ -73,18 +72,18 @@ class AnthropicBatches(AdapterBatches):
             {"custom_id": request_id, "params": self.adapter.encode(request)}
             for request_id, request in requests_with_ids(tag, requests)
         ]
-        return self.checked_id(self.post(_PATH, {"requests": items}).get("id"))
+        return self.id_in(self.post(_PATH, {"requests": items}))
 
     def state(self, batch: str) -> BatchState:
         """Return how far a batch is. Its requests are counted when all have ended."""
         answer = self.get(f"{_PATH}/{batch}")
         counts = _request_counts(answer)
         done = sum(counts.values()) - counts["processing"]
-        return BatchState(done, answer.get("processing_status") == "ended")
+        return BatchState(done, self.status_in(answer, "processing_status") == "ended")
 
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
         """Return the results. They are taken from this endpoint, whatever address it names."""
-        lines = json_lines(self.load(f"{_PATH}/{batch}/results"))
+        lines = self.lines(f"{_PATH}/{batch}/results")
         return self.gathered(tag, requests, lines, self._result)
 
     def _result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:

@@ -22,7 +22,12 @@ from ktdeval.calls import (
     Result,
     bad_response,
     error_of,
+    json_object,
+    not_json,
+    quoted,
+    read_refusal,
     refusal_of,
+    refused_body,
 )
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
@@ -37,6 +42,8 @@ _MOST_RESULT_BYTES = 512 << 20
 #: Pages of a provider's list of batches that are looked through, and batches on each
 _MOST_PAGES = 100
 PAGE = 100
+#: Fields by which an answer names a batch or a file
+_NAMES = ("id", "name")
 #: The provider's clock may be behind this one by so much
 _SKEW = timedelta(minutes=10)
 
@@ -103,30 +110,50 @@ class AdapterBatches:
         raise error_of(refusal_of(status, content, headers), self.adapter.caller)
 
     def _object(self, content: bytes) -> dict[str, Any]:
-        """Return a JSON object. An `error` in it is one of the batch, not of this request."""
-        try:
-            value = msgspec.json.decode(content)
-        except (ValueError, RecursionError):
-            value = None
-
-        if not isinstance(value, dict):
-            raise self.unreadable(
-                "it did not answer with a JSON object; if it goes on so, see --base-url"
-            )
+        """Return a JSON object. An `error` in one that names a batch is the batch's; any other is
+        one of this request, and raised.
+        """
+        value = json_object(content, self.adapter.caller, _decoded)
+        refused = refused_body(value)
+        if refused is not None and not any(name in value for name in _NAMES):
+            raise error_of(read_refusal(200, refused), self.adapter.caller)
         return value
 
-    def checked_id(self, batch: Any) -> str:
-        """Return the provider's id of a batch or a file. Raises ModelError: it is none that could be
-        a part of an address.
+    def lines(self, path: str) -> Iterable[ResultLine | None]:
+        """Return the results in JSON lines at a path; None of a line that is none. Raises ModelError:
+        a page came instead of them.
+        """
+        content = self.load(path)
+        if content.lstrip().startswith(b"<"):
+            raise not_json(content, f"{self._who}: {path}", self._secrets)
+        return json_lines(content)
+
+    def status_in(self, answer: Mapping[str, Any], name: str) -> str:
+        """Return the state that an answer gives a batch. Raises ModelError: it gives none, so that
+        nobody waits for a batch that is not there.
+        """
+        status = answer.get(name)
+        if not isinstance(status, str):
+            raise self.unreadable(f"it gives no {name!r} of a batch", dict(answer))
+        return status
+
+    def id_in(self, answer: Mapping[str, Any], name: str = "id") -> str:
+        """Return the provider's id of a batch or a file. Raises ModelError: the answer has none that
+        could be a part of an address.
         """
         try:
-            return quote(msgspec.convert(batch, BatchId))
+            return quote(msgspec.convert(answer.get(name), BatchId))
         except msgspec.ValidationError:
-            raise self.unreadable("it names no batch") from None
+            raise self.unreadable("it names no batch", dict(answer)) from None
 
-    def unreadable(self, problem: str) -> ModelError:
-        """Return the error of an answer that is not of the interface's form."""
-        return bad_response(self.adapter.caller, f"its batch interface: {problem}")
+    def unreadable(self, problem: str, answer: JsonValue = "") -> ModelError:
+        """Return the error of an answer that is not of the interface's form; it quotes the answer."""
+        words = quoted(answer if isinstance(answer, str) else dumps_compact(answer), self._secrets)
+        return bad_response(self.adapter.caller, f"its batch interface: {problem}{words}")
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return self.adapter.caller.secrets
 
     def pages(self, page: Callable[[Any], tuple[list[Any], Any]]) -> Iterable[Mapping[str, Any]]:
         """Yield the batches of a provider's list, page by page. `page`: returns those of a page by
@@ -227,6 +254,14 @@ def json_lines(content: bytes) -> Iterable[ResultLine | None]:
                 yield ResultLine(request_id, value)
             case _:
                 yield None
+
+
+def _decoded(content: bytes) -> Any:
+    """Return the JSON in a body. Raises ValueError: there is none."""
+    try:
+        return msgspec.json.decode(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def count_of(value: Any) -> int:

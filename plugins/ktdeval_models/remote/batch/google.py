@@ -64,7 +64,7 @@ class GoogleBatches(AdapterBatches):
         answer = self.get(f"{self._root}/batches", pageSize=PAGE, pageToken=token)
         batches = answer.get("operations", [])
         if not isinstance(batches, list):
-            raise self.unreadable("its list of batches has no 'operations'")
+            raise self.unreadable("its list of batches has no 'operations'", answer)
         return batches, answer.get("nextPageToken") or None
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
@@ -78,10 +78,16 @@ class GoogleBatches(AdapterBatches):
         return self._id_of(self.post(path, {"batch": batch}))
 
     def _id_of(self, batch: Mapping[str, Any]) -> str:
-        return self.checked_id(str(batch.get("name")).removeprefix(_FOLDER))
+        name = batch.get("name")
+        if isinstance(name, str):
+            batch = {**batch, "name": name.removeprefix(_FOLDER)}
+        return self.id_in(batch, "name")
 
     def _batch(self, batch: str) -> dict[str, Any]:
-        return self.get(f"{self._root}/{_FOLDER}{batch}")
+        answer = self.get(f"{self._root}/{_FOLDER}{batch}")
+        if not isinstance(_metadata(answer).get("state"), str):
+            raise self.unreadable("it gives no 'state' of a batch", answer)
+        return answer
 
     def state(self, batch: str) -> BatchState:
         """Return how far a batch is."""

@@ -22,7 +22,6 @@ from ktdeval_models.remote.batch.common import (
     ResultLine,
     count_of,
     is_older,
-    json_lines,
     requests_with_ids,
 )
 
@@ -45,7 +44,7 @@ class OpenAIBatches(AdapterBatches):
 
             metadata = batch.get("metadata")
             if isinstance(metadata, Mapping) and metadata.get(_KEY) == tag.name:
-                found = self.checked_id(batch.get("id"))
+                found = self.id_in(batch)
                 if found not in others:
                     return found
 
@@ -55,7 +54,7 @@ class OpenAIBatches(AdapterBatches):
         answer = self.get("/batches", limit=PAGE, after=after)
         batches = answer.get("data")
         if not isinstance(batches, list):
-            raise self.unreadable("its list of batches has no 'data'")
+            raise self.unreadable("its list of batches has no 'data'", answer)
 
         last = batches[-1].get("id") if batches and isinstance(batches[-1], dict) else None
         return batches, last if answer.get("has_more") else None
@@ -81,13 +80,13 @@ class OpenAIBatches(AdapterBatches):
         created = self.post(
             "/batches",
             {
-                "input_file_id": self.checked_id(uploaded.get("id")),
+                "input_file_id": self.id_in(uploaded),
                 "endpoint": url,
                 "completion_window": _WINDOW,
                 "metadata": {_KEY: tag.name},
             },
         )
-        return self.checked_id(created.get("id"))
+        return self.id_in(created)
 
     def state(self, batch: str) -> BatchState:
         """Return how far a batch is."""
@@ -97,10 +96,10 @@ class OpenAIBatches(AdapterBatches):
         if isinstance(counts, Mapping):
             done = count_of(counts.get("completed")) + count_of(counts.get("failed"))
 
-        status = answer.get("status")
+        status = self.status_in(answer, "status")
         if status == "failed":
             return BatchState(done, is_over=True, problem=self._problem(answer))
-        return BatchState(done, str(status) in _OVER)
+        return BatchState(done, status in _OVER)
 
     def _problem(self, answer: Mapping[str, Any]) -> str:
         """Return why a batch was refused, in the provider's words."""
@@ -119,8 +118,8 @@ class OpenAIBatches(AdapterBatches):
         lines: list[ResultLine | None] = []
         for name in ("output_file_id", "error_file_id"):
             if answer.get(name) is not None:
-                file = self.checked_id(answer[name])
-                lines += json_lines(self.load(f"/files/{file}/content"))
+                file = self.id_in(answer, name)
+                lines += self.lines(f"/files/{file}/content")
 
         found = self.gathered(tag, requests, lines, self._result)
         if answer.get("status") == "completed":

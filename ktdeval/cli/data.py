@@ -21,10 +21,11 @@ from ktdeval.cli.options import (
     PluginOptions,
     flag,
     inherited,
+    is_required,
     open_plugins,
     options_of,
 )
-from ktdeval.cli.terminal_tables import print_json, print_table
+from ktdeval.cli.terminal_tables import params_of, print_json, print_table
 from ktdeval.errors import UsageError
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.config_options import stored_market
@@ -128,10 +129,16 @@ def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
     """
     from ktdeval.runner.data_source import open_snapshot
 
-    if str(given) not in plugins.specs("data"):
+    spec = plugins.specs("data").get(str(given))
+    if spec is None:
         form = _form_of(plugins, given)
         if form is not None:
             raise UsageError(f"{given}: holds a {form.name}; --facts needs a folder of a market")
+    elif any(map(is_required, params_of(spec))):
+        raise UsageError(
+            f"--facts of {given} needs its options: store the market with `ktdeval data make"
+            f" {given}`, and name its folder"
+        )
 
     return open_snapshot(plugins, str(given), {})
 

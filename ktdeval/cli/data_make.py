@@ -20,6 +20,7 @@ from ktdeval.cli.options import (
     OutputPath,
     field_option,
     flag,
+    is_required,
     open_plugins,
     options_of,
 )
@@ -79,8 +80,9 @@ class ProviderCommand(click.Command):
 
     def __init__(self, plugins: Plugins, spec: Spec, common: Sequence[click.Parameter]) -> None:
         hints = {} if spec.params is None else get_type_hints(spec.params)
+        self._fields = {field.name: field for field in params_of(spec)}
         #: options and arguments of the provider itself
-        self.own = [field_option(field, hints[field.name]) for field in params_of(spec)]
+        self.own = [field_option(field, hints[name]) for name, field in self._fields.items()]
         _check_names(spec, self.own, common)
         super().__init__(
             spec.name,
@@ -93,6 +95,40 @@ class ProviderCommand(click.Command):
         )
         words = ("ktdeval data make", spec.name, spec.extra.get("example", ""), "--out my-market")
         example(" ".join(word for word in words if word))(self)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words. Raises UsageError: a required parameter is given neither by an option nor
+        by --set or --spec; the message has the options to add.
+        """
+        rest = super().parse_args(ctx, args)
+        is_whole = ctx.resilient_parsing or ctx.params["recipe"] is not None
+        missing = [] if is_whole else self._missing(ctx)
+        if missing:
+            raise UsageError(
+                f"say {' '.join(missing)}, which {self.name} needs (see `ktdeval data make"
+                f" {self.name} --help`)"
+            )
+
+        return rest
+
+    def _missing(self, ctx: click.Context) -> list[str]:
+        """Return the required options that are not given, as help writes them; none if a name that
+        is misspelt explains what is missing.
+        """
+        given = given_params(
+            {name: ctx.params[name] for name in self._fields}, ctx.params["set"], ctx.params["spec"]
+        )
+        if not set(given) <= set(self._fields):
+            return []
+
+        missing = []
+        for parameter in self.own:
+            field = self._fields[str(parameter.name)]
+            record = parameter.get_help_record(ctx)
+            if is_required(field) and field.name not in given and record is not None:
+                missing.append(record[0])
+
+        return missing
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the provider, then those of every provider."""
@@ -235,7 +271,7 @@ def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: M
     if options.recipe is not None:
         raise UsageError("--recipe already names its market; omit the provider and its options")
 
-    args = given_params(own, options)
+    args = given_params(own, options.set, options.spec)
     if options.check_only:
         return _check_source(plugins, spec, args, options)
     if options.as_json:
@@ -262,18 +298,20 @@ def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: M
     return 0
 
 
-def given_params(own: Mapping[str, Any], options: MakeOptions) -> Mapping[str, Any]:
+def given_params(
+    own: Mapping[str, Any], by_name: Mapping[str, Any] | None, file: Path | None
+) -> Mapping[str, Any]:
     """Return the parameters that a command line gives a provider.
 
-    `own`: values of its options, None where one is not given. `--set` overrides the file of
-    `--spec`, and `own` overrides both; mappings merge key by key.
+    `own`: values of its options, None where one is not given. `by_name`, of `--set`, overrides the
+    `file` of `--spec`, and `own` overrides both; mappings merge key by key.
     """
     given = {name: value for name, value in own.items() if value is not None}
     in_file = {}
-    if options.spec is not None:
-        in_file = load_yaml(options.spec)
+    if file is not None:
+        in_file = load_yaml(file)
 
-    return merge_layers((in_file, options.set, given))
+    return merge_layers((in_file, by_name or {}, given))
 
 
 def _params(spec: Spec, args: Mapping[str, Any]) -> Any:

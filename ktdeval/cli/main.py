@@ -202,6 +202,17 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, Spec]:
     return commands
 
 
+#: Options that hold the parameters of a part of a run
+_ARGUMENTS = {"model": "model-args", "agent": "agent-args", "data provider": "data-args"}
+_MISSING_ARGUMENT = re.compile(
+    rf"(?P<part>{'|'.join(_ARGUMENTS)}) (?P<name>\S+): field '(?P<field>\w+)' is missing"
+)
+#: How an error about a field begins: of a run's options, of a provider, or of a command
+_FIELD = re.compile(
+    r"(?P<where>options: |data provider \S+: )?(?P<field>[a-z]\w*)(?P<key>\.[\w.]+)?: "
+)
+_LONG_FIELD = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w=])")
+_OPTION = re.compile(r"--([a-z][\w-]*)")
 _COLOUR = r"\x1b\[(?:0|[1347]|[39]?[0-79]|38;[25];[0-9;]{1,11})(?:;(?:[1347]|[39][0-79]|38;[25];[0-9;]{1,11}))*m"
 _UNSEEN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 _UNDECODED = re.compile(r"[\udc80-\udcff]")  #: bytes of the command line that are no text
@@ -336,7 +347,7 @@ def _run_command(arguments: list[str]) -> int:
     except BudgetError as stop:
         return _fail(str(stop), stop.exit_code, "stopped")
     except KtdevalError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(_with_options(str(error), arguments), error.exit_code)
     except click.ClickException as error:
         return _fail_usage(error)
     except (click.Abort, KeyboardInterrupt):
@@ -359,6 +370,28 @@ def _run_command(arguments: list[str]) -> int:
         return _fail(
             f"{undecoded[0]!a}: is not UTF-8, which JSON can't hold; choose another name", 2
         )
+
+
+def _with_options(message: str, arguments: Sequence[str]) -> str:
+    """Return an error about a field with the option that the user typed, or is to type."""
+    lacks = _MISSING_ARGUMENT.fullmatch(message)
+    if lacks is not None:
+        part, field = lacks["part"], lacks["field"]
+        return f"{part} {lacks['name']} needs {field}: --{_ARGUMENTS[part]} {field}=…"
+
+    typed: dict[str, str] = {}
+    for word in arguments:
+        option = _OPTION.match(word)
+        if option is not None:
+            typed[option[1].replace("-", "_")] = option[0]
+
+    about = _FIELD.match(message)
+    if about is not None and (about["field"] in typed or about["where"] == "options: "):
+        option_name = f"--{about['field'].replace('_', '-')}"
+        key = about["key"] or ""
+        message = f"{option_name}{key.replace('.', ' ', 1)}: {message[about.end() :]}"
+
+    return _LONG_FIELD.sub(lambda found: typed.get(found[0], found[0]), message)
 
 
 def _fail_usage(error: click.ClickException) -> int:

@@ -37,7 +37,25 @@ _METAVARS = {
     "certificate": "FILE",
     "registration": "FILE",
 }
-_METAVARS |= {"volume_unit": "UNIT,…", "amount_unit": "UNIT,…"}
+_METAVARS |= {"volume_unit": "UNIT,…", "amount_unit": "UNIT,…", "endpoint": "URL"}
+_METAVARS |= {"answers": "DIR", "first": "DATE", "last": "DATE"}
+# files of an import
+_METAVARS |= dict.fromkeys(
+    (
+        "bars",
+        "benchmark",
+        "documents",
+        "entities",
+        "factors",
+        "fx",
+        "industry",
+        "members",
+        "minutes",
+        "names",
+        "splits",
+    ),
+    "FILE",
+)
 _METAVARS |= {
     "cache": "shared|run|FILE",
     "max_cost": "USD",
@@ -462,7 +480,7 @@ def field_option(
         settings |= {"is_flag": False, "flag_value": ""}
 
     help_text = field.metadata.get("help", "")
-    if "type" in field.metadata and _is_required(field):  # made by `flag`
+    if "type" in field.metadata and is_required(field):  # made by `flag`
         settings["required"] = True  # help says it itself
     else:
         settings["default"] = None
@@ -489,7 +507,8 @@ def _completer(field: dataclasses.Field[Any], hint: Any) -> Completer | None:
     return complete_words(words) if words else None
 
 
-def _is_required(field: dataclasses.Field[Any]) -> bool:
+def is_required(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a field has no default."""
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
@@ -502,7 +521,7 @@ def _may_be_bare(field: dataclasses.Field[Any]) -> bool:
 def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
     """Return what help says after a field's text: that it is required, or its default."""
     if field.default is dataclasses.MISSING:
-        return " [required]" if _is_required(field) else ""
+        return " [required]" if is_required(field) else ""
 
     is_silent = any(field.default is value for value in (None, (), False))
     if is_silent or not with_default:

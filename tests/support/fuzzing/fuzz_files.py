@@ -94,11 +94,11 @@ variants:
 
 def _data_spec(path: Path) -> object:
     """Read the parameters of `ktdeval data make synthetic`."""
-    from ktdeval.cli.data_make import MakeOptions, given_params
+    from ktdeval.cli.data_make import given_params
     from ktdeval.values.config_options import build_params
 
     spec = _plugins().spec("data", "synthetic")
-    args = given_params({}, MakeOptions(spec=path))
+    args = given_params({}, None, path)
 
     return build_params(spec.params, args, "data")
 

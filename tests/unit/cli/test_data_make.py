@@ -204,4 +204,4 @@ def test_the_old_build_of_a_dataset_is_rewritten(tmp_path: Path, terminal: Termi
     error = terminal.error("qfinzero", "data", "build", tmp_path / "m", "--as-of-day", "soon")
     moved, problem = error.splitlines()
     assert moved == "ktdeval: moved: ktdeval data make qfinzero --out …"
-    assert "as_of_day must be a day such as 2025-01-02" in problem
+    assert "--as-of-day must be a day such as 2025-01-02" in problem

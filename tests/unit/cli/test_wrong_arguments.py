@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.cli.options import is_required
+from ktdeval.cli.terminal_tables import params_of
 from ktdeval.errors import UsageError
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.remote.model_connection import cache_path
 from terminal import Terminal
 
@@ -27,6 +30,53 @@ def test_an_error_of_usage_names_the_command_whose_help_to_read(
     refused = terminal.refusal(*words.split())
     assert refused.startswith("ktdeval: error: ")
     assert refused.endswith(f"{line}\n")
+
+
+RUN = "--model builtin/momentum --tasks blinded_open_research"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            "data make long --out x",
+            "say --bars FILE, which long needs (see `ktdeval data make long",
+        ),
+        (
+            "data make us --symbols A --first 2024-01-02 --out x",
+            "say --from [alpaca|yfinance] --last DATE, which us needs",
+        ),
+        ("data make hf --out x", "say ORG/NAME, which hf needs"),
+        ("data make synthetic --seed=-4 --out x", "--seed: expected a value of at least 0, was -4"),
+        (
+            "data make long --bars b.csv --map open=3 --out x",
+            "--map open: expected a string, was 3",
+        ),
+        (f"{RUN} --seeds -1", "--seeds: expected a value from 1 to 10000, was -1"),
+        (f"{RUN} --max-output-tokens 0", "--max-output-tokens: expected a value of at least 1"),
+        ("score x --rules loose", "--rules: expected one of strict, paper, was 'loose'"),
+        (f"{RUN} --data long", "data provider long needs bars: --data-args bars=…"),
+        (
+            "data make placebo --of synthetic --kind shuffle --block-days 7 --out x",
+            "placebo: kind shuffle has no blocks; leave --block-days out",
+        ),
+        (f"{RUN} --agent team", "agent team needs file: --agent-args file=…"),
+    ],
+)
+def test_an_error_about_an_option_names_it_as_it_is_typed(
+    terminal: Terminal, words: str, line: str
+) -> None:
+    assert f"ktdeval: error: {line}" in terminal.refusal(*words.split())
+
+
+def test_each_provider_names_what_it_lacks_as_its_help_does(terminal: Terminal) -> None:
+    for name, spec in load_plugins().specs("data").items():
+        if any(map(is_required, params_of(spec))):
+            refused = terminal.refusal("data", "make", name, "--out", "x")
+            assert re.fullmatch(
+                rf"ktdeval: error: say (--[\w-]+ \S+ ?|[A-Z/]+ ?)+, which {name} needs .*\n",
+                refused,
+            )
 
 
 def test_a_mistyped_option_gets_the_near_ones_instead_of_the_help(terminal: Terminal) -> None:
@@ -71,7 +121,7 @@ def test_a_name_that_is_not_utf_8_is_refused_where_it_must_be_written_as_json(
 def test_a_wrong_day_is_refused_before_the_work_begins(terminal: Terminal, tmp_path: Path) -> None:
     folder = tmp_path / "market"
     refused = terminal.refusal("data", "make", "qfinzero", "--out", folder, "--as-of-day", "soon")
-    assert "as_of_day must be a day such as 2025-01-02" in refused
+    assert "--as-of-day must be a day such as 2025-01-02" in refused
     assert not folder.exists()
 
 

@@ -60,7 +60,7 @@ def main() -> None:
         TABLE.write_text(card_table(rows))
         plot = dose_svg(report)
         if plot is None:
-            raise SystemExit("no plot: pip install 'ktdeval[report]'")
+            raise SystemExit("no plot: pip install '.[report]'")
 
         PLOT.write_bytes(plot)
 

@@ -1,4 +1,4 @@
-"""Claude Agent SDK, as a program in a sandbox: `pip install ktdeval claude-agent-sdk`
+"""Claude Agent SDK, as a program in a sandbox: `pip install claude-agent-sdk`
 
 ktdeval --agent command --agent-args run='python claude_sdk_agent.py' --model anthropic/claude-sonnet-4-5 \
     --tasks blinded_open_research --windows W1 --limit 3 --out run

@@ -1,4 +1,4 @@
-"""LangGraph: `pip install ktdeval langgraph langchain-openai langchain-mcp-adapters`
+"""LangGraph: `pip install langgraph langchain-openai langchain-mcp-adapters`
 
 ktdeval --plugin langgraph_agent.py --agent langgraph --model openai/gpt-5 \
     --tasks blinded_open_research --windows W1 --limit 3 --out run

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: `pip install ktdeval openai-agents`
+"""OpenAI Agents SDK: `pip install openai-agents`
 
 ktdeval --plugin openai_agents_agent.py --agent openai_agents --model openai/gpt-5 \
     --tasks blinded_open_research --windows W1 --limit 3 --out run

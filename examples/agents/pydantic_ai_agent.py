@@ -1,4 +1,4 @@
-"""PydanticAI: `pip install ktdeval 'pydantic-ai-slim[openai,mcp]'`
+"""PydanticAI: `pip install 'pydantic-ai-slim[openai,mcp]'`
 
 ktdeval --plugin pydantic_ai_agent.py --agent pydantic_ai --model openai/gpt-5 \
     --tasks blinded_open_research --windows W1 --limit 3 --out run

@@ -1,4 +1,4 @@
-"""smolagents: `pip install ktdeval 'smolagents[openai,mcp]'`
+"""smolagents: `pip install 'smolagents[openai,mcp]'`
 
 ktdeval --plugin smolagents_agent.py --agent smolagents --model openai/gpt-5 \
     --tasks blinded_open_research --windows W1 --limit 3 --out run

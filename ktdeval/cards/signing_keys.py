@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ktdeval.errors import SignatureError, StoreError, UsageError, explained
 from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.installation import install_command
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -254,4 +255,4 @@ def _library() -> _CryptographyParts:
     try:
         return _CryptographyParts()
     except ImportError as error:
-        raise UsageError("signatures need the extra `sign`: pip install 'ktdeval[sign]'") from error
+        raise UsageError(f"signatures need the extra `sign`: {install_command('sign')}") from error

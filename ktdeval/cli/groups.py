@@ -16,6 +16,7 @@ from ktdeval.cli.examples import example
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.registry.plugin_registry import hint
 from ktdeval.values.config_options import near_matches
+from ktdeval.values.installation import install_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,8 @@ class LazyGroup(click.Group):
 
             called = f"{self._path} {ctx.invoked_subcommand}"
             raise UsageError(
-                f"`{called}` needs {package}, which is not installed, or too old: pip install"
-                f" 'ktdeval[{self._extras[package]}]'"
+                f"`{called}` needs {package}, which is not installed, or too old:"
+                f" {install_command(self._extras[package])}"
             ) from error
 
     def load(self, name: str) -> click.Command:

@@ -39,23 +39,8 @@ _METAVARS = {
 }
 _METAVARS |= {"volume_unit": "UNIT,…", "amount_unit": "UNIT,…", "endpoint": "URL"}
 _METAVARS |= {"answers": "DIR", "first": "DATE", "last": "DATE"}
-# files of an import
-_METAVARS |= dict.fromkeys(
-    (
-        "bars",
-        "benchmark",
-        "documents",
-        "entities",
-        "factors",
-        "fx",
-        "industry",
-        "members",
-        "minutes",
-        "names",
-        "splits",
-    ),
-    "FILE",
-)
+_FILES = "bars benchmark documents entities factors fx industry members minutes names splits"
+_METAVARS |= dict.fromkeys(_FILES.split(), "FILE")  # of an import
 _METAVARS |= {
     "cache": "shared|run|FILE",
     "max_cost": "USD",

@@ -36,6 +36,7 @@ from ktdeval.stores.store import (
     checked_prefix,
     is_key,
 )
+from ktdeval.values.installation import install_command
 from ktdeval.values.secret_free_addresses import secret_in
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ def open_remote(
     try:
         driver = make(url, options or {})
     except ImportError as error:
-        advice = f"pip install 'ktdeval[{extra}]'" if extra else "install it with pip"
+        advice = install_command(extra) if extra else "install it with pip"
         raise UsageError(f"{url}: the driver is not installed ({error}); {advice}") from error
     except (ValueError, TypeError, AttributeError, OSError) as error:
         # OSError: some drivers connect as soon as they are made; AttributeError: a driver that takes

@@ -23,6 +23,7 @@ from ktdeval.cli import terminal_width
 from ktdeval.errors import KtdevalError
 from ktdeval.registry.plugin_registry import KINDS, load_plugins
 from ktdeval.runner import cache_folder
+from ktdeval.values.installation import install_command
 from ktdeval.values.typed_json import Value
 
 State = Literal["ok", "absent", "broken"]
@@ -94,7 +95,7 @@ def _extras() -> Iterator[Check]:
                 name=f"extra {name}",
                 state="absent",
                 detail=f"lacks {', '.join(missing)}",
-                fix=f"pip install 'ktdeval[{name}]'",
+                fix=install_command(name),
             )
         else:
             yield Check(name=f"extra {name}", state="ok", detail=", ".join(names))
@@ -183,7 +184,7 @@ def _cutoffs(day: date) -> Check:
     days = listed_days()
     fix = ""
     if _age(days[-1], day) > OLD_DAYS:
-        fix = "pip install --upgrade ktdeval, or give --knowledge-cutoff"
+        fix = "install a newer ktdeval, or give --knowledge-cutoff"
     return Check(name="cutoffs", state="ok", detail=_ages(days, day), fix=fix)
 
 

@@ -15,6 +15,7 @@ import jinja2
 from ktdeval.errors import UsageError
 from ktdeval.registry.discovery import find_entry_points
 from ktdeval.values.config_options import near_matches
+from ktdeval.values.installation import requirement
 from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 
@@ -93,6 +94,7 @@ def rendered(project: str, names: Sequence[str]) -> dict[str, str]:
         "project": project,
         "package": project.replace("-", "_"),
         "model": project.replace("_", "-"),
+        "ktdeval": requirement(),
     }
     environment = jinja2.Environment(  # noqa: S701 - source code and configuration, no pages
         loader=jinja2.FileSystemLoader(_TEMPLATES),

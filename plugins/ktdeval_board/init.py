@@ -22,6 +22,7 @@ from ktdeval.values.class_fields import kind_of
 from ktdeval.values.config_options import option, stored_market
 from ktdeval.values.files import write_atomic
 from ktdeval.values.hashes import content_hash
+from ktdeval.values.installation import requirement
 from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import temporary_folder
@@ -311,6 +312,7 @@ def _board_files(rules: Rules) -> Iterator[tuple[str, str]]:
         "rules": rules,
         "is_synthetic": rules.market == "synthetic",
         "version": importlib.metadata.version("ktdeval"),
+        "ktdeval": requirement(),
         "run_command": _run_command(rules, rules.divisions[0]),
         "rules_table": rules_table(),
         "is_governed": governed is not None,

@@ -36,6 +36,7 @@ from ktdeval.harness import (
     joined,
 )
 from ktdeval.registry.plugin_boundary import described, raised_by
+from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval_command.agent_desk import AgentDesk
@@ -273,6 +274,6 @@ def _withheld(value: JsonValue, withhold: Callable[[str], str]) -> JsonValue:
 
 def _no_openai(error: ModuleNotFoundError) -> ConfigError:
     return ConfigError(
-        f"openai_client() needs a package that is not installed ({error.name}): pip install"
-        " 'ktdeval[openai]'"
+        f"openai_client() needs a package that is not installed ({error.name}):"
+        f" {install_command('openai')}"
     )

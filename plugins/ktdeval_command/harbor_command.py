@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ktdeval import __version__
-from ktdeval.cli import FilePath, OutputPath, config_option, example, flag, open_plugins, options_of
+from ktdeval.cli import OutputPath, config_option, example, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
+from ktdeval.registry.own_wheel import own_wheel
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import (
     EpisodeFactory,
@@ -47,12 +47,6 @@ class HarborOptions:
         metavar="METRIC",
         help="reward a verified card with a metric; default: 1 where each day was decided, else 0",
     )
-    wheel: Path | None = flag(
-        None,
-        type=FilePath(exists=True, dir_okay=False),
-        metavar="FILE",
-        help="install this wheel of ktdeval into the containers, instead of this version from PyPI",
-    )
 
 
 @example("ktdeval train harbor --tasks blinded_open_research --windows W1 --limit 5 --out harbor")
@@ -63,16 +57,18 @@ def harbor(options: HarborOptions, **given: Any) -> None:
     """Write episodes as tasks of Harbor, which any of its agents plays over MCP or HTTP.
 
     The market runs in a container of its own, and what it has recorded is verified in a third one.
-    With a snapshot folder as --data, the task has a copy of it.
+    Both install a wheel of this installation, which the task holds with its hash. With a snapshot
+    folder as --data, the task has a copy of it.
     """
     plugins = open_plugins(given.get("plugin") or ())
     config = run_config(given)
-    content = content_of(options, config, plugins)
+    content = content_of(config, plugins)
     episodes = episodes_of(config, plugins, options.reward)
     for episode in episodes:
         write_task(options.out / episode.name, task_files(episode, content))
         click.echo(f"task  {options.out / episode.name}")
 
+    click.echo(f"wheel {content.wheel.name}, sha256 {content.wheel.sha256}")
     click.echo(f"next  harbor run -p {options.out} -a oracle")
 
 
@@ -143,17 +139,13 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def content_of(options: HarborOptions, config: RunConfig, plugins: Plugins) -> HarborContent:
-    """Return what containers are built with. Raises UsageError: they can't have the market."""
-    requirement = f"ktdeval=={__version__}"
-    wheel = None
-    if options.wheel is not None:
-        requirement = options.wheel.name
-        wheel = options.wheel.read_bytes()
-
+def content_of(config: RunConfig, plugins: Plugins) -> HarborContent:
+    """Return what containers are built with. Raises UsageError: they can't have the market, or
+    there is no wheel.
+    """
     folder = stored_market(config.data)
     if folder is not None:
-        return HarborContent(requirement=requirement, wheel=wheel, market_files=_files(folder))
+        return HarborContent(wheel=own_wheel(), market_files=_files(folder))
 
     spec = plugins.specs("data").get(config.data)
     if spec is not None and not spec.extra.get("generated"):
@@ -161,7 +153,7 @@ def content_of(options: HarborOptions, config: RunConfig, plugins: Plugins) -> H
             f"--data {config.data}: is fetched; store it first with `ktdeval data make`, and name its"
             " folder"
         )
-    return HarborContent(requirement=requirement, wheel=wheel)
+    return HarborContent(wheel=own_wheel())
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ktdeval.registry.own_wheel import Wheel
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 
@@ -23,6 +24,7 @@ _PORT = 8765
 _URL = f"http://market:{_PORT}"
 _TOKEN_FILE = "/ktdeval/token"  # noqa: S105 - where it is
 _RUN = "/episode/run"
+_WHEELS = "/opt/wheel"
 _DATA = {"market": "/opt/ktdeval/data", "verifier": "/tests/data"}
 _SECONDS_A_DAY = 600
 _SHORTEST_S = 1800
@@ -54,8 +56,7 @@ class HarborEpisode:
 class HarborContent:
     """What containers are built with."""
 
-    requirement: str  #: what pip installs: `ktdeval==VERSION`, or the name of the wheel
-    wheel: bytes | None = None
+    wheel: Wheel  #: of ktdeval; it is in no index
     market_files: Mapping[str, bytes] = field(default_factory=dict)  #: of a snapshot; empty: none
 
 
@@ -83,8 +84,7 @@ def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, byte
     }
     whole = {path: text.encode() for path, text in files.items()}
     for folder in ("environment/market", "tests"):
-        if content.wheel is not None:
-            whole[f"{folder}/{content.requirement}"] = content.wheel
+        whole[f"{folder}/{content.wheel.name}"] = content.wheel.content
         for name, data in content.market_files.items():
             whole[f"{folder}/data/{name}"] = data
     return whole
@@ -121,14 +121,13 @@ def _expected(episode: HarborEpisode, content: HarborContent) -> JsonValue:
 
 
 def _image(content: HarborContent, template: str, place: str) -> str:
-    """Return a Dockerfile that installs ktdeval."""
-    install = f"RUN pip install --no-cache-dir {content.requirement}"
-    if content.wheel is not None:
-        install = (
-            f"COPY {content.requirement} /opt/wheel/\n"
-            f"RUN pip install --no-cache-dir /opt/wheel/{content.requirement}"
-        )
-
+    """Return a Dockerfile that installs the wheel of ktdeval, if it has its hash."""
+    wheel = content.wheel
+    install = (
+        f"COPY {wheel.name} {_WHEELS}/\n"
+        f'RUN pip install --no-cache-dir "ktdeval @ file://{_WHEELS}/{wheel.name}'
+        f'#sha256={wheel.sha256}"'
+    )
     lines = _read(template).replace("@INSTALL@", install).replace("@IMAGE@", _IMAGE).splitlines()
     if not content.market_files:
         lines = [line for line in lines if "@DATA@" not in line]

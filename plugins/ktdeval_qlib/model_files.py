@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ktdeval.errors import DataError, StoreError, UsageError, explained
 from ktdeval.market import FloatArray
 from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.installation import install_command
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, quiet_lightgbm
@@ -150,8 +151,8 @@ def load(recipe: Recipe, folder: Path) -> Predictor:
         return Predictor(recipe, read_scores(recipe, folder))
     except ImportError as error:
         raise UsageError(
-            f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install"
-            " 'ktdeval[qlib]'"
+            f"qlib/{recipe.name} needs {error.name}, which is not installed:"
+            f" {install_command('qlib')}"
         ) from error
 
 

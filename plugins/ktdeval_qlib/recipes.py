@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from ktdeval.errors import ConfigError, DataError, UsageError
+from ktdeval.values.installation import install_command
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
@@ -293,8 +294,8 @@ def _class_of(recipe: Recipe, device: Device) -> Any:
                 class_ = repair
     except ImportError as error:
         raise UsageError(
-            f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install"
-            " 'ktdeval[qlib]'"
+            f"qlib/{recipe.name} needs {error.name}, which is not installed:"
+            f" {install_command('qlib')}"
         ) from error
 
     if device == "cuda":

@@ -23,16 +23,12 @@ import numpy as np
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
 from ktdeval.masking import normalise
+from ktdeval.values.installation import install_command
 from ktdeval.values.yamlio import load_yaml
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"
 FALSE_ALARMS = 0.05  #: Share of harmless anchors that may be nearer to a leak than the threshold
-
-NOT_INSTALLED = (
-    "a sentence-embedding model needs the package model2vec, which is not installed: pip install"
-    " 'ktdeval[embeddings]'"
-)
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?;])|;\s+|\n+")
 _FEWEST_LETTERS = 8
@@ -122,7 +118,10 @@ def choose_encoder(model: Path | None) -> Encoder | str:
     try:
         return StaticEncoder(model)
     except ModuleNotFoundError:
-        return NOT_INSTALLED
+        return (
+            "a sentence-embedding model needs the package model2vec, which is not installed:"
+            f" {install_command('embeddings')}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

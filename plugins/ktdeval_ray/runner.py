@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from ktdeval.errors import UsageError
 from ktdeval.task_api import EpisodeOutcome, EpisodeSpec, RunningWorkers, WorkerJob
 from ktdeval.values.files import make_folder
+from ktdeval.values.installation import install_command
 from ktdeval_ray.node import NodeCommand, WorkerEnd, run_on_node
 
 ADDRESS = "RAY_ADDRESS"  #: variable with the address of the cluster, as of Ray's own tools
@@ -128,7 +129,7 @@ def _ray() -> ModuleType:
         module: ModuleType = ray
     except ImportError as error:
         raise UsageError(
-            "--runner ray needs Ray, which is not installed: pip install 'ktdeval[ray]'"
+            f"--runner ray needs Ray, which is not installed: {install_command('ray')}"
         ) from error
 
     return module

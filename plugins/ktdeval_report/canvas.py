@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ktdeval.errors import UsageError
+from ktdeval.values.installation import install_command
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_pages.colours import SERIES, TOKENS, Colour
 from ktdeval_pages.figure_files import fix_layout
@@ -79,8 +80,7 @@ def require_matplotlib() -> None:
         if error.name != "matplotlib":
             raise
         raise UsageError(
-            "a report is drawn with matplotlib, which is not installed: pip install"
-            " 'ktdeval[report]'"
+            f"a report is drawn with matplotlib, which is not installed: {install_command('report')}"
         ) from error
 
 

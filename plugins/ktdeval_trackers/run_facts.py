@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import ktdeval
 from ktdeval.cards import Card, ScoringCard, TradingCard, load_card
 from ktdeval.task_api import CallFinished, EpisodeSpec
+from ktdeval.values.installation import install_command
 
 CACHED = "cached"  #: outcome of a call whose reply was kept
 _MOST_NAMES = 20  #: windows or tasks in a parameter, before they are counted
@@ -20,7 +21,7 @@ _ODD = re.compile(r"[^A-Za-z0-9_.\-/ ]")
 
 def missing(package: str, extra: str) -> ModuleNotFoundError:
     """Return the error of a tracker whose package is not installed."""
-    return ModuleNotFoundError(f"needs {package}: pip install 'ktdeval[{extra}]'", name=extra)
+    return ModuleNotFoundError(f"needs {package}: {install_command(extra)}", name=extra)
 
 
 def parameters(specs: Sequence[EpisodeSpec]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-ray = pytest.importorskip("ray", reason="needs the extra ray: pip install 'ktdeval[ray]'")
+ray = pytest.importorskip("ray", reason="needs the extra ray: pip install '.[ray]'")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 

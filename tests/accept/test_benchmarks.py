@@ -42,7 +42,7 @@ def run(script: str, *arguments: str, cwd: Path) -> str:
 def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path: Path) -> None:
     pytest.importorskip(
         "stable_baselines3",
-        reason="needs stable-baselines3 and gymnasium: pip install 'ktdeval[rl]'",
+        reason="needs stable-baselines3 and gymnasium: pip install '.[rl]'",
     )
     printed = run("planted_signal.py", "1", "100", cwd=tmp_path)
     shares = re.findall(r"^noise +(\d+)%  (\w+) +-?[\d.]+% ", printed, re.MULTILINE)

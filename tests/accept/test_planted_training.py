@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'ktdeval[planted]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[planted]'")
 
 from planted_memory import main as print_tables  # noqa: E402
 

@@ -26,8 +26,8 @@ from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted, reduced
 from run_support import SAME_MASK, Done, ktdeval, start
 from tables import beside
 
-pytest.importorskip("qlib", reason="needs the extra qlib: pip install 'ktdeval[qlib]'")
-pytest.importorskip("torch", reason="needs the extra qlib: pip install 'ktdeval[qlib]'")
+pytest.importorskip("qlib", reason="needs the extra qlib: pip install '.[qlib]'")
+pytest.importorskip("torch", reason="needs the extra qlib: pip install '.[qlib]'")
 
 NO_MARKET: Any = SimpleNamespace(id="0" * 64)  # samples are planted, not made from a market
 

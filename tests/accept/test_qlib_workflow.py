@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-pytest.importorskip("torch", reason="needs the extra qlib: pip install 'ktdeval[qlib]'")
-pytest.importorskip("qlib", reason="needs the extra qlib: pip install 'ktdeval[qlib]'")
+pytest.importorskip("torch", reason="needs the extra qlib: pip install '.[qlib]'")
+pytest.importorskip("qlib", reason="needs the extra qlib: pip install '.[qlib]'")
 
 from qlib.contrib.eva.alpha import calc_ic
 from qlib.contrib.model import gbdt, linear

@@ -17,6 +17,7 @@ import pytest
 from ktdeval.cards import metric_word
 from ktdeval.cli.main import main
 from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.values.installation import install_command
 from report_page import Page, check_page
 from run_support import ktdeval, store_market
 
@@ -419,4 +420,4 @@ def test_without_matplotlib_one_line_names_the_extra(
     session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install 'ktdeval[report]'" in refused(capsys, session / "one")
+    assert install_command("report") in refused(capsys, session / "one")

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-EXTRA = "needs stable-baselines3 and gymnasium: pip install 'ktdeval[rl]'"
+EXTRA = "needs stable-baselines3 and gymnasium: pip install '.[rl]'"
 pytest.importorskip("gymnasium", reason=EXTRA)
 pytest.importorskip("stable_baselines3", reason=EXTRA)
 

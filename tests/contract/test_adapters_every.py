@@ -5,6 +5,7 @@ against one stub provider.
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from adapter_server import (
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
 from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.values.installation import install_command
 from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 
@@ -259,7 +261,9 @@ def test_making_a_model_needs_no_key_or_package_and_connecting_names_missing_one
 
     monkeypatch.setitem(sys.modules, wire.package, None)
 
-    with pytest.raises(ProviderError, match=rf"ktdeval\[{wire.package.partition('.')[0]}\]"):
+    with pytest.raises(
+        ProviderError, match=re.escape(install_command(wire.package.partition(".")[0]))
+    ):
         wire.at("http://127.0.0.1:9", api_key_env="MY_KEY").connect()
 
 

@@ -170,6 +170,15 @@ def test_every_page_names_the_address_of_the_project() -> None:
     assert f"git clone {address} ktdeval" in readme
     assert f"git clone {address} ktdeval" in first_card
     assert f"git+{address}" in readme
+    assert f"git+{address}" in _text(DOCS / "stability.md")
+    for path in (
+        "examples/grid/ray-cluster.yaml",
+        "examples/live/workflow.yml",
+        "leaderboards/practice/.github/workflows/board.yml",
+    ):
+        if (REPOSITORY / path).exists():
+            assert f"@ git+{address}" in _text(REPOSITORY / path), path
+
     assert citation.get("repository-code", "ADDRESS") == address
 
 

@@ -17,6 +17,7 @@ from xml.etree.ElementTree import ParseError
 
 from ktdeval.errors import DataError
 from ktdeval.values.decompression_limits import MOST_TIMES_OF_TEXT, most_bytes, too_large
+from ktdeval.values.installation import install_command
 
 Note = Callable[[str], None]
 """Is told in words what of a file is not read."""
@@ -44,7 +45,7 @@ def sheet_as_text(file: Path, note: Note) -> str:
     """
     if importlib.util.find_spec("openpyxl") is None:
         need = "workbooks are read with openpyxl, which is not installed"
-        raise DataError(f"{file}: {need}: pip install 'ktdeval[xlsx]'")
+        raise DataError(f"{file}: {need}: {install_command('xlsx')}")
 
     try:
         _check_size(file)

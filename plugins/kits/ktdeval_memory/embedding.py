@@ -39,6 +39,7 @@ from ktdeval.calls import (
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import StepSession
 from ktdeval.values.hashes import content_hash, file_sha256, sha256_hex
+from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_memory.params import MemoryParams
 
@@ -139,8 +140,8 @@ def _load_model(name: str, weights: str) -> Any:
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an optional package
     except ImportError:
         problem = (
-            "the package sentence-transformers is not installed: pip install"
-            " 'ktdeval[sentence-transformers]'"
+            "the package sentence-transformers is not installed:"
+            f" {install_command('sentence-transformers')}"
         )
         raise UsageError(f"embedding=sentence:{name}: {problem}") from None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("inspect_ai", reason="needs inspect-ai: pip install ktdeval-inspect")
+pytest.importorskip("inspect_ai", reason="needs inspect-ai: pip install ./plugins/ktdeval-inspect")
 
 from inspect_ai import eval as inspect_eval
 from inspect_ai.log import EvalLog

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ktdeval.cards import clean
 from ktdeval.errors import UsageError
+from ktdeval.values.installation import install_command
 from ktdeval_compare.figures.definitions import PaperFigure
 from ktdeval_compare.figures.vega_specs import (
     ACTIONS,
@@ -75,8 +76,8 @@ def figure_svg(figure: PaperFigure, frame: pd.DataFrame) -> bytes:
         if error.name != "matplotlib":
             raise
         raise UsageError(
-            "an SVG is drawn with matplotlib, which is not installed: pip install"
-            " 'ktdeval[report]'; or write --out FILE.html"
+            f"an SVG is drawn with matplotlib, which is not installed: {install_command('report')};"
+            " or write --out FILE.html"
         ) from error
 
     draw = _DRAWERS[figure.kind]

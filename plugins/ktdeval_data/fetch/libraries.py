@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.values.config_options import near_matches
+from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_data.fetch.vendor_requests import VendorAnswer, VendorRequest
 
@@ -50,7 +51,7 @@ class _VendorLibrary:
                 import_module(f"{self.package}.{module}")
         except ImportError:
             raise UsageError(
-                f'{self.package} is not installed; pip install "ktdeval[{self.package}]"'
+                f"{self.package} is not installed; {install_command(self.package)}"
             ) from None
 
 

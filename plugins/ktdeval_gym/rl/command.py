@@ -21,6 +21,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.runner import choose_windows, open_snapshot
 from ktdeval.task_api import Task, Window, market_problem
 from ktdeval.values.files import make_folder, write_atomic
+from ktdeval.values.installation import install_command
 from ktdeval.values.lazy import later
 from ktdeval.values.typed_json import encode_canonical
 from ktdeval_gym.training_options import Algorithm
@@ -78,7 +79,7 @@ def rl(options: PolicyOptions, **market: Any) -> None:
         policy_file = later("ktdeval_gym.rl.train:policy_file")()
     except ImportError as error:
         raise UsageError(
-            f"training needs {error.name}, which is not installed: pip install 'ktdeval[rl]'"
+            f"training needs {error.name}, which is not installed: {install_command('rl')}"
         ) from error
 
     make_folder(options.output.parent, "choose another --output")

@@ -17,6 +17,7 @@ from ktdeval.cli import open_plugins, print_grid, print_json
 from ktdeval.errors import DataError, UsageError
 from ktdeval.stats import wilson
 from ktdeval.values.files import make_folder
+from ktdeval.values.installation import install_command
 from ktdeval.values.lazy import later
 from ktdeval.values.temporary import filling
 from ktdeval_models.planted.command import MemoryOptions
@@ -133,7 +134,7 @@ def _networks(
         settings_of = later("ktdeval_models.planted.training:Settings")()
     except ImportError as error:
         raise UsageError(
-            f"training needs {error.name}, which is not installed: pip install 'ktdeval[planted]'"
+            f"training needs {error.name}, which is not installed: {install_command('planted')}"
         ) from error
 
     shape = Shape(options.width, options.layers, _HEADS)

@@ -42,6 +42,7 @@ from ktdeval.harness import (
     with_distinct_ids,
 )
 from ktdeval.secrets.redaction import SHORTEST_SECRET
+from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval_models.remote.accepted_forms import RequestForms, with_tried
 from ktdeval_models.remote.finish_reasons import ReplyEnding, read_ending
@@ -145,7 +146,7 @@ class RemoteAdapter:
             try:
                 sdk = import_module(self.package)
             except ImportError:
-                install = f"pip install 'ktdeval[{self.extra}]'"
+                install = install_command(self.extra)
                 raise ProviderError(
                     f"{self.provider}: the package {self.package!r} is not installed; get it with"
                     f" `{install}`"

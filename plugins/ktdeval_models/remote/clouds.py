@@ -18,6 +18,7 @@ from urllib.parse import quote
 from ktdeval.calls import one_line
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import Listener, Model, ModelRequest
+from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_models.remote import base
 from ktdeval_models.remote.anthropic import AnthropicModel
@@ -401,6 +402,6 @@ class GoogleSigner:
 
 def _not_installed(provider: str, package: str) -> ProviderError:
     return ProviderError(
-        f"{provider}: the package {package!r} is not installed; get it with `pip install"
-        f" 'ktdeval[{provider}]'`"
+        f"{provider}: the package {package!r} is not installed; get it with"
+        f" `{install_command(provider)}`"
     )

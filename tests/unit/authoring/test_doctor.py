@@ -10,6 +10,7 @@ import pytest
 
 from advertised import advertise
 from ktdeval.cli.main import main
+from ktdeval.values.installation import install_command
 from ktdeval_authoring import doctor
 from ktdeval_authoring.doctor import Check, checks, is_broken
 
@@ -59,7 +60,7 @@ def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -
         "absent",
         "lacks anthropic",
     )
-    assert found["extra anthropic"].fix == "pip install 'ktdeval[anthropic]'"
+    assert found["extra anthropic"].fix == install_command("anthropic")
     assert found["extra openai"].state == "ok"
 
 
@@ -109,7 +110,7 @@ def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) 
     later = by_name(checks({}, date(2027, 6, 30)))
     assert later["prices"].detail.endswith("216 days ago")
     assert later["prices"].fix == "pip install genai-prices --upgrade: prices change"
-    assert later["cutoffs"].fix == "pip install --upgrade ktdeval, or give --knowledge-cutoff"
+    assert later["cutoffs"].fix == "install a newer ktdeval, or give --knowledge-cutoff"
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cli.main import main
+from ktdeval.values.installation import requirement
 from ktdeval.values.yamlio import parse_yaml
 from ktdeval_authoring.plugin_templates import check_name, parts, rendered
 
@@ -52,7 +53,12 @@ def test_every_choice_of_parts_gives_whole_files_and_one_hook_for_each(
 def test_the_ci_file_installs_tests_and_checks() -> None:
     steps = parse_yaml(rendered("my-lab", ("task",))[".github/workflows/test.yml"], "ci")
     run = [step["run"] for step in steps["jobs"]["test"]["steps"] if "run" in step]
-    assert run == ["pip install -e '.[test]'", "pytest", "ktdeval plugin check my_lab"]
+    assert run == [
+        f"pip install '{requirement()}'",
+        "pip install -e '.[test]'",
+        "pytest",
+        "ktdeval plugin check my_lab",
+    ]
 
 
 @pytest.mark.parametrize(

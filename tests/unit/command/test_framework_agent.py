@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -30,6 +31,7 @@ from ktdeval.harness.step_session import GuardedSession, StepOutcome
 from ktdeval.masking.payload_types import AssetRef
 from ktdeval.runner.conversation_size import LOW, MeasuringModel
 from ktdeval.runner.verify import RecordedModel
+from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
 from ktdfin_play import Scripted
@@ -315,7 +317,7 @@ def test_calls_beyond_the_limit_are_refused() -> None:
 def test_a_missing_client_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
 
-    with pytest.raises(ConfigError, match=r"pip install 'ktdeval\[openai\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install_command("openai"))):
         outcome_of(loop)
 
 

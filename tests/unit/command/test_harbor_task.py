@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ktdeval.registry.own_wheel import Wheel
+from ktdeval.values.hashes import sha256_hex
 from ktdeval_command import harbor_solve, harbor_verify
 from ktdeval_command.harbor_task import HarborContent, HarborEpisode, task_files
 from terminal import Terminal
@@ -27,7 +29,7 @@ EPISODE = HarborEpisode(
     card={"task.name": "market_blinded", "seeds": [0]},
     reward=None,
 )
-CONTENT = HarborContent(requirement="ktdeval==9.9.9")
+CONTENT = HarborContent(wheel=Wheel("ktdeval-9.9.9-py3-none-any.whl", b"PK"))
 
 
 def files(**changes: Any) -> dict[str, str]:
@@ -35,6 +37,7 @@ def files(**changes: Any) -> dict[str, str]:
     return {
         path: data.decode()
         for path, data in task_files(replace(EPISODE, **changes), CONTENT).items()
+        if not path.endswith(".whl")
     }
 
 
@@ -97,18 +100,20 @@ def test_the_market_is_asked_for_with_quoted_options() -> None:
 
 
 @pytest.mark.parametrize("path", ["environment/market/Dockerfile", "tests/Dockerfile"])
-def test_containers_install_a_pinned_version_or_a_wheel_and_have_a_given_snapshot(
+def test_containers_install_the_wheel_that_the_task_holds_by_its_hash_and_have_a_given_snapshot(
     path: str,
 ) -> None:
     plain = task_files(EPISODE, CONTENT)[path].decode()
-    assert "RUN pip install --no-cache-dir ktdeval==9.9.9\n" in plain
+    wheel = "/opt/wheel/ktdeval-9.9.9-py3-none-any.whl"
+    named = f"ktdeval @ file://{wheel}#sha256={sha256_hex(b'PK')}"
+    assert f'RUN pip install --no-cache-dir "{named}"\n' in plain
     assert "data" not in plain
 
-    content = HarborContent(requirement="k.whl", wheel=b"PK", market_files={"manifest.json": b"{}"})
+    content = replace(CONTENT, market_files={"manifest.json": b"{}"})
     made = task_files(EPISODE, content)
     folder = path.rpartition("/")[0]
-    assert (made[f"{folder}/k.whl"], made[f"{folder}/data/manifest.json"]) == (b"PK", b"{}")
-    assert "RUN pip install --no-cache-dir /opt/wheel/k.whl\n" in made[path].decode()
+    assert made[f"{folder}/ktdeval-9.9.9-py3-none-any.whl"] == b"PK"
+    assert made[f"{folder}/data/manifest.json"] == b"{}"
     assert "COPY data /" in made[path].decode()
     assert b"--data /opt/ktdeval/data" in made["environment/market/play.sh"]
     assert json.loads(made["tests/expected.json"])["verify_options"] == ["--data", "/tests/data"]

@@ -25,6 +25,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
+from ktdeval.values.installation import install_command
 from ktdeval_data.fetch.assemble_market import _with_factor
 from ktdeval_data.fetch.libraries import _BaostockSocket
 from ktdeval_data.fetch.vendor_requests import plan, vendors
@@ -661,7 +662,7 @@ def test_a_missing_library_is_named_with_its_extra(
         terminal.error(
             "data", "make", market, "--from", vendor, *RANGE[:4], "--out", tmp_path / "m", *more
         )
-        == f'ktdeval: error: {vendor} is not installed; pip install "ktdeval[{vendor}]"\n'
+        == f"ktdeval: error: {vendor} is not installed; {install_command(vendor)}\n"
     )
 
 

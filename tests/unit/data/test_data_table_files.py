@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import io
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values.config_options import build
+from ktdeval.values.installation import install_command
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import code_in_name, code_in_title, lost_zeros, plain_code
@@ -116,7 +118,9 @@ def test_without_openpyxl_one_line_names_the_package_to_install(
     )
     (tmp_path / "bars.xlsx").write_bytes(b"PK")
 
-    with pytest.raises(DataError, match=r"which is not installed: pip install 'ktdeval\[xlsx\]'"):
+    with pytest.raises(
+        DataError, match=f"which is not installed: {re.escape(install_command('xlsx'))}"
+    ):
         read(tmp_path / "bars.xlsx")
 
 

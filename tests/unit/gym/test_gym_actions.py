@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 from gym_worlds import BASE, moved_market, opened_on
 from ktdeval.errors import DataError, UsageError

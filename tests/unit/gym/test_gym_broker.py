@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
 

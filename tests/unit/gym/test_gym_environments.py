@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-EXTRA = "needs gymnasium: pip install 'ktdeval[gym]'"
+EXTRA = "needs gymnasium: pip install '.[gym]'"
 gymnasium = pytest.importorskip("gymnasium", reason=EXTRA)
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 from export_runs import QUESTIONS
 from gym_worlds import BASE, MSFT, moved_market, opened_on

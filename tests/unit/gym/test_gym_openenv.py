@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from export_runs import GOLD, QUESTIONS
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, ToolCall
+from ktdeval.registry.own_wheel import own_wheel
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_gym.openenv_command import ServerOptions, openenv, task_source, write_folder
@@ -212,7 +214,19 @@ def test_the_folder_names_tasks_and_data(tmp_path: Path) -> None:
         "server/Dockerfile",
         "server/__init__.py",
         "server/app.py",
+        f"wheels/{own_wheel().name}",
     ]
+
+
+def test_the_folder_holds_the_wheel_of_ktdeval_which_no_index_has(tmp_path: Path) -> None:
+    write_folder(tmp_path / "env", (TASK,), "synthetic_us")
+    config = tomllib.loads((tmp_path / "env" / "pyproject.toml").read_text())
+    path = config["tool"]["uv"]["sources"]["ktdeval"]["path"]
+
+    assert (tmp_path / "env" / path).read_bytes() == own_wheel().content
+    assert config["tool"]["uv"]["default-groups"] == ["ktdeval"]
+    assert config["dependency-groups"] == {"ktdeval": ["ktdeval[openenv]"]}
+    assert config["project"]["dependencies"] == ["openenv>=0.10"]
 
 
 def test_a_folder_that_is_empty_may_be_there(tmp_path: Path) -> None:
@@ -259,7 +273,7 @@ def test_the_options_of_a_server_have_stated_defaults_and_bounds() -> None:
 
 @pytest.mark.slow
 def test_openenvs_validators_and_client_accept_the_server_and_the_folder(tmp_path: Path) -> None:
-    pytest.importorskip("openenv", reason="needs openenv: pip install 'ktdeval[openenv]'")
+    pytest.importorskip("openenv", reason="needs openenv: pip install '.[openenv]'")
     from openenv.cli._validation import validate_running_environment
     from openenv.core import GenericEnvClient
 

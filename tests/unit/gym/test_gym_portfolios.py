@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
 from gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 import gym_processes  # noqa: E402
 from gym_processes import NAME, Drawing, jobs  # noqa: E402

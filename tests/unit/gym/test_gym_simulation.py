@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 from gym_worlds import MSFT, asset_market  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'ktdeval[gym]'")
+pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 from gym_worlds import BASE, LEVELS, MSFT, moved_market, opened_on
 from ktdeval.errors import DataError, UsageError

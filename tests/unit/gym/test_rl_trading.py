@@ -24,6 +24,7 @@ from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, RunFolder, evaluate
 from ktdeval.task_api import Window
+from ktdeval.values.installation import install_command
 from ktdeval_gym import policy as module
 from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.params import PolicyParams
@@ -209,7 +210,7 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
         error = terminal.error(
             "train", "rl", *given, "--data", market[0], "--output", tmp_path / "p.json"
         )
-        if "pip install 'ktdeval[rl]'" in error:
+        if install_command("rl") in error:
             break
 
         advice = {
@@ -221,7 +222,7 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
 
         words |= advice
 
-    assert "pip install 'ktdeval[rl]'" in error
+    assert install_command("rl") in error
 
     # What only the extra is missing for can be trained: the market has the days.
     chosen = load_plugins().make_task(words["--task"])

@@ -8,6 +8,7 @@ import base64
 import itertools
 import json
 import math
+import re
 import shutil
 import signal
 import sys
@@ -25,6 +26,7 @@ from ktdeval.errors import ConfigError, ModelError, ProviderError, UsageError
 from ktdeval.runner import pack_lines
 from ktdeval.runner.episode_journal import unpack_lines
 from ktdeval.values.hashes import sha256_hex
+from ktdeval.values.installation import install_command
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.embedding import (
     HashingEmbedder,
@@ -422,5 +424,5 @@ def test_a_missing_package_and_an_invalid_model_file_are_reported(
         made("sentence:org/small", weights)
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(UsageError, match=r"pip install 'ktdeval\[sentence-transformers\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_command("sentence-transformers"))):
         made("sentence:org/small", weights)

@@ -13,6 +13,7 @@ import pytest
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.storage import save_snapshot
 from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.values.installation import install_command
 from ktdeval_models.planted.facts import Facts, FactSource, gather_facts
 from ktdeval_models.planted.params import PlantedParams
 from ktdeval_models.planted.planted_files import DESCRIPTION, WEIGHTS, read_planted
@@ -366,7 +367,7 @@ def test_training_without_torch_names_the_extra(
     monkeypatch.setitem(sys.modules, "torch", None)
     words = ("--data", market_folder, "--windows", WINDOW, "--days", 1, "--out", tmp_path / "out")
     error = terminal.error("train", "memory", *words)
-    assert "training needs torch, which is not installed: pip install 'ktdeval[planted]'" in error
+    assert f"training needs torch, which is not installed: {install_command('planted')}" in error
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator
 from ktdeval.harness import Refusal
 from ktdeval.masking import Exact
 from ktdeval.values.hashes import content_hash
+from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_qfinzero.access.http import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER
@@ -374,8 +375,8 @@ sys.exit(main(["paper", "qfinzero", "serve"]))
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     lacks = (
-        "`ktdeval paper qfinzero serve` needs anyio, which is not installed, or too old: pip install"
-        " 'ktdeval[qfinzero]'"
+        "`ktdeval paper qfinzero serve` needs anyio, which is not installed, or too old:"
+        f" {install_command('qfinzero')}"
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"ktdeval: error: {lacks}\n")

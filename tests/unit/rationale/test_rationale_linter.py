@@ -22,6 +22,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.testing.markets import tiny_snapshot
+from ktdeval.values.installation import install_command
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_rationale.leak_linter import (
     LEAK_CATEGORIES,
@@ -615,7 +616,7 @@ def test_a_model_of_ones_own_is_measured() -> None:
 
 def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
     """A static model with a word for each dimension, as model2vec writes it."""
-    pytest.importorskip("model2vec", reason="needs model2vec: pip install 'ktdeval[embeddings]'")
+    pytest.importorskip("model2vec", reason="needs model2vec: pip install '.[embeddings]'")
     from model2vec import StaticModel
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -650,8 +651,8 @@ def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("model2vec") is not None, reason="model2vec is installed")
 def test_without_the_package_the_reason_names_what_to_install(tmp_path: Path) -> None:
     needed = (
-        "a sentence-embedding model needs the package model2vec, which is not installed: pip"
-        " install 'ktdeval[embeddings]'"
+        "a sentence-embedding model needs the package model2vec, which is not installed:"
+        f" {install_command('embeddings')}"
     )
 
     assert choose_encoder(tmp_path) == needed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -25,6 +26,7 @@ from ktdeval.stores import (
 )
 from ktdeval.stores.drivers import StoreDriver
 from ktdeval.stores.remote import FsspecStore, RequestRetries
+from ktdeval.values.installation import install_command
 from store_places import memory_store
 
 BAD_KEYS = [
@@ -259,7 +261,7 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(
     for module in ("gcsfs", "adlfs", "s3fs"):
         monkeypatch.setitem(sys.modules, module, None)
 
-    with pytest.raises(UsageError, match=rf"pip install 'ktdeval\[{extra}\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_command(extra))):
         open_store(url)
 
 

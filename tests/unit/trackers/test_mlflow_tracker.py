@@ -21,7 +21,7 @@ from tracked_run import (
     whole_run,
 )
 
-pytest.importorskip("mlflow", reason="needs the extra mlflow: pip install 'ktdeval[mlflow]'")
+pytest.importorskip("mlflow", reason="needs the extra mlflow: pip install '.[mlflow]'")
 pytest.importorskip("sqlalchemy", reason="needs the whole of MLflow, for its database")
 
 from mlflow import MlflowClient

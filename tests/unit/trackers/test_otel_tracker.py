@@ -10,7 +10,7 @@ import pytest
 
 from tracked_run import BROKEN, DONE, MODEL, PROMPT, REPLY, STEPS, interrupted_run, step, whole_run
 
-pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel: pip install 'ktdeval[otel]'")
+pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel: pip install '.[otel]'")
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader

@@ -12,7 +12,7 @@ import pytest
 from ktdeval.task_api.events import Event
 from tracked_run import PROMPT, REPLY, RUN_ID, STEPS, step, whole_run
 
-pytest.importorskip("wandb", reason="needs the extra wandb: pip install 'ktdeval[wandb]'")
+pytest.importorskip("wandb", reason="needs the extra wandb: pip install '.[wandb]'")
 
 import wandb
 

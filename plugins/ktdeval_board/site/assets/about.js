@@ -177,7 +177,7 @@
         ),
       ),
       kt.command([
-        "pip install ktdeval",
+        "# where ktdeval is installed, from its repository",
         board.url
           ? `# the repository: see ${board.url}`
           : "# in a clone of the board's repository:",

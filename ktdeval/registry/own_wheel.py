@@ -1,0 +1,121 @@
+"""A wheel of this installation, for containers that are to run the same code.
+
+It is made of the files that are installed, so that nothing is asked of an index. An editable
+installation is packed from its folders of sources.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from ktdeval.errors import UsageError, explained
+from ktdeval.values.hashes import sha256_hex
+
+_PROJECT = "ktdeval"
+_ADVICE = "a wheel of it is made after `pip install .` in the folder of its sources"
+_NOT_OF_A_WHEEL = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that an archive can hold
+_MODE = 0o644 << 16
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel: the same bytes for the same installed files."""
+
+    name: str
+    content: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of the content, in hexadecimal digits."""
+        return sha256_hex(self.content)
+
+
+@cache
+def own_wheel() -> Wheel:
+    """Return a wheel of this installation, made once a process.
+
+    Raises UsageError: ktdeval is not installed; StoreError: one of its files can't be read.
+    """
+    try:
+        installed = metadata.distribution(_PROJECT)
+    except metadata.PackageNotFoundError as error:
+        raise UsageError(f"ktdeval runs from a folder, and is not installed; {_ADVICE}") from error
+
+    files: dict[str, bytes] = {}
+    for name, path in sorted(_files_of(installed)):
+        with explained(f"{path}: can't be read"):
+            files[name] = path.read_bytes()
+
+    if f"{_PROJECT}/__init__.py" not in files:
+        raise UsageError(f"ktdeval's installation does not list its files; {_ADVICE}")
+
+    stem = f"{_PROJECT}-{installed.version}"
+    files[f"{stem}.dist-info/RECORD"] = _record(files, f"{stem}.dist-info/RECORD")
+    return Wheel(f"{stem}-py3-none-any.whl", _archive(files))
+
+
+def _files_of(installed: metadata.Distribution) -> Iterator[tuple[str, Path]]:
+    """Yield the files of an installation, with their names in a wheel."""
+    for file in installed.files or ():
+        path = Path(str(installed.locate_file(file)))
+        if path.suffix == ".pth":  # of an editable installation
+            for line in path.read_text(encoding="utf-8").splitlines():
+                yield from _files_of_sources(Path(line))
+        elif _is_of_wheel(file):
+            yield file.as_posix(), path
+
+
+def _files_of_sources(root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files of the project's packages in a folder of sources."""
+    for package in sorted(root.glob(f"{_PROJECT}*")):
+        if not (package / "__init__.py").is_file():
+            continue
+
+        for path in package.rglob("*"):
+            name = path.relative_to(root)
+            if path.is_file() and _is_of_wheel(name):
+                yield name.as_posix(), path
+
+
+def _is_of_wheel(file: Path | metadata.PackagePath) -> bool:
+    """Whether an installed file came with a wheel: not a script, bytecode, a note of pip's or a
+    hidden file.
+    """
+    is_note = file.parts[0].endswith(".dist-info") and file.name in _NOT_OF_A_WHEEL
+    is_hidden = any(part.startswith(".") for part in file.parts)  # `..` as well
+    return not is_note and not is_hidden and "__pycache__" not in file.parts
+
+
+def _record(files: dict[str, bytes], own_name: str) -> bytes:
+    """Return the list of a wheel's files with their hashes and sizes."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    for name, content in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        rows.writerow((name, f"sha256={digest}", len(content)))
+
+    rows.writerow((own_name, "", ""))
+    return text.getvalue().encode()
+
+
+def _archive(files: dict[str, bytes]) -> bytes:
+    """Return a zip archive of files, the same bytes for the same files."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, _TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = _MODE
+            archive.writestr(entry, content)
+
+    return packed.getvalue()

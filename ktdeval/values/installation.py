@@ -1,0 +1,62 @@
+"""Where ktdeval and the packages of its extras are installed from.
+
+No index has a ktdeval that is ours: whoever takes the name there would decide what is run. So
+nothing that is printed, written or run names it without its source, until there is a release. The
+source is the address of the repository, in `pyproject.toml`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from importlib import metadata
+
+_PROJECT = "ktdeval"
+_ADDRESS = "ADDRESS"  # where the metadata of this installation are not to be had
+
+
+def source() -> str:
+    """Return what pip installs ktdeval from: the commit of a repository that it was installed from
+    (PEP 610), or else the repository that the project's metadata name.
+    """
+    try:
+        installed = metadata.distribution(_PROJECT)
+    except metadata.PackageNotFoundError:
+        return f"git+{_ADDRESS}"
+
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    commit = origin.get("vcs_info", {}).get("commit_id")
+    if commit:
+        return f"git+{origin['url']}@{commit}"
+
+    for entry in installed.metadata.get_all("Project-URL") or []:
+        label, _, address = entry.partition(", ")
+        if label == "Repository":
+            return f"git+{address}"
+
+    return f"git+{_ADDRESS}"
+
+
+def requirement(*extras: str) -> str:
+    """Return ktdeval with extras as a requirement that names its source."""
+    named = f"[{','.join(extras)}]" if extras else ""
+    return f"{_PROJECT}{named} @ {source()}"
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra of ktdeval."""
+    try:
+        required = metadata.requires(_PROJECT) or []
+    except metadata.PackageNotFoundError:
+        required = []
+
+    packages = []
+    for entry in required:
+        package, _, marker = entry.partition(";")
+        if re.search(rf"\bextra == ['\"]{re.escape(extra)}['\"]", marker):
+            packages.append(shlex.quote(package.strip()))
+
+    if not packages:  # run from a folder of sources
+        return f"pip install '.[{extra}]' # in a clone of ktdeval"
+    return f"pip install {' '.join(packages)}"

@@ -1,0 +1,136 @@
+"""Nothing that is printed, written or run installs ktdeval by its name from an index: no index has
+one that is ours, so that anybody could take the name.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from ktdeval.values.installation import install_command, requirement
+from loops import not_empty
+from paths import REPOSITORY
+
+SKIPPED = {".git", ".venv", "node_modules", "records", "cards", "site", "dist", ".mypy_cache"}
+SUFFIXES = {".py", ".md", ".yml", ".yaml", ".toml", ".j2", ".js", ".txt", ".sh", ".csv"}
+NAMES = {"Dockerfile", "Containerfile", "Makefile", "run", "floors", "second-python"}
+INSTALLER = re.compile(
+    r"\b(?:pip3? (?:install|download|wheel)|pipx (?:install|run)|uv (?:add|pip install|tool install|tool run)"
+    r"|uvx|poetry add|conda install) (?P<rest>[^\n]*)"
+)
+#: Names that are ours or look like it, and that nobody owns
+OURS = re.compile(r"(?:openenv-)?ktdeval(?:[-_]\w+)*(?:\[[^\]]*\])?(?:[=<>~!].*)?")
+PINNED = re.compile(r"\bktdeval(?:-\w+)*(?:\[[\w,-]*\])?(?:==|~=|>=)\s*[\d{@\"]")
+ENDS = {"&&", "||", "|", ";", "#", "&"}
+
+
+def unowned(text: str) -> Iterator[str]:
+    """Yield what in a text would install one of our names from an index."""
+    for found in INSTALLER.finditer(text):
+        command = re.split(r"[`\\]|\",", found["rest"])[0]
+        command = re.sub(r"\bktdeval\S* @ \S+", "", command)
+        try:
+            words = shlex.split(command, comments=True)
+        except ValueError:  # an apostrophe of prose
+            words = re.sub(r"[\"']", "", command).split()
+
+        words = list(takewhile(lambda word: word not in ENDS, words))
+        if "--from" in words:  # what follows is a command
+            words = words[: words.index("--from") + 2]
+
+        for word in words:
+            if OURS.fullmatch(word.strip("\"'(),:.")):
+                yield found[0]
+
+    yield from PINNED.findall(text)
+
+
+def pages() -> Iterator[Path]:
+    for path in sorted(REPOSITORY.rglob("*")):
+        is_text = path.suffix in SUFFIXES or path.name in NAMES
+        if is_text and not SKIPPED & set(path.parts) and path.is_file():
+            yield path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pip install ktdeval",
+        "run `pip install 'ktdeval[openai]'` first",
+        'RUN pip install --no-cache-dir "ktdeval[models]"',
+        "pip install --upgrade ktdeval, or wait",
+        "pip install ktdeval-inspect",
+        "pip install numpy ktdeval && ktdeval demo",
+        "uv add ktdeval[live]",
+        "uvx ktdeval demo",
+        "pipx install ktdeval",
+        'KTDEVAL: "ktdeval==0.1.0"',
+        "pip install 'ktdeval[openai]>=0.1'",
+    ],
+)
+def test_a_name_without_its_source_is_found(line: str) -> None:
+    assert list(unowned(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pip install '.[openai]'",
+        "pip install ./plugins/ktdeval-inspect",
+        "pip install 'ktdeval[live] @ git+ADDRESS'",
+        "uvx --from git+ADDRESS ktdeval demo",
+        'pip install "$(echo /wheels/ktdeval-*.whl)[models]"',
+        "pip install numpy && ktdeval demo",
+        "pip install -e . # ktdeval itself",
+    ],
+)
+def test_a_source_is_not(line: str) -> None:
+    assert not list(unowned(line))
+
+
+def test_no_file_names_ours_without_a_source() -> None:
+    wrong = {}
+    for path in not_empty(list(pages())):
+        found = list(unowned(path.read_text(encoding="utf-8")))
+        if found and path.name != Path(__file__).name:
+            wrong[str(path.relative_to(REPOSITORY))] = found
+
+    assert wrong == {}
+
+
+def test_no_project_depends_on_ours_by_its_name() -> None:
+    """Our own extras name each other: they are of the project that is installed."""
+    for path in not_empty([path for path in pages() if path.name.startswith("pyproject.toml")]):
+        text = path.read_text(encoding="utf-8")
+        project = tomllib.loads(re.sub(r"\{\{.*?\}\}|@\w+@", "x", text))["project"]
+        required = list(project.get("dependencies", ()))
+        if project["name"] != "ktdeval":
+            for packages in project.get("optional-dependencies", {}).values():
+                required += packages
+
+        assert not [each for each in required if OURS.fullmatch(each)], path
+
+
+def test_no_advice_to_install_an_extra_names_ours() -> None:
+    extras = metadata.metadata("ktdeval").get_all("Provides-Extra") or []
+    for extra in not_empty(extras):
+        command = install_command(extra)
+        assert not list(unowned(command)), command
+        assert len(shlex.split(command)) > 2, extra
+
+    assert not list(unowned(f"pip install '{requirement('openai')}'"))
+
+
+def test_what_is_written_for_others_names_no_index() -> None:
+    authoring = pytest.importorskip("ktdeval_authoring.plugin_templates")
+    written = authoring.rendered("my-lab", list(authoring.parts()))
+    assert f"pip install '{requirement()}'" in written[".github/workflows/test.yml"]
+    for text in written.values():
+        assert not list(unowned(text))

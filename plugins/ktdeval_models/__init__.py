@@ -56,6 +56,7 @@ def ktdeval_models() -> Sequence[Spec]:
             "An external trading agent over HTTP at --base-url, asked as in Agent Market Arena; needs"
             " the extra openai",
             remote.RemoteParams,
+            extra={"is_agent": True},
             remote=True,
         ),
         *(provider(name, preset) for name, preset in remote.presets().items()),

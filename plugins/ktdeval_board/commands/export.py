@@ -11,7 +11,15 @@ from typing import Literal
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import JsonOptions, OutputPath, example, flag, options_of
+from ktdeval.cli import (
+    JsonOptions,
+    OutputPath,
+    PluginOptions,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+)
 from ktdeval.errors import UsageError
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval_board.exchange.board_data import BoardData, ExportReport, read_board, write_folder
@@ -23,7 +31,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(JsonOptions):
+class ExportOptions(PluginOptions, JsonOptions):
     """Options of `leaderboard export`."""
 
     form: Literal["parquet", "csv", "hf-dataset", "eval-results", "every-eval-ever"] = flag(
@@ -54,8 +62,8 @@ def export(board: Path, options: ExportOptions) -> None:
     """Write the rows of the board in DIR for other tools: tables, a dataset, or the records of
     other result collections.
 
-    Withdrawn cards are left out; tiers, labels and why a card has no rank are columns. Nothing is
-    uploaded.
+    Withdrawn cards are left out; tiers, labels and why a card has no rank are columns. Collections
+    of results of AI models get the cards of language models alone. Nothing is uploaded.
     """
     if options.form == "eval-results" and options.dataset == "":
         raise UsageError(
@@ -63,13 +71,16 @@ def export(board: Path, options: ExportOptions) -> None:
             " the results are of"
         )
 
+    plugins = open_plugins(options.plugin)
     writers: dict[str, Callable[[BoardData, Path], ExportReport]] = {
         "parquet": write_parquet,
         "csv": write_csv,
         "hf-dataset": lambda data, folder: write_hf_dataset(data, folder, options.licence),
-        "eval-results": lambda data, folder: write_eval_results(data, folder, options.dataset),
+        "eval-results": lambda data, folder: write_eval_results(
+            data, folder, options.dataset, plugins
+        ),
         "every-eval-ever": lambda data, folder: write_every_eval_ever(
-            data, folder, date.fromisoformat(recorded_day())
+            data, folder, date.fromisoformat(recorded_day()), plugins
         ),
     }
     data = read_board(board, options.division)

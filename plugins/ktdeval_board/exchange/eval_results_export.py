@@ -25,6 +25,7 @@ from msgspec import UNSET
 
 from ktdeval.cards import Interval, MetricLine, ScoreLine, spread_of
 from ktdeval.errors import UsageError
+from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_pretty
 from ktdeval.values.typed_json import to_plain
 from ktdeval_board.attempts import attempts_of
@@ -49,15 +50,17 @@ from ktdeval_board.rules import Division
 
 SCHEMA_VERSION = "0.3.0"
 LIBRARY = "ktdeval"
+#: Why a card is in no collection of results of AI models
+NO_LANGUAGE_MODEL = "no installed plugin says that a language model took part"
 
 _RESERVED = re.compile(r"(data|con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
 
 
-def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) -> ExportReport:
-    """Write one record for each card of an entrant, ranked or not; its details say why it has no
-    rank.
-
-    Baselines are excluded: they are not language models.
+def write_every_eval_ever(
+    data: BoardData, folder: Path, retrieved_on: dt.date, plugins: Plugins
+) -> ExportReport:
+    """Write one record for each card of an entrant that used a language model, ranked or not; its
+    details say why it has no rank.
     """
     exported = ExportReport(unit="figures")
     midnight = dt.datetime.combine(retrieved_on, dt.time(), dt.UTC)
@@ -71,6 +74,10 @@ def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) 
             exported.exclude(IS_BASELINE)
             continue
 
+        if not used_language_model(entry.card, plugins):
+            exported.exclude(NO_LANGUAGE_MODEL)
+            continue
+
         defined = sum(figure.value is not None for figure in figures_of(entry.card).values())
         if not defined:
             exported.exclude("none of its figures is defined")
@@ -82,6 +89,19 @@ def write_every_eval_ever(data: BoardData, folder: Path, retrieved_on: dt.date) 
         exported.files[name] = defined
 
     return exported
+
+
+def used_language_model(card: Card, plugins: Plugins) -> bool:
+    """Return whether one of a card's models is a language model behind a network, by what its
+    plugin says: neither by its name nor by the card. An agent elsewhere may be a rule.
+    """
+    for name in (card.model.name, *(each.name for each in card.further_models)):
+        if plugins.is_remote(name):
+            spec_name, _ = plugins.model_spec_name(name)
+            if not plugins.spec("models", spec_name).extra.get("is_agent"):
+                return True
+
+    return False
 
 
 def record_path(board: str, entry: Entry) -> str:
@@ -335,8 +355,11 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9
 _HUB_PAGE = re.compile(r"https://(?:www\.)?huggingface\.co/(" + _REPOSITORY.pattern + r")/?")
 
 
-def write_eval_results(data: BoardData, folder: Path, dataset: str) -> ExportReport:
-    """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card.
+def write_eval_results(
+    data: BoardData, folder: Path, dataset: str, plugins: Plugins
+) -> ExportReport:
+    """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card that used a
+    language model.
 
     Cards without a rank are excluded: the format has no field that could say why.
     """
@@ -349,6 +372,10 @@ def write_eval_results(data: BoardData, folder: Path, dataset: str) -> ExportRep
         standing = data.standings[entry.card_id]
         if not standing.ranked or entry.division is None:
             exported.exclude("baseline" if standing.why == (IS_BASELINE,) else "not ranked")
+            continue
+
+        if not used_language_model(entry.card, plugins):
+            exported.exclude(NO_LANGUAGE_MODEL)
             continue
 
         tasks.add(entry.division.id)

@@ -24,6 +24,7 @@ from board_arena import Frame, run_frame
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from board_forge_days import Played, forge_decisions
 from card_cases import derived_fields, spec_of
+from forged_models import PROVIDERS
 from ktdeval.cards.scoring_card import build_scoring_card
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry.plugin_registry import load_plugins
@@ -65,7 +66,6 @@ _SEEDS = (0, 1)
 _FILES = ("answers.jsonl.zst", "transcript.jsonl.zst")
 _LONG = {"name": "long", "first": "2024-01-03", "last": "2024-01-09"}
 
-_PROVIDERS = ("alder", "birch", "cedar", "elm")
 _AGENTS = ("react", "react", "planner")
 _STRATEGIES = ("baseline", "momentum", "risk-averse", "")
 _EFFORTS = (None, "low", "high", None)
@@ -192,7 +192,7 @@ def _entrants(forge: Forge) -> Iterator[Entrant]:
         is_second = index % 6 == 5  # the same model as the one before, in another agent
         named = index - is_second
         yield Entrant(
-            model=f"{_PROVIDERS[named % 4]}/model-{named // 4 + 1}",
+            model=f"{PROVIDERS[named % 4]}/model-{named // 4 + 1}",
             agent="debate" if is_second else _AGENTS[index % 3],
             strategy=_STRATEGIES[index % 5 % 4],
             effort=_EFFORTS[index % 3],

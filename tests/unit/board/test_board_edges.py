@@ -17,6 +17,8 @@ import pytest
 from board_cards import changed, put_json
 from board_forge import forge_board
 from board_ranks import tables_of
+from forged_models import PLUGIN
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.content import check_content
 from ktdeval_board.checking.files import BoardTree
@@ -233,7 +235,8 @@ def test_a_card_without_a_defined_figure_is_omitted_from_exported_records_with_a
 ) -> None:
     data = read_board(board)
     day = dt.date(2026, 12, 1)
-    exported = write_every_eval_ever(data, board.parent / "out", day)
+    plugins = load_plugins((str(PLUGIN),))
+    exported = write_every_eval_ever(data, board.parent / "out", day, plugins)
 
     assert len(exported.files) == 2
     assert min(exported.files.values()) > 0
@@ -242,7 +245,7 @@ def test_a_card_without_a_defined_figure_is_omitted_from_exported_records_with_a
     undefined = replace(
         data, entries=tuple(changed(entry, without_values) for entry in data.entries)
     )
-    nothing = write_every_eval_ever(undefined, board.parent / "empty", day)
+    nothing = write_every_eval_ever(undefined, board.parent / "empty", day, plugins)
 
     assert (nothing.files, nothing.excluded) == ({}, {"none of its figures is defined": 2})
 

@@ -34,6 +34,7 @@ from board_cards import (
 )
 from board_forge import forge_board
 from board_runs import printed as run
+from forged_models import PLUGIN
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError
 from ktdeval_board.board_entries import Board, load_board
 from ktdeval_board.document_types import Series
@@ -131,6 +132,8 @@ def written(path: Path, form: str, out: Path) -> Path:
         "acme/board",
         "--license",
         "cc-by-4.0",
+        "--plugin",
+        PLUGIN,
     )
     return out
 
@@ -145,7 +148,11 @@ def scoring(tmp_path: Path) -> Path:
     """A board of a scoring task with one card, not checked yet; its model, its submitter and a unit
     are called as formulas.
     """
-    spec = score_spec(model=MODEL, call={"temperature": 0.7})
+    return scoring_board(tmp_path, MODEL)
+
+
+def scoring_board(tmp_path: Path, model: str) -> Path:
+    spec = score_spec(model=model, call={"temperature": 0.7})
     card = scoring_card(specs=[spec])
     card["scores"]["right_name"]["unit"] = "=1+1"
     facts = {
@@ -166,7 +173,7 @@ def scoring(tmp_path: Path) -> Path:
     files = put_card(tmp_path, card)
     who = {"name": "@SUM(A1)", "contact": "somebody@example.org"}
     what = {
-        "name": MODEL,
+        "name": model,
         "cutoff_date": "unknown",
         "cutoff_source": "not said",
         "url": "https://huggingface.co/acme/seer",
@@ -614,8 +621,9 @@ def test_eval_results_are_read_by_the_hubs_own_parser(
 
 
 def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_submission_names(
-    scoring: Path, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
+    scoring = scoring_board(tmp_path, "openai/seer")
     card_id = check(scoring)
     run(
         "--on",
@@ -826,6 +834,8 @@ def test_the_command_lists_what_it_wrote_and_omitted(path: Path, tmp_path: Path)
             "every-eval-ever",
             "--out",
             tmp_path / "out",
+            "--plugin",
+            PLUGIN,
             "--json",
         )
     )
@@ -840,6 +850,8 @@ def test_the_command_lists_what_it_wrote_and_omitted(path: Path, tmp_path: Path)
         "eval-results",
         "--out",
         tmp_path / "more",
+        "--plugin",
+        PLUGIN,
         "--dataset",
         "acme/board",
     )

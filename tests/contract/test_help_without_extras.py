@@ -1,8 +1,12 @@
-"""A plain install, without the packages of any extra, explains every command."""
+"""A plain install, without the packages of any extra, explains every command, and prints what the
+README's estimate of costs promises.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -10,16 +14,23 @@ from importlib import metadata
 import pytest
 from packaging.requirements import Requirement
 
-from paths import SUPPORT
+from paths import REPOSITORY, SUPPORT
 
-SCRIPT = """
+WITHOUT = """
 import sys
 for name in sys.argv[1].split(","):
     sys.modules[name] = None  # cannot be imported
+"""
+HELP = f"""{WITHOUT}
 import click
 from docs_commands import all_commands
 for words, command in all_commands():
     print(click.Context(command, info_name=words).get_help().splitlines()[0])
+"""
+RUN = f"""{WITHOUT}
+from ktdeval.cli.main import main
+del sys.argv[1]
+sys.exit(main())
 """
 
 
@@ -56,21 +67,38 @@ def modules_of_extras() -> list[str]:
     return sorted(modules)
 
 
-@pytest.mark.slow
-def test_every_command_prints_its_help_without_any_extra() -> None:
-    blocked = modules_of_extras()
-    assert {"openai", "cryptography", "uvicorn", "matplotlib", "pytest"} <= set(blocked)
-    assert not {"numpy", "pandas", "click"} & set(blocked)
-
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, ",".join(blocked)],
+def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "PYTHONPATH": str(SUPPORT / "docs")},
     )
 
+
+@pytest.mark.slow
+def test_every_command_prints_its_help_without_any_extra() -> None:
+    blocked = modules_of_extras()
+    assert {"openai", "cryptography", "uvicorn", "matplotlib", "pytest"} <= set(blocked)
+    assert not {"numpy", "pandas", "click"} & set(blocked)
+
+    done = python(HELP, ",".join(blocked))
+
     assert (done.stderr, done.returncode) == ("", 0)
     shown = done.stdout.splitlines()
     assert "Usage: ktdeval run [OPTIONS]" in shown
     assert len(shown) > 20
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+@pytest.mark.slow
+def test_the_plan_of_the_readme_states_a_cost_without_any_extra(readme: str) -> None:
+    text = (REPOSITORY / readme).read_text(encoding="utf-8")
+    [command] = re.findall(r"`ktdeval (plan [^`]+)`", text)
+
+    done = python(RUN, ",".join(modules_of_extras()), *shlex.split(command))
+
+    assert (done.stderr, done.returncode) == ("", 0)
+    [cost] = [line for line in done.stdout.splitlines() if "cost, USD" in line]
+    assert re.fullmatch(r" *cost, USD( +[0-9][0-9,.]*){3}", cost)

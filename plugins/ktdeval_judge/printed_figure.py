@@ -12,7 +12,9 @@ import math
 from dataclasses import dataclass
 
 import msgspec
+from scipy.integrate import quad
 from scipy.special import log_ndtr
+from scipy.stats import norm
 
 from ktdeval.errors import UsageError
 from ktdeval.stats import (
@@ -27,6 +29,7 @@ from ktdeval.stats import (
 ROUGH_BELOW = 30  #: returns below which the normal approximation is said to be rough
 _NO_RATIO = 1e-9  #: a daily ratio below it is none
 _LARGEST = 1e6  #: of a printed ratio: a larger one is a mistake of units
+_WIDEST = 9.0  #: standard deviations beyond which a normal law has nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +45,8 @@ class PrintedFigure:
     sharpe: float  #: a year's: mean over standard deviation of a day's return, times sqrt(periods)
     days: int  #: number of returns
     trials: int = 1  #: strategies that were tried, the printed one included
-    #: standard deviation of the trials' annual ratios; None: the sampling error without skill
+    #: standard deviation of the trials' annual ratios; None: the sampling error without skill.
+    #: One trial has none, and nothing is taken from it
     trial_sd: float | None = None
     skew: float = 0.0  #: third standardised moment of the returns
     kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal law)
@@ -62,11 +66,23 @@ class PrintedFigure:
         return SharpeMoments(self.days, per_day, self.skew, self.kurtosis, self.autocorrelation)
 
     @property
-    def luck_variance(self) -> float:
-        """Variance of the daily ratios of trials without skill."""
+    def sampling_variance(self) -> float:
+        """Variance of a daily ratio without skill around 0, by the error of the estimate alone."""
+        return _without_skill(self.moments).error_variance / (self.days - 1)
+
+    @property
+    def trial_variance(self) -> float:
+        """Variance of the trials' daily ratios around their mean."""
         if self.trial_sd is not None:
             return self.trial_sd**2 / self.periods
-        return _without_skill(self.moments).error_variance / (self.days - 1)
+        return self.sampling_variance
+
+    @property
+    def trial_correlation(self) -> float:
+        """Correlation of trials that scatter less than one ratio errs, which independent ones don't:
+        the trials' variance is `(1 - correlation)` of the error's.
+        """
+        return max(0.0, 1.0 - self.trial_variance / self.sampling_variance)
 
 
 def _problems(figure: PrintedFigure) -> list[str]:
@@ -146,6 +162,9 @@ class JudgedFigure(msgspec.Struct, frozen=True, kw_only=True):
     luck: Bar
     trial_sd: float  #: standard deviation of the trials' ratios, assumed or given
     is_trial_sd_given: bool
+    error_without_skill: float  #: standard deviation of a ratio without skill, by chance alone
+    #: 0: the trials may be independent; above: their given spread is below the error of one ratio
+    trial_correlation: float
     skew: float
     kurtosis: float
     autocorrelation: float
@@ -166,7 +185,7 @@ def judged(figure: PrintedFigure) -> JudgedFigure:
     zero = _bar(figure, "zero", 0.0)
     luck = msgspec.structs.replace(zero, against="luck")
     if figure.trials > 1:
-        best = expected_best_sharpe(figure.trials, figure.luck_variance)
+        best = expected_best_sharpe(figure.trials, figure.trial_variance)
         luck = _bar(figure, "luck", best)
 
     return JudgedFigure(
@@ -181,8 +200,10 @@ def judged(figure: PrintedFigure) -> JudgedFigure:
         annualised=moments.sharpe * annual_factor(figure.periods, figure.autocorrelation),
         zero=zero,
         luck=luck,
-        trial_sd=math.sqrt(figure.luck_variance) * year,
+        trial_sd=math.sqrt(figure.trial_variance) * year,
         is_trial_sd_given=figure.trial_sd is not None,
+        error_without_skill=math.sqrt(figure.sampling_variance) * year,
+        trial_correlation=figure.trial_correlation,
         skew=figure.skew,
         kurtosis=figure.kurtosis,
         autocorrelation=figure.autocorrelation,
@@ -203,11 +224,35 @@ def annual_factor(periods: float, autocorrelation: float) -> float:
 
 
 def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
-    """Return the probability that the best of so many independent trials without skill shows at
-    least the printed ratio, `1 - Phi(z)^trials`.
+    """Return the probability that the best of so many trials without skill shows at least the printed
+    ratio.
+
+    Of one trial `1 - Phi(z)`, z the ratio over its own error without skill. Of several `1 -
+    Phi(z)^trials`, z the ratio over the trials' spread. A spread below the error of one ratio is that
+    of trials which share luck c, normal with the rest of the error's variance: the mean over c of
+    `1 - Phi((ratio - c) / spread)^trials`.
     """
-    score = figure.moments.sharpe / math.sqrt(figure.luck_variance)
-    return -math.expm1(trials * float(log_ndtr(score)))
+    ratio = figure.moments.sharpe
+    own = figure.sampling_variance
+    shared = 0.0
+    if trials > 1:
+        own = figure.trial_variance
+        shared = math.sqrt(max(figure.sampling_variance - own, 0.0))
+
+    def reached(luck: float) -> float:
+        score = (ratio - shared * luck) / math.sqrt(own)
+        return -math.expm1(trials * float(log_ndtr(score)))
+
+    if not shared:
+        return reached(0.0)
+
+    # from where on the shared luck is enough; the integrand may be a step there
+    needed = (ratio - expected_best_sharpe(trials, own)) / shared
+    step = min(max(needed, -_WIDEST), _WIDEST)
+    mean, _ = quad(
+        lambda luck: norm.pdf(luck) * reached(luck), -_WIDEST, _WIDEST, points=[step], limit=200
+    )
+    return min(float(mean), 1.0)
 
 
 def _bar(figure: PrintedFigure, against: str, best: float) -> Bar:

@@ -22,7 +22,7 @@ class PrintedFigureOptions(JsonOptions):
         None,
         metavar="X",
         help=(
-            "standard deviation of the trials' annual Sharpe ratios; default: what chance alone"
+            "standard deviation of the annual Sharpe ratios of --trials; default: what chance alone"
             " gives strategies without skill"
         ),
     )

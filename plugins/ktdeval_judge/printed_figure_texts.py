@@ -155,15 +155,7 @@ def _assumptions(report: JudgedFigure) -> Iterator[str]:
         f" {report.kurtosis:g}, autocorrelation {report.autocorrelation:g}; standard error"
         f" {report.standard_error:.2f} a year."
     )
-    if report.trials > 1:
-        origin = "assumed: chance alone, no skill (--trial-sd)"
-        if report.is_trial_sd_given:
-            origin = "given"
-
-        yield (
-            f"Trials are independent; their annual ratios have a standard deviation of"
-            f" {report.trial_sd:.2f} ({origin})."
-        )
+    yield from _about_trials(report)
     if report.autocorrelation:
         yield f"With this autocorrelation, the annual ratio is {report.annualised:.2f} by Lo's rule."
     if report.days < ROUGH_BELOW:
@@ -172,6 +164,32 @@ def _assumptions(report: JudgedFigure) -> Iterator[str]:
     yield (
         "PSR: probabilistic, DSR: deflated Sharpe ratio, MinTRL: minimum track record length (Bailey"
         " and López de Prado 2012, 2014)."
+    )
+
+
+def _about_trials(report: JudgedFigure) -> Iterator[str]:
+    """Yield what is taken of the trials' ratios, and what their given spread contradicts."""
+    if report.trials == 1:
+        if report.is_trial_sd_given:
+            yield (
+                "--trial-sd is not used: against 0 the error of one ratio counts. With --trials the"
+                " spread gives the ratio that the best of them shows by luck."
+            )
+        return
+
+    origin = "assumed: chance alone, no skill (--trial-sd)"
+    if report.is_trial_sd_given:
+        origin = "given"
+
+    spread = f"their annual ratios have a standard deviation of {report.trial_sd:.2f} ({origin})"
+    if not report.trial_correlation:
+        yield f"Trials are independent; {spread}."
+        return
+
+    yield (
+        f"Trials: {spread}, below {report.error_without_skill:.2f}, the error of one ratio without"
+        " skill. Independent trials scatter at least as much, so that these are taken to share luck,"
+        f" with a correlation of {report.trial_correlation:.2f}."
     )
 
 

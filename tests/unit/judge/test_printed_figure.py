@@ -117,7 +117,58 @@ def test_every_figure_agrees_with_scipy_by_hand() -> None:
     assert report.luck.smallest_shown == pytest.approx(shown, rel=1e-9)
 
 
+# z = 2.1 / sqrt(252) / (1 / sqrt(169)) = 1.7197 without a spread; with one of 3 a year z = 0.7
+@pytest.mark.parametrize(
+    ("trials", "trial_sd", "against_zero", "against_luck"),
+    [
+        (1, None, 0.04274, 0.04274),  # 1 - Phi(1.7197)
+        (1, 0.5, 0.04274, 0.04274),
+        (1, 3.0, 0.04274, 0.04274),
+        (12, None, 0.04274, 0.40798),  # 1 - 0.95726^12
+        (12, 3.0, 0.04274, 0.96400),  # 1 - Phi(0.7)^12 = 1 - 0.75804^12
+        (12, 1e-6, 0.04274, 0.04274),  # one trial, twelve times
+    ],
+)
+def test_against_zero_the_error_of_one_ratio_counts_and_against_the_best_the_spread(
+    trials: int, trial_sd: float | None, against_zero: float, against_luck: float
+) -> None:
+    report = judged(replace(FIGURE, trials=trials, trial_sd=trial_sd))
+
+    assert report.zero.reached_by_luck == pytest.approx(against_zero, abs=5e-5)
+    assert report.luck.reached_by_luck == pytest.approx(against_luck, abs=5e-5)
+
+
 # ---- planted truth
+
+
+@pytest.mark.parametrize("correlation", [0.3, 0.8])
+def test_trials_that_scatter_less_than_one_ratio_errs_share_luck(correlation: float) -> None:
+    """The spread of equally correlated trials is sqrt(1 - correlation) of the error of one."""
+    error = math.sqrt(252 / 169)
+    spread = math.sqrt(1 - correlation) * error
+    figure = replace(FIGURE, trial_sd=spread)
+    chance = np.random.default_rng(8)
+    shared = chance.standard_normal((200_000, 1)) * math.sqrt(correlation) * error
+    best = (shared + chance.standard_normal((200_000, 12)) * spread).max(axis=1)
+
+    report = judged(figure)
+    assert report.luck.reached_by_luck == pytest.approx(np.mean(best >= 2.1), abs=0.004)
+    assert report.luck.sharpe == pytest.approx(best.mean(), rel=0.03)
+    assert report.trial_correlation == pytest.approx(correlation)
+    assert "taken to share luck" in " ".join("\n".join(printed_figure_lines(report)).split())
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.floats(0.01, 5), st.integers(2, 10**9), st.floats(1e-6, 10))
+def test_luck_lies_between_that_of_one_trial_and_certainty(
+    sharpe: float, trials: int, trial_sd: float
+) -> None:
+    report = judged(replace(FIGURE, sharpe=sharpe, trials=trials, trial_sd=trial_sd))
+
+    assert (
+        report.zero.reached_by_luck == judged(replace(FIGURE, sharpe=sharpe)).zero.reached_by_luck
+    )
+    assert report.zero.reached_by_luck - 1e-6 <= report.luck.reached_by_luck <= 1.0
 
 
 def test_the_best_of_twelve_lucky_strategies_reaches_the_ratio_as_often_as_is_said() -> None:

@@ -30,6 +30,7 @@ from ktdeval_judge.readers.frames import (
     values_of,
 )
 from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.unread_columns import flow_names
 
 name = "finrl"
 _VALUES = ("date", "account_value")
@@ -43,7 +44,10 @@ def recognises(sample: Sample) -> bool:
     """Whether a file holds account values, returns, or actions on one asset; actions on several have
     no names of their own.
     """
-    if sample.has_columns(*_VALUES) or sample.names == {"date", _SINGLE}:
+    # FinRL writes no deposits: a value beside them is another program's
+    if sample.has_columns(*_VALUES) and not sample.names & flow_names():
+        return True
+    if sample.names == {"date", _SINGLE}:
         return True
     return sample.has_columns(*_RETURNS) and len(sample.columns) == len(_RETURNS)
 

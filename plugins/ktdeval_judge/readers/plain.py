@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ktdeval.values.tables.rows import TableFault, TableFile, TableRow, TableSha
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.cells import day_of as number_of_day
 from ktdeval_judge.readers.sample import ReadOptions, Sample, refuse, sample_of
+from ktdeval_judge.readers.unread_columns import Unread, unread_names
 from ktdeval_judge.readers.wide import is_wide, read_wide
 
 name = "plain"
@@ -63,10 +65,15 @@ def _aliases() -> dict[str, str]:
     for column, others in ALIASES.items():
         columns.update(dict.fromkeys(others, column))
 
-    return columns
+    return {**unread_names(), **columns}
 
 
-SHAPE = TableShape(fields=tuple(ALIASES), required=("day",), aliases=_aliases(), ignored=("*",))
+SHAPE = TableShape(
+    fields=tuple(dict.fromkeys((*ALIASES, *unread_names().values()))),
+    required=("day",),
+    aliases=_aliases(),
+    ignored=("*",),
+)
 
 
 def recognises(sample: Sample) -> bool:
@@ -83,14 +90,15 @@ def read(path: Path, options: ReadOptions) -> Declared:  # noqa: ARG001 - the sa
     if sample.shape == "table" and is_wide(sample.columns, SHAPE):
         return read_wide(path, sample.columns, day_of, number_of)
 
-    rows = _Rows(path)
+    written = {SHAPE.field_of(column): column for column in (*sample.columns, *sample.keys)}
+    rows = _Rows(path, written)
     for row in read_rows(TableFile(path, SHAPE), rows.fault):
         rows.take(row)
 
     if not rows.cells:
         raise DataError(f"{path}: has no row below its header; write one row a decision")
 
-    form = rows.form()
+    form, notes = rows.form()
     frame = pd.DataFrame(rows.cells)
     frame["line"] = rows.lines
     if form == "value":
@@ -99,12 +107,14 @@ def read(path: Path, options: ReadOptions) -> Declared:  # noqa: ARG001 - the sa
         return Declared(program=name, source=path.name, values=values)
 
     if form == "trade":
-        return Declared(program=name, source=path.name, trades=_trades(path, frame))
+        trades = _trades(path, frame)
+        return Declared(program=name, source=path.name, trades=trades, notes=notes)
 
     if form in ("weight", "holding"):
         _refuse_repeats(path, frame, ["day", "code"])
 
-    return Declared(program=name, source=path.name, decisions=_decisions(frame, form))
+    decisions = _decisions(frame, form)
+    return Declared(program=name, source=path.name, decisions=decisions, notes=notes)
 
 
 @dataclass
@@ -112,6 +122,7 @@ class _Rows:
     """Rows read so far, as typed cells."""
 
     path: Path
+    written: Mapping[str, str]  #: field -> name of its column in the file
     cells: list[dict[str, Any]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     columns: set[str] = field(default_factory=set)
@@ -150,14 +161,40 @@ class _Rows:
                 return _code_of(cell)
             if column == "side":
                 return _side_of(cell)
-            return number_of(cell)
+            return number_of(cell) if column in ALIASES else cell
         except ValueError as error:
             raise refuse(self.path, line, f"column {column}: {error}") from error
 
-    def form(self) -> str:
-        """Return what the rows declare: `weight`, `holding`, `cash`, `shares`, `trade`, `value`.
-        Raises DataError: nothing, or several forms at once.
+    def form(self) -> tuple[str, tuple[str, ...]]:
+        """Return what the rows declare: `weight`, `holding`, `cash`, `shares`, `trade`, `value`; and
+        notes on rows that were left out. Raises DataError: nothing, several forms at once, or a
+        column that says something else.
         """
+        notes: tuple[str, ...] = ()
+        form = self._form()
+        if form in ("cash", "shares", "trade"):
+            notes = self._leave_out_unfilled()
+
+        self._unread.check(form)
+        return form, notes
+
+    @property
+    def _unread(self) -> Unread:
+        return Unread(self.path, self.cells, self.lines, self.columns, self.written)
+
+    def _leave_out_unfilled(self) -> tuple[str, ...]:
+        is_filled = self._unread.filled()
+        left = is_filled.count(False)
+        if not left:
+            return ()
+        if left == len(is_filled):
+            raise DataError(f"{self.path}: has no order that was filled; write one row a fill")
+
+        self.cells = list(compress(self.cells, is_filled))
+        self.lines = list(compress(self.lines, is_filled))
+        return (f"Left out: {left} orders that were canceled or rejected.",)
+
+    def _form(self) -> str:
         found = self.columns
         if "code" not in found and "value" in found:
             return self._checked("value", ("day", "value"))

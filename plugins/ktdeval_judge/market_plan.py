@@ -79,7 +79,7 @@ def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int
     if trades is not None and "fee" in trades:
         paid = zip(trades["row"], trades["fee"], strict=True)
     elif declared.fees is not None:
-        days = np.array([_iso(int(day)) for day in declared.fees.index], dtype="datetime64[D]")
+        days = np.array([iso_day(int(day)) for day in declared.fees.index], dtype="datetime64[D]")
         paid = zip(np.searchsorted(snapshot.days, days), declared.fees, strict=True)
 
     fees: dict[int, float] = {}
@@ -158,7 +158,7 @@ def _check_weights(source: str, table: Any) -> None:
             continue
 
         line = _line(table, weights.index[0])
-        words = f"{source}{line}: weights of {_iso(day)} sum to {total:.4g}, and the account"
+        words = f"{source}{line}: weights of {iso_day(day)} sum to {total:.4g}, and the account"
         words += " borrows no cash; "
         if total > 20:
             words += "write shares of the account, as 0.05 for 5 %"
@@ -245,7 +245,9 @@ def _plan(
 
     days = []
     for row in sorted(by_row):
-        days.append(PlannedDay(day=str(snapshot.days[row]), rows=tuple(by_row[row])))
+        # in one order of codes, whatever that of the file's rows
+        rows = sorted(by_row[row], reverse=True)
+        days.append(PlannedDay(day=str(snapshot.days[row]), rows=tuple(rows)))
 
     lots = {}
     for code in sorted({code for _, code, _ in triples}):
@@ -262,7 +264,7 @@ def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
     """Return the last fill day: that of the decisions, or of the declared account value."""
     most = len(snapshot.days) - 1
     if declared.values is not None and len(declared.values):
-        day = np.datetime64(_iso(int(declared.values.index[-1])), "D")
+        day = np.datetime64(iso_day(int(declared.values.index[-1])), "D")
         last = max(last, int(np.searchsorted(snapshot.days, day, side="right")) - 1)
 
     return min(last, most)
@@ -309,7 +311,7 @@ def _examples(snapshot: MarketSnapshot) -> str:
 
 def _rows(source: str, table: Any, column: str, snapshot: MarketSnapshot) -> list[int]:
     """Return the market's row of each day. Raises DataError: a day without a session."""
-    days = np.array([_iso(int(day)) for day in table[column]], dtype="datetime64[D]")
+    days = np.array([iso_day(int(day)) for day in table[column]], dtype="datetime64[D]")
     rows = np.searchsorted(snapshot.days, days)
     inside = np.minimum(rows, len(snapshot.days) - 1)
     wrong = np.flatnonzero(snapshot.days[inside] != days)
@@ -355,5 +357,6 @@ def _line(table: Any, index: Any) -> str:
     return f": line {int(table['line'].loc[index])}"
 
 
-def _iso(day: int) -> str:
+def iso_day(day: int) -> str:
+    """Return a day written as yyyymmdd in ISO form."""
     return f"{day // 10_000:04d}-{day // 100 % 100:02d}-{day % 100:02d}"

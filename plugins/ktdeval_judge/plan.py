@@ -6,7 +6,11 @@ no word of the program that wrote the decisions.
 A day of weights, or of shares to hold, is the whole portfolio: what is held and not named is sold,
 unless `others` is `keep`. Days without a row change nothing. Orders are single acts and leave
 the rest as it is. Shares are cut to whole lots here, since a broker would return an odd order
-whole; what closes a position is never cut.
+whole; what closes a position is never cut, nor a sell of more than is held, which the venue decides
+on: a short, or a sell of what there is.
+
+The order of a day's rows means nothing. Sells that reduce a position come first, since their cash
+pays for the rest, then shorts, then purchases that reduce a short, then the others.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ class PlannedDay(Value):
     """Decisions at one close."""
 
     day: str  #: ISO day on whose close it was decided
-    #: code -> weight, or shares to hold; of orders code and shares, below 0 a sell, in their order
+    #: code -> weight, or shares to hold; of orders code and shares, below 0 a sell
     rows: tuple[tuple[str, float], ...]
 
 
@@ -79,7 +83,8 @@ class Plan(Value):
         return sha256_hex(self.encode())
 
 
-PLAN_VERSION = 1
+#: 1: a sell of more than is held closed it, and a day's orders kept the order of their rows
+PLAN_VERSION = 2
 
 
 def read_plan(data: bytes, where: str) -> Plan:
@@ -89,7 +94,10 @@ def read_plan(data: bytes, where: str) -> Plan:
 
     plan = decode_json(data, Plan, where, ConfigError)
     if plan.version != PLAN_VERSION:
-        raise ConfigError(f"{where}: version {plan.version}, expected {PLAN_VERSION}")
+        raise ConfigError(
+            f"{where}: version {plan.version}, expected {PLAN_VERSION}: its orders had other rules;"
+            " judge the file of decisions again"
+        )
 
     days = [each.day for each in plan.days]
     if days != sorted(set(days)):
@@ -135,34 +143,42 @@ class PlanReader:
         if decided is None:
             return []
         if self._plan.form == "orders":
-            orders = [self._single(code, shares, held) for code, shares in decided.rows]
+            orders = self._singles(decided, held)
         else:
             orders = self._portfolio(decided, held, nav)
 
         known = [order for order in orders if order is not None]
-        return sorted(known, key=lambda order: order.side == "BUY")
+        return sorted(known, key=lambda order: _turn(order, held))
 
-    def _single(self, code: str, shares: float, held: Mapping[str, Held]) -> PlannedOrder | None:
-        own = held.get(code)
-        size = abs(shares)
-        if shares < 0 and own is not None and size >= own.shares * (1 - SAME):
-            return PlannedOrder(code, "SELL", weight=0.0)
+    def _singles(self, decided: PlannedDay, held: Mapping[str, Held]) -> list[PlannedOrder | None]:
+        left = {code: own.shares for code, own in held.items()}
+        orders: list[PlannedOrder | None] = []
+        for code, shares in decided.rows:
+            own = left.get(code, 0.0)
+            # A holding is shown at six digits: an order of as much closes it.
+            shown = held.get(code, Held(0.0, 0.0)).shares
+            if own and abs(own + shares) <= SAME * abs(shown):
+                orders.append(PlannedOrder(code, "BUY" if shares > 0 else "SELL", weight=0.0))
+            elif shares < -max(own, 0.0):
+                orders.append(PlannedOrder(code, "SELL", shares=-shares))
+            else:
+                orders.append(self._traded(code, shares))
 
-        whole = self._in_lots(code, size)
-        if whole <= 0:
-            return None
-        return PlannedOrder(code, "BUY" if shares > 0 else "SELL", shares=whole)
+            if shares < 0:  # what is bought on a day comes after all sells
+                left[code] = own + shares
+
+        return orders
 
     def _portfolio(
         self, decided: PlannedDay, held: Mapping[str, Held], nav: float
     ) -> list[PlannedOrder | None]:
         goals = dict(decided.rows)
         if self._plan.others == "sell":
-            for code in sorted(held.keys() - goals.keys()):
+            for code in held.keys() - goals.keys():
                 goals[code] = 0.0
 
         orders: list[PlannedOrder | None] = []
-        for code, goal in goals.items():
+        for code, goal in sorted(goals.items(), reverse=True):
             own = held.get(code, Held(0.0, 0.0))
             if self._plan.form == "weight":
                 orders.append(_to_weight(code, goal, own, nav))
@@ -181,15 +197,33 @@ class PlanReader:
         if before is not None and abs(shares - before) <= SAME * abs(before):
             shares = before
 
-        gap = goal - shares
-        whole = self._in_lots(code, abs(gap))
-        if whole <= 0:
-            return None
-        return PlannedOrder(code, "BUY" if gap > 0 else "SELL", shares=whole)
+        return self._traded(code, goal - shares)
 
-    def _in_lots(self, code: str, shares: float) -> float:
+    def _traded(self, code: str, shares: float) -> PlannedOrder | None:
+        """Return the order of so many shares, below 0 a sell, in whole lots."""
+        size = abs(shares)
         lot = self._plan.lots.get(code)
-        return shares if lot is None else in_lots(shares, lot)
+        if lot is not None:
+            size = in_lots(size, lot)
+        if size <= 0:
+            return None
+        return PlannedOrder(code, "BUY" if shares > 0 else "SELL", shares=size)
+
+
+def _turn(order: PlannedOrder, held: Mapping[str, Held]) -> tuple[bool, bool]:
+    """Return the place of an order among those of its close: sells first, those that open a
+    position last.
+    """
+    own = held.get(order.code, Held(0.0, 0.0))
+    is_buy = order.side == "BUY"
+    if is_buy:
+        is_opening = own.shares >= 0
+    elif order.weight is not None:
+        is_opening = order.weight < 0
+    else:
+        is_opening = (order.shares or 0.0) > own.shares * (1 + SAME)
+
+    return is_buy, is_opening
 
 
 def in_lots(shares: float, lot: float) -> float:

@@ -14,14 +14,15 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.trading import Ledger, OrderRecord, StepRecord
 from ktdeval_judge.document import Unfilled
 from ktdeval_judge.market_plan import MarketPlan
-from ktdeval_judge.plan import SAME, in_lots
+from ktdeval_judge.plan import SAME
 
 REASONS: Mapping[str, str] = {
     "suspended": "suspended: it did not trade that day",
+    "margin_call": "closed by a margin call",
     "price_limit": "at its price limit",
     "universe": "not in the universe that day: not yet listed, delisted or no member",
     "t_plus_1": "bought that day, sellable from the next (T+1)",
-    "holding": "not held",
+    "holding": "not held, or not as much",
     "volume": "more than the part of the day's volume that may be traded",
     "lot": "not a whole number of lots",
     "cash": "no cash left",
@@ -48,7 +49,8 @@ def unfilled_of(made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot) -> l
         for each in made.refused
     ]
     found += _of_ledger(ledger, snapshot)
-    found += _odd_lots(made, snapshot)
+    found += _margin_calls(ledger)
+    found += _odd_lots(made, ledger)
     if made.trades is not None:
         found += impossible_trades(made.trades, snapshot)
 
@@ -71,42 +73,77 @@ def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
             if is_rounding and order.rule in ("cash", "lot", "target"):
                 continue
 
+            reason, detail = _reason(order, step, snapshot)
             yield Unfilled(
                 day=step.filled_on,
                 code=order.code,
                 side=order.side,
-                reason=order.rule,
+                reason=reason,
                 missing=missing,
-                detail=_detail(order, step, snapshot),
+                detail=detail,
             )
         before = step
 
 
-def _odd_lots(made: MarketPlan, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
-    """Yield the buys of orders that are not whole lots: what is beyond them was not ordered."""
+def _margin_calls(ledger: Ledger) -> Iterator[Unfilled]:
+    """Yield the positions that a margin call has closed, which nobody decided."""
+    for step in ledger.steps:
+        for charge in step.charges:
+            if charge.kind != "margin_call":
+                continue
+
+            shares = abs(charge.shares) / ledger.scale(charge.code).steps_per_unit
+            act = "bought back" if charge.shares > 0 else "sold"
+            missing = None
+            if step.open_nav_minor > 0:
+                missing = charge.notional_minor / step.open_nav_minor
+            yield Unfilled(
+                day=step.filled_on,
+                code=charge.code,
+                side=charge.side,
+                reason="margin_call",
+                missing=missing,
+                detail=f"a margin call: {shares:,.6g} shares were {act} at the open",
+            )
+
+
+def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
+    """Yield the orders that are not whole lots: what is beyond them was not ordered."""
     if made.plan.form != "orders":
         return
 
-    fill_days = {str(day): str(next_day) for day, next_day in _with_next(snapshot)}
-    for each in made.plan.days:
-        for code, shares in each.rows:
+    planned = made.plan.by_day
+    for step in ledger.steps:
+        if step.decided_on not in planned:
+            continue
+
+        for (code, side), shares in _by_side(planned[step.decided_on].rows).items():
             lot = made.plan.lots.get(code)
-            if lot is None or shares <= 0:
+            orders = [each for each in step.orders if (each.code, each.side) == (code, side)]
+            # what closes a position has no shares
+            if lot is None or any(order.shares is None for order in orders):
                 continue
 
-            whole = in_lots(shares, lot)
-            if shares - whole > SAME * lot:
+            steps = sum(order.shares or 0 for order in orders)
+            ordered = steps / ledger.scale(code).steps_per_unit
+            if shares - ordered > SAME * lot:
                 yield Unfilled(
-                    day=fill_days[each.day],
+                    day=step.filled_on,
                     code=code,
-                    side="BUY",
+                    side=side,
                     reason="lot",
-                    detail=f"{shares:,.6g} shares are {whole:,.0f} in whole lots of {lot:,.0f}",
+                    detail=f"{shares:,.6g} shares are {ordered:,.0f} in whole lots of {lot:,.0f}",
                 )
 
 
-def _with_next(snapshot: MarketSnapshot) -> Iterator[tuple[np.datetime64, np.datetime64]]:
-    return zip(snapshot.days[:-1], snapshot.days[1:], strict=True)
+def _by_side(rows: Sequence[tuple[str, float]]) -> dict[tuple[str, str], float]:
+    """Return the shares of a day's orders, by code and side."""
+    sums: dict[tuple[str, str], float] = {}
+    for code, shares in rows:
+        key = (code, "BUY" if shares > 0 else "SELL")
+        sums[key] = sums.get(key, 0.0) + abs(shares)
+
+    return sums
 
 
 def _missing(
@@ -141,18 +178,24 @@ def _missing(
     return shares * float(known[-1]) * ledger.minor_per_unit / step.open_nav_minor
 
 
-def _detail(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> str:
-    if order.rule != "universe":
-        return REASONS.get(str(order.rule), order.message)
+def _reason(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> tuple[str, str]:
+    """Return the rule that an order broke, and the reason in words. What is outside an asset's bars
+    is not suspended.
+    """
+    rule = str(order.rule)
+    if rule not in ("universe", "suspended"):
+        return rule, REASONS.get(rule, order.message)
 
     column = snapshot.asset_index[str(order.code)]
     row = int(np.searchsorted(snapshot.days, np.datetime64(step.filled_on)))
     traded = np.flatnonzero(np.isfinite(snapshot.close[:, column]))
     if not len(traded) or row < traded[0]:
-        return "not yet listed"
+        return "universe", "not yet listed"
     if row > traded[-1]:
-        return f"delisted: its last bar is of {snapshot.days[traded[-1]]}"
-    return "no member of the universe that day"
+        return "universe", f"delisted: its last bar is of {snapshot.days[traded[-1]]}"
+    if rule == "universe":
+        return rule, "no member of the universe that day"
+    return rule, REASONS[rule]
 
 
 # ---- declared trades

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, strategies as st
@@ -88,6 +89,48 @@ def test_a_sell_of_all_that_is_held_is_no_odd_lot() -> None:
     assert orders == [PlannedOrder("a", "SELL", weight=0.0)]
 
 
+def test_a_sell_of_more_than_is_held_keeps_its_size() -> None:
+    """The venue decides: a short, or a sell of what there is."""
+    orders = plan_of("orders", ("a", -199.0), a=100.0).orders(DAY, {"a": Held(155, 1.0)}, 10.0)
+    assert orders == [PlannedOrder("a", "SELL", shares=199.0)]
+
+
+@pytest.mark.parametrize("size", [123_455.6, 123_456.0, 123_456.9])
+def test_an_order_of_a_holding_as_it_is_shown_closes_it(size: float) -> None:
+    """A holding is shown at six digits, so that the sell may be above it or below."""
+    sell = plan_of("orders", ("a", -size)).orders(DAY, {"a": Held(123_456.0, 1.0)}, 10.0)
+    cover = plan_of("orders", ("a", size)).orders(DAY, {"a": Held(-123_456.0, 1.0)}, 10.0)
+
+    assert sell == [PlannedOrder("a", "SELL", weight=0.0)]
+    assert cover == [PlannedOrder("a", "BUY", weight=0.0)]
+
+
+@pytest.mark.parametrize("size", [123_400.0, 123_500.0])
+def test_an_order_of_another_size_does_not_close(size: float) -> None:
+    (order,) = plan_of("orders", ("a", -size)).orders(DAY, {"a": Held(123_456.0, 1.0)}, 10.0)
+    assert order.shares == size
+
+
+def test_two_sells_of_a_day_share_the_holding() -> None:
+    held = {"a": Held(1000, 1.0)}
+    orders = plan_of("orders", ("a", -600.0), ("a", -400.0)).orders(DAY, held, 10.0)
+    beyond = plan_of("orders", ("a", -1000.0), ("a", -500.0)).orders(DAY, held, 10.0)
+
+    assert [(each.shares, each.weight) for each in orders] == [(600.0, None), (None, 0.0)]
+    assert [(each.shares, each.weight) for each in beyond] == [(None, 0.0), (500.0, None)]
+
+
+def test_what_brings_cash_comes_before_what_needs_it() -> None:
+    held = {"a": Held(100, 100.0), "b": Held(-100, -100.0), "c": Held(100, 100.0)}
+    rows = (("a", -300.0), ("b", 100.0), ("c", -50.0), ("d", 10.0), ("e", -10.0))
+    orders = plan_of("orders", *rows).orders(DAY, held, 1000.0)
+    assert [order.code for order in orders] == ["c", "a", "e", "b", "d"]
+
+    # what a day of weights does not name is sold before a short that needs the cash
+    orders = plan_of("weight", ("e", -0.5)).orders(DAY, {"a": Held(100, 100.0)}, 1000.0)
+    assert [order.code for order in orders] == ["a", "e"]
+
+
 def test_an_order_below_a_lot_is_none() -> None:
     assert plan_of("orders", ("a", 99.0), a=100.0).orders(DAY, {}, 10.0) == []
 
@@ -109,6 +152,20 @@ def test_sells_come_before_buys_and_each_code_has_one_order(
 
 
 # ---- from files
+
+
+@given(st.permutations(range(6)))
+def test_a_file_means_the_same_in_whatever_order_its_rows_stand(order: list[int]) -> None:
+    codes = ("600001.SH", "000002.SZ")
+    rows = [f"2024-01-0{1 + n // 2},{codes[n % 2]},{'buy' if n < 3 else 'sell'},{n + 1}00"
+            for n in range(6)]  # fmt: skip
+    plans = []
+    with TemporaryDirectory() as folder:
+        for places in (range(6), order):
+            text = "\n".join(["date,code,side,qty", *(rows[place] for place in places)])
+            plans.append(planned(Path(folder), text + "\n").plan)
+
+    assert plans[0] == plans[1]
 
 
 def test_cash_becomes_shares_at_the_close_of_the_decision(tmp_path: Path) -> None:
@@ -157,7 +214,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ((b'"version":1', b'"version":2'), "version 2"),
+        ((b'"version":2', b'"version":1'), "judge the file of decisions again"),
         ((b'"form":"weight"', b'"form":"wish"'), "form"),
         ((b'"others":"sell"', b'"others":"give"'), "others"),
         ((b"0.3", b"1e999"), "plan"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.harness import Decision
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.runner.episode import Bookkeeper, episode_ledger
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import AccountConfig, CountsRecord, Ledger, MarketTape, Order, TradingConfig
@@ -44,11 +44,13 @@ def executed(made: MarketPlan, market: MarketSnapshot, trading: TradingConfig) -
         if books.last is not None:
             nav = books.last.nav_minor
             for each in books.last.positions:
-                held[each.code] = Held(each.shares, each.value_minor / 100)
+                steps = tape.rules.scales[market.asset_index[each.code]].steps_per_unit
+                held[each.code] = Held(each.shares / steps, each.value_minor / 100)
         action = []
         for order in reader.orders(str(market.days[row]), held, nav / 100):
-            shares = None if order.shares is None else int(order.shares)
             column = market.asset_index[order.code]
+            steps = tape.rules.scales[column].steps_per_unit
+            shares = None if order.shares is None else round(order.shares * steps)
             action.append(Order(column, order.side, 0.5, "as declared", order.weight, shares))
         records.append(books.book(step, Decision(tuple(action), "model"), counts))
 
@@ -110,6 +112,66 @@ def test_a_share_after_its_last_bar_is_delisted(tmp_path: Path) -> None:
     )
     (found,) = listed(tmp_path, buys("2024-01-02"), market)
     assert found.detail == "delisted: its last bar is of 2024-01-02"
+
+
+def test_a_share_after_its_last_bar_is_not_suspended(tmp_path: Path) -> None:
+    """It stays a member, and nothing says when it was delisted but its bars."""
+    market = make_market(
+        [OTHER, CODE],
+        [[10.0, 20.0], [10.0, 20.0], *[[10.0, None]] * 4],
+        first="2024-01-01",
+    )
+    text = buys("2024-01-01") + "2024-01-04,600001.SH,sell,1000\n"
+    (found,) = listed(tmp_path, text, market)
+    assert (found.side, found.reason) == ("SELL", "universe")
+    assert found.detail == "delisted: its last bar is of 2024-01-02"
+
+
+def test_a_sell_of_more_than_is_held_is_named_where_shorts_are_not_allowed(tmp_path: Path) -> None:
+    market = make_market([CODE], [[10.0]] * 6, first="2024-01-01")
+    text = buys("2024-01-01") + "2024-01-03,600001.SH,sell,2000\n"
+    (found,) = listed(tmp_path, text, market)
+    assert (found.day, found.side, found.reason) == ("2024-01-04", "SELL", "holding")
+    assert found.missing == pytest.approx(0.1, abs=0.001)
+
+
+def test_a_sell_of_what_is_not_held_is_named_below_a_lot_too(tmp_path: Path) -> None:
+    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    (found,) = listed(tmp_path, "date,code,side,qty\n2024-01-01,600001.SH,sell,50\n", market)
+    assert (found.side, found.reason) == ("SELL", "holding")
+
+
+def test_the_odd_part_of_a_sell_is_named(tmp_path: Path) -> None:
+    market = make_market([CODE], [[10.0]] * 6, first="2024-01-01")
+    text = buys("2024-01-01") + "2024-01-03,600001.SH,sell,250\n"
+    (found,) = listed(tmp_path, text, market)
+    assert found.detail == "250 shares are 200 in whole lots of 100"
+
+
+# a stock of a US venue, where shorts are allowed
+US = {"instruments": (Instrument("stock", "USD", "us_equity"),)}
+SHORT = "date,code,side,qty\n2024-01-01,AAPL,{}\n"
+
+
+def test_a_sell_of_more_than_is_held_is_a_short_where_they_are_allowed(tmp_path: Path) -> None:
+    market = make_market(["AAPL"], [[10.0]] * 6, first="2024-01-01", **US)
+    text = SHORT.format("buy,1000") + "2024-01-03,AAPL,sell,2000\n"
+    path = tmp_path / "orders.csv"
+    path.write_text(text)
+    made = market_plan(read_declared(path, ReadOptions()), market, rules())
+    ledger = executed(made, market, rules())
+
+    assert [each.shares / 10_000 for each in ledger.steps[-1].positions] == [-1000.0]
+    assert unfilled_of(made, ledger, market) == []
+
+
+def test_a_position_that_a_margin_call_closes_is_named(tmp_path: Path) -> None:
+    prices = [[10.0], [10.0], [26.0], [26.0], [26.0]]
+    market = make_market(["AAPL"], prices, first="2024-01-01", **US)
+    text = SHORT.format("sell,5000") + "2024-01-03,AAPL,buy,1\n"
+    (found,) = listed(tmp_path, text, market)
+    assert (found.day, found.side, found.reason) == ("2024-01-03", "BUY", "margin_call")
+    assert found.detail == "a margin call: 5,000 shares were bought back at the open"
 
 
 def test_what_is_bought_and_sold_on_one_day_waits_for_the_next(tmp_path: Path) -> None:

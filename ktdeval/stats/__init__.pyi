@@ -158,4 +158,5 @@ from ktdeval.stats.sharpe_significance import (
     expected_best_sharpe as expected_best_sharpe,
     minimum_track_record as minimum_track_record,
     probabilistic_sharpe as probabilistic_sharpe,
+    shape_of as shape_of,
 )

@@ -37,6 +37,7 @@ from ktdeval.trading.types import (
 )
 from ktdeval.trading.venue_terms import (
     NO_DUTIES as NO_DUTIES,
+    RATE_SCALE as RATE_SCALE,
     Duty as Duty,
     has_dated_duties as has_dated_duties,
     target_steps as target_steps,

@@ -31,8 +31,10 @@ from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 class JudgeOptions(PrintedFigureOptions, PluginOptions):
     """Options of `judge`."""
 
-    data: Address = flag(
-        "synthetic", metavar="DATA", help="the market: a snapshot folder or data provider"
+    data: Address | None = flag(
+        None,
+        metavar="DATA",
+        help="the market, a snapshot folder or data provider; needed by all but a NAV",
     )
     data_args: Parameters = flag({}, help="parameters of the data provider")
     nav: Path | None = flag(
@@ -50,7 +52,7 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     zone: str | None = flag(
         None,
         metavar="ZONE",
-        help="time zone of the market, for files with moments [default: New York's]",
+        help="time zone for files with moments [default: the market's; of LEAN New York's]",
     )
     cash: str | None = flag(
         None, metavar="N", help="first cash [default: as the file says, else 1e6]"
@@ -99,7 +101,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
     trades; they are executed under the venue's rules as any run, with a card labelled `declared`.
     It says what could not have been filled, and where a claimed NAV parts from the executed one.
     The folder of an earlier judgement is shown again. With --nav alone only returns are judged,
-    with --sharpe a printed figure.
+    without a market if none is named; with --sharpe a printed figure.
     """
     if options.sharpe is not None:
         if decisions is not None or options.nav is not None:
@@ -127,6 +129,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
             nav=options.nav,
             program=options.program,
             zone=options.zone or "",
+            periods=_periods(options.periods),
             data=options.data,
             data_args=options.data_args,
             cash=None if options.cash is None else capital_of(options.cash),
@@ -149,6 +152,12 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
         click.echo(line)
 
 
+def _periods(periods: float | None) -> float | None:
+    if periods is not None and not 1 <= periods <= 1e6:
+        raise UsageError(f"--periods {periods:g}: expected the returns in a year, 1 or more")
+    return periods
+
+
 def _check(run: Path | None, options: JudgeOptions) -> None:
     """Execute the plan of a run again, and print that it gives every step."""
     from ktdeval_judge.plan_check import check_plan
@@ -156,9 +165,8 @@ def _check(run: Path | None, options: JudgeOptions) -> None:
     if run is None:
         raise UsageError("--check: name the folder of a judged run")
 
-    data = None if options.data == "synthetic" else options.data
     with work_shown():
-        steps = check_plan(run, open_plugins(options.plugin), data)
+        steps = check_plan(run, open_plugins(options.plugin), options.data)
     click.echo(f"{run}: all {steps:,} steps are those of its plan")
 
 

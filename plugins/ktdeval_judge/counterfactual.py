@@ -1,10 +1,16 @@
 """The same decisions with one rule of the executor taken away: for diagnosis, and never on a card.
 
-The executor is the suite's own; what changes is the tape that it reads. `costs`: no fees, duties,
-spread or impact. `declared_fees`: what the file's trades say that they paid. `fill_at_…`: another
-price of the bar, or that of the declared trade. `limits`: no T+1, price limits, halts or universe.
-`lots`: an account 10,000 times as large without lots, so that whole shares round nothing.
-`dividends`: splits and dividends are not booked.
+The executor is the suite's own; what changes is the tape that it reads.
+
+* `costs`: no fees, duties, interest, spread or impact. `fitted_fee`: a rate of what is traded.
+  `declared_fees`: what the file's trades say that they paid.
+* `rebalancing`: weights are reached anew every day. `sizing`: shares for a weight at the close of
+  the decision, not at the price of the fill, on credit where cash is short.
+* `fill_at_…`: another price of the bar, or that of the declared trade. `fill_before_decision`: the
+  close before the decision's day.
+* `limits`: no T+1, price limits, halts, universe, margin or bound of cash. `lots`: an account 10,000
+  times as large without lots, so that whole shares round nothing, and a weight is reached from
+  whichever side. `dividends`: splits and dividends are not booked.
 """
 
 from __future__ import annotations
@@ -19,19 +25,22 @@ from msgspec.structs import replace as changed
 from ktdeval.market import FillRule, MarketSnapshot
 from ktdeval.trading import (
     NO_DUTIES,
+    RATE_SCALE,
     Account,
     MarketRules,
     MarketTape,
     Order,
+    Settlement,
     TradingConfig,
     open_account,
     settle,
 )
 from ktdeval_judge.market_plan import MarketPlan
-from ktdeval_judge.nav_parts import CAUSES, Cause, Path
-from ktdeval_judge.plan import Held, PlannedOrder, PlanReader, scaled
+from ktdeval_judge.nav_parts import CAUSES, Cause, Path, Simulated
+from ktdeval_judge.plan import Held, Plan, PlannedOrder, PlanReader, in_lots, scaled
 
 _TIMES = 10_000  #: how many times as large the account without lots is
+_CREDIT = 10  #: times the first cash that an account on credit may owe
 _FILLS: dict[str, FillRule] = {
     "fill_at_open": "next_open",
     "fill_at_close": "next_close",
@@ -51,47 +60,87 @@ class Counterfactuals:
     def possible(self) -> tuple[Cause, ...]:
         """Causes that can change anything here."""
         own = {self._fill_of(column) for column in range(len(self.snapshot.codes))}
-        causes: list[Cause] = []
-        for cause in CAUSES:
-            if cause == "fill_at_declared" and self.made.trades is None:
-                continue
-            if cause == "declared_fees" and not self._fees.any():
-                continue
-            if cause in _FILLS and own == {_FILLS[cause]}:
-                continue
-            causes.append(cause)
+        others = {"fitted_fee"}  # it comes with the costs
+        others.update(cause for cause, fill in _FILLS.items() if own == {fill})
+        if not self._has_close_before:
+            others.add("fill_before_decision")
+        if self.made.trades is None:
+            others.add("fill_at_declared")
+        if not self._fees.any():
+            others.add("declared_fees")
+        if self.made.plan.form != "weight":
+            others.update(("rebalancing", "sizing"))
 
-        return tuple(causes)
+        return tuple(cause for cause in CAUSES if cause not in others)
 
-    def nav(self, causes: frozenset[Cause]) -> Path:
-        """Return the NAV in units of currency, from the day of the first decision on."""
+    def run(self, causes: frozenset[Cause], fee: float = 0.0) -> Simulated:
+        """Return the NAV in units of currency, from the day of the first decision on, and what is
+        traded. `fee`: rate of what is traded.
+        """
         # A large account's whole lots round nothing that a float would show.
         times = 1
-        tape = self._tape(causes)
+        tape = self._tape(causes, fee)
         plan = self.made.plan
         if "lots" in causes:
             times = _TIMES
             plan = scaled(plan, times)
 
-        trading = replace(self.trading, initial_cash=self.trading.initial_cash * times)
         minor = tape.rules.minor_per_unit
-        reader = PlanReader(plan)
+        trading = replace(self.trading, initial_cash=self.trading.initial_cash * times)
         account = open_account(trading, minor)
-        nav_minor = account.cash_minor
+        lent = 0
+        if _is_on_credit(causes, plan.form):
+            lent = account.cash_minor * _CREDIT
+            account = changed(account, cash_minor=account.cash_minor + lent)
+
+        nav_minor = account.cash_minor - lent
         navs = [nav_minor]
-        for row in range(self.made.first_row, self.made.last_row):
+        traded = [0.0]
+        reader = PlanReader(plan)
+        is_before = "fill_before_decision" in causes
+        first = self.made.first_row - is_before
+        for row, day in enumerate(self._decision_days(plan, causes), start=first):
+            nav = nav_minor / minor
             held = self._held(account, tape, row)
-            orders = reader.orders(str(self.snapshot.days[row]), held, nav_minor / minor)
+            orders = reader.orders(day, held, nav)
+            if "sizing" in causes:
+                orders = [self._sized(order, held, tape, row, nav) for order in orders]
+            elif "lots" in causes:
+                orders += [_opposite(order) for order in orders if order.weight]
+
             action = tuple(self._order(order, tape.rules) for order in orders)
             settled = settle(account, tape.day(row + 1), action, row)
             account = settled.after
-            nav_minor = settled.nav_minor
+            worth = max(settled.open_nav_minor - lent, 1)
+            traded.append(traded[-1] + _traded(settled) / worth)
+            nav_minor = settled.nav_minor - lent
             navs.append(nav_minor)
 
-        path = np.array(navs, dtype=np.float64) / (minor * times)
+        path = np.array(navs[is_before:], dtype=np.float64) / (minor * times)
         if "declared_fees" in causes:
             path = path - np.cumsum(self._fees)
-        return path
+        return Simulated(path, np.array(traded[is_before:]))
+
+    def _decision_days(self, plan: Plan, causes: frozenset[Cause]) -> list[str]:
+        """Return the day whose decisions are taken at each close: the last one that has some, where
+        weights are reached anew every day.
+        """
+        days: list[str] = []
+        decided = plan.by_day
+        last = self.made.last_row + ("fill_before_decision" in causes)
+        for row in range(self.made.first_row, last):
+            day = str(self.snapshot.days[row])
+            if "rebalancing" in causes and day not in decided and days:
+                day = days[-1]
+            days.append(day)
+
+        return days
+
+    @property
+    def _has_close_before(self) -> bool:
+        """Whether decisions can be moved to the session before; trades are moved already."""
+        is_decided = self.made.trades is None or self.made.plan.form != "orders"
+        return is_decided and self.made.first_row > 0
 
     @cached_property
     def _tapes(self) -> dict[Any, MarketTape]:
@@ -122,12 +171,29 @@ class Counterfactuals:
         column = self.snapshot.asset_index[order.code]
         shares = None
         if order.shares is not None:
-            shares = max(1, round(order.shares * rules.scales[column].steps_per_unit))
+            least = 1 if order.weight is None else 0  # 0: the weight was reached at the close
+            shares = max(least, round(order.shares * rules.scales[column].steps_per_unit))
         return Order(column, order.side, 0.5, "as declared", order.weight, shares)
+
+    def _sized(
+        self, order: PlannedOrder, held: dict[str, Held], tape: MarketTape, row: int, nav: float
+    ) -> PlannedOrder:
+        """Return the order to a weight as one of shares at the close of the decision."""
+        if not order.weight:
+            return order
+
+        column = self.snapshot.asset_index[order.code]
+        price = int(tape.close_ticks[row, column]) / tape.rules.scales[column].ticks_per_unit
+        own = held.get(order.code, Held(0.0, 0.0))
+        if not price:
+            return order
+        shares = abs(order.weight * nav / price - own.shares)
+        lot = tape.rules.terms[column].lot / tape.rules.scales[column].steps_per_unit
+        return replace(order, shares=in_lots(shares, lot))
 
     # ---- tapes
 
-    def _tape(self, causes: frozenset[Cause]) -> MarketTape:
+    def _tape(self, causes: frozenset[Cause], fee: float) -> MarketTape:
         tape = self._read_tape(causes)
         if "costs" in causes:
             tape = replace(tape, liquidity=None)
@@ -136,13 +202,15 @@ class Counterfactuals:
         if "fill_at_declared" in causes:
             tape = self._at_declared(tape)
 
-        own = frozenset({"costs", "limits", "lots"}) & causes
-        if own:
-            tape = _with_terms(tape, own)
+        if not causes.isdisjoint(("costs", "limits", "lots")):
+            tape = _with_terms(tape, causes, fee)
         return tape
 
     def _read_tape(self, causes: frozenset[Cause]) -> MarketTape:
         fill = next((_FILLS[cause] for cause in causes if cause in _FILLS), None)
+        if "fill_before_decision" in causes:
+            fill = "same_close"
+
         key = (fill, "dividends" in causes)
         known = self._tapes
         if key in known:
@@ -184,29 +252,54 @@ class Counterfactuals:
         return replace(tape, open_ticks=opens)
 
 
-def _with_terms(tape: MarketTape, causes: frozenset[str]) -> MarketTape:
-    spells = tuple((row, _without(rules, causes)) for row, rules in tape.spells)
-    return replace(tape, rules=_without(tape.rules, causes), spells=spells)
+def _is_on_credit(causes: frozenset[Cause], form: str) -> bool:
+    """Whether cash bounds no order: of orders with their shares, since the credit is no NAV that a
+    weight could be taken of.
+    """
+    return "sizing" in causes or ("limits" in causes and form != "weight")
 
 
-def _without(rules: MarketRules, causes: frozenset[str]) -> MarketRules:
+def _opposite(order: PlannedOrder) -> PlannedOrder:
+    """Return the order to the same weight from its other side: the price of the fill may have passed
+    it, and of the two only one trades.
+    """
+    return replace(order, side="SELL" if order.side == "BUY" else "BUY")
+
+
+def _traded(settled: Settlement) -> int:
+    return sum(outcome.notional_minor for outcome in settled.outcomes)
+
+
+def _with_terms(tape: MarketTape, causes: frozenset[Cause], fee: float) -> MarketTape:
+    spells = tuple((row, _without(rules, causes, fee)) for row, rules in tape.spells)
+    return replace(tape, rules=_without(tape.rules, causes, fee), spells=spells)
+
+
+def _without(rules: MarketRules, causes: frozenset[Cause], fee: float) -> MarketRules:
+    rate = round(fee * RATE_SCALE)
     terms = []
     for each in rules.terms:
+        margin = each.margin
         if "costs" in causes:
             commission = each.commission
             if commission is not None:
-                commission = commission._replace(unit_rate=0)
+                commission = commission._replace(unit_rate=0, most_rate=None)
+            if margin is not None:
+                margin = replace(margin, borrow=0)
             each = changed(
                 each,
-                buy_rate=0,
-                sell_rate=0,
+                buy_rate=rate,
+                sell_rate=rate,
                 minimum_fee=0,
                 commission=commission,
                 duties=NO_DUTIES,
                 execution=None,
+                margin=margin,
             )
         if "limits" in causes:
-            each = changed(each, locks=False)
+            if margin is not None:
+                margin = replace(margin, initial=0, maintenance=0)
+            each = changed(each, locks=False, margin=margin)
         if "lots" in causes:
             each = changed(
                 each, lot=1, min_buy=1, min_sell=0, minimum_fee=each.minimum_fee * _TIMES

@@ -50,11 +50,17 @@ class NavReport(Value):
     executed_return: float
     parts: tuple[NavPart, ...]  #: add up to claimed less executed
     first_parting: str | None  #: first day on which they part, ISO; null: they agree
-    parting_cause: str | None
+    parting_cause: str | None  #: cause of the largest part; null: they agree
     largest_gap: float  #: largest relative difference of a day
     remaining_gap: float  #: of it, left with the causes found
     is_explained: bool  #: whether next to nothing is left
-    looks_ahead: bool  #: whether the claimed NAV is one of fills at the close of the decision
+    #: whether the claimed NAV is one of fills at the close of the decision, or at the close before
+    looks_ahead: bool
+    fee_bps: float = 0.0  #: proportional fee fitted to the claim, of what is traded
+    #: root mean square of the daily log returns that the causes found leave; null: of an old version
+    daily_error: float | None = None
+    #: the least that fills without look-ahead leave, at their own best fee
+    achievable_error: float | None = None
 
 
 class JudgeFile(Value):
@@ -70,12 +76,12 @@ class JudgeFile(Value):
     form: str  #: `weight`, `shares`, `orders`, `trades` or `nav`
     decisions: int  #: rows
     codes: int
-    market: str
-    snapshot: str
+    market: str | None  #: null: a NAV without a market
+    snapshot: str | None
     first: str  #: first fill day, ISO
     last: str
     cash: float
-    currency: str
+    currency: str | None  #: null: a NAV without a market, whose file names none
     task: str | None
     rules: str  #: in words
     executed_return: Figure | None  #: null: a NAV only
@@ -95,6 +101,7 @@ class JudgeFile(Value):
     notes: tuple[str, ...]
     #: linked parts of the executed return, by name; they add up to it. Empty: a NAV only
     return_parts: dict[str, float] = msgspec.field(default_factory=dict)
+    returns_a_year: float | None = None  #: with which figures of a NAV are a year's
 
 
 def load_judgement(folder: Path) -> JudgeFile:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ktdeval.cards import PARTS, load_card
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot, parse_day
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.stats import episode_intervals
-from ktdeval.trading import Ledger, MarketRules, TradingConfig
+from ktdeval.stats import benchmark_problem
+from ktdeval.trading import MarketRules, TradingConfig
 from ktdeval.values.files import write_atomic
 from ktdeval.values.secret_free_addresses import Address, Parameters
 from ktdeval.values.strict_json import dumps_pretty
@@ -34,9 +35,20 @@ from ktdeval_judge.document import (
 )
 from ktdeval_judge.execution import AccountRules, Executed, execute_plan
 from ktdeval_judge.implied_nav import implied_nav
-from ktdeval_judge.market_plan import Dated, MarketPlan, market_plan
-from ktdeval_judge.nav_only import benchmark_figures, nav_ledger
-from ktdeval_judge.nav_parts import compare_navs
+from ktdeval_judge.market_plan import Dated, MarketPlan, iso_day, market_plan
+from ktdeval_judge.nav_only import (
+    NO_MARKET,
+    Days,
+    Track,
+    benchmark_return,
+    check_values,
+    nav_figures,
+    outlying_days,
+    resolution_of,
+    returns_a_year,
+    track_notes,
+)
+from ktdeval_judge.nav_parts import Cause, Path as NavPath, Simulated, compare_navs
 from ktdeval_judge.readers import ReadOptions, read_declared, source_sha256
 from ktdeval_judge.readers.cells import day_of
 from ktdeval_judge.unfilled import counted, unfilled_of
@@ -52,8 +64,9 @@ class JudgeSettings:
     decisions: Path | None = None
     nav: Path | None = None
     program: str | None = None
-    zone: str = ""  #: IANA time zone of the market, for files with moments; empty: the program's
-    data: Address = "synthetic"
+    zone: str = ""  #: IANA time zone, for files with moments; empty: the market's or the program's
+    periods: float | None = None  #: returns of a NAV in a year; None: the market's, or by its days
+    data: Address | None = None  #: the market; None: none, and a NAV is judged by its returns
     data_args: Parameters = field(default_factory=dict)
     cash: int | None = None  #: None: as the file says, else `USUAL_CASH`
     venue: str | None = None
@@ -77,10 +90,19 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     a NAV has none of. Raises DataError: a file can't be read, or does not fit the market;
     UsageError: nothing to judge, or an option that does not fit.
     """
-    snapshot = open_snapshot(plugins, settings.data, settings.data_args)
+    snapshot = None
+    if settings.data is not None:
+        snapshot = open_snapshot(plugins, settings.data, settings.data_args)
+
     declared = _declared(settings, snapshot)
     if declared.decisions is None and declared.trades is None:
-        return _judge_nav(declared, settings, snapshot, plugins), None
+        return _judge_nav(declared, settings, snapshot), None
+
+    if snapshot is None:
+        raise UsageError(
+            f"{declared.source}: decisions are executed on a market, and none is named: give --data,"
+            " a folder of `ktdeval data make`, or --data synthetic for the embedded market"
+        )
 
     cash = settings.cash or _whole(declared.cash) or USUAL_CASH
     rules = AccountRules(
@@ -125,15 +147,22 @@ def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> Marke
     return replace(made, last_row=row)
 
 
-def _declared(settings: JudgeSettings, snapshot: MarketSnapshot) -> Declared:
+def _declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> Declared:
     """Return what the files declare, the values of `--nav` among it."""
     if settings.decisions is None and settings.nav is None:
         raise UsageError(
             "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
         )
 
-    sessions = tuple(day_of(day) for day in snapshot.days.tolist())
-    options = ReadOptions(program=settings.program, zone=settings.zone, sessions=sessions)
+    options = ReadOptions(program=settings.program, zone=settings.zone)
+    if snapshot is not None:
+        zones = {venue.zone for venue in snapshot.rules.values()}
+        options = replace(
+            options,
+            sessions=tuple(day_of(day) for day in snapshot.days.tolist()),
+            market_zone=zones.pop() if len(zones) == 1 else "",
+        )
+
     values = None
     if settings.nav is not None:
         own = options
@@ -145,12 +174,14 @@ def _declared(settings: JudgeSettings, snapshot: MarketSnapshot) -> Declared:
             raise DataError(
                 f"--nav {settings.nav}: has no account value; write a day and a nav a row"
             )
+        _check_values(nav)
         if settings.decisions is None:
             return nav
 
     assert settings.decisions is not None, "one of both is there"
     declared = read_declared(settings.decisions, options)
     if values is None:
+        _check_values(declared)
         return declared
 
     return Declared(
@@ -163,6 +194,16 @@ def _declared(settings: JudgeSettings, snapshot: MarketSnapshot) -> Declared:
         cash=declared.cash,
         notes=declared.notes,
     )
+
+
+def _check_values(declared: Declared) -> None:
+    if declared.values is not None:
+        values = declared.values.to_numpy(dtype=np.float64)
+        check_values(declared.source, _days_of(declared.values), values)
+
+
+def _days_of(values: pd.Series) -> Days:
+    return np.array([iso_day(int(day)) for day in values.index], dtype="datetime64[D]")
 
 
 def _whole(cash: float | None) -> int | None:
@@ -213,7 +254,7 @@ def _document(
         rules=rules_words(snapshot, trading, made.plan.codes),
         executed_return=_of_metric(metrics, "total_return"),
         claimed_return=claimed,
-        benchmark_return=benchmark_figures(executed.ledger, snapshot)["benchmark_return"],
+        benchmark_return=benchmark_return(_levels(made.first_row, made.last_row, snapshot)),
         sharpe=_of_metric(metrics, "sharpe"),
         excess_sharpe=_of_metric(metrics, "information_ratio"),
         selection=_selection(card),
@@ -312,9 +353,19 @@ def _nav_report(
     else:
         return None, None, ()
 
+    notes = (*notes, *outlying_days(snapshot.days[rows], claimed))
     chosen = np.array(rows) - made.first_row
     runs = Counterfactuals(made, snapshot, trading)
-    found = compare_navs(claimed, lambda causes: runs.nav(causes)[chosen], runs.possible)
+
+    def simulate(causes: frozenset[Cause], fee: float) -> Simulated:
+        path, traded = runs.run(causes, fee)
+        return Simulated(path[chosen], traded[chosen])
+
+    if simulate(frozenset(), 0.0).path.min() <= 0:
+        note = "the executed account falls to nothing, so that the NAVs are not compared"
+        return None, Figure(value=float(claimed[-1] / claimed[0] - 1.0)), (*notes, note)
+
+    found = compare_navs(claimed, simulate, runs.possible, resolution_of(claimed))
     first = None
     if found.first_parting is not None:
         first = str(snapshot.days[rows[found.first_parting]])
@@ -330,6 +381,9 @@ def _nav_report(
         remaining_gap=found.remaining_gap,
         is_explained=found.is_explained,
         looks_ahead=found.looks_ahead,
+        fee_bps=found.fee * 1e4,
+        daily_error=found.error,
+        achievable_error=found.error_elsewhere,
     )
     return report, Figure(value=found.claimed_return), notes
 
@@ -365,8 +419,6 @@ def claimed_path(
             f"{declared.source}: the claimed NAV has fewer than two days of"
             f" {snapshot.days[first_row]} … {snapshot.days[last_row]}; give the NAV of these days"
         )
-    if min(values) <= 0:
-        raise DataError(f"{declared.source}: the claimed NAV is not above 0 on every day")
 
     missing = last_row + 1 - first_row - len(rows)
     if missing and not notes:
@@ -382,22 +434,12 @@ def _as_int(day: np.datetime64) -> int:
 
 
 def _judge_nav(
-    declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot, plugins: Plugins
+    declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None
 ) -> JudgeFile:
     """Return what a NAV alone can say. Raises DataError: its days are not those of the market."""
-    if declared.values is None or len(declared.values) < 2:
-        raise DataError(f"{declared.source}: fewer than two days of account value")
-
-    values = declared.values.sort_index()
-    rows = _session_rows(declared.source, [int(day) for day in values.index], snapshot)
-    ledger = nav_ledger(values.to_numpy(dtype=np.float64), rows, snapshot)
-    intervals = episode_intervals(ledger, snapshot)
-    of_benchmark = benchmark_figures(ledger, snapshot)
-
-    def panel(name: str) -> Figure:
-        found = plugins.make_metric(name).compute(ledger, snapshot, "strict")
-        return Figure(value=found.value, reason=found.reason)
-
+    assert declared.values is not None, "asked only where nothing else is declared"
+    track = _track(declared, settings, snapshot)
+    figures = nav_figures(track)
     source = settings.nav or settings.decisions
     assert source is not None, "a NAV was read"
 
@@ -410,33 +452,58 @@ def _judge_nav(
         form="nav",
         decisions=0,
         codes=0,
-        market=snapshot.meta.name,
-        snapshot=snapshot.id,
-        first=str(snapshot.days[rows[1]]),
-        last=str(snapshot.days[rows[-1]]),
-        cash=float(values.iloc[0]),
-        currency=snapshot.currency,
+        market=None if snapshot is None else snapshot.meta.name,
+        snapshot=None if snapshot is None else snapshot.id,
+        first=str(track.days[1]),
+        last=str(track.days[-1]),
+        cash=float(track.values[0]),
+        currency=None if snapshot is None else snapshot.currency,
         task=None,
         rules="none: a NAV is taken as it is",
         executed_return=None,
-        claimed_return=_with_interval(_total(ledger), intervals["total_return"]),
-        benchmark_return=of_benchmark["benchmark_return"],
-        sharpe=_with_interval(panel("sharpe"), intervals["sharpe"]),
-        excess_sharpe=_with_interval(panel("information_ratio"), intervals["information_ratio"]),
         selection=None,
-        alpha_a_year=of_benchmark["alpha_a_year"],
-        beta=of_benchmark["beta"],
-        psr=panel("psr"),
-        years_needed=panel("min_track_record"),
         unfilled=(),
         unfilled_counts={},
         nav=None,
-        notes=declared.notes,
+        notes=(*declared.notes, *track_notes(track)),
+        returns_a_year=track.a_year,
+        claimed_return=figures["claimed_return"],
+        benchmark_return=figures["benchmark_return"],
+        sharpe=figures["sharpe"],
+        excess_sharpe=figures["excess_sharpe"],
+        alpha_a_year=figures["alpha_a_year"],
+        beta=figures["beta"],
+        psr=figures["psr"],
+        years_needed=figures["years_needed"],
     )
 
 
-def _total(ledger: Ledger) -> Figure:
-    return Figure(value=float(ledger.nav[-1] / ledger.nav[0] - 1.0))
+def _track(declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None) -> Track:
+    """Return the values of a NAV with what a market adds, where one is named."""
+    assert declared.values is not None, "asked only where nothing else is declared"
+    numbers = [int(day) for day in declared.values.index]
+    days = _days_of(declared.values)
+    values = declared.values.to_numpy(dtype=np.float64)
+    if snapshot is None:
+        track = Track(days=days, values=values, a_year=returns_a_year(days), benchmark=NO_MARKET)
+    else:
+        rows = _session_rows(declared.source, numbers, snapshot)
+        track = Track(
+            days=days,
+            values=values,
+            a_year=float(snapshot.days_a_year),
+            benchmark=_levels(rows[0], rows[-1], snapshot),
+        )
+
+    if settings.periods is None:
+        return track
+    return replace(track, a_year=settings.periods)
+
+
+def _levels(first_row: int, last_row: int, snapshot: MarketSnapshot) -> NavPath | str:
+    """Return the benchmark's levels at the closes of the rows, or why there are none."""
+    levels = np.asarray(snapshot.benchmark[first_row : last_row + 1])
+    return benchmark_problem(snapshot, levels) or levels
 
 
 def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> list[int]:
@@ -448,7 +515,8 @@ def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> lis
     if unknown:
         raise DataError(
             f"{source}: {len(unknown)} days are not sessions of {snapshot.meta.name}, the first"
-            f" {unknown[0]}; give the NAV at the closes of {snapshot.days[0]} … {snapshot.days[-1]}"
+            f" {iso_day(unknown[0])}; give the NAV at the closes of {snapshot.days[0]} …"
+            f" {snapshot.days[-1]}, or leave out --data"
         )
 
     rows = [known[day] for day in days]
@@ -456,10 +524,6 @@ def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> lis
     if missing:
         raise DataError(
             f"{source}: the NAV lacks {len(missing)} sessions, the first {snapshot.days[missing[0]]};"
-            " give one value a session"
+            " give one value a session, or leave out --data"
         )
     return rows
-
-
-def _with_interval(figure: Figure, interval: Any) -> Figure:
-    return Figure(value=figure.value, low=interval.low, high=interval.high, reason=figure.reason)

@@ -1,92 +1,254 @@
-"""A NAV without decisions: what its returns alone can say.
+"""A NAV without decisions: what its returns alone can say, and what a named market adds.
 
 The regression on the benchmark is that of Jensen (1968): r = alpha + beta b + e by least squares of
 daily simple returns; the standard error of alpha is Newey and West's of r - beta b.
+
+A file shows returns to within its own digits: a value in cents of 100,000 is known to 1e-7. A
+spread of returns below that is rounding, and a ratio over it is undefined.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market import MarketSnapshot
+from ktdeval.errors import DataError
 from ktdeval.stats import (
-    benchmark_levels,
-    benchmark_problem,
+    NEVER,
+    Bootstrap,
+    Interval,
+    MetricValue,
     beta_to,
+    deflated_sharpe_ratio,
+    information_ratio,
+    minimum_track_record,
     newey_west_mean,
+    shape_of,
+    sharpe,
     simple_returns,
+    total_return,
 )
-from ktdeval.trading import CountsRecord, Ledger, StepRecord
 from ktdeval_judge.document import Figure
 
+Path = npt.NDArray[np.float64]
+Days = npt.NDArray[np.datetime64]
+NO_MARKET = "no market is named (--data)"
+NO_YEAR = "its days have no usual spacing; give --periods"
+_BESIDE = ("excess_sharpe", "alpha_a_year", "beta")  #: figures that need a benchmark
 _Z = 1.959964  #: of a 95 % interval of a normal law
-_FIRST_MINOR = 10**12  #: a NAV may begin at 1; its returns have twelve digits here
 _LEAST_DAYS = 20  #: below which a regression is not shown
+_LARGEST_GROWTH = 1e3  #: of a day: a larger one is a mistake of units
+_OUTLYING = 8.0  #: deviations of the other days from which a day is named
+_NORMAL_MAD = 1.4826  #: standard deviation of a normal law over its median absolute deviation
+_LEAST_USUAL = 0.9  #: share of the days
+_FEWEST_OTHERS = 4  #: returns below which no day is set against the others
+_MOST_SHOWN = 5
+_LONGEST_BREAK = 11  #: calendar days between two daily values: the longest holidays of an exchange
+_SPACINGS: Mapping[float, tuple[int, int]] = {
+    52.0: (6, 8),
+    12.0: (28, 31),
+    4.0: (89, 92),
+    1.0: (364, 366),
+}
+"""Returns in a year -> calendar days from one value to the next, from and to."""
 
 
-def nav_ledger(
-    values: npt.NDArray[np.float64], rows: Sequence[int], snapshot: MarketSnapshot
-) -> Ledger:
-    """Return the ledger of a NAV, [days + 1] at the closes of `rows`: a step a value, without any
-    order or position, so that the metrics of NAVs read it.
+@dataclass(frozen=True, kw_only=True)
+class Track:
+    """Account values at the closes of days, and what their figures rest on."""
+
+    days: Days  #: [n + 1]
+    values: Path  #: [n + 1], above 0
+    a_year: float | None  #: returns in a year; None: unknown
+    benchmark: Path | str  #: [n + 1] levels, or why there are none
+
+    @property
+    def returns(self) -> Path:
+        """Simple returns, [n]."""
+        return simple_returns(self.values)
+
+    @property
+    def resolution(self) -> float:
+        """Smallest return that the file's digits can show."""
+        return resolution_of(self.values)
+
+
+def check_values(source: str, days: Days, values: Path) -> None:
+    """Raise DataError where values are not those of an account: fewer than two, one that is not
+    above 0, one that is over a thousand times that of the day before.
     """
-    first = float(values[0])
-    minor = [round(float(value) / first * _FIRST_MINOR) for value in values]
-    counts: dict[str, Any] = dict.fromkeys(CountsRecord.__struct_fields__, 0)
-    counts["failures"] = {}
-    steps = []
-    for number in range(1, len(values)):
-        step = StepRecord(
-            **counts,
-            step=number - 1,
-            decided_on=str(snapshot.days[rows[number - 1]]),
-            filled_on=str(snapshot.days[rows[number]]),
-            provenance="model",
-            overall_reason="",
-            orders=(),
-            corporate_actions=(),
-            positions=(),
-            cash_minor=minor[number],
-            holdings_minor=0,
-            nav_minor=minor[number],
-            open_nav_minor=minor[number - 1],
-            charges=(),
+    if len(values) < 2:
+        raise DataError(f"{source}: fewer than two days of account value; give more days")
+
+    for day, value in zip(days, values, strict=True):
+        if not value > 0:
+            raise DataError(f"{source}: the value of {day} is not above 0; end the file before it")
+
+    # a quotient may be beyond all floats
+    growth = np.diff(np.log(values))
+    largest = int(np.argmax(growth))
+    if growth[largest] > math.log(_LARGEST_GROWTH):
+        raise DataError(
+            f"{source}: {values[largest + 1]:g} on {days[largest + 1]} comes after"
+            f" {values[largest]:g}: no account grows so in a day; write all values in one unit"
         )
-        steps.append(step)
-
-    return Ledger({}, minor[0], steps, days_a_year=snapshot.days_a_year)
 
 
-def benchmark_figures(ledger: Ledger, snapshot: MarketSnapshot) -> Mapping[str, Figure]:
-    """Return the benchmark's return over the ledger's days, and alpha and beta of the NAV."""
-    levels = benchmark_levels(ledger, snapshot)
-    problem = benchmark_problem(snapshot, levels)
-    if problem:
-        none = Figure(value=None, reason=problem)
-        return {"benchmark_return": none, "alpha_a_year": none, "beta": none}
+def resolution_of(values: Path) -> float:
+    """Return the last digit of values over the lowest: the smallest return that they can show."""
+    digits = [Decimal(repr(value)).normalize().as_tuple().exponent for value in values.tolist()]
+    last = min(0, *(int(exponent) for exponent in digits))
+    return float(10.0**last / values.min())
 
-    figures = {"benchmark_return": Figure(value=float(levels[-1] / levels[0] - 1.0))}
+
+def returns_a_year(days: Days) -> float | None:
+    """Return how many returns such days have in a year: 252 of days from Monday to Friday, 365 of
+    days of a whole week, 52 of weeks, 12, 4, 1; None: they have no usual spacing.
+    """
+    usual = float(np.median(_gaps(days)))
+    if usual == 1:
+        weekdays = len({int(day.astype(int)) % 7 for day in days})
+        if weekdays == 7:
+            return 365.0
+        return 252.0 if weekdays <= 5 else None
+
+    for number, (least, most) in _SPACINGS.items():
+        if least <= usual <= most:
+            return number
+    return None
+
+
+def nav_figures(track: Track) -> dict[str, Figure]:
+    """Return the figures of a NAV by their field of the document."""
+    own = Bootstrap(track.returns, resolution=track.resolution)
+    psr = deflated_sharpe_ratio(track.returns, (), resolution=track.resolution)
+    return {
+        "claimed_return": _figure(total_return(track.values), own.total_return()),
+        "benchmark_return": benchmark_return(track.benchmark),
+        "sharpe": _annual(sharpe(track.returns, 1, track.resolution), own, track.a_year),
+        "psr": Figure(value=psr.value, reason=psr.reason),
+        "years_needed": _years_needed(track, psr),
+        **_beside_benchmark(track),
+    }
+
+
+def benchmark_return(levels: Path | str) -> Figure:
+    """Return a benchmark's total return."""
+    if isinstance(levels, str):
+        return Figure(value=None, reason=levels)
+    return Figure(value=float(levels[-1] / levels[0] - 1.0))
+
+
+def _years_needed(track: Track, psr: MetricValue) -> Figure:
+    """Return the years until such a Sharpe ratio would be above 0 with 95 %."""
+    if psr.value is None or track.a_year is None:
+        return Figure(value=None, reason=psr.reason or NO_YEAR)
+
+    days = minimum_track_record(shape_of(track.returns))
+    if days is None:
+        return Figure(value=None, reason=f"{NEVER}the Sharpe ratio is not positive")
+    return Figure(value=days / track.a_year)
+
+
+def _beside_benchmark(track: Track) -> dict[str, Figure]:
+    """Return what of the NAV its benchmark explains, and what it does not."""
+    levels = track.benchmark
+    if isinstance(levels, str):
+        return dict.fromkeys(_BESIDE, Figure(value=None, reason=levels))
+    # what did nothing has no ratio, whatever its benchmark did meanwhile
+    own = sharpe(track.returns, 1, track.resolution)
+    if own.value is None:
+        return dict.fromkeys(_BESIDE, Figure(value=None, reason=own.reason))
+
     moves = simple_returns(levels)
-    beta = beta_to(moves, ledger.returns)
-    if beta is None or len(moves) < _LEAST_DAYS:
-        none = Figure(value=None, reason=f"fewer than {_LEAST_DAYS} days, or a constant benchmark")
-        return {**figures, "alpha_a_year": none, "beta": none}
+    ratio = information_ratio(track.returns, moves, 1, track.resolution)
+    over = Bootstrap(track.returns - moves, resolution=track.resolution)
+    figures = {"excess_sharpe": _annual(ratio, over, track.a_year)}
 
-    unexplained = newey_west_mean(ledger.returns - beta * moves)
-    years = ledger.days_a_year
-    spread = _Z * unexplained.se
-    alpha = Figure(
-        value=unexplained.mean * years,
-        low=(unexplained.mean - spread) * years,
-        high=(unexplained.mean + spread) * years,
+    slope = beta_to(moves, track.returns)
+    if slope is None or len(moves) < _LEAST_DAYS or track.a_year is None:
+        reason = f"fewer than {_LEAST_DAYS} days, or a constant benchmark"
+        return {**dict.fromkeys(_BESIDE, Figure(value=None, reason=reason)), **figures}
+
+    unexplained = newey_west_mean(track.returns - slope * moves)
+    reach = _Z * unexplained.se
+    figures["alpha_a_year"] = Figure(
+        value=unexplained.mean * track.a_year,
+        low=(unexplained.mean - reach) * track.a_year,
+        high=(unexplained.mean + reach) * track.a_year,
     )
-    return {**figures, "alpha_a_year": alpha, "beta": Figure(value=_finite(beta))}
+    figures["beta"] = Figure(value=slope)
+    return figures
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _annual(ratio: MetricValue, series: Bootstrap, a_year: float | None) -> Figure:
+    """Return a ratio of a day's mean and deviation as one of a year, with its interval."""
+    if a_year is None:
+        return Figure(value=None, reason=NO_YEAR)
+    return _figure(ratio, series.ratio(1), math.sqrt(a_year))
+
+
+def _figure(found: MetricValue, interval: Interval, scale: float = 1.0) -> Figure:
+    if found.value is None:
+        return Figure(value=None, reason=found.reason)
+    if interval.low is None or interval.high is None:
+        return Figure(value=found.value * scale)
+    return Figure(value=found.value * scale, low=interval.low * scale, high=interval.high * scale)
+
+
+# ---- what a reader has to know
+
+
+def track_notes(track: Track) -> Iterator[str]:
+    """Yield what a reader has to know of the days: outlying ones, and long breaks."""
+    yield from outlying_days(track.days, track.values)
+    gaps = _gaps(track.days)
+    longest = int(np.argmax(gaps))
+    if np.median(gaps) == 1 and gaps[longest] > _LONGEST_BREAK:
+        yield (
+            f"the NAV has no value from {track.days[longest]} to {track.days[longest + 1]}: the"
+            " return over these days counts as that of one"
+        )
+
+
+def outlying_days(days: Days, values: Path) -> Iterator[str]:
+    """Yield the days whose return lies beyond eight deviations of the others."""
+    returns = simple_returns(values)
+    if len(returns) < _FEWEST_OTHERS:
+        return
+
+    resolution = resolution_of(values)
+    distances = np.abs(returns - np.median(returns))
+    # several outlying days must not hide each other; many are no outliers
+    is_usual = distances <= _OUTLYING * _NORMAL_MAD * float(np.median(distances))
+    if is_usual.mean() < _LEAST_USUAL:
+        is_usual[:] = True
+
+    found = []
+    for number, own in enumerate(returns):
+        is_other = is_usual.copy()
+        is_other[number] = False
+        others = returns[is_other]
+        spread = max(float(others.std(ddof=1)), resolution)
+        if abs(float(own - others.mean())) > _OUTLYING * spread:
+            found.append(f"{days[number + 1]} ({100 * own:+.2f} %)")
+
+    if found:
+        shown = ", ".join(found[:_MOST_SHOWN])
+        more = ""
+        if len(found) > _MOST_SHOWN:
+            more = f" and {len(found) - _MOST_SHOWN} more"
+        yield (
+            f"beyond {_OUTLYING:.0f} deviations of the other days: {shown}{more}; a deposit, a"
+            " withdrawal or a mistake of the file is no return: take it out"
+        )
+
+
+def _gaps(days: Days) -> npt.NDArray[np.int64]:
+    """Calendar days from each day to the next, [n]."""
+    return np.diff(days).astype(np.int64)

@@ -1,13 +1,25 @@
 """Where a claimed NAV parts from an executed one, and the causes that the difference splits into.
 
-A *cause* is a way in which a backtest may differ from the executor: it charges no costs, fills at
-another price, ignores lots, limits or dividends. `simulate(causes)` is the NAV of the same
-decisions with these causes at work; without any it is the executed one, E.
+A *cause* is a way in which a backtest may differ from the executor: it charges other costs, sizes
+or fills its orders at another price, ignores lots, limits or dividends. `simulate(causes, fee)` is
+the account of the same decisions with these causes at work; without any it is the executed one, E.
 
-**Search.** Starting from none, the cause whose addition brings the path nearest to the claimed one
-C is added, as long as the distance falls by a fifth or more; where no single one does, pairs are
-tried. A cause that is not missed is taken out again. The distance of two paths is the root mean
-square of their log ratios over the days.
+**Distance.** Root mean square of the daily log returns of the claimed NAV C less those of a
+simulated one: a day's error stays on its day. Where costs are taken away, a fee on what is traded is
+fitted by least squares first, at no less than 0. So each cause is compared at its own best fee.
+
+**Search.** Starting from none, and from those of a plain backtest (`PLAIN`), the cause whose
+addition brings the returns nearest to those of C is added, as long as the distance falls by a fifth
+or more. A cause that is not missed is taken out again. This is done four times: with the executor's
+own price of fills, and with prices of `FILLS`, group by group. A group replaces the one before only
+if it is *told apart*: the fee alone, or a price that a trader can have, comes before look-ahead.
+
+**Told apart.** Models A and B differ by d on a day. Their errors a and b are of as many independent
+days as carry d, n = sum(|d|)^2 / sum(d^2). B is preferred if it halves the error and n log(mean a^2
+/ mean b^2) is 10 or more: both have as many parameters, so that this is the difference of their
+Bayesian information criteria, "very strong" evidence from 10 on (Kass and Raftery, *Bayes Factors*,
+1995). It has to be so without the day of the largest d, too, or be 16 and more. Mean squares are no
+less than that of the resolution of C.
 
 **Parts.** The causes found are put on one after the other, in the order of `CAUSES`, so that
 
@@ -25,48 +37,84 @@ returns, 0.2 - 0.1429 = 0.0571, is all of the cause `fill_at_decision`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Cause = Literal[
     "costs",
+    "fitted_fee",
     "declared_fees",
-    "fill_at_declared",
-    "fill_at_close",
+    "rebalancing",
+    "sizing",
     "fill_at_open",
+    "fill_at_close",
     "fill_at_decision",
+    "fill_before_decision",
+    "fill_at_declared",
     "limits",
     "lots",
     "dividends",
 ]
 CAUSES: tuple[Cause, ...] = (
     "costs",
+    "fitted_fee",
     "declared_fees",
-    "fill_at_declared",
+    "rebalancing",
+    "sizing",
     "fill_at_open",
     "fill_at_close",
     "fill_at_decision",
+    "fill_before_decision",
+    "fill_at_declared",
     "limits",
     "lots",
     "dividends",
 )
 """All causes, in the order in which they are put on."""
-FILLS = frozenset({"fill_at_declared", "fill_at_open", "fill_at_close", "fill_at_decision"})
-"""Causes of which one at most is at work: an order has one price."""
+LOOK_AHEAD: tuple[Cause, ...] = ("fill_at_decision", "fill_before_decision")
+"""Causes that fill at a price which was known when it was decided."""
+FILLS: tuple[tuple[Cause, ...], ...] = (
+    ("fill_at_open", "fill_at_close"),
+    LOOK_AHEAD,
+    ("fill_at_declared",),
+)
+"""Groups of causes of which one at most is at work: an order has one price. A group is asked only about what
+the groups before it leave; the declared prices are last, since they are a claim, too.
+"""
+PLAIN: frozenset[Cause] = frozenset({"costs", "limits", "lots"})
+"""Causes that a plain backtest has, of floats and a fee."""
 REMAINDER = "remainder"
 
 PARTING = 1e-4  #: relative difference of two NAVs from which they part
-CLOSE = 2e-6  #: distance at which a path is found
+EXPLAINED = 0.05  #: share of the first gap that may be left where causes are said to explain it
+_CLOSE = 2e-7  #: distance at which a path is found
 _LEAST_GAIN = 0.2  #: share of the distance that a cause has to take away
 _SPARE = 0.05  #: share of the distance below which a cause is not missed
-EXPLAINED = 0.05  #: share of the first gap that may be left where a cause is said to explain it
+_HALVED = 4.0  #: ratio of mean squares
+_LEAST_EVIDENCE = 10.0  #: difference of Bayesian information criteria
+_LEAST_OF_ONE_DAY = 16.0  #: of one that may rest on a single day: its error is 1/3,000
+_MOST_FEE = 0.01  #: of what is traded
+_NO_FEE = 1e-7  #: of what is traded, below which none is charged
+PRICES = frozenset(itertools.chain.from_iterable(FILLS))
 
 Path = npt.NDArray[np.float64]
-Simulate = Callable[[frozenset[Cause]], Path]
+
+
+class Simulated(NamedTuple):
+    """An account under some causes, at the closes of the days that are compared."""
+
+    path: Path  #: NAV, [days + 1]
+    #: value traded until each day, each fill as a multiple of the NAV of its day, [days + 1]
+    traded: Path
+
+
+Simulate = Callable[[frozenset[Cause], float], Simulated]
+"""Causes, and the fee on what is traded -> the account."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +134,24 @@ class NavComparison:
     executed_return: float
     parts: tuple[Part, ...]  #: add up to claimed less executed
     first_parting: int | None  #: number of the first day on which they part; None: they agree
-    parting_cause: str | None  #: cause with the largest part on that day
     largest_gap: float  #: largest relative difference of a day
     remaining_gap: float  #: of it, left when the causes found are at work
     found: tuple[Cause, ...]
+    fee: float  #: fitted to the claim, of what is traded; 0: none
+    error: float  #: distance left when the causes found are at work
+    error_elsewhere: float  #: least distance of a model without look-ahead
 
     @property
     def agrees(self) -> bool:
         """Whether the NAVs are the same on every day."""
         return self.first_parting is None
+
+    @property
+    def parting_cause(self) -> str | None:
+        """Cause of the largest part; None where the NAVs agree."""
+        if self.agrees:
+            return None
+        return max(self.parts, key=lambda part: abs(part.value)).cause
 
     @property
     def is_explained(self) -> bool:
@@ -103,62 +160,129 @@ class NavComparison:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the claimed NAV is one of fills at the very close that was decided on."""
-        return "fill_at_decision" in self.found and self.is_explained
+        """Whether the claimed NAV is one of fills at a price that was known when it was decided."""
+        return not self.agrees and not frozenset(LOOK_AHEAD).isdisjoint(self.found)
 
 
 def compare_navs(
-    claimed: Path, simulate: Simulate, possible: Sequence[Cause] = CAUSES
+    claimed: Path,
+    simulate: Simulate,
+    possible: Sequence[Cause] = CAUSES,
+    resolution: float = 0.0,
 ) -> NavComparison:
-    """Return the comparison of a claimed NAV with `simulate(frozenset())`. Both are [days + 1] of
-    the same days, and are compared as multiples of their first value. Raises ValueError: lengths
-    differ, or a value is not above 0.
+    """Return the comparison of a claimed NAV with `simulate(frozenset(), 0.0)`. Both are [days + 1]
+    of the same days, and are compared as multiples of their first value. `resolution`: smallest
+    daily return that the claimed NAV can show. Raises ValueError: lengths differ, or a value is not
+    above 0.
     """
-    paths = _Paths(claimed, simulate)
-    executed = paths.of(frozenset())
-    gaps = _gaps(paths.claimed, executed)
-    largest = float(gaps.max())
+    models = _Models(claimed, simulate, possible, max(resolution, _CLOSE))
+    executed = _from_one(models.path(frozenset()))
+    gaps = _gaps(models.claimed, executed)
     parted = np.flatnonzero(gaps > PARTING)
-    found: tuple[Cause, ...] = ()
+    honest = best = models.fitted(frozenset())
     if len(parted):
-        found = _search(paths, possible)
+        honest, best = _search(models)
 
-    ladder = _ladder(paths, found)
-    claimed_return = float(paths.claimed[-1] - 1.0)
-    first = int(parted[0]) if len(parted) else None
-    last = paths.of(frozenset(found))
+    found = models.named(best)
+    ladder = _ladder(models, found, best.fee)
+    last = ladder[REMAINDER][0]
     return NavComparison(
         days=len(claimed) - 1,
-        claimed_return=claimed_return,
+        claimed_return=float(models.claimed[-1] - 1.0),
         executed_return=float(executed[-1] - 1.0),
         parts=_parts(ladder),
-        first_parting=first,
-        parting_cause=None if first is None else _cause_on(first, ladder),
-        largest_gap=largest,
-        remaining_gap=float(_gaps(paths.claimed, last).max()),
+        first_parting=int(parted[0]) if len(parted) else None,
+        largest_gap=float(gaps.max()),
+        remaining_gap=float(_gaps(models.claimed, last).max()),
         found=found,
+        fee=best.fee,
+        error=best.distance,
+        error_elsewhere=honest.distance,
     )
 
 
-class _Paths:
-    """Paths by their causes, each simulated once."""
+@dataclass(frozen=True)
+class _Fit:
+    """Causes with the fee that fits best, and what is left of the claimed returns."""
 
-    def __init__(self, claimed: Path, simulate: Simulate) -> None:
+    causes: frozenset[Cause]
+    fee: float
+    errors: Path  #: claimed less simulated log returns, [days]
+
+    @property
+    def distance(self) -> float:
+        return float(np.sqrt(np.mean(self.errors**2)))
+
+
+class _Models:
+    """Accounts by their causes, each simulated once, against the claimed NAV."""
+
+    def __init__(
+        self, claimed: Path, simulate: Simulate, possible: Sequence[Cause], resolution: float
+    ) -> None:
         self.claimed = _from_one(claimed)
+        self.possible = possible
+        self.resolution = resolution
+        self._returns = np.diff(np.log(self.claimed))
         self._simulate = simulate
-        self._known: dict[frozenset[Cause], Path] = {}
+        self._known: dict[tuple[frozenset[Cause], float], Simulated] = {}
 
-    def of(self, causes: frozenset[Cause]) -> Path:
-        if causes not in self._known:
-            path = _from_one(self._simulate(causes))
-            if len(path) != len(self.claimed):
-                raise ValueError(f"{len(path)} values, expected {len(self.claimed)}")
-            self._known[causes] = path
-        return self._known[causes]
+    def path(self, causes: frozenset[Cause], fee: float = 0.0) -> Path:
+        return self._run(causes, fee).path
 
-    def distance(self, causes: frozenset[Cause]) -> float:
-        logs = np.log(self.of(causes) / self.claimed)
-        return float(np.sqrt(np.mean(logs * logs)))
+    def fitted(self, causes: frozenset[Cause]) -> _Fit:
+        """Return the causes with the best fee, to first order; infinitely far where the account
+        falls to nothing.
+        """
+        if not self.path(causes).min() > 0:
+            return _Fit(causes, 0.0, np.full(len(self._returns), np.inf))
+
+        errors = self._errors(causes, 0.0)
+        traded = self._traded(causes, 0.0)
+        fee = self._fee(causes, errors, traded, 0.0)
+        return _Fit(causes, fee, errors + fee * traded)
+
+    def refined(self, fit: _Fit) -> _Fit:
+        """Return a fit whose fee has been charged."""
+        fee = fit.fee
+        if not fee:
+            return fit
+
+        errors = self._errors(fit.causes, fee)
+        fee = self._fee(fit.causes, errors, self._traded(fit.causes, fee), fee)
+        if fee <= _NO_FEE:
+            fee = 0.0
+        return _Fit(fit.causes, fee, self._errors(fit.causes, fee))
+
+    def named(self, fit: _Fit) -> tuple[Cause, ...]:
+        """Return the causes of a fit in their order, its fee among them."""
+        causes = set(fit.causes)
+        if fit.fee:
+            causes.add("fitted_fee")
+        return tuple(cause for cause in CAUSES if cause in causes)
+
+    def _fee(self, causes: frozenset[Cause], errors: Path, traded: Path, before: float) -> float:
+        """Return the fee of least squares, from the errors at another one."""
+        squares = float(traded @ traded)
+        if "costs" not in causes or "declared_fees" in causes or not squares:
+            return 0.0
+        return min(max(before - float(errors @ traded) / squares, 0.0), _MOST_FEE)
+
+    def _errors(self, causes: frozenset[Cause], fee: float) -> Path:
+        return np.asarray(self._returns - np.diff(np.log(self.path(causes, fee))))
+
+    def _traded(self, causes: frozenset[Cause], fee: float) -> Path:
+        return np.diff(self._run(causes, fee).traded)
+
+    def _run(self, causes: frozenset[Cause], fee: float) -> Simulated:
+        key = (causes, fee)
+        if key not in self._known:
+            simulated = self._simulate(causes, fee)
+            if len(simulated.path) != len(self.claimed):
+                raise ValueError(f"{len(simulated.path)} values, expected {len(self.claimed)}")
+            path = np.asarray(simulated.path / simulated.path[0])
+            self._known[key] = Simulated(path, simulated.traded)
+        return self._known[key]
 
 
 def _from_one(path: Path) -> Path:
@@ -172,66 +296,122 @@ def _gaps(claimed: Path, executed: Path) -> Path:
     return np.abs(claimed / executed - 1.0)
 
 
-def _search(paths: _Paths, possible: Sequence[Cause]) -> tuple[Cause, ...]:
-    chosen: frozenset[Cause] = frozenset()
-    distance = paths.distance(chosen)
-    while distance > CLOSE:
-        better = _best(paths, chosen, possible, 1)
-        if paths.distance(better) > (1 - _LEAST_GAIN) * distance:
-            # two deviations may hide each other
-            better = _best(paths, chosen, possible, 2)
-        if paths.distance(better) > (1 - _LEAST_GAIN) * distance:
-            break
-
-        chosen = better
-        distance = paths.distance(chosen)
-
-    return _without_spare(paths, chosen)
+# ---- search
 
 
-def _best(
-    paths: _Paths, chosen: frozenset[Cause], possible: Sequence[Cause], count: int
-) -> frozenset[Cause]:
-    """Return the nearest set with so many causes more; another fill replaces the one chosen."""
-    others = [cause for cause in possible if cause not in chosen]
-    sets = []
-    for added in itertools.combinations(others, count):
-        fills = FILLS & frozenset(added)
-        if len(fills) > 1:
+def _search(models: _Models) -> tuple[_Fit, _Fit]:
+    """Return the best model without look-ahead, and the best that is told apart from it."""
+    best = honest = models.refined(_nearest(models, ()))
+    for fills in FILLS:
+        known = tuple(cause for cause in fills if cause in models.possible)
+        if not known or best.distance <= models.resolution:
             continue
 
-        base = chosen - FILLS if fills else chosen
-        sets.append(base | frozenset(added))
+        other = models.refined(_nearest(models, known))
+        if is_told_apart(best.errors, other.errors, models.resolution):
+            best = other
+        if fills != LOOK_AHEAD and best is other:
+            honest = other
 
-    if not sets:
-        return chosen
-    return min(sets, key=lambda each: (paths.distance(each), sorted(each)))
+    return honest, best
 
 
-def _without_spare(paths: _Paths, chosen: frozenset[Cause]) -> tuple[Cause, ...]:
-    """Return the causes without those that change next to nothing, in their order."""
-    distance = paths.distance(chosen)
+def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
+    """Whether daily errors are so much smaller than others that chance can't be why (see the
+    module); [days] each.
+    """
+    differences = np.abs(weaker - stronger)
+    others = np.arange(len(differences)) != int(np.argmax(differences))
+    found = _evidence(weaker, stronger, resolution)
+    without_largest = _evidence(weaker[others], stronger[others], resolution)
+    return found >= _LEAST_OF_ONE_DAY or min(found, without_largest) >= _LEAST_EVIDENCE
+
+
+def _evidence(weaker: Path, stronger: Path, resolution: float) -> float:
+    """Return the difference of information criteria; 0 where the error is not halved."""
+    differences = weaker - stronger
+    squares = float(differences @ differences)
+    if not squares:
+        return 0.0
+
+    independent = float(np.sum(np.abs(differences))) ** 2 / squares
+    least = resolution**2
+    ratio = (float(np.mean(weaker**2)) + least) / (float(np.mean(stronger**2)) + least)
+    if ratio < _HALVED:
+        return 0.0
+    return independent * math.log(ratio)
+
+
+def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
+    """Return the nearest model with one of the prices of fills; with none where none is named."""
+    found = []
+    for start in (frozenset[Cause](), PLAIN.intersection(models.possible)):
+        prices = [start | {fill} for fill in fills] or [start]
+        best = min(map(models.fitted, prices), key=_by_distance)
+        while best.distance > models.resolution:
+            better = min((best, *_larger(models, best, fills)), key=_by_distance)
+            if better.distance > (1 - _LEAST_GAIN) * best.distance:
+                break
+
+            best = better
+
+        found.append(_without_spare(models, best))
+
+    # as many causes as needed, where both are as near
+    nearest = min(found, key=_by_distance)
+    few = min(found, key=lambda fit: (len(fit.causes), fit.distance))
+    if few.distance <= max((1 + _SPARE) * nearest.distance, models.resolution):
+        return few
+    return nearest
+
+
+def _larger(models: _Models, fit: _Fit, fills: Sequence[Cause]) -> Iterator[_Fit]:
+    """Yield the models with one cause more; another price of fills replaces the one at work."""
+    for cause in models.possible:
+        if cause in fit.causes:
+            continue
+        if cause in fills:
+            yield models.fitted(fit.causes - PRICES | {cause})
+        elif cause not in PRICES:
+            yield models.fitted(fit.causes | {cause})
+
+
+def _by_distance(fit: _Fit) -> tuple[float, list[str]]:
+    return fit.distance, sorted(fit.causes)
+
+
+def _without_spare(models: _Models, fit: _Fit) -> _Fit:
+    """Return the model without the causes that change next to nothing."""
     for cause in CAUSES:
-        fewer = chosen - {cause}
-        limit = max((1 + _SPARE) * distance, CLOSE)
-        if cause in chosen and paths.distance(fewer) <= limit:
-            chosen = fewer
+        if cause not in fit.causes or cause in PRICES:
+            continue
 
-    return tuple(cause for cause in CAUSES if cause in chosen)
+        fewer = models.fitted(fit.causes - {cause})
+        if fewer.distance <= max((1 + _SPARE) * fit.distance, models.resolution):
+            fit = fewer
+
+    return fit
 
 
-def _ladder(paths: _Paths, found: Sequence[Cause]) -> Mapping[str, tuple[Path, Path]]:
+# ---- parts
+
+
+def _ladder(models: _Models, found: Sequence[Cause], fee: float) -> Mapping[str, tuple[Path, Path]]:
     """Return the path before and with each cause."""
     ladder: dict[str, tuple[Path, Path]] = {}
     working: frozenset[Cause] = frozenset()
-    before = paths.of(working)
+    charged = 0.0
+    before = models.path(working)
     for cause in found:
-        working |= {cause}
-        after = paths.of(working)
+        if cause == "fitted_fee":
+            charged = fee
+        else:
+            working |= {cause}
+        after = models.path(working, charged)
         ladder[cause] = (before, after)
         before = after
 
-    ladder[REMAINDER] = (before, paths.claimed)
+    ladder[REMAINDER] = (before, models.claimed)
     return ladder
 
 
@@ -240,10 +420,3 @@ def _parts(ladder: Mapping[str, tuple[Path, Path]]) -> tuple[Part, ...]:
     for cause, (before, after) in ladder.items():
         parts.append(Part(cause, float(after[-1] - before[-1])))
     return tuple(parts)
-
-
-def _cause_on(day: int, ladder: Mapping[str, tuple[Path, Path]]) -> str:
-    sizes = {}
-    for cause, (before, after) in ladder.items():
-        sizes[cause] = abs(float(after[day] - before[day]))
-    return max(sizes, key=lambda cause: sizes[cause])

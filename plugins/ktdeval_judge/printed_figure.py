@@ -27,6 +27,7 @@ from ktdeval.stats import (
 )
 
 ROUGH_BELOW = 30  #: returns below which the normal approximation is said to be rough
+USUAL_PERIODS = 252.0  #: returns in a year, where none are said: it is printed as assumed
 _NO_RATIO = 1e-9  #: a daily ratio below it is none
 _LARGEST = 1e6  #: of a printed ratio: a larger one is a mistake of units
 _WIDEST = 9.0  #: standard deviations beyond which a normal law has nothing
@@ -51,7 +52,7 @@ class PrintedFigure:
     skew: float = 0.0  #: third standardised moment of the returns
     kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal law)
     autocorrelation: float = 0.0  #: of returns that follow an AR(1)
-    periods: float = 252.0  #: returns in a year
+    periods: float = USUAL_PERIODS  #: returns in a year
     confidence: float = 0.95  #: of the interval (two-sided) and of all proofs (one-sided)
     power: float = 0.8  #: probability with which a true ratio is to be shown
 

@@ -33,4 +33,11 @@ class PrintedFigureOptions(JsonOptions):
     autocorrelation: float = flag(
         0.0, metavar="X", help="autocorrelation of the daily returns, from one day to the next"
     )
-    periods: float = flag(252.0, metavar="N", help="returns in a year: 252 of days, 12 of months")
+    periods: float | None = flag(
+        None,
+        metavar="N",
+        help=(
+            "returns in a year: 252 of days, 12 of months [default: 252 of --sharpe; of a NAV the"
+            " market's, else by its days]"
+        ),
+    )

@@ -11,7 +11,14 @@ from ktdeval.cards import count
 from ktdeval.cli import grid_lines, print_json, terminal_width
 from ktdeval.errors import UsageError
 from ktdeval.values.typed_json import to_plain
-from ktdeval_judge.printed_figure import ROUGH_BELOW, Bar, JudgedFigure, PrintedFigure, judged
+from ktdeval_judge.printed_figure import (
+    ROUGH_BELOW,
+    USUAL_PERIODS,
+    Bar,
+    JudgedFigure,
+    PrintedFigure,
+    judged,
+)
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 
 _UNDEFINED = "–"
@@ -32,6 +39,7 @@ def print_printed_figure(options: PrintedFigureOptions) -> None:
             " as --days 170"
         )
 
+    periods = USUAL_PERIODS if options.periods is None else options.periods
     report = judged(
         PrintedFigure(
             sharpe=options.sharpe,
@@ -41,7 +49,7 @@ def print_printed_figure(options: PrintedFigureOptions) -> None:
             skew=options.skew,
             kurtosis=options.kurtosis,
             autocorrelation=options.autocorrelation,
-            periods=options.periods,
+            periods=periods,
         )
     )
     if options.as_json:

@@ -21,13 +21,17 @@ _FORMS = {
 }
 CAUSE_WORDS = {
     "costs": "costs not charged",
+    "fitted_fee": "a fee of {fee:.3g} bps of what is traded, fitted to the claim",
     "declared_fees": "fees of the file charged instead",
+    "rebalancing": "weights reached anew every day",
+    "sizing": "shares sized at the close of the decision",
     "fill_at_declared": "the declared prices of fills",
     "fill_at_open": "fills at the next open",
     "fill_at_close": "fills at the next close",
     "fill_at_decision": "fills at the close of the decision",
-    "limits": "T+1, price limits, halts and universe ignored",
-    "lots": "lots and whole shares ignored",
+    "fill_before_decision": "fills at the close before the decision",
+    "limits": "T+1, price limits, halts, universe and cash ignored",
+    "lots": "lots, whole shares and sides of orders ignored",
     "dividends": "splits and dividends not booked",
     "remainder": "remainder",
 }
@@ -38,7 +42,10 @@ _ROUNDING = 1e-11  #: relative gap that sums of binary fractions make
 def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
     """Yield the lines of a judgement; `folder`: of its run, None of a NAV."""
     yield f"Judged: {_subject(file)}"
-    yield f"  on {file.market}, {file.first} … {file.last}, {file.currency} {file.cash:,.0f}"
+    if file.market is None:
+        yield f"  {file.first} … {file.last}, without a market"
+    else:
+        yield f"  on {file.market}, {file.first} … {file.last}, {file.currency} {file.cash:,.0f}"
     yield f"  rules: {file.rules}"
     yield "  declared: made elsewhere, how is not recorded; never ranked where models are recorded"
     yield ""
@@ -81,21 +88,25 @@ def _results(file: JudgeFile) -> Iterator[str]:
     if file.claimed_return is not None:
         yield f"Return claimed      {_percent(file.claimed_return)}"
 
-    yield f"Benchmark           {_percent(file.benchmark_return)}"
+    if file.market is not None:
+        yield f"Benchmark           {_percent(file.benchmark_return)}"
     if file.selection is not None:
         yield f"Selection           {_percent(file.selection)}"
     if file.return_parts:
         names = [metric.partition("_")[0] for metric in PARTS]
         parts = [f"{name} {100 * file.return_parts[name]:+.2f}" for name in names]
         yield f"  of the return, %: {', '.join(parts)}"
-    if file.alpha_a_year is not None:
+    if file.market is not None and file.alpha_a_year is not None:
         yield f"Alpha a year        {_percent(file.alpha_a_year)}"
-    if file.beta is not None:
+    if file.market is not None and file.beta is not None:
         yield f"Beta                {_number(file.beta)}"
 
     yield f"Sharpe ratio        {_number(file.sharpe)}"
-    yield f"Information ratio   {_number(file.excess_sharpe)}"
+    if file.market is not None:
+        yield f"Information ratio   {_number(file.excess_sharpe)}"
     yield f"PSR                 {_number(file.psr).removeprefix('+')}"
+    if file.returns_a_year is not None:
+        yield f"  annualised with {file.returns_a_year:g} returns a year (--periods)"
 
 
 def _percent(figure: Figure) -> str:
@@ -122,16 +133,11 @@ def _shown(figure: Figure, times: float, unit: str) -> str:
 
 
 def _verdicts(file: JudgeFile) -> Iterator[str]:
-    if file.nav is not None and file.nav.looks_ahead:
-        yield (
-            "LOOK-AHEAD: the claimed NAV uses fills at the same close as the decision: with these it"
-            f" agrees to {_gap(file.nav.remaining_gap)} on every day, and with achievable fills"
-            f" it is off by up to {100 * file.nav.largest_gap:.2f} %. The"
-            " executed return is the one to quote. (If the file's days are those of the fills, say"
-            " --dated fill.)"
-        )
+    is_chosen = "(a look-ahead)" in file.rules
+    if file.nav is not None and not is_chosen:
+        yield _of_look_ahead(file.nav)
 
-    if "(a look-ahead)" in file.rules:
+    if is_chosen:
         yield (
             "The chosen rules fill at the close of the decision, which nobody can trade: the executed"
             " return repeats the claim and does not test it."
@@ -139,7 +145,7 @@ def _verdicts(file: JudgeFile) -> Iterator[str]:
 
     skill = file.selection if file.selection is not None else file.alpha_a_year
     name = "selection" if file.selection is not None else "alpha"
-    if skill is not None:
+    if skill is not None and file.market is not None:
         yield _of_skill(name, skill)
 
     yield from _of_length(file)
@@ -148,6 +154,31 @@ def _verdicts(file: JudgeFile) -> Iterator[str]:
             "A NAV has no holdings: selection, style, trading costs and random players can't be"
             " computed. Give decisions or trades for these."
         )
+    if file.market is None:
+        yield "No benchmark, alpha, beta or information ratio: name the market with --data."
+
+
+def _of_look_ahead(nav: NavReport) -> str:
+    fills = "fills at the same close as the decision"
+    if any(part.cause == "fill_before_decision" for part in nav.parts):
+        fills = "fills at the close before the decision"
+
+    if nav.looks_ahead:
+        return (
+            f"LOOK-AHEAD: the claimed NAV uses {fills}: with these its days are off by"
+            f" {_gap(nav.daily_error)}, with fills that a trader can have and their best fee by"
+            f" {_gap(nav.achievable_error)} (root mean square). The executed return is the one to"
+            " quote. (If the file's days are those of the fills, say --dated fill.)"
+        )
+
+    if nav.is_explained:
+        return (
+            "No look-ahead found in the fills: the claimed NAV needs no price known when deciding."
+        )
+    return (
+        "No look-ahead found in the fills, but the causes that are known do not explain the claimed"
+        " NAV."
+    )
 
 
 def _of_skill(name: str, figure: Figure) -> str:
@@ -216,14 +247,14 @@ def _nav(nav: NavReport) -> Iterator[str]:
         )
         return
 
-    cause = CAUSE_WORDS.get(nav.parting_cause or "", nav.parting_cause)
+    cause = _cause_words(nav.parting_cause or "", nav)
     yield (
-        f"Claimed NAV: {claimed} against {executed} executed. They first differ"
-        f" by more than {100 * PARTING:g} % on {nav.first_parting}, mainly because of: {cause}."
+        f"Claimed NAV: {claimed} against {executed} executed. They first differ by more than"
+        f" {100 * PARTING:g} % on {nav.first_parting}. The largest part of the difference: {cause}."
     )
     total = nav.claimed_return - nav.executed_return
     for part in nav.parts:
-        yield f"  {100 * part.value:+9.3f} %  {CAUSE_WORDS.get(part.cause, part.cause)}"
+        yield f"  {100 * part.value:+9.3f} %  {_cause_words(part.cause, nav)}"
     yield f"  {100 * total:+9.3f} %  in all"
 
     gap = f"{100 * nav.largest_gap:.2f} %"
@@ -235,6 +266,10 @@ def _nav(nav: NavReport) -> Iterator[str]:
             f"  The causes that are known leave {left} of a largest gap of {gap}: they are the"
             " nearest, not an explanation."
         )
+
+
+def _cause_words(cause: str, nav: NavReport) -> str:
+    return CAUSE_WORDS.get(cause, cause).format(fee=nav.fee_bps)
 
 
 # ---- what to run next
@@ -252,8 +287,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _gap(share: float) -> str:
+def _gap(share: float | None) -> str:
     """Return a gap between two NAVs in per cent; one of rounding errors alone is 0."""
+    if share is None:
+        return "an unknown part"
     if share < _ROUNDING:
         return "0 %"
     return f"{100 * share:.2g} %"

@@ -33,7 +33,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
     has_orders = bool({"filled_at", "filled_qty"} & (sample.keys | set(sample.columns)))
     required = _ORDERS if has_orders else _ACTIVITIES
     rows = _rows(path, sample, required)
-    zone = options.zone or NEW_YORK
+    zone = options.clock or NEW_YORK
     if has_orders:
         filled = [row for row in rows if row.has("filled_at")]
         fills = [

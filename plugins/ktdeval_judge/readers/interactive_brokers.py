@@ -42,7 +42,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
     is_statement = any(cells[1:2] in (["Header"], ["Data"]) for _, cells in lines)
     found = Found()
     if is_statement:
-        _read_statement(path, lines, options.zone, found)
+        _read_statement(path, lines, options.clock, found)
     else:
         _read_flex(path, lines, found)
 

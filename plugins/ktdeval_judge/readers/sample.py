@@ -46,8 +46,14 @@ class ReadOptions:
     """What a reader is told besides the file."""
 
     program: str | None = None  #: name of the reader; None: by what the file holds
-    zone: str = ""  #: IANA time zone of the market; empty: the program's usual one
+    zone: str = ""  #: IANA time zone, as the user says; empty: not said
+    market_zone: str = ""  #: that of the market; empty: none is named, or it has several
     sessions: tuple[int, ...] = ()  #: trading days of the market (yyyymmdd), ascending
+
+    @property
+    def clock(self) -> str:
+        """Time zone in which a moment has its day; empty: the program's usual one."""
+        return self.zone or self.market_zone
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ def _of_orders(path: Path, options: ReadOptions) -> Declared:
     for row in read_table(path, _ORDERS, ("Fees",)):
         fills.append(
             Fill(
-                moment=row.moment("Timestamp", options.zone),
+                moment=row.moment("Timestamp", options.clock),
                 code=row.text("Column"),
                 side=row.side("Side"),
                 shares=row.positive("Size"),
@@ -71,10 +71,10 @@ def _of_trades(path: Path, options: ReadOptions) -> Declared:
             row.refuse("Direction", f"expected Long or Short, was {direction[:20]!r}")
 
         entry, leave = ("buy", "sell") if direction == "long" else ("sell", "buy")
-        moment = row.moment("Entry Timestamp", options.zone)
+        moment = row.moment("Entry Timestamp", options.clock)
         fills.append(_fill_of(row, moment, entry, "Entry"))
         if row.text("Status").lower() == "closed":
-            moment = row.moment("Exit Timestamp", options.zone)
+            moment = row.moment("Exit Timestamp", options.clock)
             fills.append(_fill_of(row, moment, leave, "Exit"))
 
     return Declared(
@@ -104,7 +104,7 @@ def _of_values(path: Path, options: ReadOptions) -> Declared:
         )
 
     portfolio = portfolios[0]
-    pairs = [(row, day_of(row.moment("day", options.zone)), row.number(portfolio)) for row in rows]
+    pairs = [(row, day_of(row.moment("day", options.clock)), row.number(portfolio)) for row in rows]
     values = values_of(by_day(pairs, "day"), path)
     notes = ("Values are those at each close, after the orders of the day.",)
     return Declared(program=name, source=path.name, values=values, notes=notes)

@@ -65,7 +65,7 @@ def _of_transactions(path: Path, options: ReadOptions) -> Declared:
     fills = []
     renamed = {_index_of(path): "dt"}
     for row in read_table(path, ("dt", *_FILLS), ("commission",), renamed):
-        moment = row.moment("dt", options.zone)
+        moment = row.moment("dt", options.clock)
         fill = signed_fill(row, moment, code_of(row.text("symbol")), "amount", "price")
         # pyfolio writes no commission as an empty cell or as nan.
         has_fee = row.has("commission") and row.cells["commission"] != "nan"

@@ -90,7 +90,8 @@ def _make_all(work: Path) -> dict[str, list[str]]:
     )  # fmt: skip
     _run("transplant", "run", "--cash", "1e6", cwd=work)
     _run("fork", "run", cwd=work)
-    _run("judge", REPOSITORY / "examples" / "judge" / "weights.csv", "--out", "judged", cwd=work)
+    weights = REPOSITORY / "examples" / "judge" / "weights.csv"
+    _run("judge", weights, "--data", "synthetic", "--out", "judged", cwd=work)
     (card,) = (work / "run" / "cards").glob("*.json")
     (work / "card.json").write_bytes(card.read_bytes())
     _run(

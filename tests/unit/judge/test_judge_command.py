@@ -19,6 +19,8 @@ from terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data")
 
+MARKET = ("--data", "synthetic")
+
 
 @pytest.fixture(scope="module")
 def market() -> MarketSnapshot:
@@ -52,7 +54,7 @@ def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
     weights: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     out = tmp_path / "run"
-    text = terminal.out("judge", weights, "--out", out)
+    text = terminal.out("judge", weights, *MARKET, "--out", out)
     assert "target weights (plain), 44 rows, 7 codes" in " ".join(text.split())
     assert "Return as executed" in text
     assert f"ktdeval compare luck {out}" in " ".join(text.split())
@@ -94,7 +96,7 @@ def test_a_claimed_nav_of_fills_at_the_close_of_the_decision_is_a_look_ahead(
     lines = [f"{market.days[first + step]},{value!r}" for step, value in enumerate(map(float, nav))]
     path.write_text("\n".join(["date,nav", *lines]) + "\n")
 
-    words = ("judge", weights, "--nav", path, "--out", tmp_path / "run", "--json")
+    words = ("judge", weights, "--nav", path, *MARKET, "--out", tmp_path / "run", "--json")
     report = json.loads(terminal.out(*words))
     assert report["nav"]["looks_ahead"]
     parts = {part["cause"]: part["value"] for part in report["nav"]["parts"]}
@@ -119,7 +121,7 @@ def test_a_nav_alone_has_an_alpha_and_says_what_it_cannot_say(
     ]
     path.write_text("\n".join(["date,equity", *lines]) + "\n")
 
-    report = json.loads(terminal.out("judge", "--nav", path, "--json"))
+    report = json.loads(terminal.out("judge", "--nav", path, *MARKET, "--json"))
     assert report["beta"]["value"] == pytest.approx(0.5, abs=0.1)
     assert report["selection"] is None
     assert "A NAV has no holdings" in " ".join(terminal.out("judge", "--nav", path).split())
@@ -152,7 +154,8 @@ def test_a_wrong_command_is_refused_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("w.csv").write_text("date,code,weight\n2024-04-02,009016.SZ,0.5\n")
-    error = terminal.error("judge", *words)
+    own = words if "--data" in words else (*words, *MARKET)
+    error = terminal.error("judge", *own)
     assert said in error
     assert len(error.strip().splitlines()) == 1
 
@@ -179,7 +182,7 @@ def test_dotted_names_are_nested() -> None:
 def test_what_parts_a_programs_account_from_the_venues_is_named_to_the_last_digit(
     folder: str, found: tuple[str, ...], tmp_path: Path, terminal: Terminal
 ) -> None:
-    report = terminal.report("judge", FILES / folder, "--out", tmp_path / "run")
+    report = terminal.report("judge", FILES / folder, *MARKET, "--out", tmp_path / "run")
     nav = report["nav"]
     assert tuple(part["cause"] for part in nav["parts"]) == (*found, "remainder")
     assert abs(nav["parts"][-1]["value"]) < 1e-6
@@ -191,7 +194,7 @@ def test_at_the_rules_of_its_own_qlibs_account_is_the_executed_one(
     tmp_path: Path, terminal: Terminal
 ) -> None:
     rules = "fill=next_open,fees.buy_bps=3,fees.sell_bps=8"
-    words = ("--venue", "unrestricted_cny", "--set", rules, "--out", tmp_path / "run")
+    words = (*MARKET, "--venue", "unrestricted_cny", "--set", rules, "--out", tmp_path / "run")
     nav = terminal.report("judge", FILES / "qlib", *words)["nav"]
     assert nav["days"] == 53
     assert nav["first_parting"] is None

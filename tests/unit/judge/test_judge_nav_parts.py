@@ -14,7 +14,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.trading import AccountConfig, TradingConfig
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.market_plan import market_plan
-from ktdeval_judge.nav_parts import CAUSES, FILLS, Cause, compare_navs
+from ktdeval_judge.nav_parts import CAUSES, PRICES, Cause, Simulated, compare_navs
 from ktdeval_judge.readers import ReadOptions, read_declared
 from trading_market import make_market
 
@@ -52,11 +52,11 @@ def test_the_example_of_the_module_is_found_to_be_a_fill_at_the_close_of_the_dec
     )
     runs = counterfactuals(tmp_path, "date,code,weight\n2024-01-01,600001.SH,1\n", market, FREE)
 
-    executed = runs.nav(frozenset())
+    executed = runs.run(frozenset()).path
     # 1,000,000 / 10.5 is 95,238 whole shares, bought on the second day
     assert executed[1] == pytest.approx(1_000_000 + 95_238 * 0.5)
     claimed = np.array([100.0, 110.0])
-    found = compare_navs(claimed, runs.nav, runs.possible)
+    found = compare_navs(claimed, runs.run, runs.possible)
 
     assert found.found == ("fill_at_decision",)
     assert found.looks_ahead
@@ -68,7 +68,7 @@ def test_the_example_of_the_module_is_found_to_be_a_fill_at_the_close_of_the_dec
 
 def test_two_equal_navs_do_not_part(tmp_path: Path) -> None:
     runs = planted_market(tmp_path)
-    found = compare_navs(runs.nav(frozenset()) / 7.0, runs.nav, runs.possible)
+    found = compare_navs(runs.run(frozenset()).path / 7.0, runs.run, runs.possible)
 
     assert found.agrees
     assert found.found == ()
@@ -77,9 +77,9 @@ def test_two_equal_navs_do_not_part(tmp_path: Path) -> None:
 
 def test_a_nav_that_nothing_explains_is_left_to_the_remainder(tmp_path: Path) -> None:
     runs = planted_market(tmp_path)
-    executed = runs.nav(frozenset())
+    executed = runs.run(frozenset()).path
     rising = executed * np.linspace(1.0, 1.5, len(executed))
-    found = compare_navs(rising, runs.nav, runs.possible)
+    found = compare_navs(rising, runs.run, runs.possible)
 
     assert not found.is_explained
     remainder = found.parts[-1]
@@ -101,8 +101,8 @@ def test_fees_of_the_file_take_the_place_of_the_venues(tmp_path: Path) -> None:
 
     # 9,300 of cash after the fee, and 5,000 shares at 11
     claimed = np.array([60_000.0, 64_300.0])
-    assert runs.nav(frozenset({"costs", "declared_fees"})) == pytest.approx(claimed)
-    found = compare_navs(claimed, runs.nav, runs.possible)
+    assert runs.run(frozenset({"costs", "declared_fees"})).path == pytest.approx(claimed)
+    found = compare_navs(claimed, runs.run, runs.possible)
     assert set(found.found) == {"costs", "declared_fees"}
     assert found.parts[-1].value == pytest.approx(0.0, abs=1e-12)
 
@@ -151,15 +151,24 @@ def planted_market(folder: Path) -> Counterfactuals:
 
 
 PLANTED: tuple[Cause, ...] = tuple(
-    cause for cause in CAUSES if cause not in ("declared_fees", "fill_at_declared", "fill_at_open")
+    cause
+    for cause in CAUSES
+    if cause
+    not in (
+        "fitted_fee",
+        "declared_fees",
+        "fill_at_declared",
+        "fill_at_open",
+        "fill_before_decision",
+    )
 )
-PAIRS = [pair for pair in itertools.combinations(PLANTED, 2) if len(FILLS & frozenset(pair)) < 2]
+PAIRS = [pair for pair in itertools.combinations(PLANTED, 2) if len(PRICES & frozenset(pair)) < 2]
 
 
 @pytest.mark.parametrize("cause", PLANTED)
 def test_a_deviation_planted_alone_is_named_and_nothing_else(cause: Cause, tmp_path: Path) -> None:
     runs = planted_market(tmp_path)
-    found = compare_navs(runs.nav(frozenset({cause})), runs.nav, runs.possible)
+    found = compare_navs(runs.run(frozenset({cause})).path, runs.run, runs.possible)
 
     assert found.found == (cause,)
     assert found.parting_cause == cause
@@ -173,7 +182,7 @@ def test_two_deviations_planted_together_are_both_named(
     pair: tuple[Cause, Cause], tmp_path: Path
 ) -> None:
     runs = planted_market(tmp_path)
-    found = compare_navs(runs.nav(frozenset(pair)), runs.nav, runs.possible)
+    found = compare_navs(runs.run(frozenset(pair)).path, runs.run, runs.possible)
 
     assert set(found.found) == set(pair)
     assert found.remaining_gap == 0.0
@@ -193,13 +202,13 @@ def test_the_parts_add_up_whatever_is_claimed(
 ) -> None:
     days = len(claimed)
 
-    def simulate(causes: frozenset[Cause]) -> np.ndarray:
+    def simulate(causes: frozenset[Cause], _fee: float) -> Simulated:
         path = np.ones(days + 1)
         for cause, effect in zip(("costs", "lots"), effects, strict=True):
             if cause in causes:
                 padded = np.resize(np.array(effect), days)
                 path[1:] *= np.cumprod(1.0 + padded)
-        return path
+        return Simulated(path, np.zeros(days + 1))
 
     path = np.cumprod(np.concatenate([[1.0], 1.0 + np.array(claimed)]))
     found = compare_navs(path, simulate, ("costs", "lots"))
@@ -212,4 +221,4 @@ def test_the_parts_add_up_whatever_is_claimed(
 @pytest.mark.parametrize("wrong", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, np.nan], [1.0, np.inf]])
 def test_a_nav_that_is_none_is_refused(wrong: list[float]) -> None:
     with pytest.raises(ValueError, match="above 0"):
-        compare_navs(np.array(wrong), lambda _: np.ones(2))
+        compare_navs(np.array(wrong), lambda *_: Simulated(np.ones(2), np.zeros(2)))

@@ -75,7 +75,7 @@ def test_the_nav_of_equal_rules_is_that_of_a_plain_backtest(
     )
     trading = account.rules("test")
     made = market_plan(read_declared(path, ReadOptions()), market, trading)
-    nav = Counterfactuals(made, market, trading).nav(frozenset()) / CASH
+    nav = Counterfactuals(made, market, trading).run(frozenset()).path / CASH
 
     expected = plain_backtest(market, weights, fill, bps)[: len(nav)]
     assert np.abs(nav / expected - 1.0).max() < 1e-9

@@ -1,0 +1,241 @@
+"""A NAV alone: figures that need no market, what a market adds, and what the file's digits show."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import DataError
+from ktdeval_judge.nav_only import (
+    Track,
+    check_values,
+    nav_figures,
+    outlying_days,
+    resolution_of,
+    returns_a_year,
+    track_notes,
+)
+from terminal import Terminal
+
+MONDAY = np.datetime64("2025-06-02")
+
+
+def weekdays(count: int) -> np.ndarray:
+    """Days from Monday to Friday."""
+    return np.busday_offset(MONDAY, np.arange(count))
+
+
+def track(values: list[float] | np.ndarray, benchmark: np.ndarray | None = None) -> Track:
+    own = np.asarray(values, dtype=float)
+    levels = "no market is named (--data)" if benchmark is None else benchmark
+    return Track(days=weekdays(len(own)), values=own, a_year=252.0, benchmark=levels)
+
+
+def moving(days: int = 60, seed: int = 1) -> np.ndarray:
+    chance = np.random.default_rng(seed)
+    return 100_000 * np.exp(np.cumsum(chance.normal(0.0005, 0.01, days)))
+
+
+# ---- what the file's digits show
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([100_000.0, 99_850.25], 0.01 / 99_850.25),  # cents
+        ([100_000.0, 99_850.0], 1 / 99_850.0),  # whole units
+        ([1.0, 1.0125], 0.0001),
+        ([2e-300, 3e-300], 0.5),  # one digit
+    ],
+)
+def test_a_return_is_known_to_within_the_last_digit(values: list[float], expected: float) -> None:
+    assert resolution_of(np.array(values)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("digits", [0, 2, 12])
+@pytest.mark.parametrize("rate", [-0.003, -0.0015, 0.0, 0.01])
+def test_a_constant_return_has_no_ratio_whatever_its_digits(rate: float, digits: int) -> None:
+    values = np.round(100_000 * (1 + rate) ** np.arange(60), digits)
+    figures = nav_figures(track(values, moving()))
+
+    assert figures["claimed_return"].value == pytest.approx((1 + rate) ** 59 - 1, abs=1e-4)
+    for name in ("sharpe", "psr", "years_needed", "excess_sharpe", "alpha_a_year", "beta"):
+        assert figures[name].value is None, name
+        assert figures[name].reason == "returns have no variance", name
+        assert figures[name].low is None, name
+
+
+def test_the_reported_constant_loss_has_no_ratio(shared_data: Path, terminal: Terminal) -> None:
+    path = shared_data / "reported" / "j33_nav_constant_loss_dated.csv"
+    report = json.loads(terminal.out("judge", "--nav", path, "--json"))
+    assert report["claimed_return"]["value"] == pytest.approx(-0.0848, abs=5e-5)
+    assert report["sharpe"] == {
+        "value": None, "low": None, "high": None, "reason": "returns have no variance",
+    }  # fmt: skip
+
+
+def test_four_flat_days_have_no_information_ratio() -> None:
+    figures = nav_figures(track([100.0] * 5, np.array([10.0, 10.1, 9.9, 10.2, 10.3])))
+    assert figures["excess_sharpe"].value is None
+    assert figures["excess_sharpe"].reason == "returns have no variance"
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-9, 1.0, 1e300])
+def test_a_ratio_does_not_depend_on_the_unit(scale: float) -> None:
+    values = moving()
+    own = nav_figures(track(values * scale))["sharpe"].value
+    returns = values[1:] / values[:-1] - 1
+    assert own == pytest.approx(returns.mean() / returns.std(ddof=1) * math.sqrt(252))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([1.0], "fewer than two days"),
+        ([1.0, 0.0], "the value of 2025-06-03 is not above 0"),
+        ([1.0, -2.0], "is not above 0"),
+        ([1.0, 1e300], r"1e\+300 on 2025-06-03 comes after 1: no account grows so"),
+        ([1e-300, 1e300], r"comes after 1e-300"),
+    ],
+)
+def test_values_that_no_account_has_are_refused(values: list[float], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        check_values("nav.csv", weekdays(len(values)), np.array(values))
+
+
+def test_a_value_that_falls_to_nothing_is_one() -> None:
+    check_values("nav.csv", weekdays(3), np.array([1e300, 1.0, 1e-300]))
+
+
+# ---- the year
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        (weekdays(60), 252),
+        (MONDAY + np.arange(60), 365),
+        (MONDAY + 7 * np.arange(12), 52),
+        (np.array([f"2024-{month:02d}-28" for month in range(1, 13)], dtype="datetime64[D]"), 12),
+        (MONDAY + 91 * np.arange(8), 4),
+        (MONDAY + 365 * np.arange(5), 1),
+        (MONDAY + 3 * np.arange(20), None),
+        (weekdays(60)[[0, 1, 2, 3, 4, 10, 11, 12, 13, 20]], 252),
+    ],
+)
+def test_returns_in_a_year_follow_from_the_days(days: np.ndarray, expected: float | None) -> None:
+    assert returns_a_year(days) == expected
+
+
+def test_without_a_usual_spacing_nothing_is_annualised() -> None:
+    own = moving(20)
+    odd = Track(days=MONDAY + 3 * np.arange(20), values=own, a_year=None, benchmark=moving(20, 2))
+    figures = nav_figures(odd)
+    assert figures["sharpe"].value is None
+    assert "--periods" in str(figures["sharpe"].reason)
+    assert figures["psr"].value is not None
+    assert figures["years_needed"].value is None
+
+
+# ---- outlying days
+
+
+def test_a_deposit_is_named() -> None:
+    values = moving()
+    values[30:] += 48_000
+    (note,) = track_notes(track(values))
+    assert f"{weekdays(60)[30]} (+50.42 %)" in note
+    assert "a deposit, a withdrawal or a mistake" in note
+
+
+def test_several_deposits_do_not_hide_each_other() -> None:
+    values = moving(120)
+    for day in (20, 50, 80):
+        values[day:] *= 1.2
+    (note,) = outlying_days(weekdays(120), values)
+    assert note.count("%") == 3
+
+
+@pytest.mark.parametrize("kind", ["normal", "seldom", "two values", "short"])
+def test_usual_days_are_not_named(kind: str) -> None:
+    chance = np.random.default_rng(4)
+    returns = {
+        "normal": chance.normal(0, 0.01, 500),
+        "seldom": np.where(np.arange(100) % 7 == 0, chance.normal(0, 0.01, 100), 0.0),
+        "two values": np.where(np.arange(60) % 3 == 0, -0.02, 0.01),
+        "short": np.array([0.01, 0.5, -0.01]),
+    }[kind]
+    values = 100 * np.concatenate([[1.0], np.cumprod(1 + returns)])
+    assert list(outlying_days(weekdays(len(values)), values)) == []
+
+
+def test_a_long_break_of_a_daily_nav_is_named() -> None:
+    days = np.concatenate([weekdays(30), weekdays(90)[60:]])
+    own = Track(days=days, values=moving(60), a_year=252.0, benchmark="none")
+    (note,) = track_notes(own)
+    assert "counts as that of one" in note
+
+
+# ---- as somebody types it
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(capsys)
+
+
+def written(folder: Path, values: np.ndarray) -> Path:
+    path = folder / "nav.csv"
+    rows = [f"{day},{value:.2f}" for day, value in zip(weekdays(len(values)), values, strict=True)]
+    path.write_text("\n".join(["date,nav", *rows]) + "\n")
+    return path
+
+
+def test_without_a_market_no_figure_states_one(tmp_path: Path, terminal: Terminal) -> None:
+    values = np.round(moving(), 2)
+    path = written(tmp_path, values)
+    report = json.loads(terminal.out("judge", "--nav", path, "--json"))
+
+    returns = values[1:] / values[:-1] - 1
+    expected = returns.mean() / returns.std(ddof=1) * math.sqrt(252)
+    assert report["sharpe"]["value"] == pytest.approx(expected)
+    assert (report["market"], report["snapshot"], report["currency"]) == (None, None, None)
+    for name in ("benchmark_return", "alpha_a_year", "beta", "excess_sharpe"):
+        assert report[name]["value"] is None
+        assert "--data" in report[name]["reason"]
+
+    text = terminal.out("judge", "--nav", path)
+    assert "CNY" not in text
+    assert "without a market" in text
+    assert "annualised with 252 returns a year (--periods)" in text
+
+
+def test_the_year_can_be_said(tmp_path: Path, terminal: Terminal) -> None:
+    path = written(tmp_path, moving())
+    own = json.loads(terminal.out("judge", "--nav", path, "--periods", 260, "--json"))
+    usual = json.loads(terminal.out("judge", "--nav", path, "--json"))
+    ratio = own["sharpe"]["value"] / usual["sharpe"]["value"]
+    assert ratio == pytest.approx(math.sqrt(260 / 252))
+    assert "--periods 0" in terminal.error("judge", "--nav", path, "--periods", 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "date,code,weight\n2025-06-02,AAPL,0.5\n",
+        "date,code,side,qty\n2025-06-02,AAPL,buy,5\n",
+        "date,code,side,qty,price\n2025-06-02,AAPL,buy,5,200\n",
+    ],
+)
+def test_decisions_need_a_market_and_the_refusal_names_it(
+    text: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    path = tmp_path / "decisions.csv"
+    path.write_text(text)
+    error = terminal.error("judge", path)
+    assert "decisions.csv: decisions are executed on a market" in error
+    assert "--data" in error

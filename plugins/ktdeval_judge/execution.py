@@ -16,7 +16,6 @@ from ktdeval.values.config_options import build
 from ktdeval.values.files import write_atomic
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue, dumps_pretty, plain
-from ktdeval.values.temporary import temporary_folder
 from ktdeval_judge.decisions_model import MODEL, keep_plan
 from ktdeval_judge.market_plan import MarketPlan
 
@@ -92,22 +91,21 @@ def execute_plan(
     kept = keep_plan(made.plan)
     first, last = window_of(made, snapshot)
     name, text = task_file(rules, first, last)
-    with temporary_folder(".declared-") as temporary:
-        path = temporary / "task.yaml"
-        write_atomic(path, text)
-        if name not in plugins.specs("tasks"):
-            plugins.add_task_file(str(path))
+    # where it stays: a second judgement by the same plugins reads it again
+    path = kept.with_name(f"{name}.yaml")
+    write_atomic(path, text)
+    if name not in plugins.specs("tasks"):
+        plugins.add_task_file(str(path))
 
-        run = RunConfig(
-            model=MODEL,
-            model_args={"sha256": made.plan.sha256},
-            tasks=(name,),
-            mask_key=MASK_KEY,
-            quiet=True,
-            **config,
-        )
-        result = evaluate(run, plugins)
-
+    run = RunConfig(
+        model=MODEL,
+        model_args={"sha256": made.plan.sha256},
+        tasks=(name,),
+        mask_key=MASK_KEY,
+        quiet=True,
+        **config,
+    )
+    result = evaluate(run, plugins)
     if result.failed or not result.cards:
         reasons = "; ".join(str(each.error) for each in result.failed)
         raise StoreError(f"{result.folder}: the run did not finish: {reasons}")

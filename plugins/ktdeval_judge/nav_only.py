@@ -224,9 +224,11 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
 
     resolution = resolution_of(values)
     distances = np.abs(returns - np.median(returns))
-    # several outlying days must not hide each other; many are no outliers
-    is_usual = distances <= _OUTLYING * _NORMAL_MAD * float(np.median(distances))
-    if is_usual.mean() < _LEAST_USUAL:
+    # several outlying days must not hide each other; many are no outliers, nor is an account that
+    # seldom trades
+    usual = float(np.median(distances))
+    is_usual = distances <= _OUTLYING * _NORMAL_MAD * usual
+    if usual <= resolution or is_usual.mean() < _LEAST_USUAL:
         is_usual[:] = True
 
     found = []

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from itertools import compress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,13 @@ from ktdeval.values.tables.rows import TableFault, TableFile, TableRow, TableSha
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.cells import day_of as number_of_day
 from ktdeval_judge.readers.sample import ReadOptions, Sample, refuse, sample_of
-from ktdeval_judge.readers.unread_columns import Unread, unread_names
+from ktdeval_judge.readers.unread_columns import (
+    MOST_WORDS,
+    Unread,
+    act_in,
+    is_unfilled,
+    unread_names,
+)
 from ktdeval_judge.readers.wide import is_wide, read_wide
 
 name = "plain"
@@ -35,12 +41,18 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "holding": ("position", "target_shares", "target_position", "positions", "holdings"),
     "side": ("action", "direction", "type", "buy_sell", "order_side"),
     "cash": ("notional", "dollars", "order_value", "target_cash"),
-    "shares": ("qty", "quantity", "amount", "size", "units", "filled_shares", "volume"),
-    "price": ("fill_price", "trade_price", "avg_price", "exec_price", "execution_price"),
+    "shares": (
+        "qty", "quantity", "amount", "size", "units", "volume", "filled_shares", "filled_qty",
+        "filled_quantity", "executed_qty", "executed_quantity",
+    ),
+    "price": (
+        "fill_price", "trade_price", "avg_price", "exec_price", "execution_price", "unit_price",
+        "price_per_share", "price per share", "pricepershare",
+    ),
     "fee": ("commission", "cost", "fees", "commissions"),
     "decided": ("signal_day", "signal_date", "decision_day", "decision_date", "decided_on"),
     "value": ("nav", "equity", "account_value", "portfolio_value", "total_value", "net_value"),
-}
+}  # fmt: skip
 """Field -> other names of its column, in lower case."""
 FORMS = (
     "weight; position (the shares to hold); side with cash or shares; shares with price (a trade);"
@@ -90,11 +102,12 @@ def read(path: Path, options: ReadOptions) -> Declared:  # noqa: ARG001 - the sa
     if sample.shape == "table" and is_wide(sample.columns, SHAPE):
         return read_wide(path, sample.columns, day_of, number_of)
 
-    written = {SHAPE.field_of(column): column for column in (*sample.columns, *sample.keys)}
-    rows = _Rows(path, written)
-    for row in read_rows(TableFile(path, SHAPE), rows.fault):
+    rows = _Rows(path, sample)
+    for row in read_rows(TableFile(path, rows.shape), rows.fault):
         rows.take(row)
 
+    if not rows.cells and rows.left_out:
+        raise DataError(f"{path}: has no order that was filled; write one row a fill")
     if not rows.cells:
         raise DataError(f"{path}: has no row below its header; write one row a decision")
 
@@ -122,10 +135,34 @@ class _Rows:
     """Rows read so far, as typed cells."""
 
     path: Path
-    written: Mapping[str, str]  #: field -> name of its column in the file
+    sample: Sample
     cells: list[dict[str, Any]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     columns: set[str] = field(default_factory=set)
+    sides: set[str] = field(default_factory=set)  #: as they are written
+    left_out: int = 0  #: orders that were canceled or rejected
+
+    @cached_property
+    def written(self) -> Mapping[str, str]:
+        """Field -> name of its column in the file, of those that are read."""
+        return {
+            SHAPE.field_of(column): column for column in (*self.sample.columns, *self.sample.keys)
+        }
+
+    @cached_property
+    def others(self) -> Mapping[str, set[str]]:
+        """Columns that are passed over, with the first of their words."""
+        columns = [*self.sample.columns, *self.sample.keys]
+        return {
+            column: set()
+            for column in columns
+            if column.strip() and not SHAPE.field_of(column) and columns.count(column) == 1
+        }
+
+    @property
+    def shape(self) -> TableShape:
+        """Columns of the file, those that are passed over among them."""
+        return replace(SHAPE, fields=(*SHAPE.fields, *self.others))
 
     def fault(self, fault: TableFault) -> None:
         words = fault.words
@@ -142,9 +179,18 @@ class _Rows:
         if len(self.cells) >= MOST_ROWS:
             raise refuse(self.path, row.line, f"more than {MOST_ROWS:,} rows; write it in parts")
 
+        if is_unfilled(row.cells):
+            self.left_out += 1
+            return
+
         typed: dict[str, Any] = {}
         for column, cell in row.cells.items():
-            typed[column] = self._typed(column, cell, row.line)
+            if column == "side":
+                self.sides.add(str(cell).strip().lower())
+            if column not in self.others:
+                typed[column] = self._typed(column, cell, row.line)
+            elif len(self.others[column]) < MOST_WORDS:
+                self.others[column].add(str(cell).strip().lower())
 
         if "day" not in typed:
             raise refuse(self.path, row.line, "has no day; write it as 2024-01-02")
@@ -170,29 +216,48 @@ class _Rows:
         notes on rows that were left out. Raises DataError: nothing, several forms at once, or a
         column that says something else.
         """
-        notes: tuple[str, ...] = ()
         form = self._form()
-        if form in ("cash", "shares", "trade"):
-            notes = self._leave_out_unfilled()
+        Unread(self.path, self.cells, self.lines, self.columns, self.written).check(form)
+        self._check_others(form)
+        if not self.left_out:
+            return form, ()
+        return form, (f"Left out: {self.left_out} orders that were canceled or rejected.",)
 
-        self._unread.check(form)
-        return form, notes
+    def _check_others(self, form: str) -> None:
+        """Raise DataError where a column that is passed over says what the rows are."""
+        if form == "value":
+            return
 
-    @property
-    def _unread(self) -> Unread:
-        return Unread(self.path, self.cells, self.lines, self.columns, self.written)
+        for column, words in self.others.items():
+            act = act_in(column, words)
+            if act and (act.endswith("position") or "side" not in self.columns):
+                raise DataError(
+                    f"{self.path}: column {column} says {act}, and is not read; write buy or sell in"
+                    " a column side, and drop it"
+                )
 
-    def _leave_out_unfilled(self) -> tuple[str, ...]:
-        is_filled = self._unread.filled()
-        left = is_filled.count(False)
-        if not left:
-            return ()
-        if left == len(is_filled):
-            raise DataError(f"{self.path}: has no order that was filled; write one row a fill")
+        codes = [row["code"] for row in self.cells]
+        is_repeated = len(set(codes)) < len(codes)
+        if form in ("cash", "shares", "trade") and self.sides == {"long"} and is_repeated:
+            raise DataError(
+                f"{self.path}: column side: long in all rows names positions, of which some rows may"
+                " be the end; write buy or sell"
+            )
 
-        self.cells = list(compress(self.cells, is_filled))
-        self.lines = list(compress(self.lines, is_filled))
-        return (f"Left out: {left} orders that were canceled or rejected.",)
+        names = {column.strip().lower() for column in self.others}
+        if form == "holding" and {"high", "low"} <= names:
+            raise DataError(
+                f"{self.path}: columns high and low: holds the bars of a market, and no decisions;"
+                " give it to `ktdeval data make`"
+            )
+
+        name = self.written.get("holding", "").strip().lower()
+        holdings = [abs(row["holding"]) for row in self.cells if "holding" in row]
+        if name in ("position", "positions") and 0 < max(holdings, default=0.0) <= 1:
+            raise DataError(
+                f"{self.path}: column {name}: no number is beyond 1, so that these may be weights or"
+                " signals; call it weight, or target_shares where it is shares"
+            )
 
     def _form(self) -> str:
         found = self.columns
@@ -295,6 +360,10 @@ def _trades(path: Path, frame: Any) -> Any:
 
     columns = ["day", "code", "side", "shares", "price"]
     columns += [each for each in ("fee", "decided") if each in frame]
+    if "fee" in frame and frame["fee"].min() < 0 and not frame["fee"].max() > 0:
+        line = int(frame["line"][frame["fee"].idxmin()])
+        raise refuse(path, line, "column fee: is below 0; write what was paid as a number above 0")
+
     repeated = frame.duplicated(columns)
     if repeated.any():
         line = int(frame["line"][repeated].iloc[0])

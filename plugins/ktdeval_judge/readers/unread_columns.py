@@ -49,6 +49,14 @@ _MEANINGS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("multiplier", "contract multiplier", "contract size", "leverage"),
         _PLAIN_SIZE,
     ),
+    "limit": (
+        ("limit price", "stop price", "trigger price", "stop loss", "take profit"),
+        "orders are executed at the price of the day: give those that were filled, as trades",
+    ),
+    "contract": (
+        ("strike", "strike price", "expiry", "expiration", "option type", "put/call", "put call"),
+        "keep the rows of shares, and drop the column",
+    ),
     "currency": (("currency", "ccy"), "write one file a currency"),
     "status": (("status", "order status", "state"), "keep the rows of fills, and drop the column"),
 }  # fmt: skip
@@ -57,6 +65,13 @@ _DONE = frozenset({"filled", "executed", "complete", "completed", "done", "trade
 _NOT_DONE = frozenset(
     {"canceled", "cancelled", "rejected", "expired", "invalid", "failed", "unfilled", "error"}
 )
+_BUYS = frozenset({"buy", "b", "long", "bot", "bought", "cover", "买入", "证券买入", "买"})
+_SELLS = frozenset({"sell", "s", "short", "sld", "sold", "卖出", "证券卖出", "卖"})
+_OPENS = frozenset({"open", "opened", "opening", "entry", "enter", "开仓", "开"})
+_CLOSES = frozenset({"close", "closed", "closing", "exit", "leave", "平仓", "平", "平今", "平昨"})
+_FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
+_ACT_NAMES = frozenset({"buy", "sell", "long", "short", "buyer", "seller", "isbuy", "issell"})
+MOST_WORDS = 12  #: of a column, from which on it is none of sides
 _SLACK = 1e-3  #: share of a value up to which its change is the profit of a file
 
 
@@ -76,6 +91,32 @@ def flow_names() -> frozenset[str]:
     return frozenset(map(near_name, _MEANINGS["flow"][0]))
 
 
+def is_unfilled(cells: Mapping[str, Any]) -> bool:
+    """Whether a row is that of an order which was canceled or rejected."""
+    for name in _MEANINGS["status"][0]:
+        if str(cells.get(f"status: {name.replace(' ', '_')}", "")).strip().lower() in _NOT_DONE:
+            return True
+
+    return False
+
+
+def act_in(column: str, words: Collection[str]) -> str:
+    """Return what a column says of its rows by its words: that they buy or sell, open or close; empty
+    where it says neither. Words of one letter alone may be a name.
+    """
+    said = set(words) - {""}
+    is_word = bool(said & _BUYS) or max(map(len, said), default=0) > 1
+    if said & _SELLS and said <= _BUYS | _SELLS and is_word:
+        return "whether a row buys or sells"
+    if said in ({"1", "-1"}, {"1.0", "-1.0"}):
+        return "whether a row buys or sells"
+    if said <= _FLAGS and said and not _ACT_NAMES.isdisjoint(column.lower().split("_")):
+        return "whether a row buys or sells"
+    if said & _CLOSES and said <= _OPENS | _CLOSES:
+        return "whether a row opens or closes a position"
+    return ""
+
+
 @dataclass(frozen=True)
 class Unread:
     """The rows of a file, with the cells of such columns among them."""
@@ -86,43 +127,45 @@ class Unread:
     fields: Collection[str]  #: that any row has
     written: Mapping[str, str]  #: field -> name of its column in the file, where it is known
 
-    def filled(self) -> list[bool]:
-        """Return which rows are not those of an order without a fill. Raises DataError: a status
-        says neither.
-        """
-        is_filled = [True] * len(self.cells)
-        for number, field, text in self._found("status"):
-            word = text.lower()
-            if word in _NOT_DONE:
-                is_filled[number] = False
-            elif word not in _DONE:
-                self._refuse(number, field, f"{text[:40]!r} is neither filled nor canceled")
-
-        return is_filled
-
     def check(self, form: str) -> None:
         """Raise DataError where a column says something that is not read."""
-        for kind in ("exit", "profit", "flow", "effect", "multiplier"):
-            if kind == "profit" and form == "value":
-                self._check_profit()
-                continue
-            for number, field, text in self._found(kind):
-                is_said = _number(text) != (1.0 if kind == "multiplier" else 0.0)
-                if is_said:
-                    self._refuse(number, field, f"{text[:40]!r} is not read")
+        for kind in ("exit", "flow", "effect", "multiplier", "contract"):
+            self._check_silent(kind, 1.0 if kind == "multiplier" else 0.0)
+        if form == "value":
+            self._check_profit()
+        else:
+            self._check_silent("profit", 0.0)
 
-        currencies = {text for _, _, text in self._found("currency")}
-        for number, field, text in self._found("currency"):
-            if len(currencies) > 1:
-                self._refuse(number, field, f"{text[:40]!r} is one of several")
+        if form in ("cash", "shares"):
+            self._check_silent("limit", 0.0)
+        if form in ("cash", "shares", "trade"):
+            self._check_status()
+        else:
+            self._check_sides()
+        self._check_currency()
 
-        if form in ("weight", "holding", "value"):
-            for number, row in enumerate(self.cells):
-                if row.get("side") == "sell":
-                    words = (
-                        "column side: a sell, and the side of a target is not read; write a short"
-                    )
-                    raise refuse(self.path, self.lines[number], f"{words} as a number below 0")
+    def _check_silent(self, kind: str, nothing: float) -> None:
+        for number, field, text in self._found(kind):
+            if _number(text) != nothing:
+                self._refuse(number, field, f"{text[:40]!r} is not read")
+
+    def _check_status(self) -> None:
+        for number, field, text in self._found("status"):
+            if text.lower() not in _DONE:
+                self._refuse(number, field, f"{text[:40]!r} is neither filled nor canceled")
+
+    def _check_currency(self) -> None:
+        found = list(self._found("currency"))
+        if len({text for _, _, text in found}) > 1:
+            number, field, text = found[0]
+            self._refuse(number, field, f"{text[:40]!r} is one of several")
+
+    def _check_sides(self) -> None:
+        """Raise DataError where a target has a side, which would change its sign."""
+        for number, row in enumerate(self.cells):
+            if row.get("side") == "sell":
+                words = "column side: a sell, and the side of a target is not read; write a short"
+                raise refuse(self.path, self.lines[number], f"{words} as a number below 0")
 
     def _check_profit(self) -> None:
         """Raise DataError where a value changes by more or less than the profit of its row, of the

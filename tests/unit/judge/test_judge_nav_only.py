@@ -160,12 +160,13 @@ def test_several_deposits_do_not_hide_each_other() -> None:
     assert note.count("%") == 3
 
 
-@pytest.mark.parametrize("kind", ["normal", "seldom", "two values", "short"])
+@pytest.mark.parametrize("kind", ["normal", "seldom", "very seldom", "two values", "short"])
 def test_usual_days_are_not_named(kind: str) -> None:
     chance = np.random.default_rng(4)
     returns = {
         "normal": chance.normal(0, 0.01, 500),
         "seldom": np.where(np.arange(100) % 7 == 0, chance.normal(0, 0.01, 100), 0.0),
+        "very seldom": np.where(np.arange(600) % 30 == 0, chance.choice([0.02, -0.01], 600), 0.0),
         "two values": np.where(np.arange(60) % 3 == 0, -0.02, 0.01),
         "short": np.array([0.01, 0.5, -0.01]),
     }[kind]

@@ -60,12 +60,97 @@ def test_a_column_that_says_nothing_changes_nothing(column: str, cell: str, tmp_
     assert trades[["code", "side", "shares"]].to_numpy().tolist() == [["AAPL", "buy", 100.0]]
 
 
-def test_orders_that_were_canceled_are_left_out(tmp_path: Path) -> None:
-    text = TRADE.format("status", "filled") + "2025-06-12,MSFT,buy,50,475.02,cancelled\n"
+@pytest.mark.parametrize("price", ["475.02", ""])
+def test_orders_that_were_canceled_are_left_out(price: str, tmp_path: Path) -> None:
+    text = TRADE.format("status", "filled") + f"2025-06-12,MSFT,buy,50,{price},cancelled\n"
     declared = read(tmp_path, text + "2025-06-24,AAPL,sell,100,202.59,executed\n")
     assert declared.trades is not None
     assert declared.trades["code"].tolist() == ["AAPL", "AAPL"]
     assert declared.notes == ("Left out: 1 orders that were canceled or rejected.",)
+
+
+@pytest.mark.parametrize("sides", [("Buy", "SELL"), ("sell", "sell")])
+@pytest.mark.parametrize("column", ["trade_type", "Transaction", "买卖方向"])
+@pytest.mark.parametrize("form", ["quantity,price", "quantity", "weight"])
+def test_a_side_under_another_name_is_no_plain_size(
+    sides: tuple[str, ...], column: str, form: str, tmp_path: Path
+) -> None:
+    sizes = {"quantity,price": "100,200", "quantity": "100", "weight": "0.5"}[form]
+    rows = [f"2025-06-{16 + day},AAPL,{side},{sizes}" for day, side in enumerate(sides)]
+    text = "\n".join([f"date,symbol,{column},{form}", *rows]) + "\n"
+    with pytest.raises(DataError, match=rf"column {column} says whether a row buys or sells"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "second", "words"),
+    [
+        ("is_buy", "True", "False", "column is_buy says whether a row buys or sells"),
+        ("bs", "1", "-1", "column bs says whether a row buys or sells"),
+        ("event", "open", "close", "column event says whether a row opens or closes a position"),
+        ("开平", "开仓", "平仓", "column 开平 says whether a row opens or closes"),
+        ("tag", "a", "b", ""),
+        ("regime", "open", "calm", ""),
+    ],
+)
+def test_an_act_is_known_by_its_words(
+    column: str, first: str, second: str, words: str, tmp_path: Path
+) -> None:
+    text = f"date,symbol,{column},qty,price\n2025-06-09,AAPL,{first},100,204.39\n"
+    text += f"2025-06-24,AAPL,{second},90,202.59\n"
+    if not words:
+        assert read(tmp_path, text).trades is not None
+        return
+    with pytest.raises(DataError, match=words):
+        read(tmp_path, text)
+
+
+def test_rows_that_are_all_long_may_be_ends_of_positions(tmp_path: Path) -> None:
+    text = "date,symbol,side,qty,price\n2025-06-09,AAPL,long,100,204.39\n"
+    assert read(tmp_path, text).trades is not None
+    with pytest.raises(DataError, match="column side: long in all rows names positions"):
+        read(tmp_path, text + "2025-06-24,AAPL,Long,100,202.59\n")
+
+
+@pytest.mark.parametrize("column", ["strike", "option_type", "Expiration"])
+def test_a_contract_is_no_share(column: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"column {column}: '190' is not read; keep the rows of"):
+        read(tmp_path, TRADE.format(column, "190"))
+
+
+def test_what_was_ordered_beside_what_was_filled_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="are all shares; keep one"):
+        read(tmp_path, TRADE.format("filled_qty", "0"))
+
+
+def test_an_order_with_a_limit_is_refused_and_a_fill_is_not(tmp_path: Path) -> None:
+    order = "date,symbol,side,shares,limit_price\n2025-06-09,AAPL,buy,100,150\n"
+    with pytest.raises(DataError, match="column limit_price: '150' is not read"):
+        read(tmp_path, order)
+    assert read(tmp_path, TRADE.format("stop_loss", "190")).trades is not None
+
+
+def test_bars_are_no_holdings(tmp_path: Path) -> None:
+    text = "date,symbol,open,high,low,close,volume\n2025-06-09,AAPL,1,2,1,2,5000\n"
+    with pytest.raises(DataError, match="holds the bars of a market"):
+        read(tmp_path, text)
+
+
+def test_positions_within_one_may_be_weights(tmp_path: Path) -> None:
+    text = "date,symbol,{}\n2025-06-09,AAPL,1\n2025-06-10,AAPL,-0.5\n"
+    with pytest.raises(DataError, match="column position: no number is beyond 1"):
+        read(tmp_path, text.format("position"))
+    assert read(tmp_path, text.format("target_shares")).decisions is not None
+
+
+def test_fees_as_flows_of_cash_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="line 2: column fee: is below 0"):
+        read(tmp_path, TRADE.format("commission", "-1.5"))
+
+
+def test_a_total_beside_a_price_a_share_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="are all price; keep one"):
+        read(tmp_path, TRADE.format("PricePerShare", "204.39"))
 
 
 def test_amounts_of_two_currencies_are_not_one_account(tmp_path: Path) -> None:
@@ -78,7 +163,9 @@ def test_amounts_of_two_currencies_are_not_one_account(tmp_path: Path) -> None:
 def test_a_side_beside_a_target_is_refused_where_it_would_change_it(
     form: str, tmp_path: Path
 ) -> None:
-    text = "date,symbol,{},direction\n2025-06-09,AAPL,0.5,{}\n"
+    text = "date,symbol,{},direction\n2025-06-09,AAPL,0.5,{}\n2025-06-10,AAPL,5,buy\n"
+    if form == "weight":
+        text = text.replace("AAPL,5", "AAPL,0.5")
     assert read(tmp_path, text.format(form, "long")).decisions is not None
     with pytest.raises(
         DataError, match="column side: a sell, and the side of a target is not read"

@@ -15,6 +15,7 @@ The executor is the suite's own; what changes is the tape that it reads.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -178,18 +179,19 @@ class Counterfactuals:
     def _sized(
         self, order: PlannedOrder, held: dict[str, Held], tape: MarketTape, row: int, nav: float
     ) -> PlannedOrder:
-        """Return the order to a weight as one of shares at the close of the decision."""
+        """Return the order to a weight as one to whole lots, sized at the close of the decision."""
         if not order.weight:
             return order
 
         column = self.snapshot.asset_index[order.code]
         price = int(tape.close_ticks[row, column]) / tape.rules.scales[column].ticks_per_unit
-        own = held.get(order.code, Held(0.0, 0.0))
         if not price:
             return order
-        shares = abs(order.weight * nav / price - own.shares)
+
         lot = tape.rules.terms[column].lot / tape.rules.scales[column].steps_per_unit
-        return replace(order, shares=in_lots(shares, lot))
+        goal = in_lots(abs(order.weight) * nav / price, lot)
+        gap = math.copysign(goal, order.weight) - held.get(order.code, Held(0.0, 0.0)).shares
+        return replace(order, side="BUY" if gap > 0 else "SELL", shares=abs(gap))
 
     # ---- tapes
 

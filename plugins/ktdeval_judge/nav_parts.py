@@ -105,6 +105,16 @@ PRICES = frozenset(itertools.chain.from_iterable(FILLS))
 Path = npt.NDArray[np.float64]
 
 
+class Fee(NamedTuple):
+    """A fee on what is traded, fitted to a claim."""
+
+    rate: float = 0.0  #: of what is traded; 0: none
+    is_early: bool = False  #: whether it is charged at the close before the day of the fill
+
+
+NO_FEE = Fee()
+
+
 class Simulated(NamedTuple):
     """An account under some causes, at the closes of the days that are compared."""
 
@@ -195,7 +205,7 @@ def compare_navs(
         largest_gap=float(gaps.max()),
         remaining_gap=float(_gaps(models.claimed, last).max()),
         found=found,
-        fee=best.fee,
+        fee=best.fee.rate,
         error=best.distance,
         error_elsewhere=honest.distance,
     )
@@ -206,7 +216,7 @@ class _Fit:
     """Causes with the fee that fits best, and what is left of the claimed returns."""
 
     causes: frozenset[Cause]
-    fee: float
+    fee: Fee
     errors: Path  #: claimed less simulated log returns, [days]
 
     @property
@@ -227,52 +237,72 @@ class _Models:
         self._simulate = simulate
         self._known: dict[tuple[frozenset[Cause], float], Simulated] = {}
 
-    def path(self, causes: frozenset[Cause], fee: float = 0.0) -> Path:
-        return self._run(causes, fee).path
+    def path(self, causes: frozenset[Cause], fee: Fee = NO_FEE) -> Path:
+        path = self._run(causes, fee.rate).path
+        if not fee.is_early:
+            return path
+
+        # each day has the fee of the fills after it; that of the first is paid at the start
+        after = np.append(self._traded(causes, fee.rate), 0.0)
+        paid = 1.0 - fee.rate * after
+        return np.asarray(path * paid / paid[0])
 
     def fitted(self, causes: frozenset[Cause]) -> _Fit:
         """Return the causes with the best fee, to first order; infinitely far where the account
         falls to nothing.
         """
         if not self.path(causes).min() > 0:
-            return _Fit(causes, 0.0, np.full(len(self._returns), np.inf))
+            return _Fit(causes, NO_FEE, np.full(len(self._returns), np.inf))
 
-        errors = self._errors(causes, 0.0)
-        traded = self._traded(causes, 0.0)
-        fee = self._fee(causes, errors, traded, 0.0)
-        return _Fit(causes, fee, errors + fee * traded)
+        errors = self._errors(causes, NO_FEE)
+        fits = [_Fit(causes, NO_FEE, errors)]
+        for is_early in (False, True):
+            traded = self._charged(causes, Fee(0.0, is_early))
+            rate = self._rate(causes, errors, traded, 0.0)
+            fits.append(_Fit(causes, Fee(rate, is_early), errors + rate * traded))
+
+        return min(fits, key=_distance)
 
     def refined(self, fit: _Fit) -> _Fit:
         """Return a fit whose fee has been charged."""
         fee = fit.fee
-        if not fee:
+        if not fee.rate:
             return fit
 
         errors = self._errors(fit.causes, fee)
-        fee = self._fee(fit.causes, errors, self._traded(fit.causes, fee), fee)
-        if fee <= _NO_FEE:
-            fee = 0.0
+        rate = self._rate(fit.causes, errors, self._charged(fit.causes, fee), fee.rate)
+        if rate <= _NO_FEE:
+            fee = NO_FEE
+        else:
+            fee = fee._replace(rate=rate)
         return _Fit(fit.causes, fee, self._errors(fit.causes, fee))
 
     def named(self, fit: _Fit) -> tuple[Cause, ...]:
         """Return the causes of a fit in their order, its fee among them."""
         causes = set(fit.causes)
-        if fit.fee:
+        if fit.fee.rate:
             causes.add("fitted_fee")
         return tuple(cause for cause in CAUSES if cause in causes)
 
-    def _fee(self, causes: frozenset[Cause], errors: Path, traded: Path, before: float) -> float:
+    def _rate(self, causes: frozenset[Cause], errors: Path, traded: Path, before: float) -> float:
         """Return the fee of least squares, from the errors at another one."""
         squares = float(traded @ traded)
         if "costs" not in causes or "declared_fees" in causes or not squares:
             return 0.0
         return min(max(before - float(errors @ traded) / squares, 0.0), _MOST_FEE)
 
-    def _errors(self, causes: frozenset[Cause], fee: float) -> Path:
+    def _errors(self, causes: frozenset[Cause], fee: Fee) -> Path:
         return np.asarray(self._returns - np.diff(np.log(self.path(causes, fee))))
 
-    def _traded(self, causes: frozenset[Cause], fee: float) -> Path:
-        return np.diff(self._run(causes, fee).traded)
+    def _traded(self, causes: frozenset[Cause], rate: float) -> Path:
+        return np.diff(self._run(causes, rate).traded)
+
+    def _charged(self, causes: frozenset[Cause], fee: Fee) -> Path:
+        """Return what is traded by the day on which its fee is charged, [days]."""
+        traded = self._traded(causes, fee.rate)
+        if fee.is_early:
+            return np.append(traded[1:], 0.0)
+        return traded
 
     def _run(self, causes: frozenset[Cause], fee: float) -> Simulated:
         key = (causes, fee)
@@ -320,26 +350,28 @@ def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
     """Whether daily errors are so much smaller than others that chance can't be why (see the
     module); [days] each.
     """
+    least = float(np.mean(stronger**2)) + resolution**2
+    if np.mean(weaker**2) + resolution**2 < _HALVED * least:
+        return False
+
     differences = np.abs(weaker - stronger)
     others = np.arange(len(differences)) != int(np.argmax(differences))
-    found = _evidence(weaker, stronger, resolution)
-    without_largest = _evidence(weaker[others], stronger[others], resolution)
+    found = _evidence(weaker, stronger, least)
+    without_largest = _evidence(weaker[others], stronger[others], least)
     return found >= _LEAST_OF_ONE_DAY or min(found, without_largest) >= _LEAST_EVIDENCE
 
 
-def _evidence(weaker: Path, stronger: Path, resolution: float) -> float:
-    """Return the difference of information criteria; 0 where the error is not halved."""
-    differences = weaker - stronger
-    squares = float(differences @ differences)
-    if not squares:
+def _evidence(weaker: Path, stronger: Path, least: float) -> float:
+    """Return the difference of information criteria of the days that tell the models apart; `least`:
+    mean square below which an error of few days is chance.
+    """
+    weights = np.abs(weaker - stronger)
+    if not weights.any():
         return 0.0
 
-    independent = float(np.sum(np.abs(differences))) ** 2 / squares
-    least = resolution**2
-    ratio = (float(np.mean(weaker**2)) + least) / (float(np.mean(stronger**2)) + least)
-    if ratio < _HALVED:
-        return 0.0
-    return independent * math.log(ratio)
+    independent = float(weights.sum()) ** 2 / float(weights @ weights)
+    squares = [np.average(errors**2, weights=weights) for errors in (weaker, stronger)]
+    return independent * math.log(max(squares[0], least) / max(squares[1], least))
 
 
 def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
@@ -380,6 +412,10 @@ def _by_distance(fit: _Fit) -> tuple[float, list[str]]:
     return fit.distance, sorted(fit.causes)
 
 
+def _distance(fit: _Fit) -> float:
+    return fit.distance
+
+
 def _without_spare(models: _Models, fit: _Fit) -> _Fit:
     """Return the model without the causes that change next to nothing."""
     for cause in CAUSES:
@@ -396,11 +432,11 @@ def _without_spare(models: _Models, fit: _Fit) -> _Fit:
 # ---- parts
 
 
-def _ladder(models: _Models, found: Sequence[Cause], fee: float) -> Mapping[str, tuple[Path, Path]]:
+def _ladder(models: _Models, found: Sequence[Cause], fee: Fee) -> Mapping[str, tuple[Path, Path]]:
     """Return the path before and with each cause."""
     ladder: dict[str, tuple[Path, Path]] = {}
     working: frozenset[Cause] = frozenset()
-    charged = 0.0
+    charged = NO_FEE
     before = models.path(working)
     for cause in found:
         if cause == "fitted_fee":

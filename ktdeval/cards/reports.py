@@ -23,6 +23,7 @@ from ktdeval.cards.metric_tables import (
     selection_tables,
 )
 from ktdeval.cards.report_rows import absence_notes, assemble_report
+from ktdeval.cards.silence_claims import silence_claim
 from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean, share_of
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
@@ -34,14 +35,15 @@ _LONGEST_UNIT = 6
 def trading_report(card: TradingCard) -> Report:
     """Return the report of a valid trading card."""
     report = assemble_report(card, (*panel(card), _windows_grid(card)), _trading_notes(card))
-    sentences = (memory_claim(card), return_claim(card))
-    return replace(report, claims=tuple(map(clean, sentences)))
+    sentences = (silence_claim(card), memory_claim(card), return_claim(card))
+    return replace(report, claims=tuple(clean(sentence) for sentence in sentences if sentence))
 
 
 def scoring_report(card: ScoringCard) -> Report:
     """Return the report of a scoring card."""
     report = assemble_report(card, (_scores_grid(card),), _scoring_notes(card))
-    return replace(report, claims=tuple(map(clean, score_bounds_notes(card))))
+    sentences = (silence_claim(card), *score_bounds_notes(card))
+    return replace(report, claims=tuple(clean(sentence) for sentence in sentences if sentence))
 
 
 # ---- trading cards

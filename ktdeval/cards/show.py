@@ -17,6 +17,7 @@ from ktdeval.cards.fields.rank_eligibility import MAY_BE_RANKED
 from ktdeval.cards.metric_tables import columns_of
 from ktdeval.cards.narrow_tables import column_widths, fitted, indent_of
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
+from ktdeval.cards.silence_claims import silence_claim
 from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean
 from ktdeval.cards.text_wrapping import GAP, padded, wrapped
 
@@ -117,6 +118,10 @@ def _card_notes(card: TradingCard | ScoringCard, with_figures: bool) -> Iterable
 
     if not card.rankable.value:
         yield report.ranking
+
+    silence = silence_claim(card)
+    if silence:
+        yield silence
 
     if not with_figures:
         return

@@ -31,6 +31,7 @@ from ktdeval.stats.series import (
     TRADING_DAYS,
     Series,
     has_no_variance,
+    information_ratio,
     level_problem,
     simple_returns,
 )
@@ -487,9 +488,7 @@ def episode_intervals(
     if problem:
         excess = no_interval(f"benchmark: {problem}", n, settings.level)
     else:
-        excess_returns = ledger.returns - simple_returns(levels)
-        over_benchmark = Bootstrap(excess_returns, settings, resolution=resolution)
-        excess = over_benchmark.ratio(ledger.days_a_year)
+        excess = _excess_interval(ledger, simple_returns(levels), settings)
 
     return {
         "total_return": own.total_return(),
@@ -497,6 +496,18 @@ def episode_intervals(
         "max_drawdown": own.max_drawdown(),
         "information_ratio": excess,
     }
+
+
+def _excess_interval(ledger: Ledger, benchmark: Series, settings: Resampling) -> Interval:
+    """Return the interval of the information ratio; none where it is not defined."""
+    resolution = ledger.return_resolution
+    excess = Bootstrap(ledger.returns - benchmark, settings, resolution=resolution)
+    interval = excess.ratio(ledger.days_a_year)
+    ratio = information_ratio(ledger.returns, benchmark, ledger.days_a_year, resolution)
+    if interval.reason is None and ratio.reason is not None:
+        return no_interval(ratio.reason, len(ledger.steps), settings.level)
+
+    return interval
 
 
 def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:

@@ -218,8 +218,12 @@ def information_ratio(
     """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(days a year)` of the daily
     excess returns `e = r - b`.
 
-    Undefined where the standard deviation is below `resolution`, that of the returns.
+    Undefined where the standard deviation of `e`, or of `r`, is below `resolution`, that of the
+    returns: of returns that do not vary it would be a ratio of the benchmark alone.
     """
+    if len(returns) > 1 and has_no_variance(standard_deviation(returns), resolution):
+        return undefined("returns have no variance", len(returns))
+
     excess = returns - benchmark_returns
     return _annualised_ratio(excess, "excess returns have no variance", days_a_year, resolution)
 

@@ -109,7 +109,10 @@ def metrics(episode: Episode, prices: Prices, rules: str) -> dict[str, tuple[flo
         "total_return": (nav.iloc[-1] / nav.iloc[0] - 1, count),
         "sharpe": (annual_ratio(returns), count),
         "max_drawdown": (drawdown(nav), count),
-        "information_ratio": (annual_ratio(returns - benchmark), count),
+        "information_ratio": (
+            annual_ratio(returns - benchmark) if returns.std(ddof=1) > 1e-12 else None,
+            count,
+        ),
         **behaviour(steps, rules),
         "cash_ratio": (mean([step["cash_minor"] / step["nav_minor"] for step in steps]), count),
         "parse_failure_rate": (mean(unreadable), len(unreadable)),

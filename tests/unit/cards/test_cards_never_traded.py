@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from ktdeval.cards.card_reading import load_evaluation, validate_card
 from ktdeval.cards.fields.orders import is_untraded
 from ktdeval.cards.fields.rank_eligibility import NEVER_TRADED
-from ktdeval.cards.show import card_lines, plain_text
+from ktdeval.cards.show import card_lines, plain_text, summary_lines
+from ktdeval.cards.silence_claims import silence_claim
+from ktdeval.cards.table_types import tally
 from ktdeval.errors import CardError
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
@@ -44,9 +46,13 @@ def test_a_model_that_never_traded_has_a_label_and_no_rank(market: Path, tmp_pat
     assert "never traded" in card.labels
     assert (card.rankable.value, card.rankable.reasons) == (False, [NEVER_TRADED])
 
-    lines = plain_text(card_lines(card)).splitlines()
+    lines = plain_text(card_lines(card, whole=False)).splitlines()
     assert "[never traded]" in lines[1]
     assert lines[2].startswith("may not be ranked: the model never traded")
+    steps = card.coverage.steps
+    assert (
+        lines[4] == f"No trade: no order in {steps} decisions. `ktdeval view RUN` shows each step."
+    )
 
     forged = {**card.plain, "labels": [label for label in card.labels if label != "never traded"]}
 
@@ -68,6 +74,15 @@ def test_orders_of_which_none_was_filled_are_no_trades(market: Path, tmp_path: P
     )
 
     assert is_untraded([refused])
+    rules = {"cash": 2, "lot": episode.orders.submitted - 2}
+    untraded = replace(
+        card, labels=["never traded"], orders=replace(card.orders, filled=0, rules=rules)
+    )
+    assert silence_claim(card) == ""
+    assert silence_claim(untraded) == (
+        f"No trade of {card.orders.submitted} orders: {tally(rules)}. `ktdeval view RUN` shows each"
+        " step."
+    )
 
     partly = replace(refused, partially_filled=1, rejected=episode.orders.submitted - 1)
     assert not is_untraded([partly])
@@ -79,12 +94,14 @@ SCRIPTS = {
     "text only": "I would hold today.",
     "every call fails": "{fail: timeout}",
 }
+WHY = {"all invalid": "schema 8", "text only": "no submission 8", "every call fails": "timeout 2"}
 
 
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_a_model_that_never_decided_has_no_behaviour_and_did_not_refuse_to_trade(
     market: Path, tmp_path: Path, kind: str
 ) -> None:
+    """Its card says why, by class of failure, and where to look; its ratios are null."""
     script = tmp_path / "script.yaml"
     script.write_text(f"otherwise: {SCRIPTS[kind]}\n")
     arguments = {"file": str(script)}
@@ -99,6 +116,14 @@ def test_a_model_that_never_decided_has_no_behaviour_and_did_not_refuse_to_trade
     for name in ("turnover", "hhi", "cash_ratio", "abstention_rate"):
         line = card.metrics[name]
         assert (line.value, line.reason) == (None, "the model decided no step"), name
+
+    for name in ("sharpe", "information_ratio"):
+        line = card.metrics[name]
+        assert (line.value, line.reason) == (None, "returns have no variance"), name
+
+    words = f"No decision in 2 steps: {WHY[kind]}. `ktdeval view RUN` shows each step."
+    assert words in plain_text(card_lines(card, whole=False))
+    assert words in plain_text(summary_lines([card]))
 
     failed = card.metrics["parse_failure_rate"]
     if kind == "every call fails":

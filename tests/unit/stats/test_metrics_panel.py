@@ -200,6 +200,21 @@ def test_a_nav_equal_to_its_benchmark_up_to_rounding_has_no_information_ratio() 
     assert intervals["sharpe"].low is not None
 
 
+def test_an_account_that_stood_still_has_no_ratio_to_its_benchmark() -> None:
+    """It would be that of the benchmark alone: -8.57 or +1.46 for an agent that decided nothing."""
+    levels = 100.0 * np.cumprod(1 + np.random.default_rng(2).normal(0, 0.01, 44))
+    still, snapshot = ledger_of_navs([100_000_000] * 43, levels.tolist())
+
+    for one in performance_metrics.panel_metrics():
+        if one.unit == "annualised ratio":
+            assert one.compute(still, snapshot, "strict").value is None, one.name
+
+    ratio = performance_metrics.information_ratio.compute(still, snapshot, "strict")
+    assert ratio.reason == "returns have no variance"
+    interval = episode_intervals(still, snapshot)["information_ratio"]
+    assert (interval.low, interval.reason) == (None, "returns have no variance")
+
+
 # -- degenerate ledgers
 # -------------------------------------------------------------------------------------------------
 
@@ -225,17 +240,26 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
     ),
     "constant NAV": (
         nav_ledger([1000] * 5),
-        {"sharpe", "sortino", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
+        {"sharpe", "sortino", "information_ratio", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
     ),
     "all cash": (
         ledger([step(k, 1000) for k in range(5)]),
-        {"sharpe", "sortino", "hhi", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
+        {
+            "sharpe",
+            "sortino",
+            "information_ratio",
+            "hhi",
+            "tool_validity_rate",
+            *NO_ORDERS,
+            *NO_LUCK,
+        },
     ),
     "every call failed": (
         ledger([step(k, 1000, provenance="error") for k in range(5)]),
         {
             "sharpe",
             "sortino",
+            "information_ratio",
             "turnover",
             "hhi",
             "cash_ratio",

@@ -207,14 +207,14 @@ def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[
 
 
 def interest_minor(shares: int, mark: int, asset: int, day: TradingDay) -> int:
-    """Return a day's interest on a short, on its value at the close before (`mark`), halves up."""
+    """Return a day's interest on a short, on its value at the close before (`mark`), rounded up."""
     margin = day.rules.terms[asset].margin
     rate = 0 if margin is None else margin.borrow
     parts = -value_minor(shares, mark, day.rules.units[asset]) * rate
     # By days of trade, not nights: interest by nights would tell masked weekdays and holidays.
     whole = day.rules.days_a_year * RATE_SCALE
 
-    return (2 * parts + whole) // (2 * whole)
+    return -(-parts // whole)
 
 
 def _call_margin(

@@ -178,7 +178,7 @@ class Kernel:
         is_short = accounts.held < 0
         value = np.where(is_short, -self._value(accounts.held, day.previous), 0)
         whole = self._rules.days_a_year * RATE_SCALE
-        interest = floor_ratio([(2 * value, margin.borrow)], 2 * whole, whole)
+        interest = ceil_ratio([(value, margin.borrow)], whole)
         cash = accounts.cash - interest
 
         owed = np.where(is_short, -self._value(accounts.held, day.opens), 0)

@@ -246,7 +246,7 @@ class Broker:
             series = self.market[asset]
             if self.held[asset] < 0:
                 value = cents(-self.held[asset] * (series.mark(day - 1) or D(0)))
-                interest = cents(value * series.house.borrow / 100 / self.days_a_year)
+                interest = paid_up(value * series.house.borrow / 100 / self.days_a_year)
                 if interest:
                     self.charges.append(("borrow", asset, -interest))
                     self.cash -= interest

@@ -267,18 +267,22 @@ def test_a_sell_of_us_shares_pays_commission_and_both_levies() -> None:
     assert got == Settled(cash, 0, cash, 201_000)
 
 
-def test_a_short_pays_the_days_interest_before_anything_else() -> None:
+@pytest.mark.parametrize(("shares", "paid", "value"), [(100, 4, 202_000), (110, 5, 222_200)])
+def test_a_short_pays_the_days_interest_before_anything_else(
+    shares: int, paid: int, value: int
+) -> None:
     """100 shares short at the close of 20.00 are USD 2,000; 0.5% a year over 252 days are 3.97
-    cents, so 4.
+    cents, so 4. 110 are USD 2,200: 4.37 cents, rounded up.
     """
     (got,) = settled_by_kernel(
         Kernel(MARKETS["US shares"]),
-        accounts_of([1_000_000], [-1_000_000], [800_000]),
+        accounts_of([1_000_000], [-10_000 * shares], [800_000]),
         0,
         orders_of([None]),
     )
 
-    assert got == Settled(999_996, -1_000_000, 999_996 - 202_000, 0)
+    cash = 1_000_000 - paid
+    assert got == Settled(cash, -10_000 * shares, cash - value, 0)
 
 
 @pytest.mark.parametrize(

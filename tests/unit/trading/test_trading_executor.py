@@ -403,6 +403,15 @@ def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() 
     assert back.after == Account(1_500_000 - 49 - 45 - 400_000, {})
 
 
+def test_interest_is_rounded_up() -> None:
+    """docs/trading.md: payments outside A-shares are. 0.01% of 5,001.00 are 50.01 cents."""
+    days = ["2025-01-06", "2025-01-07", "2025-01-08"]
+    market = market_of("us_equity", opens=[[50.01]] * len(days), days=days)
+    _, held = play(market, (order(0, "SELL", 1_000_000),), ())
+
+    assert held.charges == (Charge("borrow", 0, -1_000_000, 500_100, -51),)
+
+
 def test_interest_is_the_same_for_every_day_after_any_number_of_nights() -> None:
     """At a price that stands, no weekend, holiday or half day shows in a charge, the cash, the NAV
     or what an order comes to.

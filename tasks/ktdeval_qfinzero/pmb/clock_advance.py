@@ -223,32 +223,20 @@ def _assign_early(engine: Engine, account: Account) -> None:
 
 def _finance(engine: Engine, account: Account) -> None:
     """Charge borrowed cash and shares for the nights until the next trading day."""
-    shorts: list[str] = []
-    for position in account.positions.values():
-        if position.qty < 0 and position.instrument.kind == "STOCK":
-            shorts.append(position.instrument.symbol)
-
-    if account.cash_e4 >= 0 and not shorts:
-        return
-
     # Actual/360: a weekend has three nights.
     nights = (days.settlement_day(engine.hours, engine.day) - engine.day).days
-    locates = engine.reference.lent(shorts, engine.now_ns)
-    bps = {ticker: row.fee_bps_per_year for ticker, row in locates.items()}
-    interest_e4, fees = days.daily_charges(
-        account, engine.marks(), engine.rules_of(account), bps, nights
-    )
+    charges = engine.charges(account, nights)
+    if charges.interest_e4:
+        event = InterestCharged(account_id=account.id, days=nights, cash_e4=-charges.interest_e4)
+        engine.emit(event)
 
-    if interest_e4:
-        engine.emit(InterestCharged(account_id=account.id, days=nights, cash_e4=-interest_e4))
-
-    for ticker, fee_e4 in fees.items():
+    for ticker, fee_e4 in charges.fees_e4.items():
         stock = f"STOCK:{ticker}"
         charge = BorrowFeeCharged(
             account_id=account.id,
             instrument=stock,
             qty=account.positions[stock].qty,
-            fee_bps=bps[ticker],
+            fee_bps=charges.fee_bps[ticker],
             days=nights,
             cash_e4=-fee_e4,
         )

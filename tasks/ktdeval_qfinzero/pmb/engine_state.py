@@ -12,6 +12,7 @@ import numpy as np
 
 from ktdeval_qfinzero.pmb.bar_feed import BarFeed, DayFrame, require_reach
 from ktdeval_qfinzero.pmb.broker_types import Account, Instrument, Order, Rules, Session
+from ktdeval_qfinzero.pmb.lifecycle_rules import daily_charges
 from ktdeval_qfinzero.pmb.log import EventLog
 from ktdeval_qfinzero.pmb.reference_data import BrokerReference
 from ktdeval_qfinzero.pmb.state_events import BrokerState, Event, EventData, apply
@@ -19,6 +20,20 @@ from ktdeval_qfinzero.trading_hours import TradingHours
 
 Observer = Callable[[BrokerState, Mapping[str, int]], None]
 """Called after each tick of a session with the state and the marks (instrument id -> price)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """Charges at a close, all positive."""
+
+    interest_e4: int
+    fees_e4: Mapping[str, int]  #: of borrowed stock, by ticker
+    fee_bps: Mapping[str, int]  #: a year, by ticker
+
+    @property
+    def total_e4(self) -> int:
+        """All of them."""
+        return self.interest_e4 + sum(self.fees_e4.values())
 
 
 @dataclass(slots=True)
@@ -142,6 +157,23 @@ class Engine:
                 left[symbol] -= max(0, -other.held(f"STOCK:{symbol}"))
 
         return left
+
+    def charges(self, account: Account, nights: int) -> Charges:
+        """Return what borrowed cash and shares cost an account for some nights, at the marks."""
+        shorts: list[str] = []
+        for position in account.positions.values():
+            if position.qty < 0 and position.instrument.kind == "STOCK":
+                shorts.append(position.instrument.symbol)
+
+        if account.cash_e4 >= 0 and not shorts:
+            return Charges(0, {}, {})
+
+        lent = self.reference.lent(shorts, self.now_ns)
+        bps = {ticker: row.fee_bps_per_year for ticker, row in lent.items()}
+        rules = self.rules_of(account)
+        interest_e4, fees_e4 = daily_charges(account, self.marks(), rules, bps, nights)
+
+        return Charges(interest_e4, fees_e4, bps)
 
     def instruments(self) -> tuple[Instrument, ...]:
         """Return the running session's universe and all held instruments, with the underlyings of

@@ -17,7 +17,7 @@ from ktdeval.values.typed_json import decode_json
 from ktdeval_qfinzero.pmb import holding_events as holding_events
 from ktdeval_qfinzero.pmb.state_events import EVENT_TYPES, BrokerState, Event, EventData, apply
 
-FORMAT = "qfinzero-broker-log/2"
+FORMAT = "qfinzero-broker-log/3"
 _START = "0" * 64
 
 Payload = Mapping[str, JsonValue]

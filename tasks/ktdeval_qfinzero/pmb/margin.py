@@ -200,9 +200,10 @@ def order_problem(
 
 
 def liquidation_plan(
-    account: Account, marks: Mapping[str, int], rules: Rules
+    account: Account, marks: Mapping[str, int], rules: Rules, cushion_e4: int = 0
 ) -> tuple[tuple[Instrument, Side, int], ...]:
-    """Return the closing trades, in order, that bring equity up to the maintenance requirement.
+    """Return the closing trades, in order, that bring equity up to the maintenance requirement and
+    a cushion above it, such as the charges that come due next; none without a deficit.
 
     If closing one position, or part of it, is enough, the one with the least traded value is
     chosen, the first by instrument id of equal ones. If none is enough, the position whose closing
@@ -212,8 +213,11 @@ def liquidation_plan(
     """
     portfolio = portfolio_of(account, marks)
     plan: list[tuple[Instrument, Side, int]] = []
-    while portfolio.holdings and deficit_e4(portfolio, rules.margin):
-        cures = list(_cures(portfolio, rules))
+    if not deficit_e4(portfolio, rules.margin):
+        return ()
+
+    while portfolio.holdings and deficit_e4(portfolio, rules.margin, cushion_e4):
+        cures = list(_cures(portfolio, rules, cushion_e4))
         if cures:
             _, _, trade = min(cures, key=lambda cure: cure[:2])
         else:
@@ -244,19 +248,24 @@ def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> MarginRe
     return MarginRequirements(initial, maintenance)
 
 
-def deficit_e4(portfolio: Portfolio, rules: MarginRules) -> int:
-    """Return the deficit, as in `MarginState`."""
-    return _deficit_e4(portfolio, portfolio_requirements(portfolio, rules))
+def deficit_e4(portfolio: Portfolio, rules: MarginRules, cushion_e4: int = 0) -> int:
+    """Return the deficit, as in `MarginState`, of equity that must exceed the requirement by a
+    cushion.
+    """
+    required = portfolio_requirements(portfolio, rules)
+    return _deficit_e4(portfolio, required, cushion_e4)
 
 
-def _cures(portfolio: Portfolio, rules: Rules) -> Iterator[tuple[int, str, WantedTrade]]:
+def _cures(
+    portfolio: Portfolio, rules: Rules, cushion_e4: int
+) -> Iterator[tuple[int, str, WantedTrade]]:
     """Yield (traded value, instrument id, trade) of each position whose closing ends the deficit,
     in the least quantity that is enough.
     """
 
     def deficit(holding: Holding, qty: int) -> int:
         closing = _closing(holding, qty, rules)
-        return deficit_e4(after_trades(portfolio, (closing,)), rules.margin)
+        return deficit_e4(after_trades(portfolio, (closing,)), rules.margin, cushion_e4)
 
     for name, holding in portfolio.holdings.items():
         least = 1
@@ -309,8 +318,8 @@ def _closing(holding: Holding, qty: int, rules: Rules) -> WantedTrade:
     return WantedTrade(holding.instrument, side, qty, price, fees)
 
 
-def _deficit_e4(portfolio: Portfolio, required: MarginRequirements) -> int:
-    deficit = max(0, required.maintenance_e4 - portfolio.equity_e4)
+def _deficit_e4(portfolio: Portfolio, required: MarginRequirements, cushion_e4: int = 0) -> int:
+    deficit = max(0, required.maintenance_e4 + cushion_e4 - portfolio.equity_e4)
     if portfolio.type == "CASH":
         # Shares that a CASH account is short of, as after an assignment, must be bought back.
         for stock in portfolio.of_kind("STOCK"):

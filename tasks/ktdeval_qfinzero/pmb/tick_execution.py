@@ -50,6 +50,8 @@ LIQUIDATION = "LIQUIDATION: an unmet margin call is liquidated"
 NO_LONGER_NEEDED = "MARGIN_CALL_MET: the margin call is met"
 ONE_CANCELS_OTHER = "ONE_CANCELS_OTHER: another order of its group filled"
 NOTHING_LEFT = "NOTHING_LEFT: what the order was to close is gone"
+CUSHION_NIGHTS = 30
+"""Nights whose charges a liquidation leaves equity for: else the next close's begin the next call."""
 
 
 def next_look(account: Account, rules: Rules, frame: DayFrame, first: int) -> int:
@@ -106,15 +108,17 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
 
 
 def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
-    """Cancel the account's orders, and send market orders that meet the margin call. They fill from
-    the next bar on.
+    """Cancel the account's orders, and send market orders that meet the margin call and leave a
+    cushion for charges. They fill from the next bar on.
     """
     state = engine.state
     for order_id in tuple(state.working):
         engine.emit(OrderCancelled(order_id=order_id, reason=LIQUIDATION), now_ns)
 
     account = state.accounts[session.account_id]
-    for instrument, side, qty in liquidation_plan(account, engine.marks(), session.rules):
+    cushion_e4 = engine.charges(account, CUSHION_NIGHTS).total_e4
+    plan = liquidation_plan(account, engine.marks(), session.rules, cushion_e4)
+    for instrument, side, qty in plan:
         spec = OrderSpec(instrument, side, "MARKET", qty, time_in_force="GTC")
         order = new_order(engine, session, spec, accepted_ns=now_ns, forced=True)
         engine.emit(OrderAccepted(order_payload(order), reserve_e4=0), now_ns)

@@ -163,7 +163,7 @@ def test_models_and_logs_keep_their_wording() -> None:
 
     assert (
         workspace.broker.log.last_hash
-        == "66ebc54553c296c6eb268f6fb2fc694b4aae8057aa7a00c9018c6a9e4507c3b6"
+        == "3832e0acf5093c5e9a108207833e202bf9257191117aefe45ad6f42ec2b87586"
     )
     assert (
         content_hash(tool_hashes())

@@ -243,8 +243,8 @@ def test_buying_power_is_what_new_long_stock_could_be_bought_for(
 def test_the_call_comes_when_equity_falls_below_maintenance() -> None:
     held = account(-75_000, {STOCK: 1_000})
     assert margin_state(held, AT_100, RULES).deficit_e4 == 0
-    assert liquidation_plan(held, AT_100, RULES) == (), (
-        "an account that meets its maintenance is left alone"
+    assert liquidation_plan(held, AT_100, RULES, e4(100)) == (), (
+        "an account that meets its maintenance is left alone, with and without a cushion"
     )
 
     state = margin_state(held, marks(AVLN=99.99), RULES)
@@ -265,6 +265,8 @@ def test_liquidation_sells_just_enough(qty: int, is_met: bool) -> None:
 
     assert margin_state(held, prices, RULES).deficit_e4 == e4(24_750 - 24_000)
     assert liquidation_plan(held, prices, RULES) == ((STOCK, "SELL", 31),)
+    # $1,000 are missing with a cushion of $250: 40.4 shares
+    assert liquidation_plan(held, prices, RULES, e4(250)) == ((STOCK, "SELL", 41),)
 
     trade(held, prices, wanted("SELL", qty, 98.9895))
     assert (margin_state(held, prices, RULES).deficit_e4 == 0) == is_met

@@ -125,6 +125,22 @@ def test_a_margin_call_that_is_not_met_is_liquidated() -> None:
     assert (forced.side, forced.status) == ("SELL", "FILLED")
 
 
+def test_a_liquidation_leaves_a_cushion_for_charges() -> None:
+    """At a price that stays, 37 trading days: without a cushion the charges of the next close
+    brought the next deficit, and there were 35 forced sales.
+    """
+    trader = falling(37)
+    for _ in range(36):
+        trader.step()
+
+    forced = [order for order in trader.broker.state.orders.values() if order.forced]
+    assert [order.status for order in forced] == ["FILLED", "FILLED"]
+
+    first, second = (date.fromisoformat(call.data.due) for call in trader.events("MARGIN_CALL"))
+    assert (second - first).days > 30
+    assert len(trader.events("INTEREST")) == 37, "each close is charged"
+
+
 def test_a_margin_call_that_is_met_in_time_is_not_liquidated() -> None:
     trader = falling(4)
     trader.step()

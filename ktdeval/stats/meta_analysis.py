@@ -1,6 +1,6 @@
 """One estimate over cells that differ in what they estimate: the random-effects model of a
-meta-analysis, `y_i = mean + u_i + e_i`, with the variance of each e_i known and that of u_i, tau²,
-estimated.
+meta-analysis, `y_i = mean + u_i + e_i`, with the variance of each e_i known and that of u_i
+estimated: tau² of a single window, and `share_i * tau²` of a cell that is a mean of several.
 
 tau² is that of DerSimonian and Laird (1986). The interval of the mean is that of Hartung and Knapp
 (2001) and Sidik and Jonkman (2002): few cells know tau² badly, and a normal interval with it is too
@@ -42,8 +42,12 @@ class MomentEstimates:
     weights: Values  #: […, k] weights of the cells, which add up to 1
 
 
-def moment_estimates(values: Values, variances: Values) -> MomentEstimates:
-    """Estimate the model for […, k] values and their known variances, k at least 2.
+def moment_estimates(
+    values: Values, variances: Values, shares: Values | float = 1.0
+) -> MomentEstimates:
+    """Estimate the model for […, k] values and their known variances, k at least 2. `shares`: […, k]
+    variance of a cell's true figure in units of tau², such as 1/4 of the mean of four independent
+    windows.
 
     Raises ValueError: shapes differ, k is below 2, a value is not finite, or a variance is not a
     positive finite number.
@@ -59,10 +63,10 @@ def moment_estimates(values: Values, variances: Values) -> MomentEstimates:
     q = (fixed * (values - centre[..., None]) ** 2).sum(axis=-1) / least[..., 0]
 
     # DerSimonian and Laird (1986): Q less its expectation without heterogeneity, over its slope
-    slope = total - (fixed**2).sum(axis=-1) / total
+    slope = (fixed * shares).sum(axis=-1) - (fixed**2 * shares).sum(axis=-1) / total
     tau2 = np.maximum(0.0, (q - (k - 1)) * least[..., 0] / slope)
 
-    spread = variances + tau2[..., None]
+    spread = variances + tau2[..., None] * shares
     least = spread.min(axis=-1, keepdims=True)
     weights = least / spread
     total = weights.sum(axis=-1)
@@ -99,7 +103,7 @@ class RandomEffects:
     plain_high: float | None = None
     #: Hartung and Knapp's factor of the variance; below 1 their interval may be the shorter one
     scale: float | None = None
-    tau2: float | None = None  #: variance of the true figures between cells
+    tau2: float | None = None  #: variance of the true figures between single windows
     q: float | None = None  #: Cochran's Q, of k - 1 degrees of freedom without heterogeneity
     q_p: float | None = None  #: probability of a larger Q without heterogeneity
     i2: float | None = None  #: share of the spread that is not errors of the cells, 0 … 1
@@ -107,13 +111,19 @@ class RandomEffects:
     prediction_low: float | None = None
     prediction_high: float | None = None
     weights: tuple[float, ...] = ()  #: of the cells in the mean; they add up to 1
-    #: empirical-Bayes estimate of each cell, `mean + tau² / (tau² + variance) * (y - mean)`
+    #: empirical-Bayes estimate of each cell, `mean + s tau² / (s tau² + variance) * (y - mean)`
     shrunk: tuple[float, ...] = ()
     reason: str | None = None
 
 
-def random_effects(values: Values, variances: Values, confidence: float = 0.95) -> RandomEffects:
-    """Pool [k] independent values with these [k] known variances into one estimate.
+def random_effects(
+    values: Values,
+    variances: Values,
+    confidence: float = 0.95,
+    shares: Values | float = 1.0,
+) -> RandomEffects:
+    """Pool [k] independent values with these [k] known variances into one estimate; `shares` as of
+    `moment_estimates`.
 
     Raises ValueError: a value is not finite, or a variance is not a positive finite number.
     """
@@ -123,10 +133,10 @@ def random_effects(values: Values, variances: Values, confidence: float = 0.95) 
     if k == 1:
         return RandomEffects(1, reason="one cell says nothing of other cells")
 
-    found = moment_estimates(values, variances)
+    found = moment_estimates(values, variances, shares)
     tau2 = float(found.tau2)
     mean = float(found.mean)
-    shares = tau2 / (tau2 + variances)
+    kept = tau2 * shares / (tau2 * shares + variances)
     q = float(found.q)
     described = RandomEffects(
         k,
@@ -137,7 +147,7 @@ def random_effects(values: Values, variances: Values, confidence: float = 0.95) 
         i2=max(0.0, 1.0 - (k - 1) / q) if q > 0 else 0.0,
         scale=float(found.scale),
         weights=tuple(found.weights.tolist()),
-        shrunk=tuple((mean + shares * (values - mean) + 0.0).tolist()),
+        shrunk=tuple((mean + kept * (values - mean) + 0.0).tolist()),
     )
 
     return _with_intervals(described, float(found.plain_se), _is_flat(values), confidence)
@@ -188,21 +198,28 @@ class GroupedEffects:
     values: tuple[float, ...]  #: estimate of each group, in the order of their labels
     errors: tuple[float, ...]  #: their standard errors
     counts: tuple[int, ...]  #: cells of each
-    tau2_within: float  #: variance of the true figures within groups, one for all
+    tau2_within: float  #: variance of the true figures of windows within groups, one for all
     #: over groups: its tau² is that between groups, its Q tests whether they differ
     over: RandomEffects
 
 
 def grouped_effects(
-    values: Values, variances: Values, labels: npt.NDArray[np.int64], confidence: float = 0.95
+    values: Values,
+    variances: Values,
+    labels: npt.NDArray[np.int64],
+    confidence: float = 0.95,
+    shares: Values | None = None,
 ) -> GroupedEffects:
     """Pool [k] values with known variances within groups, by [k] `labels`, then over these. The
     variance within groups is a moment estimate from all of them (Borenstein et al. 2009, chapter
-    19), so that a group of one cell has an error, too.
+    19), so that a group of one cell has an error, too. `shares` as of `moment_estimates`.
 
     Raises ValueError: as `random_effects`.
     """
     names, groups, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if shares is None:
+        shares = np.ones(len(values))
+
     excess = 0.0
     slope = 0.0
     for group in np.flatnonzero(counts > 1):
@@ -210,10 +227,11 @@ def grouped_effects(
         found = moment_estimates(values[own], variances[own])
         excess += float(found.q) - (float(counts[group]) - 1.0)
         fixed = 1.0 / variances[own]
-        slope += float(fixed.sum() - (fixed**2).sum() / fixed.sum())
+        spread = fixed * shares[own]
+        slope += float(spread.sum() - (fixed * spread).sum() / fixed.sum())
 
     within = max(0.0, excess / slope) if slope > 0 else 0.0
-    weights = 1.0 / (variances + within)
+    weights = 1.0 / (variances + within * shares)
     totals = np.bincount(groups, weights=weights, minlength=len(names))
     means = np.bincount(groups, weights=weights * values, minlength=len(names)) / totals
 

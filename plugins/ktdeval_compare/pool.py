@@ -92,7 +92,7 @@ class OverMarkets:
     high: float | None
     p: float | None
     tau: float | None  #: standard deviation of the true figures between markets
-    tau_within: float  #: the same between cells of a market
+    tau_within: float  #: the same between windows of a market
     q: float | None  #: of the markets' figures; larger where they differ more than their cells do
     q_p: float | None
     reason: str | None
@@ -120,11 +120,11 @@ class PooledTest:
     plain_low: float | None = None  #: interval with the normal distribution and tau² taken as known
     plain_high: float | None = None
     scale: float | None = None  #: Hartung and Knapp's factor of the variance
-    tau: float | None = None  #: standard deviation of the true figures between cells
+    tau: float | None = None  #: standard deviation of the true figures between windows
     q: float | None = None
     q_p: float | None = None
     i2: float | None = None
-    prediction_low: float | None = None  #: interval of the true figure of a further cell
+    prediction_low: float | None = None  #: interval of the true figure of a further window
     prediction_high: float | None = None
     cells: Sequence[PooledCell] = ()
     over_markets: OverMarkets | None = None  #: None: of one market, or cells are of several
@@ -416,7 +416,8 @@ def _estimated(
 ) -> PooledTest:
     values = np.array([cell.value for cell in cells])
     variances = np.array([cell.variance for cell in cells])
-    found = asdict(stats.random_effects(values, variances, 1.0 - options.alpha))
+    shares = np.array([cell.share for cell in cells])
+    found = asdict(stats.random_effects(values, variances, 1.0 - options.alpha, shares))
     nothing = (None,) * len(cells)
     weights = found.pop("weights") or nothing
     shrunk = found.pop("shrunk") or nothing
@@ -460,7 +461,8 @@ def _over_markets(cells: Sequence[CellFigure], unit: str, confidence: float) -> 
     values = np.array([cell.value for cell in cells])
     variances = np.array([cell.variance for cell in cells])
     labels = np.array([names.index(min(cell.markets)) for cell in cells])  # each of one market
-    found = stats.grouped_effects(values, variances, labels, confidence)
+    shares = np.array([cell.share for cell in cells])
+    found = stats.grouped_effects(values, variances, labels, confidence, shares)
     over = found.over
     rows = [
         PooledMarket(market=name, k=k, unit=unit, value=value, se=se)

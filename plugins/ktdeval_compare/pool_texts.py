@@ -73,10 +73,10 @@ def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
         Column("I²", _spread_share),
         Column("Q", lambda row: f"{row.q:.2f}"),
         Column("Q p", lambda row: p_value(row.q_p)),
-        Column(f"a further cell, {interval_head(alpha)}", _prediction),
+        Column(f"a further window, {interval_head(alpha)}", _prediction),
     )
     yield (
-        "  tau: standard deviation of true figures between cells (DerSimonian-Laird); I²: share of"
+        "  tau: standard deviation of true figures between windows (DerSimonian-Laird); I²: share of"
         " the spread that is not errors"
     )
 

@@ -48,6 +48,7 @@ class CellFigure:
     windows: Sequence[WindowFigure]
     value: float  #: their mean
     variance: float
+    share: float  #: variance of its true figure in units of a single window's
 
     @property
     def name(self) -> str:
@@ -249,7 +250,9 @@ def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[C
 
         variance = float(errors @ together @ errors) / len(windows) ** 2
         value = stats.mean(window.value for window in windows)
-        cells.append(CellFigure(windows, value, variance))
+        # True figures of windows are as alike as the days that they share.
+        share = 1.0 / stats.effective_count(correlation[np.ix_(members, members)])
+        cells.append(CellFigure(windows, value, variance, share))
 
     return cells
 

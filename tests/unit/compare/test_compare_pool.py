@@ -113,7 +113,7 @@ def test_the_text_shows_each_cell_as_found_and_shrunk(terminal: CardTerminal) ->
     text = terminal.out("compare", "--pool", *terminal.cards(*cards(two_markets())))
     assert "Pooled over the windows of all markets, first - second, random effects" in text
     assert "Cells of total_return, house/one - house/two" in text
-    assert "a further cell, 95 % interval" in text
+    assert "a further window, 95 % interval" in text
     assert "Over markets, each pooled over its own windows first" in text
 
 
@@ -188,6 +188,21 @@ def test_windows_that_share_days_of_a_venue_are_one_cell() -> None:
     assert row.cells[0].value == pytest.approx((0.03 + 0.05) / 2)
     assert row.cells[0].se == pytest.approx(math.hypot(0.01, 0.02) / 2)
     assert (row.windows, row.k) == (3, 2)
+
+
+def test_a_cell_of_several_windows_weighs_more_than_a_cell_of_one() -> None:
+    """W1 and W2 share 20 of their 43 and 42 weekdays: as cells of equal spread both weighed about a
+    half. Windows differ far more than their errors, so that weights are as 1 / share.
+    """
+    of_us = figures("W1 W2 W3 W4", [0.5, 0.3, 0.0, -0.4], [0.502, 0.302, 0.002, -0.402])
+    (row,) = pool(entrants(*cards({"us": (US, of_us)})), CompareOptions(pool=True)).pooled
+    first, *others = [cell.weight for cell in row.cells]
+
+    correlation = 20 / math.sqrt(43 * 42)
+    share = (2 + 2 * correlation) / 4
+    assert [cell.windows for cell in row.cells] == [2, 1, 1]
+    assert first == pytest.approx((1 / share) / (1 / share + 2), rel=1e-3)
+    assert others == pytest.approx([1 / (1 / share + 2)] * 2, rel=1e-3)
 
 
 @pytest.mark.slow

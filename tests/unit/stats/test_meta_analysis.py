@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.special import stdtrit
+from statsmodels.regression.linear_model import WLS
 from statsmodels.stats.meta_analysis import combine_effects
 
 from ktdeval.stats import (
@@ -108,6 +109,72 @@ def test_three_cells_by_hand() -> None:
     assert found.prediction_high == pytest.approx(3 + 12.706205 * math.sqrt(11), abs=1e-5)
     assert found.weights == pytest.approx((1 / 3,) * 3)
     assert found.shrunk == pytest.approx((3 - 8 / 3, 3.0, 3 + 8 / 3))
+
+
+def test_a_cell_of_four_windows_by_hand() -> None:
+    """As above, the first cell a mean of four windows: its true figure has tau² / 4. The slope is
+    (1/4 + 1 + 1) (1 - 1/3) = 1.5, tau² = 16 / 1.5 = 32/3, and the weights are as 1 / (1 + 8/3) to
+    1 / (1 + 32/3) twice, so that it counts 35/11 times as much as each of the others.
+    """
+    shares = np.array([0.25, 1.0, 1.0])
+    found = random_effects(np.array([0.0, 3.0, 6.0]), np.ones(3), shares=shares)
+
+    assert (found.q, found.tau2) == pytest.approx((18.0, 32 / 3))
+    whole = 35 / 11 + 2
+    assert found.weights == pytest.approx((35 / 11 / whole, 1 / whole, 1 / whole))
+    assert found.value == pytest.approx(9 / whole)
+    assert found.shrunk[0] == pytest.approx(9 / whole * (1 - 8 / 11))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_means_of_windows_equal_the_general_method_of_moments(seed: int) -> None:
+    """Divided by the root of its share each cell has the same tau²: a meta-regression on the root
+    without an intercept, whose moment estimate is (y'Py - (k - 1)) / tr P, as of metafor's
+    `rma(..., mods, method="DL")`. Weights and error are those of a weighted regression, as of
+    `test="knha"`.
+    """
+    rng = np.random.default_rng(seed)
+    k = 8
+    shares = 1.0 / rng.integers(1, 5, k)
+    variances = rng.uniform(0.2, 2.0, k)
+    values = rng.normal(0.5, 1.0, k) * np.sqrt(variances + 2.0 * shares)
+    found = random_effects(values, variances, shares=shares)
+
+    root = np.sqrt(shares)
+    scaled = values / root
+    moderator = (1.0 / root)[:, None]
+    weights = np.diag(shares / variances)
+    inverse = np.linalg.inv(moderator.T @ weights @ moderator)
+    projection = weights - weights @ moderator @ inverse @ moderator.T @ weights
+    tau2 = max(0.0, (scaled @ projection @ scaled - (k - 1)) / np.trace(projection))
+    assert found.tau2 == pytest.approx(tau2, rel=1e-9, abs=1e-12)
+
+    fitted = WLS(values, np.ones(k), weights=1.0 / (variances + tau2 * shares)).fit()
+    assert (found.value, found.se) == pytest.approx((fitted.params[0], fitted.bse[0]), rel=1e-9)
+    assert (found.low, found.high) == pytest.approx(tuple(fitted.conf_int()[0]), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_cells_of_several_windows_are_pooled_as_the_windows_that_they_are() -> None:
+    """Two cells of four windows and six of one; true figures of windows vary by 1, errors by 0.3.
+    By cells as if each were one window the same mean is less certain than it could be.
+    """
+    rng = np.random.default_rng(3)
+    sizes = np.array([4, 4, 1, 1, 1, 1, 1, 1])
+    shares = 1.0 / sizes
+    variances = 0.09 / sizes
+    values = rng.standard_normal((20_000, 8)) * np.sqrt(variances + shares)
+    every = np.broadcast_to(variances, values.shape)
+    errors = {}
+    for name, of in (("windows", np.broadcast_to(shares, values.shape)), ("cells", 1.0)):
+        found = moment_estimates(values, every, of)
+        reach = float(stdtrit(7, 0.975)) * found.plain_se * np.sqrt(found.scale)
+        errors[name] = float(found.mean.std())
+        if name == "windows":
+            assert 0.93 <= float((np.abs(found.mean) <= reach).mean()) <= 0.96
+            assert float(found.tau2.mean()) == pytest.approx(1.0, abs=0.05)
+
+    assert errors["windows"] < 0.9 * errors["cells"]
 
 
 def test_cells_that_differ_less_than_their_errors_are_one_figure() -> None:

@@ -53,10 +53,12 @@ from ktdeval.stats.factorial_effects import (
     window_means as window_means,
 )
 from ktdeval.stats.intervals import (
+    FEWEST_RESAMPLED as FEWEST_RESAMPLED,
     Interval as Interval,
     clopper_pearson_upper as clopper_pearson_upper,
     ends_of_difference as ends_of_difference,
     poisson_binomial as poisson_binomial,
+    studentised_mean as studentised_mean,
     wilson as wilson,
 )
 from ktdeval.stats.meta_analysis import (

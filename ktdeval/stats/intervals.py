@@ -103,6 +103,66 @@ def ends_of_difference(
     return left - right - below, left - right + above
 
 
+FEWEST_RESAMPLED = 5
+"""Independent values below which a studentised bootstrap gives no interval."""
+_DRAWS = 4999
+_VALUES_AT_ONCE = 1 << 20
+_ROUNDING = 1e-12  # of the largest value
+
+
+def studentised_mean(
+    values: FloatArray,
+    of: str,
+    seed: int = 0,
+    level: float = 0.95,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Interval:
+    """Interval of the mean of [n] independent values by the studentised bootstrap (bootstrap-t:
+    Efron and Tibshirani 1993, section 12.5), which allows for few and for skewed values, such as
+    many zeros. `of`: what the values are, in the plural; `bounds`: of any value.
+
+    Values that are all equal have none, nor those of which resamples have no spread so often that
+    an end without `bounds` stays open.
+    """
+    n = len(values)
+    if n < FEWEST_RESAMPLED:
+        return no_interval(f"an interval takes {FEWEST_RESAMPLED} {of}", n, level)
+    if float(np.ptp(values)) <= _ROUNDING * float(np.abs(values).max()):
+        return no_interval(f"all {of} have the same figure", n, level)
+
+    mean = float(values.mean())
+    error = float(values.std(ddof=1)) / math.sqrt(n)
+    ratios = np.sort(_resampled_ratios(values, np.random.default_rng(seed)))
+    cut = round((_DRAWS + 1) * (1.0 - level) / 2.0)
+    low = max(bounds[0], mean - float(ratios[-cut]) * error)
+    high = min(bounds[1], mean - float(ratios[cut - 1]) * error)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return no_interval(f"too few of {n} {of} differ for an interval", n, level)
+
+    return Interval(low, high, level, f"studentised bootstrap over {of}", n, draws=_DRAWS)
+
+
+def _resampled_ratios(values: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """[draws] differences of a resample's mean from the mean, in standard errors of the resample;
+    infinite where it has no spread.
+    """
+    n = len(values)
+    mean = values.mean()
+    scale = np.abs(values).max()
+    most = max(1, _VALUES_AT_ONCE // n)
+    ratios = []
+    for start in range(0, _DRAWS, most):
+        drawn = values[generator.integers(n, size=(min(most, _DRAWS - start), n))]
+        away = drawn.mean(axis=1) - mean
+        errors = drawn.std(axis=1, ddof=1) / math.sqrt(n)
+        away[np.abs(away) <= _ROUNDING * scale] = 0.0
+        errors[errors <= _ROUNDING * scale] = 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios.append(np.nan_to_num(away / errors, nan=0.0, posinf=math.inf, neginf=-math.inf))
+
+    return np.concatenate(ratios)
+
+
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     """Wilson's (1927) score interval of a share, (p̂ + z²/2n ± z √(p̂(1 - p̂)/n + z²/4n²)) / (1 +
     z²/n). Own arithmetic, as cards hold its last bits (statsmodels differs by up to 3e-16 and takes

@@ -20,16 +20,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from ktdeval.runner import AGAIN, FamilyFigures, ForkedDecision, ForkPlace, VariantFigures
-from ktdeval.stats import holm
+from ktdeval.stats import FEWEST_RESAMPLED, Interval, holm, studentised_mean
 from ktdeval.values.yamlio import load_yaml
 
 LEVEL = 0.05
-LEAST_STEPS = 5  #: of an interval over steps
-LEAST_SAMPLES = 3  #: of an interval over samples
-DRAWS = 4999
+DRAWS = 4999  #: of a permutation test
 _SMALL = 1e-9  # differences of weights below it are of rounding
 
 FloatArray = npt.NDArray[np.float64]
@@ -311,23 +308,20 @@ def _beyond_by_step(own: ByPlace, again: ByPlace) -> FloatArray:
 
 
 def _interval(asked: Asked, own: ByPlace, again: ByPlace) -> dict[str, Any]:
-    """Return ends of the interval of `beyond`: over steps, drawn again, or over the samples of a
-    few steps, by the jackknife; or why there is none.
+    """Return ends of the interval of `beyond`: over steps, or over the samples of a few steps, by
+    the jackknife's pseudo-values; or why there is none.
     """
     by_step = _beyond_by_step(own, again)
-    if len(by_step) >= LEAST_STEPS:
-        rng = np.random.default_rng(asked.seed)
-        drawn = rng.choice(by_step, (DRAWS, len(by_step))).mean(axis=1)
-        low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
-        return {"low": float(low), "high": float(high)}
-
+    fewest = FEWEST_RESAMPLED
+    if len(by_step) >= fewest:
+        return _ends(studentised_mean(by_step, "steps", asked.seed, 1 - LEVEL))
     if not asked.draws:
-        return {"reason": f"exact for these steps; an interval over steps takes {LEAST_STEPS}"}
+        return {"reason": f"exact for these steps; an interval over steps takes {fewest}"}
 
     sizes = [min(len(decisions), len(again[at])) for at, decisions in own.items()]
     count = min(sizes)
-    if count < LEAST_SAMPLES:
-        return {"reason": f"an interval takes {LEAST_STEPS} steps or {LEAST_SAMPLES} samples"}
+    if count < fewest:
+        return {"reason": f"an interval takes {fewest} steps or {fewest} samples"}
 
     whole = float(by_step.mean())
     pseudo = []
@@ -337,9 +331,14 @@ def _interval(asked: Asked, own: ByPlace, again: ByPlace) -> dict[str, Any]:
         value = float(_beyond_by_step(rest, rest_again).mean())
         pseudo.append(count * whole - (count - 1) * value)
 
-    error = float(np.std(pseudo, ddof=1)) / count**0.5
-    half = float(stats.t.ppf(1 - LEVEL / 2, count - 1)) * error
-    return {"low": whole - half, "high": whole + half}
+    return _ends(studentised_mean(np.array(pseudo), "samples", asked.seed, 1 - LEVEL))
+
+
+def _ends(interval: Interval) -> dict[str, Any]:
+    if interval.reason is not None:
+        return {"reason": f"no interval: {interval.reason}"}
+
+    return {"low": interval.low, "high": interval.high}
 
 
 def _without(decisions: Decisions, index: int) -> Decisions:

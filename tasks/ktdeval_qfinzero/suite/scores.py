@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ktdeval.stats import Interval, wilson
+from ktdeval.stats import Interval, studentised_mean, wilson
 from ktdeval.task_api import (
     UNANSWERED,
     AnswerRecord,
@@ -30,8 +30,6 @@ from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
 from ktdeval_qfinzero.suite.grading import METRICS, OTHER, AnswerGrades, AskedItem
 
 LEVEL: Final = 0.95
-DRAWS: Final = 999
-"""Resamples of an interval; 999 makes the 2.5 % and 97.5 % points order statistics."""
 
 NO_SUBMISSION: Final = "no_submission"
 """Failure mode of an item to which the model gave no valid submission."""
@@ -278,9 +276,9 @@ def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
     """Interval of a mean over items. Answers to one item (in several seeds or windows) are not
     independent: the item's mean is what is resampled. Shares of items that were asked once have
     Wilson's score interval; so have means all of whose items earned nothing or everything, where
-    resampling would show no doubt at all. Other means lie between percentiles of their resamples
-    over items, as many as there are. `name`: of the score; names the stream of chance; `values`:
-    (item, value from 0 to 1) of each answer.
+    resampling would show no doubt at all. Other means have that of a studentised bootstrap over
+    items. `name`: of the score; names the stream of chance; `values`: (item, value from 0 to 1) of
+    each answer.
     """
     by_item: dict[str, list[float]] = {}
     for item, value in values:
@@ -290,16 +288,9 @@ def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
     n = len(means)
     if set(means.tolist()) <= {0.0, 1.0}:
         return wilson(int(means.sum()), n, LEVEL)
-    if n < 2:
-        return Interval(None, None, LEVEL, "none", n, reason="one item only")
 
-    rng = np.random.default_rng(derive_seed("qfinzero", name, n))
-    drawn = means[rng.integers(0, n, (DRAWS, n))].mean(axis=1)
-    low, high = np.quantile(drawn, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
-
-    return Interval(
-        float(low), float(high), LEVEL, "percentile bootstrap over items", n, draws=DRAWS
-    )
+    seed = derive_seed("qfinzero", name, n)
+    return studentised_mean(means, "items", seed, LEVEL, (0.0, 1.0))
 
 
 # ---- details

@@ -729,5 +729,9 @@ def test_an_interval_of_means_is_resampled_over_items() -> None:
     assert (interval.low, interval.high) == pytest.approx(
         (marks.mean() - reach, marks.mean() + reach), abs=0.1 * reach
     )
-    assert interval == interval_of("tm", points) == interval_of("tm", points * 3)
-    assert interval_of("tm", [("a", 0.5), ("a", 0.25)]).reason == "one item only"
+    assert interval == interval_of("tm", points)
+    repeated = interval_of("tm", points * 3)
+    assert (repeated.n, repeated.low, repeated.high) == pytest.approx(
+        (400, interval.low, interval.high)
+    )
+    assert interval_of("tm", [("a", 0.5), ("a", 0.25)]).reason == "an interval takes 5 items"

@@ -109,6 +109,7 @@ from ktdeval.cards.report_rows import uncounted_tokens as uncounted_tokens
 from ktdeval.cards.reports import (
     figure_notes as figure_notes,
     figures_differ_in as figures_differ_in,
+    pace_notes as pace_notes,
     score_bounds_notes as score_bounds_notes,
 )
 from ktdeval.cards.schema import (

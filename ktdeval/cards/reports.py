@@ -174,6 +174,7 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
             " add up to its median"
         )
 
+    yield from pace_notes([card])
     for window, reason in (card.left_out or {}).items():
         yield (f"window {window} has its own rows and is in no figure over episodes: it {reason}")
 
@@ -186,6 +187,25 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
         for reason, times in metric.undefined.items():
             where = f" in {times} of {len(pooled)} episodes" if several else ""
             yield f"{name} is not defined{where}: {reason}"
+
+
+def pace_notes(cards: Iterable[TradingCard]) -> Iterator[str]:
+    """Yield over how many days figures a year are, where some are of less than half a year."""
+    names: dict[str, None] = {}
+    lengths: list[int] = []
+    for card in cards:
+        yearly = [name for name, line in card.metrics.items() if line.unit == "fraction per year"]
+        days = [episode.steps for episode in card.pooled]
+        if yearly and 2 * min(days) < card.snapshot.days_a_year:
+            names |= dict.fromkeys(yearly)
+            lengths += days
+
+    if names:
+        shown = f"{min(lengths)}"
+        if max(lengths) > min(lengths):
+            shown += f" to {max(lengths)}"
+
+        yield f"{', '.join(names)}: a year's, at the pace of {shown} days"
 
 
 def _trading_notes(card: TradingCard) -> Iterator[str]:

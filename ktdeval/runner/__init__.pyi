@@ -144,6 +144,7 @@ from ktdeval.runner.transplant import (
     trading_tasks as trading_tasks,
 )
 from ktdeval.runner.transplant_document import (
+    LEAST_FILLED as LEAST_FILLED,
     TRANSPLANT as TRANSPLANT,
     TRANSPLANT_VERSION as TRANSPLANT_VERSION,
     BreakEven as BreakEven,

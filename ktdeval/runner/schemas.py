@@ -36,7 +36,7 @@ _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
         "one line of journal.jsonl of a scoring episode",
     ),
     ("episode-mark", 1, EpisodeMark, "episode.json: the mark of a complete episode"),
-    ("transplant", 1, TransplantFile, "transplant.json: decisions at other capitals"),
+    ("transplant", 2, TransplantFile, "transplant.json: decisions at other capitals"),
     ("fork", 1, ForkFile, "fork.json: what a fork found"),
     ("fork-decision", 1, ForkedDecision, "one line of decisions.jsonl of a fork"),
 )

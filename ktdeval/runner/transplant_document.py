@@ -25,6 +25,10 @@ from ktdeval.values.typed_json import Value
 FORMAT = "transplant"
 TRANSPLANT_VERSION = format_version(FORMAT)
 TRANSPLANT = "transplant.json"
+LEAST_FILLED = 0.8
+"""Filled share below which an account is mostly what could not be bought: its returns are no figures
+of the decisions.
+"""
 _SUFFIX = "-transplanted"
 _MEASURE_WORDS = {
     "excess_return": "excess over the benchmark",
@@ -59,20 +63,23 @@ class OtherStates(Value):
 
 
 class CapitalLine(Value):
-    """Figures of a task's decisions at one capital; returns are net of all costs."""
+    """Figures of a task's decisions at one capital; returns are net of all costs, and withheld where
+    less than `LEAST_FILLED` of what orders asked for was filled.
+    """
 
     task: str
     capital: int  #: first cash, in units of `currency`
     currency: str
     episodes: int
     total_return: MeanLine
-    annualised_return: MeanLine
+    annualised_return: MeanLine  #: of windows of half a year and more
     excess_return: MeanLine  #: over the benchmark
     selection_alpha: MeanLine
     net_selection: MeanLine  #: with the trading effect: less what fills and fees took
     turnover: MeanLine  #: a year, two-way
     #: share of the notional that orders asked for, at the prices of the day; null: none did
     filled_share: float | None
+    withheld: str | None  #: why returns are withheld
     costs: CostsLine
     other_states: OtherStates
 
@@ -85,11 +92,10 @@ class BreakEven(Value):
     task: str
     measure: str  #: `excess_return` or `net_selection`
     capital: float | None
-    #: 95 % interval, by drawing windows again; null: beyond the capitals that were tried
+    #: 95 % interval: where the ends of the mean's interval fall to zero; null: beyond the capitals
     low: float | None
     high: float | None
     windows: int
-    draws: int
     reason: str | None  #: why there is no capital, or no interval
 
     def words(self, currency: str) -> str:
@@ -162,7 +168,7 @@ def known_transplant(run: Path) -> TransplantFile | None:
 
 def transplanted_at(path: Path, capital: int) -> Path:
     """Return the folder of cards at a capital, of a transplant or of the run beside which it lies.
-    Raises UsageError: there is none at this capital.
+    Raises UsageError: there is none at this capital, or its figures are withheld.
     """
     folder = path
     if not (path / TRANSPLANT).exists():
@@ -170,6 +176,12 @@ def transplanted_at(path: Path, capital: int) -> Path:
 
     found = capital_folder(folder, capital)
     if found.is_dir():
+        for line in load_transplant(folder).lines:
+            if line.capital == capital and line.withheld is not None:
+                raise UsageError(
+                    f"{path}: {line.task} at {capital:,}: {line.withheld}; name another capital"
+                )
+
         return found
 
     tried = sorted(int(each.name) for each in folder.glob("at/*") if each.name.isdigit())

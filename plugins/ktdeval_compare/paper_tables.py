@@ -14,7 +14,14 @@ from statistics import fmean, median
 import pandas as pd
 from msgspec import UNSET
 
-from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
+from ktdeval.cards import (
+    TradingCard,
+    check_match,
+    excess_return,
+    figures_differ_in,
+    pace_notes,
+    system_labels,
+)
 from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
@@ -146,6 +153,20 @@ def _metric_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFram
     return _mask_frame(entrants, table.metrics)
 
 
+def _several_note(entrants: Sequence[Entrant]) -> str:
+    """Return what figures of several episodes are; empty where every card has one."""
+    counts = {len(entrant.card.pooled) for entrant in entrants}
+    most = max(counts)
+    if most < 2:
+        return ""
+
+    shown = f"{most}" if len(counts) == 1 else f"{min(counts)} to {most}"
+    return (
+        f"each figure is its own median over {shown} episodes: figures of a row are of no single"
+        " path"
+    )
+
+
 def check_alike(entrants: Sequence[Entrant], first: Path) -> None:
     """Refuse cards whose figures can't stand in one table or figure. Raises CardError."""
     what = figures_differ_in(entrant.card for entrant in entrants)
@@ -203,10 +224,10 @@ def _note(table: PaperTable, entrants: Sequence[Entrant]) -> str:
     parts = [*table.notes]
     if entrants[0].card.rules != "paper":
         parts.append(table.note_of_strict)
-    if any(len(entrant.card.pooled) > 1 for entrant in entrants):
-        parts.append("a cell is the median over the episodes of its card")
+    parts.append(_several_note(entrants))
+    parts += pace_notes(entrant.card for entrant in entrants)
 
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))
 
 
 def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | None:

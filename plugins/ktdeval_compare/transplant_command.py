@@ -46,7 +46,6 @@ class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
     tasks: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="only these trading tasks of the run [default: all]"
     )
-    seed: int = flag(0, type=click.IntRange(0), metavar="N", help="seed of the bootstrap")
     out: Path | None = flag(
         None,
         type=OutputPath("new folder", "transplant.json"),
@@ -65,7 +64,8 @@ def transplant(run: Path, options: TransplantOptions) -> None:
     RUN is a run folder, which is only read, or the folder of a transplant, which is shown again.
     No model is asked: lots, limits and caps apply anew to what was decided. Orders by target
     weights are taken as they are, orders by shares are scaled by the capital. The model did not see
-    these fills: the cards are labelled `transplanted` and never ranked.
+    these fills: the cards are labelled `transplanted` and never ranked. Returns are withheld where
+    less than 80 % of what was ordered is filled.
     """
     # not at the top, so that help is quick
     from ktdeval_compare.table_columns import print_result
@@ -77,7 +77,6 @@ def transplant(run: Path, options: TransplantOptions) -> None:
         execution=options.execution,
         spread=options.spread,
         tasks=options.tasks,
-        seed=options.seed,
         data=options.data,
     )
     file = load_again(run, settings)

@@ -2,10 +2,9 @@
 and the capital at which an edge is gone.
 
 The capital at which a mean falls to zero is read off the straight line between two neighbouring
-capitals, on the logarithm of the capital. Its interval draws windows again, with replacement, and
-reads each draw's mean likewise: windows that share days are drawn together. A draw that is not
-above zero at the least capital counts as below all, one that is still above zero at the greatest
-as above all: an end of the interval that falls there is null.
+capitals, on the logarithm of the capital. Its interval is read off the ends of the means' intervals
+likewise: it holds the capitals at which a test does not tell the mean from zero. An end that is not
+above zero at the least capital, or is at the greatest, is null.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ktdeval.cards import TradingCard, TradingEpisode, episode_excess
 from ktdeval.runner import (
+    LEAST_FILLED,
     BreakEven,
     CapitalLine,
     CostsLine,
@@ -28,15 +29,17 @@ from ktdeval.runner import (
     OtherStates,
     TransplantedTask,
 )
-from ktdeval.stats import blocks_of, estimate_mean, overlap_correlation
+from ktdeval.stats import MeanEstimate, estimate_mean, overlap_correlation
 
 Values = npt.NDArray[np.float64]
 Figure = Callable[[TradingCard, TradingEpisode], float | None]
 
-DRAWS = 2000
 CONFIDENCE = 0.95
 MEASURES = ("excess_return", "net_selection")
+LEAST_YEARS = 0.5
+"""Years of an episode below which its return is not made one of a year."""
 _PARTS = ("commission", "duties", "execution", "financing")
+_RETURNS = ("total_return", "excess_return", "selection_alpha", "net_selection")
 
 
 def _metric(name: str) -> Figure:
@@ -100,17 +103,20 @@ def window_values(made: TransplantedTask, figure: Figure) -> WindowValues:
 def capital_line(made: TransplantedTask) -> CapitalLine:
     """Return the figures of a task at one capital."""
     first = made.episodes[0].ledger
-    figures = FillFigures()
-    for episode in made.episodes:
-        figures += episode.figures
-
-    filled = None
-    if figures.ordered_minor:
-        filled = figures.filled_minor / figures.ordered_minor
-
+    figures = _fills(made)
+    filled = filled_share(made)
+    withheld = withheld_reason(filled)
     capital_minor = first.initial_cash_minor * len(made.episodes)
     costs = {part: getattr(figures, f"{part}_minor") / capital_minor for part in _PARTS}
+
     means = {name: _mean_line(window_values(made, own)) for name, own in _FIGURES.items()}
+    means["annualised_return"] = _annualised(made)
+    if withheld is not None:
+        for name in (*_RETURNS, "annualised_return"):
+            windows = means[name].windows
+            means[name] = MeanLine(
+                value=None, low=None, high=None, windows=windows, reason=withheld
+            )
 
     return CapitalLine(
         task=made.card.task.name,
@@ -118,15 +124,44 @@ def capital_line(made: TransplantedTask) -> CapitalLine:
         currency=first.currency,
         episodes=len(made.episodes),
         **means,
-        annualised_return=_mean_line(window_values(made, _annualised(made))),
         filled_share=filled,
+        withheld=withheld,
         costs=CostsLine(**costs),
         other_states=_other_states(made),
     )
 
 
-def _annualised(made: TransplantedTask) -> Figure:
-    """Return the figure of a year at an episode's pace; None where the NAV fell to nothing."""
+def _fills(made: TransplantedTask) -> FillFigures:
+    """Return the sums over episodes."""
+    figures = FillFigures()
+    for episode in made.episodes:
+        figures += episode.figures
+
+    return figures
+
+
+def filled_share(made: TransplantedTask) -> float | None:
+    """Return the filled share of the notional that orders asked for; None without an order."""
+    figures = _fills(made)
+    if not figures.ordered_minor:
+        return None
+
+    return figures.filled_minor / figures.ordered_minor
+
+
+def withheld_reason(filled: float | None) -> str | None:
+    """Return why returns with this filled share are withheld; None where they are not."""
+    if filled is None or filled >= LEAST_FILLED:
+        return None
+
+    return (
+        f"{100 * filled:.1f} % of what was ordered was filled: returns are withheld below"
+        f" {100 * LEAST_FILLED:g} %"
+    )
+
+
+def _annualised(made: TransplantedTask) -> MeanLine:
+    """Return the mean return of a year at the pace of each episode of `LEAST_YEARS` and more."""
     years = {}
     for episode in made.episodes:
         ledger = episode.ledger
@@ -134,11 +169,17 @@ def _annualised(made: TransplantedTask) -> Figure:
 
     def figure(_card: TradingCard, episode: TradingEpisode) -> float | None:
         total = episode.metrics["total_return"].value
-        if total is None or total <= -1.0:
+        if total is None or total <= -1.0 or years[episode.id] < LEAST_YEARS:
             return None
         return math.expm1(math.log1p(total) / years[episode.id])
 
-    return figure
+    line = _mean_line(window_values(made, figure))
+    if max(years.values()) >= LEAST_YEARS:
+        return line
+
+    days = max(len(episode.ledger.steps) for episode in made.episodes)
+    reason = f"a return of at most {days} days, less than half a year, is not made one of a year"
+    return MeanLine(value=None, low=None, high=None, windows=0, reason=reason)
 
 
 def _other_states(made: TransplantedTask) -> OtherStates:
@@ -165,63 +206,71 @@ def _mean_line(of: WindowValues) -> MeanLine:
 # ---- where an edge is gone
 
 
-def break_even(made: Sequence[TransplantedTask], measure: str, seed: int = 0) -> BreakEven:
+def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
     """Return the capital at which a measure's mean over windows falls to zero; `made`: one task at
-    several capitals, ascending.
+    several capitals, ascending. Capitals whose returns are withheld do not count.
     """
-    tables = [window_values(each, _FIGURES[measure]) for each in made]
+    reason: str | None
+    usable = [each for each in made if withheld_reason(filled_share(each)) is None]
+    line = partial(BreakEven, task=made[0].card.task.name, measure=measure)
+    if not usable:
+        reason = f"less than {100 * LEAST_FILLED:g} % is filled at every capital"
+        return line(capital=None, low=None, high=None, windows=0, reason=reason)
+
+    tables = [window_values(each, _FIGURES[measure]) for each in usable]
     shared = list(tables[0].values)
     for table in tables[1:]:
         shared = [name for name in shared if name in table.values]
 
-    rows = []
-    for name in shared:
-        rows.append([table.values[name] for table in tables])
-
-    curves = np.array(rows)  # one row a window, one column a capital
-    capitals = np.array([each.trading.initial_cash for each in made], dtype=np.float64)
-
-    capital: float | None = None
-    low: float | None = None
-    high: float | None = None
-    reason: str | None = None
     if not shared:
         reason = "not defined in any window at every capital"
-    elif len(capitals) < 2:
-        reason = "one capital: a crossing needs two"
-    else:
-        crossing = zero_crossing(capitals, curves.mean(axis=0))
-        capital = crossing if 0.0 < crossing < math.inf else None
-        reason = _beyond(crossing)
-        if len(shared) < 2:
-            reason = reason or "no interval: one window says nothing of other windows"
-        else:
-            spans = [tables[0].spans[name] for name in shared]
-            blocks = blocks_of(overlap_correlation(spans))
-            low, high = _interval(capitals, curves, blocks, seed)
+        return line(capital=None, low=None, high=None, windows=0, reason=reason)
+    if len(usable) < 2:
+        reason = "one capital with figures: a crossing needs two"
+        return line(capital=None, low=None, high=None, windows=len(shared), reason=reason)
 
-    return BreakEven(
-        task=made[0].card.task.name,
-        measure=measure,
-        capital=capital,
-        low=low,
-        high=high,
-        windows=len(shared),
-        draws=DRAWS if len(shared) > 1 and len(capitals) > 1 else 0,
-        reason=reason,
-    )
+    spans = [tables[0].spans[name] for name in shared]
+    correlation = overlap_correlation(spans)
+    means = []
+    for table in tables:
+        values = np.array([table.values[name] for name in shared])
+        means.append(estimate_mean(values, correlation, CONFIDENCE))
+
+    capitals = np.array([each.trading.initial_cash for each in usable], dtype=np.float64)
+    crossing = zero_crossing(capitals, [mean.value for mean in means])
+    capital = _within(crossing)
+    reason = _beyond(crossing)
+    low, high = crossing_interval(capitals, means)
+    if len(shared) < 2 and reason is None:
+        reason = "no interval: one window says nothing of other windows"
+
+    return line(capital=capital, low=low, high=high, windows=len(shared), reason=reason)
 
 
-def zero_crossing(capitals: Values, means: Values) -> float:
-    """Return the first capital at which means [capitals] fall from above zero to it; 0 where they
-    are not above it at the least, infinity where they stay above it.
+def crossing_interval(
+    capitals: Values, means: Sequence[MeanEstimate]
+) -> tuple[float | None, float | None]:
+    """Return where the ends of the means' intervals fall to zero: the capitals at which a test does
+    not tell the mean from zero. None beyond the capitals, or without an interval.
     """
-    if means[0] <= 0.0:
+    lows = [mean.low for mean in means]
+    highs = [mean.high for mean in means]
+    return _within(zero_crossing(capitals, lows)), _within(zero_crossing(capitals, highs))
+
+
+def zero_crossing(capitals: Values, means: Sequence[float | None]) -> float:
+    """Return the first capital at which means [capitals] fall from above zero to it; 0 where they
+    are not above it at the least, infinity where they stay above it; NaN where one is missing.
+    """
+    values = np.array(means, dtype=np.float64)
+    if np.isnan(values).any():
+        return math.nan
+    if values[0] <= 0.0:
         return 0.0
 
-    for index in range(1, len(means)):
-        before = float(means[index - 1])
-        now = float(means[index])
+    for index in range(1, len(values)):
+        before = float(values[index - 1])
+        now = float(values[index])
         if now <= 0.0:
             start = math.log(capitals[index - 1])
             step = math.log(capitals[index]) - start
@@ -236,29 +285,6 @@ def _beyond(crossing: float) -> str | None:
     if crossing == math.inf:
         return "still above zero at the greatest capital"
     return None
-
-
-def _interval(
-    capitals: Values, curves: Values, blocks: npt.NDArray[np.int64], seed: int
-) -> tuple[float | None, float | None]:
-    """Return the ends of the interval of a crossing, None beyond the capitals; `curves`: [windows,
-    capitals], `blocks`: [windows] windows of one number are drawn together.
-    """
-    names = np.unique(blocks)
-    if len(names) < 2:
-        return None, None
-
-    sums = np.array([curves[blocks == name].sum(axis=0) for name in names])
-    sizes = np.array([(blocks == name).sum() for name in names])
-    drawn = np.random.default_rng(seed).integers(len(names), size=(DRAWS, len(names)))
-    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)[:, None]
-    crossings = np.array([zero_crossing(capitals, mean) for mean in means])
-    tail = (1.0 - CONFIDENCE) / 2.0
-    # no interpolation: a draw may lie beyond the capitals
-    low = float(np.quantile(crossings, tail, method="inverted_cdf"))
-    high = float(np.quantile(crossings, 1.0 - tail, method="inverted_cdf"))
-
-    return _within(low), _within(high)
 
 
 def _within(end: float) -> float | None:

@@ -48,7 +48,6 @@ class TransplantSettings:
     execution: str | None = None  #: name of a preset; None: the run's own
     spread: float | None = None  #: half spread in basis points; None: the execution's own
     tasks: tuple[str, ...] = ()  #: none: all trading tasks
-    seed: int = 0  #: of the bootstrap
     data: str | None = None  #: where the market is now
 
     def execution_of(self, trading: TradingConfig) -> Execution | None:
@@ -121,7 +120,7 @@ def transplant_run(
                 transplanter.at(trading, {**changes, "initial_cash": capital}, tell)
             )
 
-    file = _document(folder, made, own, settings)
+    file = _document(folder, made, own)
     with explained(f"{target}: can't write", "choose another folder with --out"):
         _write(target, file, made)
 
@@ -148,13 +147,12 @@ def _document(
     folder: RunFolder,
     made: dict[str, list[TransplantedTask]],
     own: dict[str, TradingConfig],
-    settings: TransplantSettings,
 ) -> TransplantFile:
     first = folder.manifest.specs[0]
     everything = [each for of_task in made.values() for each in of_task]
     found = []
     for of_task in made.values():
-        found += [break_even(of_task, measure, settings.seed) for measure in MEASURES]
+        found += [break_even(of_task, measure) for measure in MEASURES]
 
     return TransplantFile(
         version=TRANSPLANT_VERSION,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ktdeval.runner import CapitalLine, MeanLine, TransplantFile
 from ktdeval_compare.table_columns import UNDEFINED, Column, Part, both, figure, grid
@@ -36,11 +36,23 @@ def transplant_parts(file: TransplantFile) -> Iterator[Part]:
             _cost("financing"),
             Column("other states", _states),
         )
+        yield from (f"  {words}" for words in _missing(lines))
         yield from (f"  {words}" for words in file.break_even_words(task))
 
     if file.notes:
         yield ""
         yield from (f"  {note}" for note in file.notes)
+
+
+def _missing(lines: Sequence[CapitalLine]) -> Iterator[str]:
+    """Yield why figures are not there."""
+    for line in lines:
+        if line.withheld is not None:
+            yield f"{line.capital:,}: {line.withheld}"
+
+    yearly = [line.annualised_return for line in lines if line.withheld is None]
+    reasons = [line.reason for line in yearly if line.value is None]
+    yield from (f"a year: {reason}" for reason in dict.fromkeys(reasons))
 
 
 def execution_words(file: TransplantFile, task: str) -> str:

@@ -74,7 +74,7 @@ LATER = {
     "board": ("board/board.yaml", "schema_version: 1", "schema_version: 99"),
     "forward test": ("test/chain.jsonl", '"version":1', '"version":99'),
     "market": ("market/manifest.json", '"version": 2', '"version": 99'),
-    "transplant": ("run-transplanted/transplant.json", '"version": 1', '"version": 99'),
+    "transplant": ("run-transplanted/transplant.json", '"version": 2', '"version": 99'),
     "fork": ("run-fork/fork.json", '"version": 2', '"version": 99'),
     "judge": ("judged/judge.json", '"version": 1', '"version": 99'),
 }
@@ -83,6 +83,7 @@ LATER = {
 EARLIER = {
     "run folder": ("run/manifest.json", '"version": 2', '"version": 1'),
     "market": ("market/manifest.json", '"version": 2', '"version": 1'),
+    "transplant": ("run-transplanted/transplant.json", '"version": 2', '"version": 1'),
     "fork": ("run-fork/fork.json", '"version": 2', '"version": 1'),
 }
 

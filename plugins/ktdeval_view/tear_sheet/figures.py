@@ -86,14 +86,21 @@ def benchmark_performance(track: Track) -> dict[str, MetricValue]:
 
 def _of_levels(levels: FloatArray, days_a_year: int, resolution: float) -> dict[str, MetricValue]:
     returns = stats.simple_returns(levels)
+    n = len(returns)
+    cagr = stats.cagr(levels, days_a_year)
+    calmar = stats.calmar(levels, days_a_year)
+    if n < days_a_year / 2:
+        cagr = MetricValue(None, n, f"{n} days are less than half a year")
+        calmar = cagr
+
     return {
         "total_return": stats.total_return(levels),
-        "cagr": stats.cagr(levels, days_a_year),
+        "cagr": cagr,
         "volatility": stats.volatility(returns, days_a_year),
         "sharpe": stats.sharpe(returns, days_a_year, resolution),
         "sortino": stats.sortino(returns, days_a_year, resolution),
         "max_drawdown": stats.max_drawdown(levels),
-        "calmar": stats.calmar(levels, days_a_year),
+        "calmar": calmar,
         "hit_rate": stats.hit_rate(returns),
     }
 

@@ -483,7 +483,7 @@ FORMULAS = (
     " names no rule for ties"
 )
 STRICT = "these cards are scored by strict rules; the paper's figures are those of --rules paper"
-SEVERAL = "a cell is the median over the episodes of its card"
+SEVERAL = "each figure is its own median over 3 episodes: figures of a row are of no single path"
 
 
 @pytest.mark.slow

@@ -14,8 +14,13 @@ from capacity_curves import spread_and_impact_bps
 from ktdeval.errors import UsageError
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, load_transplant, transplanted_at
+from ktdeval.stats import MeanEstimate, estimate_mean
 from ktdeval_compare.transplant_command import capital_of
-from ktdeval_compare.transplant_figures import _interval, zero_crossing
+from ktdeval_compare.transplant_figures import (
+    crossing_interval,
+    withheld_reason,
+    zero_crossing,
+)
 from loops import not_empty
 from terminal import Terminal
 
@@ -75,6 +80,56 @@ def test_costs_rise_with_the_capital_and_the_filled_share_falls(made: dict[str, 
     # whole lots leave some of a small order, the day's volume most of a large one
     assert small["filled_share"] > 0.9
     assert large["filled_share"] < 0.5
+
+
+RETURNS = ("total_return", "annualised_return", "excess_return", "selection_alpha", "net_selection")
+
+
+@pytest.mark.slow
+def test_returns_where_most_of_what_was_ordered_is_not_filled_are_withheld(
+    made: dict[str, Any], runs: Path, terminal: Terminal
+) -> None:
+    """What such an account earns is what it could not buy: it is no figure of the decisions."""
+    small, _, large = made["lines"]
+    reason = large["withheld"]
+    assert reason.endswith("of what was ordered was filled: returns are withheld below 80 %")
+    for name in RETURNS:
+        assert (large[name]["value"], large[name]["low"], large[name]["reason"]) == (
+            None,
+            None,
+            reason,
+        )
+
+    assert (small["withheld"], small["total_return"]["reason"]) == (None, None)
+    assert large["turnover"]["value"] is not None
+    assert large["costs"]["execution"] > 0
+
+    shown = terminal.text("transplant", runs / "momentum-transplanted")
+    assert f"10,000,000,000: {reason}" in shown
+
+    refused = terminal.error("compare", "agents", runs / "momentum", "--at", "1e10")
+    assert reason in refused
+
+
+@pytest.mark.slow
+def test_no_return_of_a_few_days_is_made_one_of_a_year(
+    made: dict[str, Any], runs: Path, terminal: Terminal
+) -> None:
+    line = made["lines"][0]["annualised_return"]
+    assert line["value"] is None
+    assert line["reason"] == (
+        "a return of at most 4 days, less than half a year, is not made one of a year"
+    )
+    assert f"a year: {line['reason']}" in terminal.text(
+        "transplant", runs / "momentum-transplanted"
+    )
+
+
+@pytest.mark.parametrize(
+    ("filled", "is_withheld"), [(None, False), (1.0, False), (0.8, False), (0.7999, True)]
+)
+def test_a_filled_share_of_80_per_cent_is_enough(filled: float | None, is_withheld: bool) -> None:
+    assert (withheld_reason(filled) is not None) == is_withheld
 
 
 @pytest.mark.slow
@@ -204,28 +259,29 @@ def test_a_crossing_is_read_off_on_the_logarithm_of_the_capital(
     assert zero_crossing(capitals, np.array(means)) == pytest.approx(crossing)
 
 
-@pytest.mark.slow
-def test_the_interval_of_a_crossing_holds_the_truth_as_often_as_it_says() -> None:
-    """Windows whose mean falls by 1 % a decade and crosses zero at 1e7; 40 of each study."""
-    capitals = np.array([1e5, 1e6, 1e7, 1e8, 1e9])
-    truth = np.array([0.02, 0.01, 0.0, -0.01, -0.02])
-    rng = np.random.default_rng(1)
+@pytest.mark.parametrize("windows", [4, 10, 40])
+def test_the_interval_of_a_crossing_holds_the_truth_as_often_as_it_says(windows: int) -> None:
+    """Windows whose mean falls by 1 % a decade and crosses zero at 1e7; an end that is null lies
+    beyond the capitals.
+    """
+    capitals = np.array([1e3, 1e5, 1e6, 1e7, 1e8, 1e9, 1e11])
+    truth = np.array([0.04, 0.02, 0.01, 0.0, -0.01, -0.02, -0.04])
+    rng = np.random.default_rng(windows)
     held = 0
-    for study in range(60):
-        curves = truth + rng.normal(0.0, 0.02, size=(40, 1))
-        low, high = _interval(capitals, curves, np.arange(40), study)
-        assert low is not None
-        assert high is not None
-        held += low <= 1e7 <= high
+    for _ in range(400):
+        curves = truth + rng.normal(0.0, 0.01, size=(windows, 1))
+        means = [estimate_mean(column) for column in curves.T]
+        low, high = crossing_interval(capitals, means)
+        held += (low or 0.0) <= 1e7 <= (high or np.inf)
 
-    # 95 % of 60 is 57, give or take 1.7
-    assert held >= 52
+    # 95 % of 400 are 380, give or take 4.4
+    assert 366 <= held <= 393
 
 
 def test_an_end_beyond_the_capitals_is_null() -> None:
     capitals = np.array([1e6, 1e8])
-    apart = np.array([[0.05, -0.001], [0.05, 0.05], [0.05, -0.2]])
-    low, high = _interval(capitals, apart, np.arange(3), 0)
-    assert low is not None
-    assert 1e6 < low < 1e8
+    means = [MeanEstimate(0.05, 3, 0.01, 0.09), MeanEstimate(-0.05, 3, -0.3, 0.2)]
+    low, high = crossing_interval(capitals, means)
+    # 0.01 of 0.31 on the way over two decades
+    assert low == pytest.approx(10 ** (6 + 2 * 0.01 / 0.31))
     assert high is None

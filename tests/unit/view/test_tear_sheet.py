@@ -139,16 +139,17 @@ def test_its_figures_are_those_of_empyrical_on_the_equity_of_the_python_api(desk
     rows = {row[0]: row[1:] for row in page.table("Return and risk")}
     expected = {
         "Cumulative return": 100 * empyrical.cum_returns_final(own),
-        "CAGR": 100 * empyrical.annual_return(own),
         "Volatility, a year": 100 * empyrical.annual_volatility(own),
         "Sharpe ratio": empyrical.sharpe_ratio(own),
         "Sortino ratio": empyrical.sortino_ratio(own),
         "Maximum drawdown": -100 * empyrical.max_drawdown(own),
-        "Calmar ratio": empyrical.calmar_ratio(own),
         "Beta": empyrical.beta(own, market),
     }
     for label, value in not_empty(expected.items()):
         assert percent(rows[label][0]) == pytest.approx(value, abs=0.00501), label
+
+    for label in ("CAGR", "Calmar ratio"):
+        assert rows[label][0] == "n/a 21 days are less than half a year"
 
     assert percent(rows["Sharpe ratio"][1]) == pytest.approx(
         empyrical.sharpe_ratio(market), abs=0.00501
@@ -258,11 +259,28 @@ def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> N
     assert overlapping([track([1.0, 2.0], "same", "2024-01-03"), early]) is not None
 
 
+def test_growth_a_year_is_that_of_half_a_year_and_more() -> None:
+    """1 % a day for 126 of 252 days; one day less has none."""
+    levels = 100.0 * 1.01 ** np.arange(127)
+    found = performance(track(levels.tolist()))
+    assert found["cagr"].value == pytest.approx(1.01**252 - 1)
+    assert found["calmar"].reason == "there is no drawdown"
+
+    shorter = performance(track(levels[:-1].tolist()))
+    for name in ("cagr", "calmar"):
+        assert (shorter[name].value, shorter[name].reason) == (
+            None,
+            "125 days are less than half a year",
+        )
+
+
 def test_a_mean_over_windows_needs_the_figure_of_each() -> None:
-    windows = windows_of([track([100.0, 110.0]), track([100.0, 90.0], "W2", "2024-03-01")])
+    levels = 100.0 * 1.01 ** np.arange(127)
+    falling = [*levels[:-1], levels[-2] * 0.99]
+    windows = windows_of([track(levels.tolist()), track(falling, "W2", "2025-03-03")])
     totals = [performance(window.shown) for window in windows]
     mean = over_windows([one["total_return"] for one in totals], windows)
-    assert mean.value == pytest.approx(0.0)
+    assert mean.value == pytest.approx((1.01**126 + 0.99 * 1.01**125) / 2 - 1)
     missing = over_windows([one["calmar"] for one in totals], windows)
     assert missing.reason == "not defined in 1 of 2 windows"
 

@@ -256,3 +256,20 @@ def test_the_printed_sharpe_ratio_of_a_front_page_is_what_the_command_prints(
     assert main(["judge", "--sharpe", "2.1", "--days", "170", "--trials", "12"]) == 0
     shown = capsys.readouterr().out
     assert all(figure in shown for figure in PRINTED)
+
+
+def _rows(page: Path) -> list[list[str]]:
+    """Cells of the rows of a page's table `field`, without its index."""
+    text = _text(page).partition("<!-- table: field -->")[2].partition("<!-- end of table -->")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line]
+    return [row for row in rows[2:] if not row[0].startswith("*")]
+
+
+def test_each_figure_of_the_field_is_of_as_many_systems_as_it_says() -> None:
+    """Counted in the table of systems; a range is of two systems and more."""
+    systems = _rows(REPOSITORY / "leaderboards" / "README.md")
+    for kind, *figures in not_empty(_rows(REPOSITORY / "README.md")):
+        for place, figure in enumerate(figures):
+            count = sum(row[1] == kind and row[3 + place] != "" for row in systems)
+            assert figure.endswith(f"; n = {count}")
+            assert ("…" in figure) == (count > 1)

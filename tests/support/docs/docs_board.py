@@ -50,22 +50,21 @@ def systems_table() -> str:
 
 
 def kinds_table() -> str:
-    """Return the kinds of systems on the practice board: how many there are, and in each division the
-    median return of the middle system, with those of the worst and the best.
+    """Return the kinds of systems on the practice board: in each division the median return of the
+    middle system, those of the worst and the best, and how many there are.
     """
     board = _practice()
-    rows = [("*index, bought and held*", "", *_benchmark_cells(board, _percent))]
+    rows = [("*index, bought and held*", *_benchmark_cells(board, _percent))]
     for kind in KINDS.values():
         entries = [entry for entry in board.entries if _kind_of(entry) == kind]
-        systems = {(entry.model, str(entry.card.model.args)) for entry in entries}
         cells = []
         for division in board.rules.divisions:
             cards = [_trading(entry) for entry in entries if entry.division == division]
             cells.append(_range_text([_median_return(card) for card in cards]))
 
-        rows.append((kind, str(len(systems)), *cells))
+        rows.append((kind, *cells))
 
-    return table(("kind", "systems", *_division_heads(board)), rows)
+    return table(("kind", *_division_heads(board)), rows)
 
 
 @cache
@@ -129,11 +128,14 @@ def _return_text(card: TradingCard | None) -> str:
 
 
 def _range_text(medians: Sequence[float]) -> str:
-    if not medians:
+    n = len(medians)
+    if n == 0:
         return ""
+    if n == 1:
+        return f"{_percent(medians)}; n = 1"
 
     low, high = 100 * min(medians), 100 * max(medians)
-    return f"{_percent(medians)} ({low:+.1f} … {high:+.1f})"
+    return f"{_percent(medians)} ({low:+.1f} … {high:+.1f}); n = {n}"
 
 
 def _benchmark_cells(

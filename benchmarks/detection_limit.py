@@ -27,7 +27,7 @@ from ktdeval_compare.dose_response import (
     effect_sizes,
     effects_limit,
 )
-from ktdeval_compare.dose_rows import HIDDEN, MEMORY, DoseRow, shipped_rows
+from ktdeval_compare.dose_rows import HIDDEN, MEMORY, DoseStudy, shipped_study
 from ktdeval_compare.dose_study import DosePlan, run_units
 from ktdeval_compare.dose_texts import dose_parts
 from ktdeval_compare.table_columns import lines_of
@@ -49,15 +49,15 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="make table and plot again")
     parser.add_argument("--check", type=int, default=0, metavar="RUNS", help="runs to repeat")
     options = parser.parse_args()
-    rows = shipped_rows()
+    study = shipped_study()
     if options.check:
-        print(check(rows, options.check))
+        print(check(study, options.check))
         return
 
-    report = dose_report(rows, *LEVELS)
+    report = dose_report(study, *LEVELS)
     print("\n".join(lines_of(dose_parts(report), 100)))
     if options.write:
-        TABLE.write_text(card_table(rows))
+        TABLE.write_text(card_table(study))
         plot = dose_svg(report)
         if plot is None:
             raise SystemExit("no plot: pip install '.[report]'")
@@ -65,27 +65,29 @@ def main() -> None:
         PLOT.write_bytes(plot)
 
 
-def card_table(rows: list[DoseRow]) -> str:
+def card_table(study: DoseStudy) -> str:
     """Limits by number of windows, as CSV; the limit never rises with the windows."""
-    premiums = Premiums(rows)
+    premiums = Premiums(study)
+    test = premiums.test(LEVELS[0])
     sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
     drawn = drawn_sizes(premiums)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["family", "days", "windows", "limit", "low", "high"])
+    writer.writerow(["family", "days", "windows", "effective", "limit", "low", "high"])
     for windows in CARD_WINDOWS:
         line = effects_limit(premiums, sizes, drawn, windows, LEVELS)
         shares = [
             "" if share is None else f"{share:.4g}" for share in (line.limit, line.low, line.high)
         ]
-        writer.writerow([FAMILY, SHORTEST, windows, *shares])
+        effective = f"{test.effective(windows):.2f}"
+        writer.writerow([FAMILY, SHORTEST, windows, effective, *shares])
 
     return text.getvalue()
 
 
-def check(rows: list[DoseRow], runs: int) -> str:
+def check(study: DoseStudy, runs: int) -> str:
     """Run the study's first runs anew. Raises DataError: an episode has another figure."""
-    shipped = {replace(row, value=0.0): row.value for row in rows}
+    shipped = {replace(row, value=0.0): row.value for row in study.rows}
     units = [unit for unit in DosePlan().units() if unit.kind == MEMORY]
     # full memory first: it is in sight of every fact
     chosen = sorted(units, key=lambda unit: (-unit.dose, HIDDEN in unit.masks))[:runs]

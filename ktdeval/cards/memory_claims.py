@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.table_types import count
+from ktdeval.stats.factorial_effects import Span, effective_count, overlap_correlation
 from ktdeval.stats.memory_limits import memory_limits
 
 _HIDDEN = {
@@ -16,6 +17,8 @@ _HIDDEN = {
 """Words on what a mask hides."""
 _PAIRS = {"blinded": "bright", "bright": "blinded"}
 """Masks whose difference is the premium of a memory."""
+_SAME = 0.05
+"""Effective windows that holidays at the ends of windows may cost."""
 
 
 def memory_claim(card: TradingCard) -> str:
@@ -61,16 +64,23 @@ def _limit_words(card: TradingCard) -> str:
     if pair is None or not limits:
         return ""
 
-    windows = _long_windows(card, limits[0].days)
+    spans = _long_windows(card, limits[0].days)
+    windows = len(spans)
     if not windows:
         return ""
 
-    known = [limit for limit in limits if limit.windows <= windows]
+    effective = effective_count(overlap_correlation(spans)) + _SAME
+    known = []
+    for limit in limits:
+        if limit.windows <= windows and limit.effective <= effective:
+            known.append(limit)
+
     if not known:
         fewest = min(limit.windows for limit in limits)
+        apart = " that share no days" if effective < windows else ""
         return (
             f" {count(windows, 'window')} can show no memory, even beside the {pair} card: at least"
-            f" {fewest} are needed."
+            f" {fewest}{apart} are needed."
         )
 
     best = max(known, key=lambda limit: limit.windows)
@@ -84,15 +94,15 @@ def _limit_words(card: TradingCard) -> str:
     )
 
 
-def _long_windows(card: TradingCard, days: int) -> int:
-    """Return how many windows are as long as the limits ask."""
+def _long_windows(card: TradingCard, days: int) -> list[Span]:
+    """Return first and last day of the windows that are as long as the limits ask."""
     of_window = {part.name: part.days for part in card.windows}
-    long = set()
+    long = {}
     for episode in card.pooled:
         shown = of_window.get(episode.window, 0)
         if card.limit is not None:
             shown = min(shown, card.limit)
         if shown >= days:
-            long.add(episode.window)
+            long[episode.window] = (episode.first_day, episode.last_day)
 
-    return len(long)
+    return list(long.values())

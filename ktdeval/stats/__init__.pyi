@@ -82,13 +82,16 @@ from ktdeval.stats.metric import (
 )
 from ktdeval.stats.paired import (
     EXACT_UP_TO as EXACT_UP_TO,
+    NULL_DRAWS as NULL_DRAWS,
     RankNull as RankNull,
     Shift as Shift,
     SignedRank as SignedRank,
     SignFlip as SignFlip,
+    correlated_normals as correlated_normals,
     correlated_null as correlated_null,
     hodges_lehmann as hodges_lehmann,
     levelled as levelled,
+    overlap_null as overlap_null,
     positive_rank_sums as positive_rank_sums,
     rank_null as rank_null,
     sign_flip as sign_flip,

@@ -24,7 +24,7 @@ def normal_quantile(probability: float) -> float:
     return float(ndtri(probability))
 
 
-def normal_effect(sd: float, count: int, alpha: float = 0.05, power: float = 0.8) -> float:
+def normal_effect(sd: float, count: float, alpha: float = 0.05, power: float = 0.8) -> float:
     """Return the mean of `count` values that a two-sided z test finds with probability `power`:
     `(z_{1-alpha/2} + z_power) * sd / sqrt(count)`.
     """

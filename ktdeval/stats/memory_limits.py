@@ -17,6 +17,7 @@ class MemoryLimit:
     family: str  #: of the tasks that it was measured with
     days: int  #: of the shortest window that it was measured with
     windows: int
+    effective: float  #: of these, that share no days
     limit: float | None  #: None: not even a full memory
     low: float | None  #: 95 % interval
     high: float | None  #: None: it may be beyond a full memory
@@ -30,6 +31,7 @@ def memory_limits() -> list[MemoryLimit]:
             family=row["family"],
             days=int(row["days"]),
             windows=int(row["windows"]),
+            effective=float(row["effective"]),
             limit=_share(row["limit"]),
             low=_share(row["low"]),
             high=_share(row["high"]),

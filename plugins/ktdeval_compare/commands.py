@@ -316,10 +316,10 @@ def _run_doses(cards: tuple[Path, ...], options: MasksOptions) -> None:
         err=True,
     )
     with work_shown() as tell:
-        rows = run_study(plan, out, open_plugins(()), tell)
+        study = run_study(plan, out, open_plugins(()), tell)
 
-    report = dose_report(rows, options.alpha)
-    write_study(out, rows, report)
+    report = dose_report(study, options.alpha)
+    write_study(out, study.rows, report)
     show(functions.Tables(report, dose_parts(report)), options.as_json)
 
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -35,6 +35,7 @@ from ktdeval_compare.compared_cards import (
     paired_cells,
     spans,
 )
+from ktdeval_compare.rank_test import RankTest, pattern_of, shared_null
 from ktdeval_compare.report_types import (
     BestSet,
     ComparedCard,
@@ -47,9 +48,6 @@ from ktdeval_compare.report_types import (
 from ktdeval_compare.sharpe_difference import sharpe_difference
 from ktdeval_compare.verdicts import with_verdicts
 
-#: Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to
-#: 0.0005
-NULL_DRAWS = 100_000
 NEEDS_TWO = (
     "a comparison needs at least two cards; name the run folder or card of another agent, too"
 )
@@ -94,7 +92,6 @@ class TaskGroup:
     entrants: list[Entrant]
     cells: list[Cell]
     metrics: list[str]
-    nulls: dict[tuple[str, ...], RankNull] = field(default_factory=dict)
 
     def windows(self) -> list[str]:
         """Names of the windows, in the order of the first card."""
@@ -108,15 +105,7 @@ class TaskGroup:
         """Distribution of the signed-rank statistic over windows that share days; None when they
         share none.
         """
-        key = tuple(windows)
-        correlation = self.correlation(windows)
-        if correlation.sum() == len(windows):
-            return None
-
-        if key not in self.nulls:
-            self.nulls[key] = stats.correlated_null(correlation, NULL_DRAWS, seed)
-
-        return self.nulls[key]
+        return shared_null(pattern_of(self.correlation(windows)), seed)
 
 
 # ---- the report
@@ -479,23 +468,6 @@ def _overlap_notes(group: TaskGroup) -> Iterator[str]:
         )
 
 
-def smallest_p(pairs: int) -> float:
-    """Smallest two-sided p that an exact signed-rank or sign-flip test can give: all pairs of one
-    sign, `2 / 2**pairs`.
-    """
-    return min(1.0, 2.0 ** (1 - pairs))
-
-
-def pairs_needed(alpha: float, comparisons: int = 1) -> int:
-    """Return the fewest pairs whose smallest p reaches `alpha / comparisons` (Bonferroni; the first
-    step of Holm).
-    """
-    pairs = 1
-    while smallest_p(pairs) > alpha / comparisons:
-        pairs += 1
-    return pairs
-
-
 def _reach_notes(tests: Sequence[PairTest], alpha: float) -> Iterator[str]:
     """Whether this many pairs could have shown anything at all, before and after correction."""
     family = sum(test.p is not None for test in tests)
@@ -509,11 +481,11 @@ def _reach_notes(tests: Sequence[PairTest], alpha: float) -> Iterator[str]:
         if best > alpha:
             yield (
                 f"{pairs} can't reach p {alpha:g} whatever the figures: the smallest p is"
-                f" {best:.4g}; at least {pairs_needed(alpha)} are needed"
+                f" {best:.4g}; at least {RankTest(alpha).fewest} that share no days are needed"
             )
         elif best * family > alpha:
             yield (
                 f"{pairs} can't pass Holm's correction over {family} tests: the smallest p is"
                 f" {best:.4g}, times {family} is {min(1.0, best * family):.4g}; test less at once,"
-                f" or run {pairs_needed(alpha, family)} windows"
+                f" or run {RankTest(alpha / family).fewest} windows that share no days"
             )

@@ -1,14 +1,15 @@
 """How little memory an evaluation can see: premium by dose, detection limits, false alarms.
 
-The premium of a window is the return with labels in sight less that behind the mask. Power follows
-`compare power`: an exact signed-rank test over windows that are taken as independent, with normal
-differences whose mean and spread are those measured at the dose.
+The premium of a window is the return with labels in sight less that behind the mask. Its test is that
+of `compare masks`, a signed-rank test whose null distribution allows for the days that windows
+share, and power follows `compare power`: normal differences whose mean and spread are those
+measured at the dose. Windows beyond those of the study share days as these do.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,10 +27,12 @@ from ktdeval_compare.dose_rows import (
     HIDDEN,
     MEMORY,
     DoseRow,
+    DoseStudy,
 )
-from ktdeval_compare.power import wilcoxon_effect, wilcoxon_power
+from ktdeval_compare.rank_test import RankTest, pattern_of, rank_test_of
 
 FloatArray = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 WINDOWS_SHOWN = (6, 8, 10, 15, 20, 30)
 CUTOFF_WINDOWS = (10, 20, 40)
@@ -116,19 +119,20 @@ class DoseReport:
 
 
 class Premiums:
-    """Premiums by dose: window × seed."""
+    """Premiums by dose: window × seed, windows in the order of the study."""
 
-    def __init__(self, rows: Sequence[DoseRow]) -> None:
+    def __init__(self, study: DoseStudy) -> None:
         self.bright: dict[float, FloatArray] = {}
         self.hidden: dict[float, FloatArray] = {}
-        self.controls = _controls(rows)
-        memory = [row for row in rows if row.kind == MEMORY]
+        self.correlation = stats.overlap_correlation(list(study.spans.values()))
+        labels = stats.blocks_of(self.correlation)
+        self.blocks = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        self.controls = _controls(study)
+        memory = [row for row in study.rows if row.kind == MEMORY]
         for dose in sorted({row.dose for row in memory}):
             own = [row for row in memory if row.dose == dose]
-            self.bright[dose] = _table(own, BRIGHT)
-            self.hidden[dose] = _table(own, HIDDEN)[:, :1]
-            if not self.bright[dose].size or len(self.hidden[dose]) != len(self.bright[dose]):
-                raise DataError(f"dose {dose:g}: windows under {BRIGHT} and {HIDDEN} differ")
+            self.bright[dose] = _table(own, BRIGHT, study.spans)
+            self.hidden[dose] = _table(own, HIDDEN, study.spans)[:, :1]
 
         self.doses = list(self.bright)
 
@@ -140,31 +144,46 @@ class Premiums:
     @property
     def windows(self) -> int:
         """Number of windows."""
-        return len(self.bright[self.doses[0]])
+        return len(self.correlation)
+
+    def test(self, alpha: float) -> RankTest:
+        """Return the test of the premium over windows that share days as these do."""
+        return RankTest(alpha, pattern_of(self.correlation))
+
+    def is_found(self, premiums: FloatArray, alpha: float) -> bool:
+        """Whether one study, [windows], is significant."""
+        p = rank_test_of(premiums, self.correlation).p
+        return p is not None and p <= alpha
+
+    def drawn_windows(self, chance: np.random.Generator) -> Indices:
+        """Return windows drawn with replacement, those that share days together."""
+        count = len(self.blocks)
+        return np.concatenate([self.blocks[index] for index in chance.integers(count, size=count)])
 
 
-def _table(rows: Sequence[DoseRow], mask: str) -> FloatArray:
+def _table(rows: Sequence[DoseRow], mask: str, windows: Iterable[str]) -> FloatArray:
     """[windows, seeds] returns under a mask. Raises DataError: a cell is missing."""
     cells = {(row.window, row.seed): row.value for row in rows if row.mask == mask}
-    windows = list(dict.fromkeys(window for window, _ in cells))
+    windows = list(windows)
     seeds = sorted({seed for _, seed in cells})
     table = np.full((len(windows), len(seeds)), np.nan)
     for (window, seed), value in cells.items():
         table[windows.index(window), seeds.index(seed)] = value
 
-    if np.isnan(table).any():
+    if not cells or np.isnan(table).any():
         raise DataError(f"{mask}: not every seed has every window")
 
     return table
 
 
-def _controls(rows: Sequence[DoseRow]) -> list[FloatArray]:
+def _controls(study: DoseStudy) -> list[FloatArray]:
     """Return the premiums of each control study, [windows]."""
-    controls = [row for row in rows if row.kind == CONTROL]
+    controls = [row for row in study.rows if row.kind == CONTROL]
     studies = []
     for seed in sorted({row.seed for row in controls}):
         own = [row for row in controls if row.seed == seed]
-        studies.append((_table(own, BRIGHT) - _table(own, HIDDEN))[:, 0])
+        bright = _table(own, BRIGHT, study.spans)
+        studies.append((bright - _table(own, HIDDEN, study.spans))[:, 0])
 
     return studies
 
@@ -224,13 +243,13 @@ def size_at(doses: Sequence[float], sizes: FloatArray, dose: float) -> float:
 
 
 def drawn_sizes(premiums: Premiums, seed: int = 0, draws: int = _DRAWS) -> list[FloatArray]:
-    """Effect sizes of studies whose windows, and seeds within, are drawn again with
-    replacement.
+    """Effect sizes of studies whose windows, and seeds within, are drawn again with replacement;
+    windows that share days are drawn together.
     """
     chance = np.random.default_rng(seed)
     drawn = []
     for _ in range(draws):
-        windows = chance.integers(premiums.windows, size=premiums.windows)
+        windows = premiums.drawn_windows(chance)
         tables = {}
         for dose in premiums.doses:
             table = premiums.at(dose)
@@ -255,9 +274,9 @@ def interval_of(values: Sequence[float | None], alpha: float) -> tuple[float | N
 # ---- the report
 
 
-def dose_report(rows: Sequence[DoseRow], alpha: float = 0.05, wanted: float = 0.8) -> DoseReport:
+def dose_report(study: DoseStudy, alpha: float = 0.05, wanted: float = 0.8) -> DoseReport:
     """Report what a study shows. Raises DataError: its rows are no complete crossing."""
-    premiums = Premiums(rows)
+    premiums = Premiums(study)
     sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
     drawn = drawn_sizes(premiums)
     lines = [
@@ -265,7 +284,7 @@ def dose_report(rows: Sequence[DoseRow], alpha: float = 0.05, wanted: float = 0.
         for dose, size in zip(premiums.doses, sizes, strict=True)
     ]
     limits = [*_window_limits(premiums, sizes, drawn, alpha, wanted)]
-    limits += _cutoff_limits(rows, alpha, wanted)
+    limits += _cutoff_limits(study.rows, alpha, wanted)
     limits += _probe_limits(alpha, wanted)
 
     hidden = np.hstack([premiums.hidden[dose] for dose in premiums.doses])
@@ -274,7 +293,7 @@ def dose_report(rows: Sequence[DoseRow], alpha: float = 0.05, wanted: float = 0.
         wanted=wanted,
         doses=lines,
         limits=limits,
-        false_alarms=_false_alarms(premiums.controls, alpha),
+        false_alarms=_false_alarms(premiums, alpha),
         curves=list(_curves(premiums, alpha)),
         hidden_spread=float(np.ptp(hidden, axis=1).max()),
         notes=[],
@@ -284,17 +303,17 @@ def dose_report(rows: Sequence[DoseRow], alpha: float = 0.05, wanted: float = 0.
 def _dose_line(premiums: Premiums, dose: float, size: float, alpha: float) -> DoseLine:
     table = premiums.at(dose)
     by_window = table.mean(axis=1)
-    mean = stats.estimate_mean(by_window, None, 1.0 - alpha)
+    mean = stats.estimate_mean(by_window, premiums.correlation, 1.0 - alpha)
     found = 0
     for column in table.T:
-        test = stats.signed_rank(column)
-        found += test.p is not None and test.p <= alpha and column.mean() > 0
+        if column.mean() > 0 and premiums.is_found(column, alpha):
+            found += 1
 
     is_finite = math.isfinite(size)
     if not table.any():
         power = 0.0  # nothing differs, so that no test finds anything
     else:
-        power = wilcoxon_power(_finite(size), premiums.windows, alpha)
+        power = premiums.test(alpha).power(_finite(size), premiums.windows)
 
     return DoseLine(
         dose=dose,
@@ -334,14 +353,16 @@ def effects_limit(
     of significance and power.
     """
     alpha, wanted = levels
-    needed = wilcoxon_effect(windows, alpha, wanted)
+    needed = premiums.test(alpha).effect(windows, wanted)
     limit = limit_of(premiums.doses, sizes, needed)
-    low, high = interval_of([limit_of(premiums.doses, one, needed) for one in drawn], alpha)
+    low, high = None, None
+    if len(premiums.blocks) > 1:  # one block drawn again is the same study
+        low, high = interval_of([limit_of(premiums.doses, one, needed) for one in drawn], alpha)
+
     smallest = next(dose for dose in premiums.doses if dose > 0)
     reason = None
     if needed is None:
-        reason = f"no result of {windows} windows can be significant"
-        low = high = None
+        reason = f"no result of {windows} such windows can be significant"
     elif limit is None:
         reason = "not even a full memory"
 
@@ -437,13 +458,9 @@ def _by_dose(rows: Sequence[DoseRow], kind: str) -> dict[float, float]:
     return {dose: float(np.mean(of_seeds)) for dose, of_seeds in values.items()}
 
 
-def _false_alarms(controls: Sequence[FloatArray], alpha: float) -> AlarmLine:
-    alarms = 0
-    for study in controls:
-        test = stats.signed_rank(study)
-        alarms += test.p is not None and test.p <= alpha
-
-    studies = len(controls)
+def _false_alarms(premiums: Premiums, alpha: float) -> AlarmLine:
+    alarms = sum(premiums.is_found(study, alpha) for study in premiums.controls)
+    studies = len(premiums.controls)
     if not studies:
         return AlarmLine(
             alarms=0, studies=0, value=None, low=None, high=None, reason="no control was run"
@@ -475,7 +492,7 @@ def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
         if dose <= 0:
             continue
 
-        scores = _drawn_scores(premiums.at(dose), len(premiums.controls[0]), chance)
+        scores = _drawn_scores(premiums, dose, chance)
         # Of each control: the share of studies that score higher, equal ones by half.
         higher = (scores[:, None] > nulls).mean(axis=0) + 0.5 * (scores[:, None] == nulls).mean(
             axis=0
@@ -494,11 +511,16 @@ def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
         )
 
 
-def _drawn_scores(table: FloatArray, windows: int, chance: np.random.Generator) -> FloatArray:
+def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) -> FloatArray:
     """Scores of studies whose windows and seeds are drawn with replacement, [studies]."""
-    rows = chance.integers(table.shape[0], size=(_STUDIES, windows))
-    columns = chance.integers(table.shape[1], size=(_STUDIES, windows))
-    return np.array([_standardised(study) for study in table[rows, columns]])
+    table = premiums.at(dose)
+    scores = []
+    for _ in range(_STUDIES):
+        rows = premiums.drawn_windows(chance)
+        columns = chance.integers(table.shape[1], size=len(rows))
+        scores.append(_standardised(table[rows, columns]))
+
+    return np.array(scores)
 
 
 def _standardised(study: FloatArray) -> float:
@@ -519,6 +541,7 @@ class MemoryPower:
 
     memory: float  #: share of facts
     windows: int
+    effective_windows: float  #: of these, that share no days
     alpha: float
     wanted: float
     power: float
@@ -529,22 +552,24 @@ class MemoryPower:
 
 
 def memory_power(
-    rows: Sequence[DoseRow], memory: float, windows: int, alpha: float, wanted: float
+    study: DoseStudy, memory: float, windows: int, alpha: float, wanted: float
 ) -> MemoryPower:
     """Return with which probability so many windows show a memory of a share of facts."""
-    premiums = Premiums(rows)
+    premiums = Premiums(study)
+    test = premiums.test(alpha)
     sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
     drawn = drawn_sizes(premiums)
     # Power rises with the effect: its interval has the ends of that of the effect.
     of_memory = [size_at(premiums.doses, one, memory) for one in drawn]
     ends = np.quantile(of_memory, [alpha / 2, 1 - alpha / 2], method="nearest")
-    low, high = (wilcoxon_power(_finite(end), windows, alpha) for end in ends)
+    low, high = (test.power(_finite(end), windows) for end in ends)
     return MemoryPower(
         memory=memory,
         windows=windows,
         alpha=alpha,
         wanted=wanted,
-        power=wilcoxon_power(_finite(size_at(premiums.doses, sizes, memory)), windows, alpha),
+        effective_windows=test.effective(windows),
+        power=test.power(_finite(size_at(premiums.doses, sizes, memory)), windows),
         low=low,
         high=high,
         limit=effects_limit(premiums, sizes, drawn, windows, (alpha, wanted)),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ktdeval.errors import DataError
 from ktdeval.values.yamlio import load_yaml
+from ktdeval_compare.rank_test import Span, published_spans
 
 BRIGHT = "bright"
 HIDDEN = "blinded"
@@ -23,6 +24,7 @@ CUTOFF = "cutoff"
 CUTOFF_ERROR = "cutoff_error"
 """Kind of rows of its standard error."""
 SHIPPED = "memory_doses.csv"
+SHIPPED_WINDOWS = "ktdfin-windows"
 ORIGIN = "memory_doses.yaml"
 
 
@@ -73,10 +75,18 @@ def read_rows(text: str, where: str) -> list[DoseRow]:
     return rows
 
 
-def shipped_rows() -> list[DoseRow]:
-    """Return the rows of the study that comes with the package."""
+@dataclass(frozen=True)
+class DoseStudy:
+    """Episodes of a study, and the days of its windows."""
+
+    rows: Sequence[DoseRow]
+    spans: Mapping[str, Span]  #: first and last day of each window
+
+
+def shipped_study() -> DoseStudy:
+    """Return the study that comes with the package."""
     text = resources.files(__package__).joinpath(SHIPPED).read_text("utf-8")
-    return read_rows(text, SHIPPED)
+    return DoseStudy(read_rows(text, SHIPPED), published_spans(SHIPPED_WINDOWS))
 
 
 def shipped_origin() -> Mapping[str, str]:

@@ -19,7 +19,16 @@ from ktdeval_compare.compared_cards import Entrant, load_entrants, recorded_ledg
 from ktdeval_compare.dose_cutoff import Daily, cutoff_rows, daily_excess
 from ktdeval_compare.dose_plot import dose_svg
 from ktdeval_compare.dose_response import DoseReport
-from ktdeval_compare.dose_rows import BRIGHT, CONTROL, HIDDEN, MEMORY, DoseRow, write_rows
+from ktdeval_compare.dose_rows import (
+    BRIGHT,
+    CONTROL,
+    HIDDEN,
+    MEMORY,
+    DoseRow,
+    DoseStudy,
+    write_rows,
+)
+from ktdeval_compare.rank_test import Span
 
 MODEL = "builtin/memory"
 DOSES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -27,8 +36,6 @@ WINDOWS = tuple(f"W{number}" for number in range(1, 11))
 SECONDS_PER_STEP = 0.02
 """Of one core, measured on the embedded market."""
 _STEPS = 43  # of a window of the task, about
-CONTROL_STEPS = 2
-"""The control buys and holds: what it does is decided in its first steps."""
 _MODE = "open_research"
 
 
@@ -54,17 +61,13 @@ class DosePlan:
     @property
     def episodes(self) -> int:
         """Number of episodes."""
-        runs = (len(unit.masks) for unit in self.units())
-        return sum(runs) * len(self.windows)
+        runs = sum(len(unit.masks) for unit in self.units())
+        return runs * len(self.windows)
 
     @property
     def core_minutes(self) -> float:
         """Minutes that one core takes, about."""
-        steps = 0
-        for unit in self.units():
-            steps += len(unit.masks) * len(self.windows) * (unit.limit or _STEPS)
-
-        return steps * SECONDS_PER_STEP / 60
+        return self.episodes * _STEPS * SECONDS_PER_STEP / 60
 
     def units(self) -> Iterator[DoseUnit]:
         """Yield the runs: each dose and seed with labels in sight, each dose behind the mask, where
@@ -81,7 +84,7 @@ class DosePlan:
             yield DoseUnit(MEMORY, dose, 0, (HIDDEN,))
 
         for seed in range(self.controls):
-            yield DoseUnit(CONTROL, 0.0, seed, (BRIGHT, HIDDEN), CONTROL_STEPS)
+            yield DoseUnit(CONTROL, 0.0, seed, (BRIGHT, HIDDEN))
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,6 @@ class DoseUnit:
     dose: float
     seed: int
     masks: tuple[str, ...]
-    limit: int | None = None  #: steps of an episode
 
     @property
     def folder(self) -> str:
@@ -121,7 +123,6 @@ class DoseUnit:
             model_args=args,
             tasks=tuple(f"{mask}_{_MODE}" for mask in self.masks),
             windows=tuple(windows),
-            limit=self.limit,
             mask_key=key,
             out=str(out / self.folder),
             quiet=True,
@@ -152,23 +153,25 @@ def plan_of(
     return plan
 
 
-def run_study(
-    plan: DosePlan, out: Path, plugins: Plugins, tell: Tell = tell_nobody
-) -> list[DoseRow]:
+def run_study(plan: DosePlan, out: Path, plugins: Plugins, tell: Tell = tell_nobody) -> DoseStudy:
     """Run what is not finished in `out`, and return the figures of all episodes. Raises
     KtdevalError: an episode did not finish, or a folder holds another run.
     """
     excess: dict[tuple[float, int], Daily] = {}
+    spans: dict[str, Span] = {}
     rows: list[DoseRow] = []
     units = list(plan.units())
     for done, unit in enumerate(units):
         tell(unit.folder, done, len(units))
         entrants = _run(unit, plan.windows, out, plugins)
+        for episode in entrants[0].card.episodes:
+            spans[episode.window] = (episode.first_day, episode.last_day)
+
         rows += _rows(unit, entrants)
         if unit.kind == MEMORY and BRIGHT in unit.masks:
             excess[unit.dose, unit.seed] = _bright_excess(entrants, plugins)
 
-    return [*rows, *cutoff_rows(excess)]
+    return DoseStudy([*rows, *cutoff_rows(excess)], spans)
 
 
 def run_units(

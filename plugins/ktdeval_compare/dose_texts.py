@@ -50,7 +50,7 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
     )
     yield (
         "  found: seeds whose own test over all windows is significant and positive; power: by the"
-        " model of `ktdeval compare power`"
+        " model of `ktdeval compare power`; both allow for the days that windows share"
     )
     yield f"  behind the mask two doses differ by at most {percent(report.hidden_spread)} in a window"
 
@@ -130,6 +130,10 @@ def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Par
         f"A memory of {percent(report.memory)} of the facts, {report.windows} windows, level"
         f" {report.alpha:g}: seen with probability {report.power:.2f} (interval {report.low:.2f} …"
         f" {report.high:.2f})"
+    )
+    yield (
+        f"  windows share days as W1 to W10 do: {report.windows} overlapping windows ="
+        f" {report.effective_windows:.1f} effective windows"
     )
     limit = report.limit
     if limit.limit is None:

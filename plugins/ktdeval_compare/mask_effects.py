@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import msgspec
-import numpy as np
 
 from ktdeval import stats
 from ktdeval.cards import System, system_labels
@@ -18,7 +17,6 @@ from ktdeval.errors import CardError
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval.values.config_options import option
 from ktdeval.values.strict_json import JsonValue
-from ktdeval_compare.compare import NULL_DRAWS
 from ktdeval_compare.compared_cards import (
     MARKET_FACETS,
     Cell,
@@ -35,6 +33,7 @@ from ktdeval_compare.compared_cards import (
     paired_cells,
     spans,
 )
+from ktdeval_compare.rank_test import rank_test_of
 
 #: Sets of masks over which contributions can be averaged, largest first
 _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
@@ -397,7 +396,7 @@ class _MetricTable:
         """Mean over windows with its interval, and the signed-rank test."""
         definition = self.design.first.card.metrics[self.metric]
         mean = stats.estimate_mean(values, self.correlation, 1.0 - self.options.alpha)
-        ranks = stats.signed_rank(values, null=self._null(values))
+        ranks = rank_test_of(values, self.correlation, self.options.seed)
         return _MeanFields(
             agent=self.design.name,
             metric=self.metric,
@@ -411,14 +410,6 @@ class _MetricTable:
             p=ranks.p,
             reason=mean.reason,
         )
-
-    def _null(self, values: Values) -> stats.RankNull | None:
-        """Null distribution of the signed-rank test; None where windows are independent."""
-        moving = np.flatnonzero(stats.levelled(values))
-        correlation = self.correlation[np.ix_(moving, moving)]
-        if correlation.sum() <= len(moving):
-            return None
-        return stats.correlated_null(correlation, NULL_DRAWS, self.options.seed)
 
     def notes(self) -> Iterator[str]:
         """Yield a line for each reason of undefined pairs, and one on windows that share days."""

@@ -1,8 +1,8 @@
 """Power of a plan of windows and seeds, before money is spent on it.
 
 The test is the one that `compare` uses: a two-sided Wilcoxon signed-rank test over windows, each
-window giving one difference, the median over its seeds. Windows are taken as independent and
-differences as normal.
+window giving one difference, the median over its seeds. Differences are taken as normal. Windows of
+cards share the days that they share, other windows none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
@@ -22,26 +22,16 @@ from scipy.special import log_ndtr
 from ktdeval.cards import count, is_fraction
 from ktdeval.cli import warn
 from ktdeval.errors import UsageError
-from ktdeval.stats import (
-    EXACT_UP_TO,
-    TRADING_DAYS,
-    effective_count,
-    normal_effect,
-    positive_rank_sums,
-    rank_null,
-)
+from ktdeval.stats import TRADING_DAYS, normal_effect
 from ktdeval_compare.compare import (
     CompareOptions,
     TaskGroup,
     make_groups,
     paired_differences,
-    pairs_needed,
-    smallest_p,
 )
 from ktdeval_compare.compared_cards import Cell, left_out_notes, load_entrants, recorded_ledger
+from ktdeval_compare.rank_test import APART, Pattern, RankTest, pattern_of
 
-_LARGEST_PLAN = EXACT_UP_TO
-_LARGEST_EFFECT = 64.0
 _GRID = 4001
 
 
@@ -106,108 +96,6 @@ class DifferenceSpread:
         return math.sqrt(self.window_sd**2 + 2.0 * self.seed_sd**2 * median_variance(seeds))
 
 
-def wilcoxon_power(
-    effect: float, windows: int, alpha: float = 0.05, draws: int = 20_000, seed: int = 0
-) -> float:
-    """Probability that the exact signed-rank test is significant, by simulation (standard error at
-    most 0.004).
-    """
-    cut = _critical_sum(windows, alpha)
-    if cut < 0:
-        return 0.0
-
-    sums = positive_rank_sums(_standard_normals(windows, draws, seed) + effect)
-    top = windows * (windows + 1) // 2
-    return float(((sums <= cut) | (sums >= top - cut)).mean())
-
-
-@functools.lru_cache(maxsize=2)
-def _standard_normals(windows: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
-    # The same numbers at every effect: power then rises with the effect, and a search over it is
-    # smooth.
-    return np.random.default_rng(seed).standard_normal((draws, windows))
-
-
-@functools.cache
-def _critical_sum(windows: int, alpha: float) -> int:
-    """Largest rank sum that is significant on the low side; -1 when none is."""
-    below = rank_null(np.arange(1.0, windows + 1.0)).at_or_below
-    return int(np.searchsorted(below, alpha / 2.0 * (1 + 1e-12), side="right")) - 1
-
-
-@functools.cache
-def wilcoxon_effect(
-    windows: int, alpha: float = 0.05, power: float = 0.8, draws: int = 20_000, seed: int = 0
-) -> float | None:
-    """Return the effect, in standard deviations of a window's difference, that the exact test finds
-    with probability `power`.
-
-    None when no result of so many windows can be significant, whatever the effect.
-    """
-    if _critical_sum(windows, alpha) < 0:
-        return None
-    if wilcoxon_power(0.0, windows, alpha, draws, seed) >= power:
-        return 0.0  # so little is asked for that chance alone gives it
-
-    high = max(1e-3, normal_effect(math.sqrt(math.pi / 3.0), windows, alpha, power))
-    while wilcoxon_power(high, windows, alpha, draws, seed) < power and high < _LARGEST_EFFECT:
-        high *= 1.1
-
-    low = 0.8 * high
-    while wilcoxon_power(low, windows, alpha, draws, seed) >= power:
-        low *= 0.8
-
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2.0
-        if wilcoxon_power(middle, windows, alpha, draws, seed) < power:
-            low = middle
-        else:
-            high = middle
-
-    return high
-
-
-def windows_needed(
-    effect: float, alpha: float = 0.05, power: float = 0.8, draws: int = 20_000, seed: int = 0
-) -> int | None:
-    """Return the fewest windows with which the exact test finds `effect` (in standard deviations)
-    with probability `power`.
-
-    None when even a few hundred are not enough.
-    """
-    size = abs(effect)
-    if size == 0:
-        return None
-
-    # A z test needs a few windows less (the efficiency of signed ranks is 3/pi): a bracket around
-    # that saves most of the search.
-    guess = math.pi / 3.0 * normal_effect(1.0, 1, alpha, power) ** 2 / size**2
-    if guess > 1.2 * _LARGEST_PLAN:
-        return None
-
-    low = 0
-    high = min(_LARGEST_PLAN, math.ceil(1.1 * guess) + pairs_needed(alpha))
-    while wilcoxon_power(size, high, alpha, draws, seed) < power:
-        if high == _LARGEST_PLAN:
-            return None
-
-        low = high
-        high = min(_LARGEST_PLAN, 2 * high)
-
-    below = math.floor(0.9 * guess) - 3
-    if below > low and wilcoxon_power(size, below, alpha, draws, seed) < power:
-        low = below
-
-    while high - low > 1:
-        middle = (low + high) // 2
-        if wilcoxon_power(size, middle, alpha, draws, seed) < power:
-            low = middle
-        else:
-            high = middle
-
-    return high
-
-
 def estimate_spread(
     differences: npt.NDArray[np.float64],
 ) -> tuple[DifferenceSpread | None, str | None]:
@@ -262,14 +150,18 @@ class PowerPlan:
     #: of cards: the estimate that `window_sd` is the root of, which may be negative
     window_variance: float | None = None
     problem: str | None = None  #: why there is no spread, where one was asked of cards
-    #: effective count of the cards' windows; None where they share no days
-    overlap: float | None = None
+    pattern: Pattern = APART  #: how the cards' windows share days
     unit: str = "fraction"  #: of the metric
 
     @property
     def level(self) -> float:
         """Level of one test."""
         return self.alpha / self.comparisons
+
+    @property
+    def test(self) -> RankTest:
+        """The test of one comparison."""
+        return RankTest(self.level, self.pattern, seed=self.seed)
 
     def spread(self) -> DifferenceSpread | None:
         """Return the noise, where it is known."""
@@ -289,8 +181,8 @@ class PowerPlan:
         if self.effect is None:
             return None
         if pair_sd == 0:
-            return float(self.effect != 0 and smallest_p(self.windows) <= self.level)
-        return wilcoxon_power(abs(self.effect) / pair_sd, self.windows, self.level, seed=self.seed)
+            return float(self.effect != 0 and self.test.smallest_p(self.windows) <= self.level)
+        return self.test.power(abs(self.effect) / pair_sd, self.windows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,8 +253,8 @@ def plan_report(plan: PowerPlan, pair: str = "") -> PowerReport:
         window_sd=None if spread is None else spread.window_sd,
         seed_sd=plan.seed_sd,
         power=plan.wanted,
-        smallest_p=smallest_p(plan.windows),
-        windows_for_any_result=pairs_needed(plan.alpha, plan.comparisons),
+        smallest_p=plan.test.smallest_p(plan.windows),
+        windows_for_any_result=plan.test.fewest,
         reach=[_reach(plan, windows) for windows in sorted({*_REACH, plan.windows})],
         by_seeds=rows,
         sentences=list(_sentences(plan, spread)),
@@ -371,20 +263,22 @@ def plan_report(plan: PowerPlan, pair: str = "") -> PowerReport:
 
 
 def _reach(plan: PowerPlan, windows: int) -> WindowReach:
-    least = smallest_p(windows)
+    test = replace(plan.test, alpha=plan.alpha)
+    least = test.smallest_p(windows)
     return WindowReach(
         windows=windows,
         smallest_p=least,
         tests=int(plan.alpha / least * (1 + 1e-12)),
-        effect_sd=wilcoxon_effect(windows, plan.alpha, plan.wanted, seed=plan.seed),
+        effect_sd=test.effect(windows, plan.wanted),
     )
 
 
 def _by_seeds(plan: PowerPlan, spread: DifferenceSpread, seeds: int | None) -> SeedsRow:
     pair_sd = spread.of_pairs(_MANY if seeds is None else seeds)
-    found = wilcoxon_effect(plan.windows, plan.level, plan.wanted, seed=plan.seed)
+    found = plan.test.effect(plan.windows, plan.wanted)
     effect = None if found is None else found * pair_sd
-    normal = normal_effect(pair_sd, plan.windows, plan.level, plan.wanted)
+    effective = plan.test.effective(plan.windows)
+    normal = normal_effect(pair_sd, effective, plan.level, plan.wanted)
     return SeedsRow(
         seeds=seeds,
         pair_sd=pair_sd,
@@ -406,16 +300,16 @@ def _windows_needed(plan: PowerPlan, pair_sd: float) -> int | None:
     if pair_sd == 0:
         # Without noise every difference is found as soon as the count of windows allows a result at
         # all.
-        return pairs_needed(plan.alpha, plan.comparisons)
-    return windows_needed(plan.effect / pair_sd, plan.level, plan.wanted, seed=plan.seed)
+        return plan.test.fewest
+    return plan.test.windows_needed(plan.effect / pair_sd, plan.wanted)
 
 
 def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str]:
-    least = smallest_p(plan.windows)
-    fewest = pairs_needed(plan.alpha, plan.comparisons)
+    least = plan.test.smallest_p(plan.windows)
+    fewest = plan.test.fewest
     if least > plan.level:
         windows = count(plan.windows, "window")
-        smallest = f"the smallest p of an exact test is {least:.4g}"
+        smallest = f"the smallest p of the test is {least:.4g}"
         yield (
             f"{windows} can't reach it, whatever the agents do: {smallest}; at least {fewest}"
             " windows are needed"
@@ -426,10 +320,11 @@ def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str
             " that allow one"
         )
 
-    if plan.overlap is not None:
+    effective = plan.test.effective(plan.windows)
+    if effective < plan.windows - 1e-9:
         yield (
-            f"the cards' windows share days ({plan.overlap:.1f} effective windows); figures below"
-            " take windows as independent"
+            f"windows share days as the cards' do: {plan.windows} overlapping windows ="
+            f" {effective:.1f} effective windows; all figures allow for it"
         )
 
     if spread is not None:
@@ -478,7 +373,7 @@ class PlanFields(TypedDict, total=False):
 
     windows: int
     seeds: int
-    overlap: float | None
+    pattern: Pattern
     window_days: float | None
     days_per_year: float
     unit: str
@@ -512,11 +407,9 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
         for note in left_out_notes(group.entrants):
             warn(note)
 
-        effective = effective_count(group.correlation(windows))
-        shares_days = effective < len(windows) - 1e-9
         shared: PlanFields = {
             "windows": len(windows),
-            "overlap": effective if shares_days else None,
+            "pattern": pattern_of(group.correlation(windows)),
             "window_days": window_days,
             "days_per_year": days_a_year,
             "unit": card.metrics[metric].unit,

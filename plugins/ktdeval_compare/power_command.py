@@ -116,10 +116,11 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
 def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOptions) -> None:
     """Report what a plan of windows and seeds can tell apart, before it is run.
 
-    The test is that of `ktdeval compare agents`: Wilcoxon signed-rank over windows, exact. Spreads
-    come from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or
-    more cards; without any, effects are in standard deviations. With --memory: whether these
-    windows, bright beside blinded, would show that a model remembers such a share of the market.
+    The test is that of `ktdeval compare agents`: Wilcoxon signed-rank over windows. Spreads come
+    from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or more
+    cards; without any, effects are in standard deviations. Windows share the days that those of
+    the cards share, without cards none. With --memory: whether windows that share days as W1 to
+    W10 do, bright beside blinded, would show that a model remembers such a share of the market.
     """
     if options.published is not None:
         from ktdeval_compare.published_report import show_published
@@ -174,7 +175,7 @@ def _show_memory_power(
     """Print whether a plan would show a memory, by the study that comes with the package."""
     from ktdeval_compare import functions
     from ktdeval_compare.dose_response import memory_power
-    from ktdeval_compare.dose_rows import shipped_origin, shipped_rows
+    from ktdeval_compare.dose_rows import shipped_origin, shipped_study
     from ktdeval_compare.dose_texts import memory_parts
 
     taken = {"memory", "windows", "alpha", "wanted", "as_json"}
@@ -190,5 +191,5 @@ def _show_memory_power(
         raise UsageError("--memory is asked before a run: leave the cards out")
 
     windows = 10 if options.windows is None else options.windows
-    report = memory_power(shipped_rows(), options.memory, windows, options.alpha, options.wanted)
+    report = memory_power(shipped_study(), options.memory, windows, options.alpha, options.wanted)
     show(functions.Tables(report, memory_parts(report, shipped_origin())), options.as_json)

@@ -21,10 +21,20 @@ _MOST_TESTS = 1000  #: Numbers of tests above this are not printed
 
 def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
     """Parts of the reports of `compare power`, one for each pair of cards."""
-    first = reports[0]
-    yield f"What an exact two-sided test over windows can show at {first.alpha:g}"
+    shown: Sequence[WindowReach] = ()
+    for report in reports:
+        if report.reach != shown:
+            yield from _reach_parts(report)
+            shown = report.reach
+
+        yield ""
+        yield from _plan_parts(report)
+
+
+def _reach_parts(report: PowerReport) -> Iterator[Part]:
+    yield f"What a two-sided signed-rank test over windows can show at {report.alpha:g}"
     yield grid(
-        first.reach,
+        report.reach,
         text("windows", is_left=False),
         p_of("smallest p", "smallest_p"),
         Column("tests it can carry", _tests),
@@ -32,12 +42,8 @@ def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
     )
     yield (
         "  found: effect in standard deviations of a window's difference, with probability"
-        f" {first.power:g}"
+        f" {report.power:g}"
     )
-
-    for report in reports:
-        yield ""
-        yield from _plan_parts(report)
 
 
 def _tests(row: WindowReach) -> str:

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from ktdeval.stats import normal_effect
+from ktdeval.stats import normal_effect, overlap_correlation
 from ktdeval.values.files import csv_rows
-from ktdeval_compare.compare import smallest_p
-from ktdeval_compare.power import wilcoxon_effect
+from ktdeval_compare.rank_test import APART, Pattern, RankTest, pattern_of, published_spans
 
 PUBLISHED = Path(__file__).with_name("published")
 TRACKING_ERROR = 0.1  #: annual, where none is given
@@ -40,7 +39,8 @@ class DesignReach:
     windows: int
     days: int  #: trading days of a window
     runs: int | None  #: repetitions of each; None: the paper does not say
-    smallest_p: float  #: of the exact test over windows
+    effective_windows: float  #: independent windows with a mean as uncertain
+    smallest_p: float  #: of the signed-rank test over windows
     tests: int  #: how many tests can share the level
     effect_sd: float | None  #: found over windows, in SD of a window's difference; None: nothing is
     effect: float | None  #: the same as a return of a window, at the tracking error
@@ -68,8 +68,9 @@ def designs_report(
         windows = int(row["windows"])
         systems = int(row["systems"])
         years = int(row["days"]) / int(row["days_per_year"])
-        least = smallest_p(windows)
-        found = wilcoxon_effect(windows, alpha, wanted)
+        test = RankTest(alpha, _pattern(row["shared_days"]))
+        least = test.smallest_p(windows)
+        found = test.effect(windows, wanted)
         window_sd = tracking_error * math.sqrt(years)
         effect = None if found is None else found * window_sd
         reach.append(
@@ -82,16 +83,27 @@ def designs_report(
                 windows=windows,
                 days=int(row["days"]),
                 runs=int(row["runs"]) if row["runs"] else None,
+                effective_windows=test.effective(windows),
                 smallest_p=least,
                 tests=int(alpha / least * (1 + 1e-12)),
                 effect_sd=found,
                 effect=effect,
                 effect_per_year=None if effect is None else effect / years,
-                effect_of_days=normal_effect(window_sd, windows, alpha, wanted),
+                effect_of_days=normal_effect(window_sd, test.effective(windows), alpha, wanted),
             )
         )
 
     return DesignsReport(alpha=alpha, power=wanted, tracking_error=tracking_error, designs=reach)
+
+
+def _pattern(name: str) -> Pattern:
+    """Return how the windows of a design share days; `name`: of the file of their dates, empty
+    where they share none.
+    """
+    if not name:
+        return APART
+
+    return pattern_of(overlap_correlation(list(published_spans(name).values())))
 
 
 # ---- one path

@@ -21,6 +21,7 @@ def designs_parts(report: DesignsReport) -> Iterator[Part]:
         text("design"),
         text("systems", is_left=False),
         text("windows", is_left=False),
+        Column("effective", lambda row: f"{row.effective_windows:.3g}"),
         text("days", is_left=False),
         Column("runs", _runs),
         p_of("smallest p", "smallest_p"),
@@ -32,8 +33,9 @@ def designs_parts(report: DesignsReport) -> Iterator[Part]:
     )
     yield "  runs: repetitions, - where the paper does not say"
     yield (
-        "  windows find: difference in a window's return, by the exact test over windows; days"
-        " find: the same by a z test over the days themselves, which is about these days alone"
+        "  effective: windows that share no days and have a mean as uncertain; windows find:"
+        " difference in a window's return, by the signed-rank test over windows; days find: the"
+        " same by a z test over the days themselves, which is about these days alone"
     )
     yield "  sources: " + "; ".join(
         f"{row.paper}, {row.design}: {row.source}" for row in report.designs

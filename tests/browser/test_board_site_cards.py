@@ -15,14 +15,13 @@ import pytest
 from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways, wait_until
 from ktdeval.stats import (
     blocks_of,
-    correlated_null,
     hodges_lehmann,
     overlap_correlation,
+    overlap_null,
     sign_flip,
     signed_rank,
 )
 from ktdeval.values.hashes import sha256_hex
-from ktdeval_board.ranking.head_to_head import NULL_DRAWS
 from loops import not_empty
 from site_pages import (
     DIVISION,
@@ -77,11 +76,8 @@ def library_test(site: Path, first: str, second: str, metric: str) -> tuple[Any,
     days = {one["window"]: (one["first_day"], one["last_day"]) for one in cards[0]["episodes"]}
     spans = [days[window] for window in windows]
     correlation = overlap_correlation(spans)
-    null = (
-        correlated_null(correlation, NULL_DRAWS, 0)
-        if read_data(site, f"pairs/{DIVISION}/all")["overlap"]
-        else None
-    )
+    null = overlap_null(correlation)
+    assert (null is not None) == read_data(site, f"pairs/{DIVISION}/all")["overlap"]
     blocks = blocks_of(correlation)
 
     return (

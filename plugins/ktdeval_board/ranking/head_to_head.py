@@ -25,10 +25,6 @@ from ktdeval_board.ranking.fresh_windows import counted_windows
 from ktdeval_board.ranking.rows import Row
 from ktdeval_board.rules import Division, WindowRule
 
-NULL_DRAWS = 100_000
-"""Samples of the signed-rank distribution where windows share days, as in `ktdeval compare`: p is
-known to 0.0005.
-"""
 MOST_PAIRED = 40
 """Cards of a division that are tested against each other: baselines and the best. Time and size grow
 with the square.
@@ -82,10 +78,7 @@ class PairedWindows:
         """Distribution of the signed-rank statistic over all windows where they share days; None
         where it is exact.
         """
-        if not self.shared(range(len(self.windows))):
-            return None
-
-        return stats.correlated_null(self.correlation, NULL_DRAWS, _SEED)
+        return stats.overlap_null(self.correlation, _SEED)
 
     @cached_property
     def blocks(self) -> npt.NDArray[np.int64]:

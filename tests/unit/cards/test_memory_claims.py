@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from card_cases import card, typed
 from ktdeval.cards.memory_claims import memory_claim
 from ktdeval.stats.memory_limits import memory_limits
+from ktdeval_compare.rank_test import published_spans
 
 NAMED = {"upper": 0.0312, "level": 0.95, "attacker": "m", "value": 0.01, "n": 200, "baseline": 0.0}
 
@@ -57,6 +59,42 @@ def test_few_windows_show_none() -> None:
     assert claim(card_of(1)).endswith(
         " 1 window can show no memory, even beside the bright card: at least 6 are needed."
     )
+
+
+def overlapping(windows: int, share: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """A card whose windows covered these days."""
+    made = card_of(windows)
+    for episode, (first, last) in zip(made["episodes"], share, strict=True):
+        episode.update(first_day=first, last_day=last)
+
+    return made
+
+
+def test_windows_that_share_many_days_are_worth_few() -> None:
+    """Six windows in a chain, each with half of its days in the next, are 3.3 windows."""
+    days = [(f"2024-{month:02d}-01", f"2024-{month + 1:02d}-28") for month in range(1, 7)]
+    assert claim(overlapping(6, days)).endswith(
+        " 6 windows can show no memory, even beside the bright card: at least 6 that share no days"
+        " are needed."
+    )
+
+
+def test_windows_of_ktdfin_show_what_was_measured_on_them() -> None:
+    """W1 to W10 share days as those of the study do; pairs of windows with half of their days in
+    common are worth 7.5 windows, and show less.
+    """
+    (limit,) = [limit for limit in memory_limits() if limit.windows == 10]
+    assert limit.high is not None
+    spans = list(published_spans("ktdfin-windows").values())
+    assert f"show a memory of {100 * limit.high:.2g} %" in claim(overlapping(10, spans))
+
+    halves = []
+    for year in range(2010, 2015):
+        halves += [(f"{year}-01-01", f"{year}-02-28"), (f"{year}-01-30", f"{year}-03-30")]
+
+    text = claim(overlapping(10, halves))
+    assert f"show a memory of {100 * limit.high:.2g} %" not in text
+    assert "not surely show even a full memory" in text or "would show a memory of" in text
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,10 @@ from scipy import stats
 
 from card_cases import derived_fields
 from compare_cards import APART, CardTerminal, make_card, save_card, save_run
-from ktdeval.stats import normal_effect
 from ktdeval.stats.paired import signed_rank
 from ktdeval_compare import table_columns
-from ktdeval_compare.compare import pairs_needed, smallest_p
-from ktdeval_compare.power import (
-    DifferenceSpread,
-    estimate_spread,
-    median_variance,
-    wilcoxon_effect,
-    wilcoxon_power,
-    windows_needed,
-)
+from ktdeval_compare.power import DifferenceSpread, estimate_spread, median_variance
+from ktdeval_compare.rank_test import RankTest
 from scoring_cases import scoring_card
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
@@ -758,7 +750,7 @@ def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -
     code, out, _ = terminal.call("compare", "power", "--windows", "5")
     assert code == 0
     assert (
-        "5 windows can't reach it, whatever the agents do: the smallest p of an exact test is"
+        "5 windows can't reach it, whatever the agents do: the smallest p of the test is"
         " 0.0625" in out
     )
     assert (
@@ -854,7 +846,8 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
         "compare", "power", *terminal.pair(figures(8), figures(8, 1, 1), SHARED)
     )[0]
 
-    assert any("the cards' windows share days (" in line for line in shared["sentences"])
+    assert any("windows share days as the cards' do: 8 " in line for line in shared["sentences"])
+    assert shared["smallest_p"] > 2 / 2**8, "the test is that of `compare` on these cards"
 
 
 @pytest.mark.slow
@@ -929,15 +922,16 @@ def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
 # -- the facts of a plan
 
 
-def test_the_smallest_p_of_few_pairs_and_the_pairs_that_any_result_needs() -> None:
-    assert (smallest_p(1), smallest_p(5), smallest_p(6)) == (1.0, 0.0625, 0.03125)
+def test_the_smallest_p_of_few_windows_and_the_windows_that_any_result_needs() -> None:
+    least = {windows: RankTest().smallest_p(windows) for windows in (1, 5, 6, 10, 11)}
+    assert (least[1], least[5], least[6]) == (1.0, 0.0625, 0.03125)
 
-    for pairs in (1, 5, 6, 11):
-        assert signed_rank(np.arange(1.0, pairs + 1)).p == pytest.approx(smallest_p(pairs))
+    for windows, p in least.items():
+        assert signed_rank(np.arange(1.0, windows + 1)).p == pytest.approx(p)
 
-    assert (pairs_needed(0.05), pairs_needed(0.05, 45)) == (6, 11)
-    assert smallest_p(11) == pytest.approx(0.00098, abs=5e-6)
-    assert smallest_p(11) <= 0.05 / 45 < smallest_p(10)
+    assert (RankTest(0.05).fewest, RankTest(0.05 / 45).fewest) == (6, 11)
+    assert least[11] == pytest.approx(0.00098, abs=5e-6)
+    assert least[11] <= 0.05 / 45 < least[10]
 
 
 def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
@@ -963,7 +957,7 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
 
 @pytest.mark.slow
 def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and_rises() -> None:
-    assert wilcoxon_power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
+    assert RankTest().power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
 
     chance = np.random.default_rng(1)
     simulated = np.mean(
@@ -973,37 +967,32 @@ def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and
         ]
     )
 
-    assert wilcoxon_power(0.9, 10) == pytest.approx(simulated, abs=0.04)
+    assert RankTest().power(0.9, 10) == pytest.approx(simulated, abs=0.04)
 
-    by_effect = [wilcoxon_power(effect, 12, draws=4000) for effect in (0.0, 0.3, 0.6, 1.0, 2.0)]
-    by_windows = [wilcoxon_power(0.6, windows, draws=4000) for windows in (6, 10, 20, 40)]
+    by_effect = [RankTest(draws=4000).power(effect, 12) for effect in (0.0, 0.3, 0.6, 1.0, 2.0)]
+    by_windows = [RankTest(draws=4000).power(0.6, windows) for windows in (6, 10, 20, 40)]
 
     assert (by_effect, by_windows) == (sorted(by_effect), sorted(by_windows))
 
 
 @pytest.mark.slow
 def test_the_detectable_effect_has_the_power_asked_for() -> None:
-    assert wilcoxon_effect(5) is None  # five windows find nothing whatever the effect
-    assert wilcoxon_power(50.0, 5) == 0.0
+    assert RankTest().effect(5) is None  # five windows find nothing whatever the effect
+    assert RankTest().power(50.0, 5) == 0.0
 
-    effect = wilcoxon_effect(10)
-    large = wilcoxon_effect(200)
+    effect = RankTest().effect(10)
 
-    assert wilcoxon_power(effect, 10) == pytest.approx(0.8, abs=1e-3)
-    assert wilcoxon_effect(10, power=0.01) == 0.0
-    # its efficiency is 3/pi
-    assert large == pytest.approx(normal_effect(1.0, 200) * math.sqrt(math.pi / 3), rel=0.03)
+    assert RankTest().power(effect, 10) == pytest.approx(0.8, abs=1e-3)
+    assert RankTest().effect(10, power=0.01) == 0.0
 
 
 def test_the_windows_needed_are_the_fewest_with_the_power() -> None:
-    needed = windows_needed(0.9)
-    assert wilcoxon_power(0.9, needed) >= 0.8 > wilcoxon_power(0.9, needed - 1)
-    assert (windows_needed(5.0), windows_needed(50.0, alpha=0.05 / 45), windows_needed(-0.9)) == (
-        6,
-        11,
-        needed,
-    )
-    assert windows_needed(0.01, draws=2000) is None
+    test = RankTest()
+    needed = test.windows_needed(0.9)
+    assert test.power(0.9, needed) >= 0.8 > test.power(0.9, needed - 1)
+    assert (test.windows_needed(5.0), test.windows_needed(-0.9)) == (6, needed)
+    assert RankTest(alpha=0.05 / 45).windows_needed(50.0) == 11
+    assert RankTest(draws=2000).windows_needed(0.01) is None
 
 
 def test_variances_are_recovered_from_paired_differences() -> None:

@@ -38,6 +38,7 @@ from ktdeval_compare.compared_cards import (
 )
 from ktdeval_compare.episode_distance import course_of, distances
 from ktdeval_compare.power import DifferenceSpread, PowerPlan, plan_report, spreads_of_cards
+from ktdeval_compare.rank_test import APART
 from metric_cases import CODES, step
 
 ONE = {("A1", 0): 0.1}
@@ -55,9 +56,8 @@ def test_a_plan_has_the_papers_windows_and_the_usual_level_and_power_by_default(
         0,
         "fraction",
     )
-    assert (plan.effect, plan.window_sd, plan.seed_sd, plan.tracking_error, plan.overlap) == (
-        None,
-    ) * 5
+    assert (plan.effect, plan.window_sd, plan.seed_sd, plan.tracking_error) == (None,) * 4
+    assert plan.pattern == APART
     assert (power._REACH, power._SEEDS) == ((5, 6, 8, 10, 11, 15, 20, 40, 60), (1, 2, 3, 5, 10))
 
 

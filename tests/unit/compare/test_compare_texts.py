@@ -311,7 +311,7 @@ def test_a_plan_says_what_so_many_windows_can_show() -> None:
     """By hand: 2 / 2**5 is 0.0625; 2 / 2**6 is 0.03125, one test at 5 %; 2 / 2**10 carries 25."""
     lines = plan_text(windows=5)
 
-    assert lines[0] == "What an exact two-sided test over windows can show at 0.05"
+    assert lines[0] == "What a two-sided signed-rank test over windows can show at 0.05"
     assert lines[1] == "windows smallest p tests it can carry found in SD"
     assert lines[2] == "5 0.0625 0 nothing"
     assert lines[3].startswith("6 0.0312 1 ")
@@ -322,7 +322,7 @@ def test_a_plan_says_what_so_many_windows_can_show() -> None:
     )
     assert lines[8] == "The plan: 5 window(s), 1 seed(s), level 0.05"
     assert lines[9] == (
-        "5 windows can't reach it, whatever the agents do: the smallest p of an exact test is"
+        "5 windows can't reach it, whatever the agents do: the smallest p of the test is"
         " 0.0625; at least 6 windows are needed"
     )
 
@@ -339,12 +339,10 @@ def test_a_plan_of_several_tests_shares_the_level() -> None:
 
 
 def test_a_plan_states_its_noise_and_what_it_finds() -> None:
-    lines = plan_text(windows=6, window_sd=0.0, effect=0.02, overlap=4.25)
+    lines = plan_text(windows=6, window_sd=0.0, effect=0.02)
 
-    assert lines[-7:] == [
+    assert lines[-6:] == [
         "a result is possible: the smallest p is 0.03125; 6 windows are the fewest that allow one",
-        "the cards' windows share days (4.2 effective windows); figures below take windows as"
-        " independent",
         "noise: SD 0 % over windows; variation over seeds is unknown, and is included in that"
         " over windows",
         "it finds a difference of 2 % with probability 1.00",
@@ -353,6 +351,17 @@ def test_a_plan_states_its_noise_and_what_it_finds() -> None:
         "1 0.000 0.000 % 0.000 0.000 6",
         "z test: the same by the normal approximation, which few windows do not justify",
     ]
+
+
+def test_a_plan_of_windows_that_share_days_allows_for_them() -> None:
+    """Three pairs of windows, each pair with half of its days in common: 6 ** 2 / (6 + 3) is 4."""
+    lines = plan_text(windows=6, pattern=((1.0, 0.5), (0.5, 1.0)))
+
+    assert (
+        "windows share days as the cards' do: 6 overlapping windows = 4.0 effective windows; all"
+        " figures allow for it"
+    ) in lines
+    assert any(line.startswith("6 windows can't reach it") for line in lines)
 
 
 def test_seeds_of_a_plan_cut_their_own_noise_alone() -> None:

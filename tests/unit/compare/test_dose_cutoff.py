@@ -7,7 +7,7 @@ import pytest
 
 from ktdeval_compare.dose_cutoff import cutoff_rows
 from ktdeval_compare.dose_response import LimitLine, dose_report
-from ktdeval_compare.dose_rows import CUTOFF, CUTOFF_ERROR, DoseRow
+from ktdeval_compare.dose_rows import CUTOFF, CUTOFF_ERROR, DoseRow, DoseStudy
 
 DAYS = 40
 NOISE = 0.01
@@ -81,9 +81,9 @@ def test_the_limit_is_where_the_difference_is_2_8_standard_errors() -> None:
                 DoseRow(kind="memory", dose=dose, seed=0, mask=mask, window=window, value=0.0)
             )
 
-    lines: list[LimitLine] = [
-        line for line in dose_report(rows).limits if line.detector == "cutoff"
-    ]
+    spans = {"A": ("2024-01-01", "2024-02-29"), "B": ("2024-03-01", "2024-04-30")}
+    report = dose_report(DoseStudy(rows, spans))
+    lines: list[LimitLine] = [line for line in report.limits if line.detector == "cutoff"]
     share = (2.8016 - 2.0) / 2.0
     assert lines[0].count == 10
     assert lines[0].limit == pytest.approx(0.01 * 10**share, rel=1e-3)

@@ -25,17 +25,21 @@ from ktdeval_compare.dose_response import (
     probe_power,
     size_at,
 )
-from ktdeval_compare.dose_rows import DoseRow, read_rows, write_rows
+from ktdeval_compare.dose_rows import DoseRow, DoseStudy, read_rows, shipped_study, write_rows
 from ktdeval_compare.dose_study import DosePlan, plan_of
 from ktdeval_compare.dose_texts import dose_parts, percent
-from ktdeval_compare.power import wilcoxon_power
+from ktdeval_compare.rank_test import RankTest, published_spans
 from ktdeval_compare.table_columns import lines_of
 
 WINDOWS = 10
 
 
-def planted(means: Mapping[float, float], sd: float = 0.05, controls: int = 0) -> list[DoseRow]:
-    """A study whose premiums have these means, and a control without any."""
+def planted(
+    means: Mapping[float, float], sd: float = 0.05, controls: int = 0, shared: bool = False
+) -> DoseStudy:
+    """A study whose premiums have these means, and a control without any; `shared`: over windows
+    that share days as those of KTD-Fin do.
+    """
     chance = np.random.default_rng(0)
     rows = []
 
@@ -59,7 +63,12 @@ def planted(means: Mapping[float, float], sd: float = 0.05, controls: int = 0) -
         for mask in ("bright", "blinded"):
             add("control", 0.0, seed, mask, chance.normal(0.0, 0.02, WINDOWS))
 
-    return rows
+    spans = published_spans("ktdfin-windows")
+    if not shared:
+        years = range(2010, 2010 + WINDOWS)
+        spans = {f"W{year - 2009}": (f"{year}-01-04", f"{year}-02-26") for year in years}
+
+    return DoseStudy(rows, spans)
 
 
 # ---- by hand
@@ -146,7 +155,7 @@ def test_a_planted_premium_is_reported_with_its_limit() -> None:
         assert line.low < mean < line.high
 
     assert middle.effect_sd is not None
-    assert middle.power == pytest.approx(wilcoxon_power(middle.effect_sd, WINDOWS))
+    assert middle.power == pytest.approx(RankTest().power(middle.effect_sd, WINDOWS))
     assert full.found == full.seeds == 4
     assert report.hidden_spread == 0.0
 
@@ -169,27 +178,57 @@ def test_a_planted_premium_is_reported_with_its_limit() -> None:
 
 @pytest.mark.slow
 def test_a_plan_of_more_windows_sees_more() -> None:
-    rows = planted({0.0: 0.0, 0.01: 0.02, 0.1: 0.05, 1.0: 0.10})
-    few, many = (memory_power(rows, 0.1, windows, 0.05, 0.8) for windows in (6, 20))
-    size = size_at(*_sizes(rows), 0.1)
+    study = planted({0.0: 0.0, 0.01: 0.02, 0.1: 0.05, 1.0: 0.10})
+    few, many = (memory_power(study, 0.1, windows, 0.05, 0.8) for windows in (6, 20))
+    size = size_at(*_sizes(study), 0.1)
 
     assert few.power < many.power
-    assert few.power == pytest.approx(wilcoxon_power(size, 6))
+    assert few.power == pytest.approx(RankTest().power(size, 6))
     assert few.low <= few.power <= few.high
 
 
-def _sizes(rows: list[DoseRow]) -> tuple[list[float], np.ndarray]:
-    premiums = Premiums(rows)
+def _sizes(study: DoseStudy) -> tuple[list[float], np.ndarray]:
+    premiums = Premiums(study)
     return premiums.doses, effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
 
 
 @pytest.mark.slow
+def test_windows_that_share_days_are_tested_by_the_null_of_shared_days() -> None:
+    """The same premiums: what shared days allow for costs power, and moves each figure's test."""
+    means = {0.0: 0.0, 0.01: 0.05, 1.0: 0.10}
+    shared = dose_report(planted(means, controls=40, shared=True))
+    apart = dose_report(planted(means, controls=40))
+    of_shared, of_apart = shared.doses[1], apart.doses[1]
+
+    assert of_shared.power < of_apart.power
+    assert of_shared.found <= of_apart.found
+    assert shared.false_alarms.alarms < apart.false_alarms.alarms
+    assert of_shared.low is not None
+    assert of_apart.low is not None
+    assert of_shared.low < of_apart.low
+
+    limits = [line for line in shared.limits if line.detector == "effects"]
+    assert limits[0].reason == "no result of 6 such windows can be significant"
+
+
+@pytest.mark.slow
+def test_the_shipped_study_has_the_power_of_the_command_that_tests_it() -> None:
+    """Figures that an audit computed by itself, with the test of `compare masks`."""
+    study = shipped_study()
+    power = memory_power(study, 0.01, 10, 0.05, 0.8)
+    assert power.power == pytest.approx(0.80, abs=0.01)
+    assert power.limit.limit == pytest.approx(0.0098, abs=0.0002)
+
+    half_a_percent = next(line for line in dose_report(study).doses if line.dose == 0.005)
+    assert (half_a_percent.found, half_a_percent.seeds) == (2, 3)
+
+
+@pytest.mark.slow
 def test_five_windows_see_nothing() -> None:
-    rows = planted({0.0: 0.0, 0.1: 0.05, 1.0: 0.10})
-    plan = memory_power(rows, 1.0, 5, 0.05, 0.8)
+    plan = memory_power(planted({0.0: 0.0, 0.1: 0.05, 1.0: 0.10}), 1.0, 5, 0.05, 0.8)
     assert plan.power == 0.0
     assert plan.limit.limit is None
-    assert plan.limit.reason == "no result of 5 windows can be significant"
+    assert plan.limit.reason == "no result of 5 such windows can be significant"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +242,7 @@ def test_shares_have_two_digits(share: float, text: str) -> None:
 
 
 def test_rows_survive_their_file() -> None:
-    rows = planted({0.0: 0.0, 0.1: 0.25})
+    rows = planted({0.0: 0.0, 0.1: 0.25}).rows
     read = read_rows(write_rows(rows), "here")
     assert [row.value for row in read] == pytest.approx([row.value for row in rows], abs=1e-8)
     assert [(row.kind, row.dose, row.seed, row.mask, row.window) for row in read] == [
@@ -224,10 +263,11 @@ def test_a_row_of_another_form_is_refused(row: str, problem: str) -> None:
 
 
 def test_a_study_with_a_missing_episode_is_refused() -> None:
-    rows = planted({0.0: 0.0, 0.1: 0.05})
+    study = planted({0.0: 0.0, 0.1: 0.05})
+    rows = list(study.rows)
     rows.remove(next(row for row in rows if row.dose == 0.1 and row.seed == 2))
     with pytest.raises(DataError, match="bright: not every seed has every window"):
-        Premiums(rows)
+        Premiums(DoseStudy(rows, study.spans))
 
 
 def test_a_plan_counts_its_episodes() -> None:

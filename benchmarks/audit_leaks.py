@@ -192,7 +192,6 @@ _DATES: Mapping[str, tuple[str, Callable[[LeakPlace], str]]] = {
         "tool",
         lambda at: f"{at.later(3).year}年{at.later(3).month}月{at.later(3).day}日收盘上涨",
     ),
-    "later quarter": ("prompt", lambda at: f"Revenue beat estimates in {_next_quarter(at.day)}."),
     "later month": ("prompt", lambda at: f"Deliveries rose in {_next_month(at.day):%B %Y}."),
     "epoch in milliseconds": ("tool", lambda at: f'{{"t": {_epoch(at.later(2))}, "n": 5}}'),
     "ISO week": ("tool", lambda at: f"report of week {(at.day + timedelta(days=14)):%G-W%V}"),
@@ -215,10 +214,15 @@ LEAKS: tuple[Leak, ...] = (
         least="warning",
     ),
     Leak(
+        "later quarter",
+        "date-after",
+        _says("prompt", lambda at: f"Revenue beat estimates in {_next_quarter(at.day)}."),
+        least="warning",
+    ),
+    Leak(
         "date without a year",
         "date-after",
         _says("prompt", lambda at: f"On {at.later(3):%B} {at.later(3).day} it jumped."),
-        is_hard=True,
     ),
     Leak(
         "year in words",

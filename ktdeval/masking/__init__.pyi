@@ -8,6 +8,7 @@ from ktdeval.masking.aliases_and_noise import (
 )
 from ktdeval.masking.date_detection import is_amount as is_amount
 from ktdeval.masking.entity_detection import EntityIndex as EntityIndex
+from ktdeval.masking.foreign_date_names import find_named as find_named, name_hints as name_hints
 from ktdeval.masking.identity_index import (
     WITHHELD as WITHHELD,
     IdentityIndex as IdentityIndex,

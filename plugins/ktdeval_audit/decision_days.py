@@ -37,17 +37,15 @@ LATE_FIELDS = ("date",)
 """Fields that are taken only where the prompt names no day: they may hold the day of the run."""
 
 _SAYS = (
-    r"(?:today(?:'s date)? is|today:|today's date:|current (?:trading )?(?:date|day)(?: is|:)|"
-    r"it is now|the date is|simulation date(?: is|:)|trad(?:ing|e) (?:date|day)(?: is|:)|"
-    r"decision (?:date|day)(?: is|:)|analysis date(?: is|:)|今天是|当前日期[::]?|交易日[::]?)",
+    r"(?:today(?:'s)?(?: date)?(?: is|:)?|current (?:trading )?(?:date|day|time)(?: is|:)|"
+    r"it is(?: now)?|the date is|simulation date(?: is|:)|trad(?:ing|e) (?:date|day)(?: is|:)|"
+    r"decision (?:date|day)(?: is|:)|analysis date(?: is|:)|今天是?|今日|现在是|当前日期[::]?|交易日[::]?)",
     r'(?:(?:^|\n)[ *#-]*(?:date|day)(?: is|:)|\bday (?=[0-9]{4}-[0-9]{2}-[0-9]{2} has closed)|"'
     r'(?:current_date|today|trade_date|day)": ?)',
     r"(?:as of|on the close of|close of|up to|before)",
 )
 _PHRASES = tuple(re.compile(phrase, re.IGNORECASE) for phrase in _SAYS)
-_GAP = re.compile(
-    r"[\s*_`\"':(,]*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? )?", re.IGNORECASE
-)
+_GAP = re.compile(r"[^\w.!?。]{0,8}_{0,2}")  # punctuation and Markdown
 
 
 @dataclass(frozen=True)
@@ -168,12 +166,7 @@ def stated_day(text: str) -> date | None:
     for phrase in _PHRASES:
         for match in phrase.finditer(text):
             gap = _GAP.match(text, match.end())
-            end = gap.end() if gap is not None else match.end()
-            for at in (end, match.end()):
-                if at in starts:
-                    return starts[at]
-
-            # the finder's date may begin at the weekday
+            end = gap.end() if gap else match.end()
             near = [start for start in starts if match.end() <= start <= end]
             if near:
                 return starts[near[0]]

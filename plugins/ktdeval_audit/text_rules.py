@@ -7,6 +7,8 @@ import binascii
 import html
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -14,32 +16,28 @@ from typing import Literal
 from ktdeval.cards import clean
 from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import IdentityIndex, identities_of, normalise
+from ktdeval_audit.date_evidence import REACH, Evidence, evidence_of, is_completed
 from ktdeval_audit.decision_days import DatedText
-from ktdeval_audit.findings import Finding, Level, excerpt, place_of
-from ktdeval_audit.named_dates import NamedDate, named_dates
+from ktdeval_audit.findings import LEVELS, Finding, Level, excerpt, place_of
+from ktdeval_audit.log_types import Role
+from ktdeval_audit.named_dates import DayOfYear, Unit, days_of_year, named_dates
 
 Masked = Literal["names", "dates", "both"]
 MASKED: tuple[Masked, ...] = ("names", "dates", "both")
 
-_BEFORE = 70  # characters before a date that may say it is scheduled
-_AFTER = 40
-_SCHEDULED = re.compile(
-    r"\b(?:will|shall|scheduled|upcoming|next|due|expir\w+|matur\w+|forecast\w*|guidance|outlook|"
-    r"expect\w*|projected|estimated?|plans? to|planned|calendar|deadline|ex-date|payable|execute\w*|"
-    r"until|by the end of|through)(?![a-z])|next_|expir|matur|upcoming|scheduled|预计|将于|即将|到期|截至",
-    re.IGNORECASE,
-)
-_HAPPENED = re.compile(
-    r"\b(?:closed|rose|fell|rallied|dropped|gained|lost|jumped|plunged|surged|soared|beat|missed|"
-    r"reported|announced|ended|crashed|traded|returned)\b|\"(?:close|open|high|low|price)\w*\" ?:",
-    re.IGNORECASE,
-)
-_SENTENCE_END = re.compile(r"[.!?。!?\n](?:\s|$)")
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{12,400}={0,2}(?![A-Za-z0-9+/=_-])")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{2}){6,200}(?![0-9A-Za-z])", re.IGNORECASE)
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})")
 _PRINTABLE = re.compile(r"[\w\s.,:;/'&()%$#@!?+-]{4,}")
 _MOST_HITS = 20  # findings of one rule in one text
+_NEAR = 366  # days ahead in which a date of which nothing is said counts
+_REACH_OF_PERIOD = 40  # characters from a month, quarter or year: plans name these more often
+_CONTEXT = 120  # characters before a day without a year that may name it
+_BESIDE = 25
+_LAST_YEAR = re.compile(
+    r"\b(?:last|previous|prior|that) year|year (?:ago|earlier)|去年|上年|同年", re.I
+)
+_SOON = 31  # days ahead in which a date without a year is hardly of another one
 
 
 # ---- dates
@@ -48,67 +46,116 @@ _MOST_HITS = 20  # findings of one rule in one text
 def later_dates(dated: DatedText) -> Iterator[Finding]:
     """Yield a finding for each date after the day of the decision.
 
-    In prompts and tool results a full date, month or quarter is an error, a bare year a warning;
-    what is scheduled is a note. A model's own text may plan, so there it is a warning at most.
+    In prompts and tool results a day that was known is an error, as is one of which the words
+    around it say nothing. A longer period counts if it was known, and is a warning where companies
+    have years of their own. A date that was only planned is a note. A model's own text may plan: it
+    gets a warning for what it knew.
     """
-    seen: set[str] = set()
+    seen: dict[Level, set[str]] = {level: set() for level in LEVELS}
     for where, text in _readings(dated.text.text):
-        for named in named_dates(text):
-            spelled = normalise(text[named.start : named.end])
-            if named.first <= dated.day or spelled in seen or len(seen) >= _MOST_HITS:
+        for later in _later(text, dated.day):
+            level = _date_level(dated.text.role, later, dated.day)
+            if level is None:
                 continue
 
-            seen.add(spelled)
-            level = _date_level(dated, text, named)
-            if level is not None:
-                yield _date_finding(dated, named, level, where)
+            spelled = normalise(text[later.start : later.end])
+            if spelled not in seen[level] and len(seen[level]) < _MOST_HITS:
+                seen[level].add(spelled)
+                yield _date_finding(dated, later, level, where)
+            if len(seen["error"]) == _MOST_HITS:
+                return
 
 
-def _date_level(dated: DatedText, text: str, named: NamedDate) -> Level | None:
-    scheduled = _is_scheduled(text, named)
-    if dated.text.role == "reply":
-        return None if scheduled else "warning"
-    if scheduled:
+@dataclass(frozen=True)
+class _LaterDate:
+    """A date of a text after the day of its decision."""
+
+    start: int
+    end: int
+    day: date  #: its first; of a period that is said to be over, the last
+    unit: Unit
+    evidence: Evidence
+    has_year: bool = True
+    is_over: bool = False
+
+    def days_after(self, decided: date) -> int:
+        """Return days from the decision to it."""
+        return (self.day - decided).days
+
+
+def _later(text: str, day: date) -> Iterator[_LaterDate]:
+    """Yield the dates of a text that lie after a day."""
+    for named in named_dates(text):
+        first = named.first
+        if named.is_fiscal:
+            first = first.replace(year=first.year - 1)
+
+        bounds = (named.start, named.end)
+        if first > day:
+            reach = REACH if named.unit in ("day", "week") else _REACH_OF_PERIOD
+            yield _LaterDate(*bounds, first, named.unit, evidence_of(text, *bounds, reach))
+        elif named.last > day and not named.is_fiscal and is_completed(text, *bounds):
+            yield _LaterDate(*bounds, named.last, named.unit, "known", is_over=True)
+
+    for each in days_of_year(text):
+        bounds = (each.start, each.end)
+        coming = each.soon_after(day)
+        if coming is None or _is_of_other_year(text, each, coming.year):
+            continue
+        if evidence_of(text, *bounds) == "known":
+            yield _LaterDate(*bounds, coming, "day", "known", has_year=False)
+
+
+def _is_of_other_year(text: str, each: DayOfYear, year: int) -> bool:
+    """Whether the words before a day without a year, or next to it, name another year."""
+    first = max(0, each.start - _CONTEXT)
+    before = text[first : each.start].rpartition("\n")[2]
+    years = [named.first.year for named in named_dates(before)]
+    if years and years[-1] != year:
+        return True
+
+    around = f"{before[-_BESIDE:]}{text[each.start : each.end + _BESIDE]}"
+    return _LAST_YEAR.search(around) is not None
+
+
+def _date_level(role: Role, later: _LaterDate, decided: date) -> Level | None:
+    days = later.days_after(decided)
+    if role == "reply":
+        return "warning" if later.evidence == "known" else None
+    if later.evidence == "planned":
         return "note"
-    return "warning" if named.unit == "year" else "error"
+    if later.evidence == "none":
+        is_near = later.unit in ("day", "week") and days <= _NEAR
+        return "error" if is_near else "note"
 
-
-def _is_scheduled(text: str, named: NamedDate) -> bool:
-    """Whether words around a date say that it is planned, and none that it has happened."""
-    before = text[max(0, named.start - _BEFORE) : named.start]
-    ends = list(_SENTENCE_END.finditer(before))
-    if ends:
-        before = before[ends[-1].end() :]
-
-    after = text[named.end : named.end + _AFTER]
-    end = _SENTENCE_END.search(after)
-    if end is not None:
-        after = after[: end.start()]
-
-    if _HAPPENED.search(before) or _HAPPENED.search(after):
-        return False
-    return bool(_SCHEDULED.search(before) or _SCHEDULED.search(after))
+    is_sure = later.unit in ("day", "week", "month")
+    if not later.has_year:
+        is_sure = days <= _SOON
+    return "error" if is_sure else "warning"
 
 
 def _date_finding(
-    dated: DatedText, named: NamedDate, level: Level, where: tuple[int, int] | None
+    dated: DatedText, later: _LaterDate, level: Level, where: tuple[int, int] | None
 ) -> Finding:
     whose = {"prompt": "the prompt", "tool": "a tool result", "reply": "the model's text"}
-    days = (named.first - dated.day).days
-    period = f"the day {named.first}"
-    if named.unit != "day":
-        period = f"a {named.unit} that begins {named.first}"
+    period = f"the day {later.day}"
+    if later.unit != "day":
+        edge = "ends" if later.is_over else "begins"
+        period = f"a {later.unit} that {edge} {later.day}"
 
     what = f"{whose[dated.text.role]} names {period}"
+    days = later.days_after(dated.day)
     why = f"{what}, {days} days after the day of the decision, {dated.day}"
-    if level == "note":
-        why += "; the words around it say that it was scheduled"
-    return finding_at(
-        dated,
-        where or (named.start, named.end),
-        ("date-after", level),
-        (why, "cut what the agent is shown at the day of the decision"),
-    )
+    if not later.has_year:
+        why += "; it names no year, and the nearest one is taken"
+
+    fix = "cut what the agent is shown at the day of the decision"
+    if later.evidence == "planned":
+        why += "; the words around it say that it was planned"
+        fix = "none, if it was planned by the day of the decision"
+
+    span = where or (later.start, later.end)
+    return finding_at(dated, span, ("date-after", level), (why, fix))
 
 
 def finding_at(

@@ -1,8 +1,9 @@
-"""Tables of docs/audit.md are those that benchmarks/audit_recall.py has stored."""
+"""Tables of docs/audit.md are those that the benchmarks have stored; that of prose is made anew."""
 
 from __future__ import annotations
 
 import csv
+import importlib
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -11,6 +12,7 @@ from paths import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/audit.md").read_text(encoding="utf-8")
 ROWS = list(csv.DictReader((REPOSITORY / "benchmarks/audit_recall.csv").open(encoding="utf-8")))
+PROSE = list(csv.DictReader((REPOSITORY / "benchmarks/audit_prose.csv").open(encoding="utf-8")))
 Row = Mapping[str, str]
 
 
@@ -47,15 +49,30 @@ def _alarms() -> list[str]:
     return lines
 
 
+def _prose() -> list[str]:
+    lines = [
+        "| texts | level | rules of before | first look | now |",
+        "|---|---|---|---|---|",
+    ]
+    for row in PROSE:
+        texts = f"{row['set']} set: {row['label']}"
+        cells = [texts, row["level"]]
+        for column in ("rules_before", "first_look", "now"):
+            cells.append(f"{row[column]} of {row['of']}" if row[column] else "–")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def tables() -> dict[str, list[str]]:
     return {
         "recall": _kinds(of_part("recall")),
         "hard": _kinds(of_part("hard")),
         "alarms": _alarms(),
+        "prose": _prose(),
     }
 
 
-@pytest.mark.parametrize("name", ["recall", "hard", "alarms"])
+@pytest.mark.parametrize("name", ["recall", "hard", "alarms", "prose"])
 def test_a_table_of_the_page_is_the_stored_one(name: str) -> None:
     shown = PAGE.split(f"<!-- table: {name} -->\n")[1].split("<!-- end of table -->")[0]
 
@@ -72,3 +89,17 @@ def test_the_benchmark_has_30_kinds_in_6_formats_and_200_clean_decisions() -> No
     assert len(of_part("recall", "hard")) >= 30
     assert len(of_part("format")) == 6
     assert all(int(row["of"]) >= 200 for row in of_part("clean"))
+
+
+@pytest.mark.slow
+def test_the_rules_of_today_give_the_stored_figures_of_prose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
+    counted = importlib.import_module("audit_prose").prose_rows()
+
+    stored = {}
+    for row in PROSE:
+        stored[row["set"], row["label"], row["level"]] = (int(row["now"]), int(row["of"]))
+
+    assert counted == stored

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 def report_market(raw: RawMarket, as_json: bool) -> int:
     """Print the findings of a market's check; return the exit code, 1 if there are errors."""
+    from ktdeval.market.assembly import with_repairs_that_work
     from ktdeval.market.quality import check
 
-    findings = check(raw)
+    findings = with_repairs_that_work(raw, check(raw))
     errors = sum(finding.severity == "error" for finding in findings)
     exit_code = 1 if errors else 0
     if as_json or inherited(click.get_current_context(), "as_json"):

@@ -28,6 +28,9 @@ _SPIKE = 5  # bars of a factor that jumps for a few days
 _SAME = 1e-6  # difference of logs where it is back
 _SOME = 3.0  # log likelihood ratio of a code that counts where codes are counted
 _CODES = 5  # with a factor to be divided by, from which all of a market may have one
+_SPLIT = 0.25  # |log| of a jump that may be a split: 3 for 2 is 0.41
+_STEP_SLACK = 0.1  # log: by which the price may move beside its split
+_NEAR_BARS = 20  # bars around a jump in which its price step is searched
 _ENOUGH = 12.0  # log likelihood ratio for a factor to be divided by
 
 
@@ -84,6 +87,26 @@ def last_bars(table: BarTable) -> tuple[IntArray, IntArray]:
     follows = table.column[rows[1:]] == table.column[rows[:-1]]
 
     return rows[1:][follows], rows[:-1][follows]
+
+
+def price_steps_near(table: BarTable, jump: BoolArray) -> dict[int, tuple[int, int]]:
+    """Row of each large jump of a factor -> row of the bar nearby at which the price moves by as
+    much the other way while the factor stays, and of the one before it: the split is dated off its
+    price step.
+    """
+    now, before = last_bars(table)
+    moves = np.log(table["close"][now] / table["close"][before])
+    steps = np.log(table["factor"][now] / table["factor"][before])
+    column = table.column[now]
+    found = {}
+    for place in np.flatnonzero(jump[now] & (np.abs(steps) > _SPLIT)).tolist():
+        nearby = np.arange(max(0, place - _NEAR_BARS), min(len(now), place + _NEAR_BARS + 1))
+        own = nearby[(column[nearby] == column[place]) & (np.abs(steps[nearby]) < _SMALLEST)]
+        distance = np.abs(moves[own] + steps[place])
+        if len(own) and distance.min() < _STEP_SLACK:
+            step = own[distance.argmin()]
+            found[int(now[place])] = (int(now[step]), int(before[step]))
+    return found
 
 
 def _bar_pairs(table: BarTable) -> _BarPairs:

@@ -7,6 +7,7 @@ one kind of fault and returns how many rows it has changed; nothing else changes
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,8 +16,8 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.adjustment_factors import chain_factor, factor_of_one, invert_factor
-from ktdeval.market.calendar import sessions
 from ktdeval.market.duplicates import drop_duplicates, keep_first, keep_last
+from ktdeval.market.findings import finding_of
 from ktdeval.market.member_checks import ACCEPT_MEMBER_COUNT
 from ktdeval.market.quality import (
     Finding,
@@ -43,8 +44,10 @@ from ktdeval.market.series_checks import (
     ACCEPT_BREAKS,
     accept_breaks,
     drop_before_gap,
+    drop_frozen,
     match_prices,
 )
+from ktdeval.market.session_checks import drop_non_sessions, shift_days
 from ktdeval.market.snapshot import (
     BAR_FIELDS,
     BoolArray,
@@ -75,17 +78,6 @@ def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
     bars = raw.bars.loc[raw.bars["code"].isin(known)]
     members = raw.members.loc[raw.members["code"].isin(known)]
     return dataclasses.replace(raw, bars=bars, members=members), len(raw.codes) - len(known)
-
-
-def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop bars of days on which the asset's exchange has no session."""
-    table = raw.table
-    wrong = np.zeros(len(raw.table.row), dtype=np.bool_)
-    for calendar in filter(None, np.unique(raw.calendars).tolist()):
-        is_session = np.isin(table.days, sessions(table.days[0], table.days[-1], calendar))
-        wrong |= ~is_session[table.row] & (raw.calendars == calendar)[table.column]
-
-    return _drop_bars(raw, wrong)
 
 
 def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
@@ -232,11 +224,13 @@ REPAIRS: Mapping[str, Repair] = {
         drop_duplicates,
         keep_first,
         keep_last,
+        shift_days,
         drop_non_sessions,
         derive_high_low,
         round_prices,
         drop_impossible,
         drop_before_gap,
+        drop_frozen,
         match_prices,
         fill_factor,
         factor_of_one,
@@ -285,6 +279,12 @@ def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
             raw = dataclasses.replace(raw, repairs=(*raw.repairs, record))
 
     return raw
+
+
+_MADE_BY_REPAIRS = frozenset({"split_like_moves", "implausible_returns", "units_not_judged"})
+"""Warnings that show that a repair has made a wrong market."""
+
+_WAYS = re.compile(r"; |, or |(?:,| or) (?=--repair)")  # between the ways out of a finding
 
 
 #: In CNY: prices in single precision differ from whole fen by less than this, and are rounded
@@ -412,16 +412,75 @@ def _spells(raw: RawMarket) -> Iterator[NameSpell]:
             yield NameSpell(code, str(first), str(last), name, code_then)
 
 
+def with_repairs_that_work(raw: RawMarket, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings that advise only repairs that work: each repair of an error is tried, and one
+    that leaves the fault, or more of another than its alternatives do, is named with what it leaves.
+    """
+    before = {finding.kind: finding for finding in findings}
+    judged = []
+    for finding in findings:
+        left = {}
+        if finding.severity == "error":
+            left = {name: _faults_after(raw, name) for name in finding.repairs}
+
+        for name, faults in left.items():
+            others = [faults_of for other, faults_of in left.items() if other != name]
+            worse = _worse(faults, finding, [before, *others])
+            if worse:
+                finding = _without_repair(finding, name, worse)
+        judged.append(finding)
+    return judged
+
+
+def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
+    """Return by kind what a repair leaves: errors, and moves that a wrong repair makes."""
+    try:
+        after = check(apply_repairs(raw, [repair]))
+    except DataError:  # there are no bars left
+        return {"": finding_of("gaps", len(raw.bars), ["no bars"])}
+    return {
+        finding.kind: finding
+        for finding in after
+        if finding.severity == "error" or finding.kind in _MADE_BY_REPAIRS
+    }
+
+
+def _worse(
+    faults: Mapping[str, Finding], finding: Finding, others: Sequence[Mapping[str, Finding]]
+) -> str:
+    """Return the first fault that is left of a finding, or more often than without the repair and
+    with each other one; empty if there is none.
+    """
+    for kind, fault in faults.items():
+        least = min(other[kind].count if kind in other else 0 for other in others)
+        if (kind == finding.kind and fault.count >= finding.count) or fault.count > least:
+            example = f" (first: {fault.examples[0]})" if fault.examples else ""
+            return f"{fault.count} {fault.kind}{example}"
+    return ""
+
+
+def _without_repair(finding: Finding, name: str, left: str) -> Finding:
+    """Return a finding that does not advise a repair, and says what it would leave."""
+    ways = [way for way in _WAYS.split(finding.fix) if f"--repair {name}" not in way]
+    ways = ways or ["no option helps: correct the file"]
+    fix = f"{', or '.join(ways)} ({name} was tried: it leaves {left})"
+    repairs = tuple(repair for repair in finding.repairs if repair != name)
+    return dataclasses.replace(finding, fix=fix, repairs=repairs)
+
+
 def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
     """Raise DataError on faults of severity `error`, each kind with its count, first example and
-    repair.
+    the repairs that work.
     """
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return
 
     parts = []
-    for finding in errors:
+    for finding in with_repairs_that_work(raw, findings):
+        if finding.severity != "error":
+            continue
+
         example = f" (first: {finding.examples[0]})" if finding.examples else ""
         parts.append(f"{finding.count} {finding.kind}{example}: {finding.fix}")
 

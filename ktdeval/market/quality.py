@@ -8,13 +8,16 @@ unless the user names a repair that fixes them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ktdeval.errors import DataError
-from ktdeval.market.adjustment_factors import factor_faults, last_bars, without_factor
-from ktdeval.market.calendar import sessions
+from ktdeval.market.adjustment_factors import (
+    factor_faults,
+    last_bars,
+    price_steps_near,
+    without_factor,
+)
 from ktdeval.market.code_advice import advice_on_codes
 from ktdeval.market.document_checks import check_documents, check_minutes
 from ktdeval.market.duplicates import (
@@ -24,7 +27,7 @@ from ktdeval.market.duplicates import (
 from ktdeval.market.findings import Finding, bars_finding, finding_of
 from ktdeval.market.index_checks import check_indices
 from ktdeval.market.limit_checks import check_limit_prices, check_listings
-from ktdeval.market.member_checks import LOOKBACK_DAYS, check_member_intervals, check_members
+from ktdeval.market.member_checks import check_member_intervals, check_members
 from ktdeval.market.quote_checks import check_quotes
 from ktdeval.market.raw_tables import (
     PRICE_FIELDS,
@@ -43,11 +46,8 @@ from ktdeval.market.series_checks import (
     price_scales,
     price_steps,
 )
-from ktdeval.market.snapshot import (
-    BoolArray,
-    DayArray,
-    FloatArray,
-)
+from ktdeval.market.session_checks import check_sessions
+from ktdeval.market.snapshot import BoolArray, FloatArray
 from ktdeval.market.unit_advice import unit_advice
 from ktdeval.market.unit_checks import unit_faults
 from ktdeval.market.unit_inference import MOSTLY_WHOLE, in_wholes
@@ -333,21 +333,42 @@ def _check_factor(raw: RawMarket) -> Iterator[Finding]:
     faults = factor_faults(raw)
     inverse = np.unique(table.column[faults.inverse])
     yield finding_of("factor_inverse", len(inverse), np.asarray(table.codes)[inverse])
-    yield finding_of("factor_jumps", int(faults.jump.sum()), _jumps(raw, faults.jump))
+    yield _jumps_finding(raw, faults.jump)
 
 
-def _jumps(raw: RawMarket, jump: BoolArray) -> Iterator[str]:
-    """Yield each jump as `600519.SH 2024-01-04: factor 1.12 to 1, close 10.2 to 10.1`."""
+def _jumps_finding(raw: RawMarket, jump: BoolArray) -> Finding:
+    steps = price_steps_near(raw.table, jump)
+    finding = finding_of("factor_jumps", int(jump.sum()), _jumps(raw, jump, steps))
+    if not steps:
+        return finding
+
+    fix = "date the factor, or its split (--splits), on the day of the price's step"
+    if len(steps) < finding.count:
+        return dataclasses.replace(finding, fix=f"{fix}; for the others {finding.fix}")
+    return dataclasses.replace(finding, fix=fix, repairs=())
+
+
+def _jumps(raw: RawMarket, jump: BoolArray, steps: Mapping[int, tuple[int, int]]) -> Iterator[str]:
+    """Yield each jump as `600519.SH 2024-01-04: factor 1.12 to 1, close 10.2 to 10.1`, with the day
+    of its price step where that is another one.
+    """
     if not jump.any():
         return
 
     table = raw.table
+    close = table["close"]
     rows, before = last_bars(table)
     for row, last in zip(rows, before, strict=True):
         if jump[row]:
             factors = f"factor {table['factor'][last]:.6g} to {table['factor'][row]:.6g}"
-            closes = f"close {table['close'][last]:.6g} to {table['close'][row]:.6g}"
-            yield f"{table.label(int(row))}: {factors}, {closes}"
+            words = (
+                f"{table.label(int(row))}: {factors}, close {close[last]:.6g} to {close[row]:.6g}"
+            )
+            if int(row) in steps:
+                step, earlier = steps[int(row)]
+                times = close[step] / close[earlier]
+                words += f"; the price goes to {times:.3g} times on {table.days[table.row[step]]}"
+            yield words
 
 
 def _check_returns(raw: RawMarket) -> Iterator[Finding]:
@@ -412,41 +433,6 @@ def _named_otherwise(raw: RawMarket) -> BoolArray:
     return named
 
 
-def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
-    days = raw.table.days
-    short = len(days) if len(days) < LOOKBACK_DAYS else 0
-    yield finding_of("short_history", short, about=LOOKBACK_DAYS)
-
-    for calendar in filter(None, np.unique(raw.calendars).tolist()):
-        own = raw.calendar_days(calendar)
-        try:
-            expected = sessions(own[0], own[-1], calendar)
-        except DataError as error:
-            yield finding_of("calendar_unknown", 1, about=error)
-            continue
-
-        extra = np.setdiff1d(own, expected)
-        missing = np.setdiff1d(expected, own)
-        examples = [f"{day} is not a session" for day in extra]
-        examples += [f"{day} has no bars" for day in missing]
-        fix = _session_fix(extra, missing)
-        mismatch = finding_of("calendar_mismatch", len(examples), examples, calendar, fix)
-        if not len(extra):  # no repair adds bars
-            mismatch = dataclasses.replace(mismatch, repairs=())
-
-        yield mismatch
-
-
-def _session_fix(extra: DayArray, missing: DayArray) -> str:
-    if not len(extra):
-        return "no option helps: add the bars of these sessions to the file"
-
-    fix = "--repair drop_non_sessions drops bars of days that are not sessions"
-    if len(missing):
-        fix = f"{fix}; add those of sessions without any to the file"
-    return fix
-
-
 def _check_names(raw: RawMarket) -> Iterator[Finding]:
     """Find facts that the source has of one day only, with which tasks that show names tell of
     later years; and dated names that contradict each other.
@@ -502,7 +488,7 @@ _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
     _check_volume,
     _check_factor,
     _check_returns,
-    _check_calendar,
+    check_sessions,
     check_member_intervals,
     check_members,
     _check_names,

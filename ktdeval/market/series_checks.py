@@ -41,6 +41,8 @@ _INTERVALS = (("weeks", 6, 8), ("months", 28, 31), ("quarters", 89, 92))  # days
 _MOST_SCOPES = 8  # that a message states as an option
 _REGULAR = 0.8  # part of the steps between bars
 _LEAST_STEPS = 4
+_LEAST_FROZEN = 3  # equal bars in a row
+_SHORT_LIFE = 20  # bars of a code that may all be equal
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,14 @@ def check_series(raw: RawMarket) -> Iterator[Finding]:
         yield _reused_tickers(raw)
         yield _price_units(raw)
         yield _volume_units(raw)
+        yield _frozen_finding(raw)
+
+
+def drop_frozen(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Drop the bars that repeat the one before, as `frozen_bars` finds them; the first one stays."""
+    repeated = frozen_rows(raw.table)
+    keep = ~raw.table.in_source(repeated)
+    return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(repeated.sum())
 
 
 def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
@@ -101,10 +111,15 @@ def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def accept_breaks(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Accept moves over long gaps and steps of price and volume as real; return how many there
-    are.
+    """Accept moves over long gaps, steps of price and volume, and repeated bars as real; return how
+    many there are.
     """
-    findings = (_reused_tickers(raw), _price_units(raw), _volume_units(raw))
+    findings = (
+        _reused_tickers(raw),
+        _price_units(raw),
+        _volume_units(raw),
+        _frozen_finding(raw),
+    )
     return raw, sum(finding.count for finding in findings)
 
 
@@ -411,6 +426,42 @@ def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
     apart = np.min(sign * after) - np.max(sign * before)
     is_long = min(len(before), len(after)) >= _LEAST_ALONE
     return power, bool(is_long and apart > abs(power) / 2)
+
+
+# ---- repeated bars
+
+
+def frozen_rows(table: BarTable) -> BoolArray:
+    """[rows] bars with trade that repeat the one before of their code in all prices and the volume,
+    in runs of three equal bars and more. A code of a few bars, all of them equal, never moved.
+    """
+    rows = np.flatnonzero(table.traded & (table["volume"] > 0))
+    same = table.column[rows[1:]] == table.column[rows[:-1]]
+    for name in (*PRICE_FIELDS, "volume"):
+        values = table[name][rows]
+        equal = values[1:] == values[:-1]
+        same &= equal | (np.isnan(values[1:]) & np.isnan(values[:-1]))  # of closes only
+
+    life = np.bincount(table.column[rows], minlength=len(table.codes))
+    starts = np.flatnonzero(np.diff(same.astype(np.int8), prepend=0, append=0))
+    frozen = np.zeros(len(table.row), dtype=np.bool_)
+    for first, stop in starts.reshape(-1, 2).tolist():
+        bars = stop - first + 1
+        is_short_life = bars == life[table.column[rows[first]]] < _SHORT_LIFE
+        if bars >= _LEAST_FROZEN and not is_short_life:
+            frozen[rows[first + 1 : stop + 1]] = True
+    return frozen
+
+
+def _frozen_finding(raw: RawMarket) -> Finding:
+    table = raw.table
+    rows = np.flatnonzero(frozen_rows(table))
+    breaks = np.flatnonzero((np.diff(rows) > 1) | (np.diff(table.column[rows]) != 0)) + 1
+    examples = []
+    for run in np.split(rows, breaks) if len(rows) else ():
+        last = table.days[table.row[run[-1]]]
+        examples.append(f"{table.label(int(run[0]))}…{last}: the bar before, again")
+    return finding_of("frozen_bars", len(rows), examples)
 
 
 # ---- intervals

@@ -263,6 +263,7 @@ def _cases_of_prices() -> Iterator[Case]:
     yield Case("implausible_returns", source(wrong), corrected=RIGHT)
 
     stock = bars(("AAPL",)).drop(columns=["amount", "factor"])
+    stock = stock.assign(volume=1000.0 + np.arange(len(stock)))  # no bar repeats the one before
     small = stock.assign(**dict.fromkeys(PRICES, 0.00337))
     options = (*INDEX, *US)
     yield Case(
@@ -319,6 +320,19 @@ def _cases_of_series() -> Iterator[Case]:
     pence = source(wrong, index=index)
     yield Case("price_unit_changes", pence, options, way="--repair accept_breaks")
     yield Case("price_unit_changes", pence, options, corrected=source(stocks, index=index))
+
+    stands = stocks.copy()
+    bar = [*PRICES, "volume"]
+    stands.loc[41:43, bar] = stocks.loc[[40, 40, 40], bar].to_numpy()
+    frozen = source(stands, index=index)
+    for repair in ("drop_frozen", "accept_breaks"):
+        yield Case("frozen_bars", frozen, options, way=f"--repair {repair}")
+    yield Case("frozen_bars", frozen, options, corrected=source(stocks, index=index))
+
+    moved = pd.to_datetime(stocks["date"]) + pd.Timedelta(days=1)
+    late = source(stocks.assign(date=moved.dt.strftime("%Y-%m-%d")), index=index)
+    yield Case("shifted_days", late, options, way="--repair shift_days")
+    yield Case("shifted_days", late, options, corrected=source(stocks, index=index))
 
     is_weekly = (stocks["code"] == "META") & ~stocks["date"].isin(MONTHS[::5])
     weekly = source(stocks[~is_weekly], index=index)

@@ -16,7 +16,9 @@ CODES = ("000001.SZ", "600519.SH", "688981.SH")
 
 
 def bars(codes: tuple[str, ...] = CODES, days: tuple[str, ...] = DAYS) -> pd.DataFrame:
-    """One faultless bar for each code and day, sorted by code: 10.00 to 10.20, 1,000 shares."""
+    """One faultless bar for each code and day, sorted by code: 10.00 to 10.20, 1,000 shares. The
+    low is 9.90, and 9.91 on each other day: three equal bars would be those of a feed that stands.
+    """
     table = pd.DataFrame(
         [(pd.Timestamp(str(day)), code) for code, day in product(codes, days)],
         columns=["date", "code"],
@@ -24,6 +26,7 @@ def bars(codes: tuple[str, ...] = CODES, days: tuple[str, ...] = DAYS) -> pd.Dat
     table = table.assign(
         open=10.0, high=10.2, low=9.9, close=10.1, volume=1000.0, amount=10_080.0, factor=1.0
     )
+    table.loc[table.groupby("code").cumcount() % 2 == 1, "low"] = 9.91
 
     return table.astype({"code": object})
 

@@ -369,6 +369,13 @@ def in_hundredths(code: str, day: str) -> pd.DataFrame:
     return table
 
 
+def one_day_late() -> RawMarket:
+    """Bars and levels from Wednesday to Saturday, and on Tuesday."""
+    day = pd.Timedelta(days=1)
+    indices = LEVELS.assign(date=LEVELS["date"] + day)
+    return market(bars().assign(date=bars()["date"] + day), indices=indices)
+
+
 @pytest.mark.slow
 def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
     duplicate = with_rows(bars().iloc[0].to_dict())
@@ -376,6 +383,8 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
     late = (split["date"] >= DAYS[2]) & (split["code"] == "600519.SH")
     split.loc[late, ["open", "high", "low", "close", "amount", "factor"]] *= 0.5
     overlap = pd.concat([market().members, market().members.iloc[:1]])
+    standing = bars()
+    standing.loc[standing["code"] == "600519.SH", "low"] = [9.9, 9.9, 9.9, 9.9, 9.95]
     cases = {
         "drop_duplicates": (market(duplicate), "1 rows"),
         "keep_first": (market(with_rows(first_bar(close=10.0))), "1 rows"),
@@ -390,7 +399,9 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
             market(with_rows(first_bar(date=pd.Timestamp("2024-01-06")))),
             "1 rows",
         ),
+        "shift_days": (one_day_late(), "15 rows"),
         "drop_before_gap": (reused_ticker(), "20 rows"),
+        "drop_frozen": (market(standing), "3 rows"),
         "accept_breaks": (reused_ticker(), "1 breaks"),
         "match_prices": (market(in_hundredths("600519.SH", "2024-01-04")), "1 rows"),
         "fill_factor": (market(changed("600519.SH", "2024-01-02", factor=np.nan)), "1 rows"),

@@ -17,6 +17,7 @@ from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
+from ktdeval_data.reading.missing_columns import are_assets
 from ktdeval_data.reading.names import is_known, squeezed, unit_in, unread_columns
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.vendor_tables import parse_flags
@@ -25,6 +26,10 @@ EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "re
 """Columns beside the prices that may say a factor."""
 
 _UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
+_DATABENTO = {"tsevent", "rtype", "publisherid", "instrumentid"}  # columns of its records
+_FIXED = 1e9  # units of a price
+_UNDEFINED_PRICE = 9.2e18  # the largest number of 64 bits stands for no price
+_LEAST_FIXED = 1e6  # of a close: a thousandth of a unit of currency
 _RATE = 5e-7  # turnover over volume times price: less is no amount, but a rate of all shares
 # days between two bars, in the middle of all
 _MONTH = 25
@@ -194,6 +199,10 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
     if not unknown:
         return
 
+    close = reading.columns_of.get("close", "")
+    if are_assets([close, *unknown]):
+        return  # a table of closes, of which one is read
+
     left = ", ".join(map(repr, unknown[:_MOST_NAMED]))
     prices = ("open", "high", "low")
     lacking = [name for name in prices if name not in reading.columns_of]
@@ -204,7 +213,9 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
             f" (columns that are left: {left})"
         )
 
-    if "volume" not in reading.columns_of:
+    counts = [name for name in unknown if name not in reading.no_counts]
+    if counts and "volume" not in reading.columns_of:
+        left = ", ".join(map(repr, counts[:_MOST_NAMED]))
         reading.note(f"no column is named volume; if it is one of {left}, say --map volume=COLUMN")
 
 
@@ -261,6 +272,33 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
         interval = "months or more" if middle >= _MONTH else "weeks"
         found = f"{where}: most days are {middle:.0f} apart: bars of {interval}"
         raise DataError(f"{found}; bars must be daily, export daily ones")
+
+
+def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
+    """Raise DataError for bars of several venues or vendors under one code, which a column tells
+    apart: which of them comes first is chance.
+    """
+    for column, values in reading.sources.items():
+        shown = ", ".join(values[:_MOST_NAMED])
+        raise DataError(
+            f"{where}: days have {len(values)} rows of one code, which column {column!r} tells apart"
+            f" ({shown}): bars of several sources; keep those of one in the file, in pandas:"
+            f" frame[frame[{column!r}].astype(str) == {values[0]!r}]"
+        )
+
+
+def scale_fixed_prices(bars: pd.DataFrame, reading: ReadingOptions) -> None:
+    """Bring prices in whole 1e-9 units, as Databento stores them, to units of currency, in place."""
+    if not {squeezed(name) for name in reading.header} >= _DATABENTO:
+        return
+
+    prices = [name for name in ("open", "high", "low", "close") if name in bars]
+    known = bars[prices].where(bars[prices] < _UNDEFINED_PRICE)
+    if not (known.stack() % 1 == 0).all() or not known["close"].median() >= _LEAST_FIXED:
+        return
+
+    bars[prices] = known / _FIXED
+    reading.note("prices are whole numbers of 1e-9, as Databento stores them, and divided by 1e9")
 
 
 def refuse_times(reading: ReadingOptions, where: str) -> None:

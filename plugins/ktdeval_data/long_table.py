@@ -46,8 +46,10 @@ from ktdeval_data.bar_column_checks import (
     refuse_lost_zeros,
     refuse_other_currencies,
     refuse_other_intervals,
+    refuse_several_sources,
     refuse_times,
     refuse_unnamed_prices,
+    scale_fixed_prices,
 )
 from ktdeval_data.currency_conversion import convert
 from ktdeval_data.identifying_words import read_entity_table
@@ -407,6 +409,8 @@ def _read_bars(
         )
 
     refuse_times(reading, where)
+    refuse_several_sources(reading, where)
+    scale_fixed_prices(bars, reading)
     refuse_other_intervals(bars, where)
     if listing.venues[params.venue].has_boards and not reading.code_width:
         refuse_lost_zeros(bars["code"], where)

@@ -22,7 +22,8 @@ from ktdeval.values.tables.file_kinds import is_workbook, kind_of
 from ktdeval.values.tables.text_encoding import first_bytes
 from ktdeval_data.reading.codes import code_in_name, code_in_title
 from ktdeval_data.reading.days import looks_like_day, parse_days
-from ktdeval_data.reading.missing_columns import FileHeader, no_columns
+from ktdeval_data.reading.json_text import is_json
+from ktdeval_data.reading.missing_columns import FileHeader, may_be_count, no_columns
 from ktdeval_data.reading.names import UNITS, coin_volumes, match_names, names_of, squeezed, unit_in
 from ktdeval_data.reading.numbers import to_numbers
 from ktdeval_data.reading.options import ReadingOptions
@@ -161,6 +162,8 @@ def _is_table(path: Path) -> bool:
         return True
 
     other = other_kind(head)
+    if other.startswith("JSON"):
+        return True
     if other and not head.startswith(ZIP):
         raise DataError(f"{path}: can't read: by its first bytes it is {other}")
 
@@ -243,10 +246,41 @@ def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions
     reading.header.extend(source.header)
     if isinstance(source, TextTable):
         reading.titles.append(source.layout.title)
+        free = [name for name in source.header if name not in columns.values()]
+        reading.no_counts.extend(name for name in free if not may_be_count(source.cells_of(name)))
+        if "code" in columns or reading.code:
+            reading.sources.update(_sources(source, columns, free))
 
     for name in source.header:
         if squeezed(name) in _TIMES and name not in columns.values():
             reading.times.extend(source.cells_of(name))
+
+
+def _sources(
+    table: TextTable, columns: Mapping[str, str], free: Sequence[str]
+) -> dict[str, Sequence[str]]:
+    """Return the column, with its values, that tells rows of one day and code apart in the first
+    rows: bars of several venues or vendors.
+    """
+    if table.layout.tickers:
+        return {}
+
+    keys = [table.layout.cells_of(columns[name]) for name in ("date", "code") if name in columns]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, key in enumerate(zip(*keys, strict=False)):
+        groups.setdefault(key, []).append(number)
+
+    shared = [rows for rows in groups.values() if len(rows) > 1]
+    if 2 * len(shared) <= len(groups) or len(shared) < 2:
+        return {}
+
+    for name in free:
+        cells = table.layout.cells_of(name)
+        sets = {tuple(sorted(cells[row] for row in rows)) for rows in shared}
+        values = next(iter(sets))
+        if len(sets) == 1 and len(set(values)) == len(values):
+            return {name: values}
+    return {}
 
 
 class _ParquetFile:
@@ -283,7 +317,7 @@ def _open(
         known.update(names_of(field, aliases_of(reading)))
 
     try:
-        if kind_of(file, has_json=False) == "parquet":
+        if not is_json(file) and kind_of(file, has_json=False) == "parquet":
             if reading.columns:
                 raise UsageError(
                     f"{file}: --columns applies to files without a header, and this one has names; use"

@@ -8,16 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+import pandas as pd
+
+from ktdeval.errors import DataError
 from ktdeval.market import EntityKind, parse_code
 from ktdeval_data.reading.codes import listed_in
 from ktdeval_data.reading.days import looks_like_day
+from ktdeval_data.reading.names import is_known
+from ktdeval_data.reading.numbers import decimal_mark, to_numbers
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.reading.split_ratios import ratio_of
+from ktdeval_data.reading.text_layout import is_count
 
 _STACK = "frame.stack(level=1).reset_index()"
 _MELT = "frame.melt('date', var_name='code', value_name='close')"
 _MELT_MEMBERS = "frame.melt('date', var_name='code', value_name='in').query('`in` > 0')"
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._/-]{0,23}")
+_TICKER = re.compile(r"(?=.*[A-Z])[$^]?[A-Z0-9][A-Z0-9._/=-]{0,14}")
 _NUMBER = re.compile(r"[+-]?[$¥¥€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 _DAYS = ("date", "in_date", "out_date", "time", "list_date")
 _TEXTS = ("name", "industry", "venue", "kind", "currency", "code_then", "index_code", "text")
@@ -74,12 +81,28 @@ def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
         found = f"its columns are pairs of field and asset ({shown[0]} …)"
         return f"{found}; make a row for each day and asset, in pandas: {_STACK}"
 
-    if sum(parse_code(name) is not None for name in shown) > len(shown) // 2:
+    others = [name for name in shown if name != header.taken.get("date")]
+    if sum(parse_code(name) is not None for name in shown) > len(shown) // 2 or (
+        not reading.file and are_assets(others) and _are_numbers(header, others)
+    ):
         melt = _MELT_MEMBERS if reading.file == "members" else _MELT
-        found = f"its columns are codes ({', '.join(shown[:3])} …): a table of one field"
+        melt = melt.replace("'date'", repr(header.taken.get("date", "date")))
+        found = f"its columns are codes ({', '.join(others[:3])} …): a table of one field"
         return f"{found}; make it one with a row for each day and code, in pandas: {melt}"
 
     return ""
+
+
+def _are_numbers(header: FileHeader, names: Sequence[str]) -> bool:
+    """Whether the first cells of columns are numbers, as far as they are known."""
+    cells = [cell for name in names for cell in header.cells.get(name, ())]
+    return all(map(_NUMBER.fullmatch, cells))
+
+
+def are_assets(names: Sequence[str]) -> bool:
+    """Whether all names of columns, two and more, are symbols of assets, not names of fields."""
+    are_symbols = all(_TICKER.fullmatch(name) and not is_known(name) for name in names)
+    return len(names) > 1 and are_symbols
 
 
 def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
@@ -159,7 +182,21 @@ def _is_possible_column(field: str, header: FileHeader, name: str, reading: Read
     if field in ("ratio", "split_to"):
         return bool(cells) and all(ratio_of(cell) >= 0 for cell in cells)
 
-    return bool(cells) and all(map(_NUMBER.fullmatch, cells)) and not _are_days(cells)
+    are_numbers = bool(cells) and all(map(_NUMBER.fullmatch, cells)) and not _are_days(cells)
+    if field in ("volume", "amount"):
+        return are_numbers and may_be_count(cells)
+    return are_numbers
+
+
+def may_be_count(cells: Sequence[str]) -> bool:
+    """Whether the cells of a column may be volumes or amounts."""
+    if not all(map(_NUMBER.fullmatch, cells)):
+        return False
+    try:
+        numbers = to_numbers(pd.Series(cells, dtype=str), "", decimal_mark(cells))
+    except DataError:  # such as 0,10%
+        return False
+    return is_count(numbers.tolist())
 
 
 def _are_days(cells: Sequence[str]) -> bool:

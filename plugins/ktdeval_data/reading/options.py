@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -33,6 +33,12 @@ class ReadingOptions:
     times: list[str] = field(
         default_factory=list,
     )  #: first cells of a column of times beside that of days
+    no_counts: list[str] = field(
+        default_factory=list
+    )  #: columns that hold no volume by their cells
+    sources: MutableMapping[str, Sequence[str]] = field(
+        default_factory=dict
+    )  #: column that tells rows of one day and code apart -> its values
     signs: MutableMapping[str, str] = field(default_factory=dict)  #: column -> its sign of money
 
     @property
@@ -47,7 +53,7 @@ class ReadingOptions:
         own = replace(
             self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={}
         )
-        return replace(own, file=file)
+        return replace(own, file=file, no_counts=[], sources={})
 
     def mapped(self, columns: Mapping[str, str]) -> str:
         """Return the option that maps fields of the file to columns; of an import without it, what

@@ -9,21 +9,30 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
 from ktdeval.values.file_signatures import first_words
 from ktdeval_data.reading.days import looks_like_day
 from ktdeval_data.reading.names import squeezed, vendor_names
-from ktdeval_data.reading.numbers import POINT, decimal_mark
+from ktdeval_data.reading.numbers import COMMA, POINT, decimal_mark
 
 BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by blanks
 _DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it may be decimal
 _ROWS = 200  # that decide the layout
 _TITLES = 30  # a header is within the first so many lines
 _NUMBER = re.compile(r"[+-]?[$¥¥]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
+_POINT_DECIMAL = re.compile(r"[0-9]+\.[0-9]{1,2}")
 _SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
+_KLINES = (
+    *("date", "open", "high", "low", "close", "volume"),
+    *("-", "amount", "-", "-", "-", "-"),
+)
+_STAMP = re.compile(r"1[0-9]{9}(?:[0-9]{3}){0,3}")
+_FIRST_STAMP = 1e9  # seconds: 2001-09-09; rising numbers above it are times
 _FEW = 5  # rows that tell no volume from an adjusted close
+_RANGE_OF_PRICES = 1.5  # most over least price in the first rows, above which it may be a volume
 _RANGE_OF_FACTOR = 1.25  # most over least factor in the first rows
 _COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")  # of rows, as `1834`, `20 rows`
 _EVENTS = ("capitalgains", "repaired")
@@ -266,6 +275,9 @@ def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
     """
     width = len(rows[0])
     whole = [row for row in rows if len(row) == width]
+    if width == len(_KLINES) and _are_klines(whole):
+        return _klines(whole)
+
     names = ["-"] * width
     numeric = []
 
@@ -290,6 +302,27 @@ def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
     return names
 
 
+def _are_klines(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows have the twelve columns of Binance's klines, of which the first and the seventh
+    are the times at which a bar opens and closes.
+    """
+    ends = _KLINES.index("volume") + 1
+    return all(
+        _STAMP.fullmatch(row[0]) and _STAMP.fullmatch(row[ends]) and row[0] < row[ends]
+        for row in rows
+    )
+
+
+def _klines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the names of the columns of klines, without an amount that is none of the volume."""
+    names = list(_KLINES)
+    places = [names.index(name) for name in ("low", "high", "volume", "amount")]
+    for low, high, volume, amount in (_cell_numbers(row, places) for row in rows):
+        if not low * volume <= amount <= high * volume:
+            names[places[-1]] = "-"
+    return names
+
+
 def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> dict[str, int]:
     """Return which numeric columns behind the four prices are volume and amount, by their numbers:
     an average price is neither, and amount / volume is a price of the day.
@@ -303,9 +336,8 @@ def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> di
     others = {}
     for index in range(4, len(bars[0])):
         values = [bar[index] for bar in bars]
-        if not is_price(values) and not _follows(
-            [bar[prices.index("close")] for bar in bars], values
-        ):
+        closes = [bar[prices.index("close")] for bar in bars]
+        if is_count(values) and not is_price(values) and not _follows(closes, values):
             others[index] = values
 
     for volume, counts in others.items():
@@ -315,6 +347,18 @@ def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> di
                 return {"volume": volume, "amount": amount}
 
     return {"volume": next(iter(others))} if others else {}
+
+
+def is_count(values: Sequence[float]) -> bool:
+    """Whether numbers may be volumes or amounts: no stamps of time, not one constant, nor as close
+    together as the prices of another asset.
+    """
+    least = min(values, default=0.0)
+    are_stamps = least >= _FIRST_STAMP and all(one < other for one, other in pairwise(values))
+    differ = len(set(values)) > 1
+    if len(values) >= _FEW:
+        differ = max(values) >= _RANGE_OF_PRICES * least
+    return differ and not are_stamps
 
 
 def _follows(closes: Sequence[float], values: Sequence[float]) -> bool:
@@ -437,9 +481,14 @@ def _of_pairs(
 
 
 def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    if delimiter == ",":
-        return POINT
-    return decimal_mark(cell for row in rows for cell in row)
+    cells = [cell.rstrip("%KMBkmb万亿 ") for row in rows for cell in row]
+    mark = decimal_mark(cells)
+    if delimiter != ",":
+        return mark
+
+    # Between commas only quoted cells have one: 1,234 is a number of thousands there.
+    has_points = any(map(_POINT_DECIMAL.fullmatch, cells))
+    return COMMA if mark == COMMA and not has_points else POINT
 
 
 def _each_once(names: Sequence[str]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from ktdeval.values.tables.text_encoding import (
     open_text,
 )
 from ktdeval.values.tables.workbook import sheet_as_text
+from ktdeval_data.reading.json_text import is_json, json_as_text
 from ktdeval_data.reading.numbers import COMMA, MISSING, to_numbers
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.reading.text_layout import BLANKS, Layout, find_layout, split
@@ -307,8 +308,12 @@ def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> T
     """Open a text file or workbook as a table. `known`: names of columns, squeezed. Raises
     DataError, UsageError, OSError, ValueError: it can't be read, or as of `find_layout`.
     """
+    content = ""
     if is_workbook(file, first_bytes(file)):
         content = sheet_as_text(file, reading.note)
+    elif is_json(file):
+        content = json_as_text(file)
+    if content:
         layout = find_layout(content.splitlines(), known, reading.columns, str(file))
         return TextTable(
             file,

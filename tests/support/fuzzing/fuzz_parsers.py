@@ -357,6 +357,7 @@ def _tables() -> dict[str, Parser]:
     from ktdeval.task_api.sample_files import read_samples
     from ktdeval.values.tables.workbook import sheet_as_text
     from ktdeval_board.exchange.lm_eval_import import import_results
+    from ktdeval_data.reading.json_text import json_as_text
     from ktdeval_data.reading.options import ReadingOptions
     from ktdeval_data.reading.text_table import open_table
 
@@ -379,6 +380,15 @@ def _tables() -> dict[str, Parser]:
                 "ktdeval_data/vendor_tables.py",
             ),
             (ValueError,),  # `read_table`, which calls it, makes a DataError of it
+        ),
+        "market json": Parser(
+            of_file(json_as_text, "bars.json"),
+            (
+                b'{"symbol":"A","data":[[1735171200000,1,2,0.5,1.5,100]]}',
+                b'{"Meta":{"2. Symbol":"A"},"Daily":{"2024-01-02":{"4. close":"1.5"}}}',
+            ),
+            ("ktdeval_data/reading/json_text.py",),
+            (ValueError,),  # as for a market csv
         ),
         "market xlsx": Parser(
             of_file(lambda path: sheet_as_text(path, lambda _: None), "bars.xlsx"),

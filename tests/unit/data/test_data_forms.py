@@ -1,0 +1,272 @@
+"""Tables in the forms of vendors: JSON, fixed-precision prices, several sources, wide tables, klines
+without a header. Each is read right, or refused with advice that works.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.storage import load_snapshot
+from ktdeval_data.reading.missing_columns import may_be_count
+from ktdeval_data.reading.text_layout import guessed_names
+from terminal import Terminal
+
+US = ("--venue", "us_equity")
+COIN = ("--venue", "crypto_spot", "--code", "DOGE-USDT")
+DAYS = ("2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09")
+CLOSES = (10.0, 10.5, 10.4, 10.6, 10.2, 10.3)
+
+
+def imported(terminal: Terminal, folder: Path, file: Path, *options: str) -> MarketSnapshot:
+    terminal.out("data", "make", "long", "--bars", file, *options, "--out", folder / "market")
+    return load_snapshot(folder / "market")
+
+
+def refused(terminal: Terminal, folder: Path, file: Path, *options: str) -> str:
+    words = ("data", "make", "long", "--bars", file, *options, "--out", folder / "market")
+    return terminal.refusal(*words)
+
+
+def bars() -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for number, (day, close) in enumerate(zip(DAYS, CLOSES, strict=True)):
+        volume = 1000 * (number + 1)
+        rows.append(
+            {"date": day, "open": close, "high": close + 1, "low": close - 1, "close": close}
+            | {"volume": volume}
+        )
+    return rows
+
+
+def by_day(symbol: str, names: dict[str, str]) -> dict[str, object]:
+    """A document of bars by day, as Alpha Vantage sends it."""
+    series = {}
+    for row in bars():
+        series[row["date"]] = {names[name]: str(row[name]) for name in names}
+    return {"Meta Data": {"2. Symbol": symbol}, "Time Series (Daily)": series}
+
+
+ALPHA = {
+    name: f"{place}. {name}"
+    for place, name in enumerate(("open", "high", "low", "close", "volume"), 1)
+}
+TRADER = ALPHA | {"open": "1. buy price", "close": "4. sell price"}
+STAMPS = [int(pd.Timestamp(day).timestamp() * 1000) for day in DAYS]
+NAMES = ("volume", "close", "low", "high", "open", "date")
+REVERSED = [[row[name] for name in NAMES] for row in bars()]
+LISTS = [[stamp, *list(row.values())[1:]] for stamp, row in zip(STAMPS, bars(), strict=True)]
+
+JSON_FORMS = {
+    "bars by day": (json.dumps(by_day("AAPL", ALPHA)), ()),
+    "bars by day, a document a line": (
+        "\n".join(json.dumps(by_day(code, TRADER)) for code in ("AAPL", "MSFT")),
+        (),
+    ),
+    "rows beside a ticker": (json.dumps({"ticker": "AAPL", "results": bars()}), ()),
+    "rows beside a header": (json.dumps({"meta": {"symbol": "AAPL"}, "values": bars()}), ()),
+    "a list of rows": (json.dumps(bars()), ("--code", "AAPL")),
+    "a row a line": ("\n".join(map(json.dumps, bars())), ("--code", "AAPL")),
+    "lists of ccxt": (json.dumps(LISTS), ("--code", "AAPL")),
+    "lists in an answer": (json.dumps({"code": 0, "data": LISTS}), ("--code", "AAPL")),
+    "tables by their assets": (json.dumps({"bars": {"AAPL": bars(), "MSFT": bars()}}), ()),
+    "names beside lists": (json.dumps({"columns": [*NAMES], "data": REVERSED}), ("--code", "AAPL")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", JSON_FORMS)
+def test_json_is_read_as_the_same_market(form: str, tmp_path: Path, terminal: Terminal) -> None:
+    text, options = JSON_FORMS[form]
+    file = tmp_path / "bars.json"
+    file.write_text(text)
+    snapshot = imported(terminal, tmp_path, file, *US, *options)
+
+    assert snapshot.codes[0] == "AAPL"
+    assert tuple(snapshot.days.astype(str)) == DAYS
+    assert tuple(snapshot.close[:, 0]) == CLOSES
+    assert snapshot.volume[:, 0].tolist() == [row["volume"] for row in bars()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"Information": "rate limit"}',
+        "[]",
+        '{"a": 1, "a": 2}',
+        '[{"close": 1}]',
+        "[1, 2",
+        json.dumps([*LISTS, None]),
+        json.dumps([*LISTS, LISTS[0][:5]]),
+        json.dumps({"prices": bars(), "dividends": [{"date": DAYS[0], "amount": 0.2}]}),
+        "\n".join(map(json.dumps, [*bars(), {"Information": "limit"}, *bars()])),
+    ],
+)
+def test_json_with_a_row_that_is_none_is_refused_in_one_line(
+    text: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    file = tmp_path / "bars.csv"
+    file.write_text(text)
+
+    assert "bars.csv" in refused(terminal, tmp_path, file, *US, "--code", "AAPL")
+
+
+# ---- wide tables, several sources, fixed precision
+
+
+@pytest.mark.slow
+def test_a_wide_table_of_closes_is_named_with_what_makes_it_long(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    frame = pd.DataFrame({"Date": DAYS, "AAPL": CLOSES, "MSFT": [each * 3 for each in CLOSES]})
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    message = refused(terminal, tmp_path, tmp_path / "wide.csv", *US)
+
+    assert "its columns are codes (AAPL, MSFT …): a table of one field" in message
+    advised = message.partition("in pandas: ")[2].strip()
+    eval(advised, {"frame": frame}).to_csv(tmp_path / "long.csv", index=False)
+    snapshot = imported(terminal, tmp_path, tmp_path / "long.csv", *US)
+    assert (snapshot.codes, tuple(snapshot.close[:, 0])) == (("AAPL", "MSFT"), CLOSES)
+
+
+@pytest.mark.slow
+def test_prices_of_another_asset_are_not_offered_as_a_volume(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    frame = pd.DataFrame({"Date": DAYS, "AAPL": CLOSES, "MSFT": [each * 3 for each in CLOSES]})
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    options = (*US, "--code", "AAPL", "--map", "close=AAPL", "--out", tmp_path / "market")
+    printed = terminal.out("data", "make", "long", "--bars", tmp_path / "wide.csv", *options)
+
+    assert "map volume" not in printed
+
+
+@pytest.mark.slow
+def test_rows_of_two_publishers_are_refused_with_the_column_that_tells_them_apart(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    frame = pd.DataFrame(bars()).assign(code="AAPL")
+    both = pd.concat([frame.assign(venue_id=2), frame.assign(venue_id=43, volume=7)])
+    both.sort_values("date").to_csv(tmp_path / "both.csv", index=False)
+    message = refused(terminal, tmp_path, tmp_path / "both.csv", *US)
+
+    assert "column 'venue_id' tells apart (2, 43)" in message
+    assert "keep_first" not in message
+    advised = message.partition("in pandas: ")[2].strip()
+    eval(advised, {"frame": both}).to_csv(tmp_path / "one.csv", index=False)
+    assert len(imported(terminal, tmp_path, tmp_path / "one.csv", *US).days) == len(DAYS)
+
+
+@pytest.mark.slow
+def test_prices_in_whole_billionths_are_brought_to_units(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    frame = pd.DataFrame(bars()).rename(columns={"date": "ts_event"})
+    prices = ["open", "high", "low", "close"]
+    frame[prices] = (frame[prices] * 1e9).round().astype("int64")
+    frame = frame.assign(rtype=35, publisher_id=2, instrument_id=38, symbol="AAPL")
+    frame.to_csv(tmp_path / "fixed.csv", index=False)
+
+    snapshot = imported(terminal, tmp_path, tmp_path / "fixed.csv", *US)
+    assert tuple(snapshot.close[:, 0]) == CLOSES
+
+
+# ---- which column is a volume
+
+
+KLINES = [
+    [
+        str(stamp),
+        "10",
+        "12",
+        "9",
+        str(close),
+        "500.0",
+        str(stamp + 86399999),
+        "5200.0",
+        "31",
+        "9.5",
+        "99",
+        "0",
+    ]
+    for stamp, close in zip(STAMPS, CLOSES, strict=True)
+]
+
+
+def test_klines_without_a_header_are_known_by_their_two_times() -> None:
+    names = guessed_names(KLINES)
+
+    assert names[:8] == ["date", "open", "high", "low", "close", "volume", "-", "amount"]
+    assert set(names[8:]) == {"-"}
+
+
+def test_an_amount_of_klines_that_is_none_is_left_out() -> None:
+    assert "amount" not in guessed_names([[*row[:7], "1.0", *row[8:]] for row in KLINES])
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["37142624", "44060910", "55570372", "21946507", "40011222"], True),
+        (["33.74M", "956.1K", "41.05M", "33.35M", "39.41M"], True),
+        (["1704171600000", "1704258000000", "1704344400000"], False),
+        (["1234.5"] * 6, False),
+        (["461.97", "462.97", "463.87", "467.68", "470.38", "472.75"], False),
+        (["a", "b"], False),
+        ([], False),
+    ],
+    ids=["shares", "with letters", "stamps", "a constant", "prices", "words", "nothing"],
+)
+def test_a_column_may_be_a_volume_by_its_cells(cells: list[str], expected: bool) -> None:
+    assert may_be_count(cells) is expected
+
+
+# ---- the reported files
+
+
+@pytest.mark.slow
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("name", "options", "closes"),
+    [
+        (
+            "d03_investing_german.csv",
+            (*US, "--code", "GC", "--date-format", "%d.%m.%Y"),
+            [2017.0, 2032.7, 2028.2, 2006.3],
+        ),
+        ("d17_databento_ohlcv_fixed.csv", US, [201.7, 203.27, 202.82, 200.63]),
+        ("d24_ccxt_ohlcv.json", (*US, "--code", "X"), [20170.0, 20327.0, 20282.0, 20063.0]),
+        ("d25_alpha_vantage.json", US, [201.7, 203.27, 202.82, 200.63]),
+        ("d27_aitrader_merged.jsonl", US, [201.7, 203.27, 202.82, 200.63]),
+    ],
+)
+def test_reported_files_have_their_forty_days(
+    name: str,
+    options: tuple[str, ...],
+    closes: list[float],
+    reported: Path,
+    tmp_path: Path,
+    terminal: Terminal,
+) -> None:
+    snapshot = imported(terminal, tmp_path, reported / name, *options)
+
+    assert (len(snapshot.days), str(snapshot.days[0])) == (40, "2025-06-02")
+    assert snapshot.close[:4, 0].tolist() == closes
+
+
+@pytest.mark.slow
+@pytest.mark.shared_data
+def test_the_reported_klines_get_columns_that_import(
+    reported: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    file = reported / "d36_klines_cheap_coin_no_header.csv"
+    columns = refused(terminal, tmp_path, file, *COIN).partition("--columns ")[2].split()[0]
+
+    assert columns.startswith("date,open,high,low,close,volume,-,")
+    snapshot = imported(terminal, tmp_path, file, *COIN, "--columns", columns)
+    assert snapshot.volume[:, 0].tolist() == [98765432.0] * len(snapshot.days)

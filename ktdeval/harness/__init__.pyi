@@ -48,11 +48,13 @@ from ktdeval.harness.chat_messages import (
     with_distinct_ids as with_distinct_ids,
 )
 from ktdeval.harness.external_acts import (
-    ISOLATING as ISOLATING,
     Act as Act,
     ExternalRecord as ExternalRecord,
     Isolation as Isolation,
     KeptFiles as KeptFiles,
+    Outside as Outside,
+    ShownKind as ShownKind,
+    ShownPart as ShownPart,
 )
 from ktdeval.harness.external_session import (
     MOST_REFUSED as MOST_REFUSED,

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import Value
 
-Isolation = Literal["bwrap", "podman", "docker", "none", "remote"]
+Isolation = Literal["bwrap", "none", "remote"]
 """Walls around an agent: a sandbox by its name; `none`: it ran as the user who ran the evaluation;
 `remote`: it ran elsewhere.
 """
-ISOLATING: tuple[Isolation, ...] = ("bwrap", "podman", "docker")
-"""Walls from behind which nothing can be looked up."""
 
 
 class OfferedTool(Value):
@@ -44,12 +43,28 @@ class Act(Value, omit_defaults=True):
     times: int = 1  #: how often a refused act came in a row
 
 
+ShownKind = Literal["interpreter", "environment", "packages", "programs", "folder"]
+"""What a program's files are: a Python, a virtual environment, packages of npm, a folder of
+programs, folders that the user named.
+"""
+
+
+class ShownPart(Value, frozen=True):
+    """Files of the machine that a sandbox showed, besides the system's own."""
+
+    kind: ShownKind
+    files: Annotated[int, Meta(ge=0)]  #: files and links
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]  #: of their relative paths and sizes
+
+
 class ExternalRecord(Value):
     """What an agent outside did in one step."""
 
     isolation: Isolation  #: walls that were around it
     acts: tuple[Act, ...]  #: in order
     report: JsonValue = None  #: what was seen of the agent, such as how its program ended
+    #: what its sandbox showed; absent without a sandbox
+    shown: tuple[ShownPart, ...] | UnsetType = UNSET
 
 
 class KeptFiles(Protocol):
@@ -89,3 +104,11 @@ class Outside:
     files: KeptFiles | None = None  #: where an agent keeps files; None where nothing is kept
     #: raises where the run is to end; called now and then by an agent that waits for long
     check: Callable[[], None] = goes_on
+    #: absolute paths of this machine that no agent may read: the run's folder, its market, caches
+    private: tuple[Path, ...] = ()
+    #: arguments of the agent that are of this machine alone, and not recorded
+    agent_args: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+NOT_A_RUN = Outside()
+"""What a step has that is executed outside of a run: nothing is kept, nothing is private."""

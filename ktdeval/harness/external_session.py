@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 from ktdeval.errors import KtdevalError, ModelError, StoreError
 from ktdeval.harness.agent import Decision, StepSession, Submission, ToolResult
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
-from ktdeval.harness.external_acts import Act, ExternalRecord, Isolation, OfferedTool
+from ktdeval.harness.external_acts import Act, ExternalRecord, Isolation, OfferedTool, ShownPart
 from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import from_plain
 
@@ -67,6 +67,8 @@ class ExternalSession:
         #: is called, once, when the step can go no further: a submission was accepted, none is left,
         #: or an error ended the episode
         self.when_over: Callable[[], None] = lambda: None
+        #: what the agent's sandbox showed; absent without one
+        self.shown: tuple[ShownPart, ...] | UnsetType = UNSET
         self.submission: Submission | None = None  #: the accepted one
         self.submissions = 0  #: how many came
         self.error: BaseException | None = None  #: what ended the episode
@@ -424,13 +426,17 @@ def act_outside(
         else:
             acting.replay(recorded.record, recorded.exchanges)
             report = recorded.record.report
+            acting.shown = recorded.record.shown
     finally:
         acting.close()
 
     if acting.error is not None:
         raise acting.error
 
-    session.keep_acts(ExternalRecord(isolation=isolation, acts=acting.acts, report=report))
+    record = ExternalRecord(
+        isolation=isolation, acts=acting.acts, report=report, shown=acting.shown
+    )
+    session.keep_acts(record)
     if acting.submission is None and acting.last_call_error is not None:
         raise acting.last_call_error
 

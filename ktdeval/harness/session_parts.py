@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.chat_messages import CallParams, Model, ToolSpec
-from ktdeval.harness.external_acts import KeptFiles, goes_on
+from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
@@ -42,10 +42,7 @@ class SessionParts:
     name: str = ""  #: name of the model under evaluation
     #: further models by the name that requests ask them by
     further: Mapping[str, NamedModel] = field(default_factory=dict)
-    #: where agents outside of this code keep files; None where nothing is kept
-    files: KeptFiles | None = None
-    #: raises where the run is to end
-    check: Callable[[], None] = goes_on
+    outside: Outside = NOT_A_RUN  #: what the run gives to agents outside of this code
     #: tools that the leak guard has let pass, by name, as they were then: an agent could change a
     #: schema in place
     cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)

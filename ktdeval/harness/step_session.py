@@ -514,7 +514,7 @@ class GuardedSession:
         """What the step knows of agents outside of this code."""
         recall = model_traits(self._parts.model).recorded_acts
         if recall is None:
-            return Outside(files=self._parts.files, check=self._parts.check)
+            return self._parts.outside
 
         recorded = recall()
         return Outside(is_plan=recorded is None, recorded=recorded)

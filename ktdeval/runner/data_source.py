@@ -4,11 +4,12 @@ embedded market is cached).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from ktdeval.errors import DataError, explained
+from ktdeval.errors import DataError, UsageError, explained
 from ktdeval.market.array_cache import ArrayCache
 from ktdeval.market.documents import DOCUMENT_COLUMNS
 from ktdeval.market.manifest import FORMAT_VERSION, with_id
@@ -89,6 +90,32 @@ def _loaded_snapshot(
     files: tuple[tuple[str, int, int, int, int], ...],  # noqa: ARG001 - for the cache
 ) -> MarketSnapshot:
     return load_snapshot(folder, array_cache())
+
+
+def private_paths(named: JsonValue) -> tuple[Path, ...]:
+    """Return the files and folders of this machine that no agent may read, as absolute paths: the
+    user's cache, and what a run's options name, in whatever list or mapping they stand.
+    """
+    found = [cache_folder()]
+    for text in filter(None, _texts(named)):
+        try:
+            path = user_path(text)
+        except UsageError:  # no file can be called so
+            continue
+        if os.path.exists(path):  # noqa: PTH110 - of a long text, Path.exists raises
+            found.append(path)
+
+    return tuple(path.resolve() for path in found)
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def array_cache() -> ArrayCache:

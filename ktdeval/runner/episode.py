@@ -15,7 +15,7 @@ from ktdeval.errors import StoreError
 from ktdeval.harness.action import ActionForm, SubmissionForm
 from ktdeval.harness.agent import Agent, Decision, Lesson
 from ktdeval.harness.chat_messages import CallParams, Model
-from ktdeval.harness.external_acts import KeptFiles, goes_on
+from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.predictor_scores import FactorHistory
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession, TranscriptEntry
@@ -298,9 +298,7 @@ class EpisodeParts:
     agent: Agent
     #: further models by the name that the agent asks them by; None: `model` answers for them
     further: Mapping[str, Model] | None = None
-    #: where agents outside of this code keep files; None where nothing is kept
-    files: KeptFiles | None = None
-    check: Callable[[], None] = goes_on  #: raises where the run is to end
+    outside: Outside = NOT_A_RUN  #: what the run gives to agents outside of this code
 
     def bookkeeper(self, spec: EpisodeSpec) -> Bookkeeper:
         """Return the books of an episode at its start."""
@@ -374,8 +372,7 @@ class TradingEpisode:
             chance_seed=spec.chance_seed,
             name=spec.model,
             further=session_models(spec, parts.model, parts.further),
-            files=parts.files,
-            check=parts.check,
+            outside=parts.outside,
         )
 
     def is_own(self, step: int, entry: JournalEntry[StepRecord]) -> bool:

@@ -27,8 +27,9 @@ from ktdeval.errors import (
     RunStop,
     UsageError,
 )
+from ktdeval.harness.agent import Agent
 from ktdeval.harness.chat_messages import Model
-from ktdeval.harness.external_acts import KeptFiles, goes_on
+from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.hookspecs import COMPACT
 from ktdeval.market.snapshot import MarketSnapshot
@@ -78,23 +79,22 @@ class EpisodeFactory:
         spec: EpisodeSpec,
         model: Model,
         further: Mapping[str, Model] | None = None,
-        files: KeptFiles | None = None,
-        check: Callable[[], None] = goes_on,
+        outside: Outside = NOT_A_RUN,
     ) -> Episode:
         """Return an episode, ready to be run, resumed or retraced. `further`: models besides the
-        run's own by the name that the agent asks them by; None: `model` answers for them. `files`:
-        where an agent outside of this code keeps files; None: nothing is kept. `check`: raises where
-        the run is to end. Raises KtdevalError: task or agent refuse the spec.
+        run's own by the name that the agent asks them by; None: `model` answers for them. `outside`:
+        what the run gives to agents outside of this code. Raises KtdevalError: task or agent refuse
+        the spec.
         """
         if spec.task not in self._scoring:
-            trading = self.trading_parts(spec, model)
-            trading = replace(trading, further=further, files=files, check=check)
+            trading = self.trading_parts(spec, model, outside)
+            trading = replace(trading, further=further)
             return TradingEpisode(spec, trading)
 
-        agent = self._plugins.make_agent(spec.agent, spec.agent_args)
+        agent = self._agent(spec, outside)
         snapshot = None if spec.snapshot is None else self._market
         task, target_task = self._scoring[spec.task]
-        parts = ScoringParts(task, target_task, snapshot, model, agent, further, files, check)
+        parts = ScoringParts(task, target_task, snapshot, model, agent, further, outside)
         return ScoringEpisode(spec, parts)
 
     @property
@@ -120,11 +120,16 @@ class EpisodeFactory:
             return None
         return EpisodeFactory({compact: task}, self._plugins, self._snapshot)
 
-    def trading_parts(self, spec: EpisodeSpec, model: Model) -> EpisodeParts:
+    def trading_parts(
+        self, spec: EpisodeSpec, model: Model, outside: Outside = NOT_A_RUN
+    ) -> EpisodeParts:
         """Return the parts of a trading episode."""
         task, tools, tape = self._trading[spec.task]
-        agent = self._plugins.make_agent(spec.agent, spec.agent_args)
-        return EpisodeParts(task, tools, self._market, tape, model, agent)
+        agent = self._agent(spec, outside)
+        return EpisodeParts(task, tools, self._market, tape, model, agent, outside=outside)
+
+    def _agent(self, spec: EpisodeSpec, outside: Outside) -> Agent:
+        return self._plugins.make_agent(spec.agent, {**spec.agent_args, **outside.agent_args})
 
 
 @dataclass(frozen=True)

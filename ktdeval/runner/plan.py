@@ -33,7 +33,7 @@ from ktdeval.task_api.scoring import (
 from ktdeval.task_api.trading_task import Task, describe_task
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.market_tape import MarketRules
-from ktdeval.values.config_options import near_matches
+from ktdeval.values.config_options import near_matches, split_local
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 
@@ -163,6 +163,7 @@ def make_plan(
     `further` are the models besides the run's own. Raises UsageError or DataError.
     """
     specs = []
+    agent_args, _ = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
     call = call_parameters(config, protocol)
     for task in tasks.values():
         description = call_foreign(describe_any, f"task {task.name}", task, plugins)
@@ -191,7 +192,7 @@ def make_plan(
                     model=config.model,
                     model_args=dict(config.model_args),
                     agent=config.agent,
-                    agent_args=dict(config.agent_args),
+                    agent_args=agent_args,
                     call=call,
                     seed=seed,
                     limit=config.limit,

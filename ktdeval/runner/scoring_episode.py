@@ -5,7 +5,7 @@ does; its answer is scored.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from ktdeval.errors import PluginError
 from ktdeval.harness.action import SubmissionForm, SubmissionReading, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.chat_messages import CallParams, Model, ToolSpec, encodable
-from ktdeval.harness.external_acts import KeptFiles, goes_on
+from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.harness.traits import close_agent
@@ -66,9 +66,7 @@ class ScoringParts:
     agent: Agent
     #: further models by the name that the agent asks them by; None: `model` answers for them
     further: Mapping[str, Model] | None = None
-    #: where agents outside of this code keep files; None where nothing is kept
-    files: KeptFiles | None = None
-    check: Callable[[], None] = goes_on  #: raises where the run is to end
+    outside: Outside = NOT_A_RUN  #: what the run gives to agents outside of this code
 
 
 class ScoringEpisode:
@@ -160,8 +158,7 @@ class ScoringEpisode:
             chance_seed=self._spec.chance_seed,
             name=self._spec.model,
             further=session_models(self._spec, self._parts.model, self._parts.further),
-            files=self._parts.files,
-            check=self._parts.check,
+            outside=self._parts.outside,
         )
 
 

@@ -10,6 +10,7 @@ from ktdeval.runner.config import RunConfig
 from ktdeval.runner.leaderboard_registration import RegisteredSystem, registered_call
 from ktdeval.runner.model_settings import with_model_settings
 from ktdeval.runner.plan import call_parameters, choose_tasks
+from ktdeval.values.config_options import split_local
 
 
 def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
@@ -32,10 +33,11 @@ def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
 
         protocol = config.tool_protocol
 
+    agent_args, _ = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
     return RegisteredSystem(
         model=config.model,
         model_args=dict(config.model_args),
         agent=config.agent,
-        agent_args=dict(config.agent_args),
+        agent_args=agent_args,
         call=registered_call(call_parameters(config, protocol)),
     )

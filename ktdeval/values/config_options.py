@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from ktdeval.errors import ConfigError
 from ktdeval.values.class_fields import Record, fields_of, kind_of
@@ -20,6 +20,7 @@ from ktdeval.values.kinds import (
     Choice,
     Items,
     Kind,
+    LocalText,
     Nothing,
     Number,
     Text,
@@ -118,6 +119,27 @@ def _unwrapped_fields(config: Any) -> dict[str, Any]:
             mapping[name] = _unwrapped(value)
 
     return mapping
+
+
+LocalPath = Annotated[str, LocalText()]
+"""Type of a field with a path of this machine alone: it is used, and not recorded."""
+
+
+def split_local(cls: type | None, args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters of a class that are recorded, and those of this machine alone. None: a
+    class without parameters.
+    """
+    recorded = dict(args)
+    local = dict[str, Any]()
+    if cls is None:
+        return recorded, local
+
+    for name, field in fields_of(cls).items():
+        kind = field.kind.item if isinstance(field.kind, Items) else field.kind
+        if isinstance(kind, LocalText) and name in recorded:
+            local[name] = recorded.pop(name)
+
+    return recorded, local
 
 
 def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:

@@ -211,6 +211,10 @@ class Text(Scalar):
         return Sized(self, mark, "characters") if isinstance(mark, Length) else super().marked(mark)
 
 
+class LocalText(Text):
+    """Text of this machine alone, such as a path of the user's: it is used, and not recorded."""
+
+
 class Boolean(Scalar):
     """True or false."""
 

@@ -18,7 +18,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktdeval.errors import ConfigError, ModelError, ProviderError
+from msgspec import UNSET
+
+from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError
 from ktdeval.harness import (
     MOST_REFUSED,
     AgentTraits,
@@ -39,6 +41,7 @@ from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.command_params import CommandParams
 from ktdeval_command.desk_servers import DeskServers, serve_desk
+from ktdeval_command.installed_program import Installation
 from ktdeval_command.own_files import own_files
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.planned_step import planned
@@ -53,6 +56,7 @@ from ktdeval_command.program import (
     started,
 )
 from ktdeval_command.sandbox import Sandbox, open_sandbox
+from ktdeval_command.shown_parts import check_copied, private_files
 from ktdeval_command.stdio_relay import stdio_command
 from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 
@@ -136,6 +140,8 @@ class CommandAgent:
                 report = self._live_on(acting, observation, session, before)
             else:
                 report = self._run_once(acting, observation, session, before)
+            if self._walls is not None:
+                acting.shown = self._walls.shown
             plain: JsonValue = to_plain(report)
             return plain
 
@@ -196,9 +202,9 @@ class CommandAgent:
         tools_token = secrets.token_urlsafe(32)
         prompt = _prompt(observation, acting, has_next_day)
         profile = self._profile
-        files = session.outside.files
+        outside = session.outside
         if self._walls is None:
-            self._walls = self._sandbox(profile, files)
+            self._walls = self._sandbox(outside.private)
         sandbox = self._walls
 
         with ExitStack() as held:
@@ -224,7 +230,7 @@ class CommandAgent:
                 model=params.model_name,
             )
             ready = prepared(profile, self._own.words, values)
-            workspaces = self._workspaces(files, held)
+            workspaces = self._workspaces(outside.files, held)
             listing = workspaces.from_files(
                 {**self._own.files, **ready.files, **_task_files(observation, prompt)}, before
             )
@@ -242,6 +248,10 @@ class CommandAgent:
     @cached_property
     def _profile(self) -> Profile:
         """How the program is started; read when it is started first, since a record needs none."""
+        return self._installed[0]
+
+    @cached_property
+    def _installed(self) -> tuple[Profile, Installation]:
         return profile_of(self._params.run, self._params.profile)
 
     def _check_content(self) -> None:
@@ -254,18 +264,23 @@ class CommandAgent:
                 f" {own or 'none'!s:.12}, not {recorded:.12}; restore them, or begin a new run"
             )
 
-    def _sandbox(self, profile: Profile, files: KeptFiles | None) -> Sandbox:
-        """Return the walls. What the run and ktdeval keep is hidden, even below a folder that the
-        program may read.
+    def _sandbox(self, private: tuple[Path, ...]) -> Sandbox:
+        """Return the walls. Raises ProviderError: there are none here, or the program would be shown
+        what it may not see, which no further step could change.
         """
+        profile, place = self._installed
         readable = [Path(folder) for folder in profile.readable]
         readable += [user_path(folder) for folder in self._params.readable]
-        hidden = [cache_folder()]
-        place = getattr(files, "root", None)  # of a store on this machine
-        if isinstance(place, Path):
-            hidden.append(place.parent)
+        private = (*private, cache_folder().resolve())
+        try:
+            sandbox = open_sandbox(self._params.sandbox, place.parts, readable, private)
+            if sandbox.shown is not UNSET:
+                for path in self._own.sources:
+                    check_copied(path, private_files(private))
+        except KtdevalError as error:
+            raise ProviderError(f"agent command: {error}") from error
 
-        return open_sandbox(self._params.sandbox, tuple(dict.fromkeys(readable)), tuple(hidden))
+        return sandbox
 
     def _workspaces(self, files: KeptFiles | None, held: ExitStack) -> Workspaces:
         if files is None:

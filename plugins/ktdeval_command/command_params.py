@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ktdeval.values.config_options import option
+from ktdeval.values.config_options import LocalPath, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,12 @@ class CommandParams:
             " something"
         ),
     )
-    readable: tuple[str, ...] = option(
-        (), help="further folders that it may read in the sandbox, such as that of its interpreter"
+    readable: tuple[LocalPath, ...] = option(
+        (),
+        help=(
+            "further folders that it may read in the sandbox, such as that of its interpreter; each is"
+            " searched, and refused with a market, a run, a cache or a key in it"
+        ),
     )
     models: tuple[str, ...] = option(
         (),

@@ -1,8 +1,9 @@
-"""Where a program is installed: folders that it has to read, beyond the system's, and its PATH.
+"""Where a program is installed: what it has to read, beyond the system's folders, and its PATH.
 
 Programs of npm lie in `node_modules` and need `node`; scripts of Python lie in a virtual environment
 and need its interpreter. Both are found by the links and the first line of the program's file.
-Nothing is shown that is not such a folder: a program in a home folder is not a reason to show it.
+Nothing is shown that is not such a part: a program in a home folder or a project is not a reason to
+show it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.values.config_options import user_path
+from ktdeval_command.shown_parts import SYSTEM, Part, environment_parts
 
-_SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")))
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _FIRST_LINE_BYTES = 512
 _MOST_STEPS = 8  # from a script to its interpreter to that one's
@@ -22,9 +23,9 @@ _MOST_STEPS = 8  # from a script to its interpreter to that one's
 
 @dataclass(frozen=True)
 class Installation:
-    """Folders of a program. `path`: its variable PATH; empty where the usual one finds all."""
+    """Parts of a program. `path`: its variable PATH; empty where the usual one finds all."""
 
-    readable: tuple[Path, ...] = ()
+    parts: tuple[Part, ...] = ()
     path: str = ""
 
 
@@ -37,7 +38,7 @@ def start_path(program: str) -> str:
 
 def installation_of(program: str) -> Installation:
     """Return where a program and its interpreters lie; an empty one where there is no such program."""
-    readable: dict[Path, None] = {}
+    parts: dict[Part, None] = {}
     bins: dict[Path, None] = {}
     name: str | None = program
     for _ in range(_MOST_STEPS):
@@ -48,12 +49,12 @@ def installation_of(program: str) -> Installation:
         link = _with_real_folder(Path(found))
         bins[link.parent] = None
         for candidate in (link, link.resolve()):
-            readable |= dict.fromkeys(_folders_of(candidate))
+            parts |= dict.fromkeys(_parts_of(candidate))
         name = _interpreter(link)
 
     own = [str(folder) for folder in bins if not _is_system(folder)]
     path = ":".join([*own, _SYSTEM_PATH]) if own else ""
-    return Installation(_without_nested(list(readable)), path)
+    return Installation(_without_nested(list(parts)), path)
 
 
 def _with_real_folder(path: Path) -> Path:
@@ -64,27 +65,29 @@ def _with_real_folder(path: Path) -> Path:
 
 
 def _is_system(path: Path) -> bool:
-    return any(path.is_relative_to(root) for root in _SYSTEM)
+    return any(path.is_relative_to(root) for root in SYSTEM)
 
 
-def _folders_of(path: Path) -> list[Path]:
-    """Return the folders to show for a file: none where it is the system's."""
+def _parts_of(path: Path) -> list[Part]:
+    """Return what to show for a file: nothing where it is the system's."""
     if _is_system(path):
         return []
 
     for above in reversed(path.parents):
         if above.name == "node_modules":
-            return [above]
+            return [Part(above, "packages")]
     for above in path.parents:
-        if (above / "pyvenv.cfg").is_file():
-            return [above]
+        parts = environment_parts(above) if (above / "pyvenv.cfg").is_file() else []
+        if any(path.is_relative_to(part.path) for part in parts):
+            return parts
     if path.parent.name != "bin":
         return []
 
     library = path.parent.parent / "lib"
     if path.name.startswith("python") and any(library.glob("python3*/os.py")):
-        return [path.parent, library]  # a Python, with its standard library
-    return [path.parent]
+        # a Python, with its standard library
+        return [Part(path.parent, "interpreter"), Part(library, "interpreter")]
+    return [Part(path.parent, "programs")]
 
 
 def _interpreter(path: Path) -> str | None:
@@ -106,10 +109,10 @@ def _interpreter(path: Path) -> str | None:
     return words[0] if words else None
 
 
-def _without_nested(folders: list[Path]) -> tuple[Path, ...]:
+def _without_nested(parts: list[Part]) -> tuple[Part, ...]:
     outer = []
-    for folder in folders:
-        others = [other for other in folders if other != folder]
-        if not any(folder.is_relative_to(other) for other in others):
-            outer.append(folder)
+    for part in parts:
+        others = [other for other in parts if other.path != part.path]
+        if not any(part.path.is_relative_to(other.path) for other in others):
+            outer.append(part)
     return tuple(outer)

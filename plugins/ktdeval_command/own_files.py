@@ -24,6 +24,7 @@ class OwnFiles:
 
     words: tuple[str, ...]  #: with the names that the files have in the program's folder
     files: Mapping[str, bytes]  #: by these names
+    sources: tuple[Path, ...]  #: where they are
 
     @property
     def content(self) -> str | None:
@@ -62,4 +63,4 @@ def own_files(words: Sequence[str]) -> OwnFiles:
         files[name] = read_plain(path)
         kept.append(name)
 
-    return OwnFiles(tuple(kept), files)
+    return OwnFiles(tuple(kept), files, tuple(sources.values()))

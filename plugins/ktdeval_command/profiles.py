@@ -20,7 +20,7 @@ from ktdeval.harness import ToolCall
 from ktdeval.values.config_options import build, near_matches, option, user_path
 from ktdeval.values.strict_json import JsonValue, dumps_compact, dumps_pretty, loads_untrusted
 from ktdeval.values.yamlio import load_yaml_as
-from ktdeval_command.installed_program import installation_of, start_path
+from ktdeval_command.installed_program import Installation, installation_of, start_path
 from ktdeval_command.placeholders import (
     SECRETS,
     StepValues,
@@ -87,7 +87,6 @@ class Prepared:
     environment: Mapping[str, str]
     files: Mapping[str, bytes]  #: by their paths in the program's folder
     stdin: bytes
-    readable: tuple[Path, ...]
 
 
 # ---- which profile
@@ -112,8 +111,8 @@ def run_words(run: str) -> tuple[str, ...]:
     return (start_path(words[0]), *words[1:])
 
 
-def profile_of(run: str, profile: str = "") -> Profile:
-    """Return the profile of a command line, with the folders of its program on this machine.
+def profile_of(run: str, profile: str = "") -> tuple[Profile, Installation]:
+    """Return the profile of a command line, and where its program lies on this machine.
 
     `profile`: a file, or the name of a shipped one; empty: the one for the program's name, and
     `default` where there is none. Raises ConfigError: the file is no profile; `run_words` says more.
@@ -121,12 +120,9 @@ def profile_of(run: str, profile: str = "") -> Profile:
     program = run_words(run)[0]
     found = _chosen(Path(program).name, profile)
     place = installation_of(program)
-
-    readable = [*found.readable, *(str(folder) for folder in place.readable)]
-    environment = dict(found.environment)
     if place.path:
-        environment.setdefault("PATH", place.path)
-    return replace(found, readable=tuple(dict.fromkeys(readable)), environment=environment)
+        found = replace(found, environment={"PATH": place.path, **found.environment})
+    return found, place
 
 
 def _chosen(program: str, profile: str) -> Profile:
@@ -261,7 +257,6 @@ def prepared(profile: Profile, run_argv: tuple[str, ...], values: StepValues) ->
         environment=environment,
         files=files,
         stdin=filled(profile.stdin, values).encode(),
-        readable=tuple(map(Path, profile.readable)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.values.config_options import option
+from ktdeval.values.config_options import LocalPath, option
 from ktdeval.values.secret_free_addresses import Address
 
 
@@ -20,7 +20,7 @@ class RemoteParams:
         ),
     )
     port: int = option(8765, help="port to listen on; 0: a free one", minimum=0, maximum=65_535)
-    token: str = option(
+    token: LocalPath = option(
         "",
         help=(
             "file of the token that clients send, made where there is none; default: a new token,"

@@ -1,8 +1,9 @@
 """Walls around a program: which argv to start, and what it can reach.
 
 `bwrap` gives a program user, mount, PID, IPC, UTS, cgroup and network namespaces of its own, no
-capability, no new privilege, no further user namespace and a filter of system calls. It sees the
-system's programs and libraries read-only, and no file of a home, a cache or a run.
+capability, no new privilege, no further user namespace and a filter of system calls. What it sees
+is an allow-list, read-only: the system's folders of programs and libraries, and the parts that were
+searched for markets, runs, caches and keys (`ktdeval_command.shown_parts`).
 
 * **Folder.** Its folder, `/tmp` beside it and nothing else can be written. They lie on a tmpfs whose
   size the kernel holds, so that deleted but open files, sparse files and races count too, which a
@@ -26,15 +27,27 @@ import shutil
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec import UNSET, UnsetType
+
 from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.harness import ShownPart
 from ktdeval.values.temporary import temporary_folder
+from ktdeval_command.shown_parts import (
+    SYSTEM,
+    Part,
+    PrivateFiles,
+    by_kind,
+    named_parts,
+    private_files,
+    searched,
+    searched_system,
+)
 from ktdeval_command.syscall_filter import filter_program
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py").read_text(encoding="utf-8")
@@ -51,7 +64,6 @@ _ETC = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 _SHOWN = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf")
-_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 #: files of /proc about the whole machine that programs do without
 _COVERED = ("kcore", "keys", "key-users", "kmsg", "timer_list", "kallsyms", "interrupts")
 _OWN = ("/tmp", "/proc", "/dev", "/etc", "/sys", _MOUNT)  # noqa: S108
@@ -87,7 +99,7 @@ class Sandbox(ABC):
 
     name: ClassVar[str]
     python: str  #: interpreter that the program can run
-    isolated: ClassVar[bool]  #: whether cards may say that the program could look nothing up
+    shown: tuple[ShownPart, ...] | UnsetType  #: what it shows besides the system; absent: all
 
     @abstractmethod
     def program_path(self, name: str) -> str:
@@ -107,7 +119,7 @@ class NoSandbox(Sandbox):
     """
 
     name = "none"
-    isolated = False
+    shown = UNSET
     python = sys.executable
 
     def program_path(self, name: str) -> str:
@@ -132,23 +144,19 @@ class NoSandbox(Sandbox):
 
 @dataclass(frozen=True)
 class Bubblewrap(Sandbox):
-    """Walls by bubblewrap; see the module.
-
-    `readable`: further folders that the program may read, under the same path. `hidden`: what must
-    not be seen even below a folder that is shown; ktdeval's own code always is hidden.
-    """
+    """Walls by bubblewrap; see the module."""
 
     executable: str
     python: str  #: interpreter of the supervisor
-    readable: tuple[Path, ...] = ()
-    hidden: tuple[Path, ...] = ()
+    parts: tuple[Part, ...] = ()  #: what the program may read, under the same path
+    hidden: tuple[Path, ...] = ()  #: folders below them that it may not: packages of ktdeval
+    shown: tuple[ShownPart, ...] = field(default=())
 
     name = "bwrap"
-    isolated = True
 
     def program_path(self, name: str) -> str:
         """Return the path of a program, which must lie in a folder that is shown."""
-        folders = [_PATH, *(str(folder) for folder in self.readable)]
+        folders = [_PATH, *(str(part.path) for part in self.parts)]
         found = shutil.which(name, path=":".join(folders)) or shutil.which(name)
         if found is None:
             return name
@@ -157,13 +165,13 @@ class Bubblewrap(Sandbox):
         for shown in (path, path.resolve()):
             if not self._shows(shown):
                 raise SandboxError(
-                    f"sandbox=bwrap: {shown}: not in a folder that the sandbox shows;"
-                    f" add readable={shown.parent}, or install the program below /usr"
+                    f"sandbox=bwrap: {shown}: not in a folder that the sandbox shows; put it into a"
+                    " folder of its own and add readable=FOLDER, or install it below /usr/local/bin"
                 )
         return str(path)
 
     def _shows(self, path: Path) -> bool:
-        roots = [Path("/usr"), *map(Path, _SYSTEM), *self.readable]
+        roots = [*SYSTEM, *(part.path for part in self.parts)]
         return any(path.is_relative_to(root) for root in roots)
 
     @contextmanager
@@ -195,8 +203,8 @@ class Bubblewrap(Sandbox):
             words += ["--ro-bind-data", str(descriptors[-1]), f"/etc/{name}"]
 
         # What hides comes after what shows.
-        words += [word for path in self.readable for word in ("--ro-bind", str(path), str(path))]
-        for path in self._hidden_folders():
+        words += _shown_words(part.path for part in self.parts)
+        for path in self.hidden:
             words += ["--perms", "0555", "--size", "4096", "--tmpfs", str(path)]
             words += ["--remount-ro", str(path)]
 
@@ -209,14 +217,8 @@ class Bubblewrap(Sandbox):
         return [*words, "--seccomp", str(descriptors[-1])], descriptors
 
     def _system_folders(self) -> list[str]:
-        words = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"]
-        for name in _SYSTEM:
-            path = Path(name)
-            if path.is_symlink():
-                words += ["--symlink", str(path.readlink()), name]
-            elif path.is_dir():
-                words += ["--ro-bind", name, name]
-
+        words = ["--proc", "/proc", "--dev", "/dev"]
+        words += _shown_words(path for path in SYSTEM if path.is_dir())
         for name in _SHOWN:
             words += ["--ro-bind-try", name, name]
         for name in _COVERED:
@@ -224,12 +226,16 @@ class Bubblewrap(Sandbox):
                 words += ["--ro-bind", "/dev/null", f"/proc/{name}"]
         return words
 
-    def _hidden_folders(self) -> list[Path]:
-        own = Path(import_module("ktdeval").__file__ or "/").resolve().parent
-        found = {path.resolve() for path in self.hidden}
-        for installed in (own.parent, Path(__file__).resolve().parents[1]):
-            found |= set(installed.glob("ktdeval*"))
-        return sorted(path for path in found if self._shows(path) and path.is_dir())
+
+def _shown_words(paths: Iterable[Path]) -> list[str]:
+    """Return the arguments of bubblewrap that show some paths: a link stays a link."""
+    words: list[str] = []
+    for path in paths:
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), str(path)]
+        else:
+            words += ["--ro-bind", str(path), str(path)]
+    return words
 
 
 def _memory_file(data: bytes, opened: ExitStack) -> int:
@@ -245,31 +251,56 @@ def _memory_file(data: bytes, opened: ExitStack) -> int:
 
 
 def open_sandbox(
-    name: str, readable: tuple[Path, ...] = (), hidden: tuple[Path, ...] = ()
+    name: str,
+    installed: Sequence[Part] = (),
+    readable: Sequence[Path] = (),
+    private: tuple[Path, ...] = (),
 ) -> Sandbox:
-    """Return a sandbox that was tried on this machine.
+    """Return a sandbox that was tried on this machine. `installed`: parts of the program's
+    installation; `readable`: folders that the user named; `private`: files and folders that no
+    program may read.
 
-    Raises UsageError: the name is unknown. SandboxError: bubblewrap is absent or too old, or the
-    kernel forbids what it needs. It is never replaced by weaker walls.
+    Raises UsageError: the name is unknown, or a folder can't be shown. ShownError: a part holds what
+    no program may see. SandboxError: bubblewrap is absent or too old, or the kernel forbids what it
+    needs. It is never replaced by weaker walls.
     """
     if name == "none":
         return NoSandbox()
     if name != "bwrap":
         raise UsageError(f"sandbox={name[:40]!r}: unknown; use none or bwrap")
 
+    parts = list(installed)
     for path in readable:
         if not path.is_absolute() or not path.is_dir():
             raise UsageError(f"readable={path}: not an absolute path of a folder; correct it")
-        if any(path.is_relative_to(own) for own in _OWN):
-            raise UsageError(f"readable={path}: the sandbox has its own; move the folder elsewhere")
         if path != path.resolve():
             raise UsageError(f"readable={path}: leads by a link to {path.resolve()}; name that")
-        if path == Path("/") or any(path.is_relative_to(part.resolve()) for part in hidden):
-            raise UsageError(f"readable={path}: would show what is hidden; name a smaller folder")
+        parts += named_parts(path)
 
-    sandbox = Bubblewrap(_bwrap(), _python(readable), readable, hidden)
+    for part in parts:
+        if any(part.path.is_relative_to(own) for own in _OWN):
+            raise UsageError(
+                f"sandbox=bwrap: {part.path}: the sandbox has its own {part.path.parts[1]}; move the"
+                " folder elsewhere"
+            )
+
+    sandbox = _searched_sandbox(tuple(dict.fromkeys(parts)), private_files(private))
     _try(sandbox)
     return sandbox
+
+
+def _searched_sandbox(parts: tuple[Part, ...], private: PrivateFiles) -> Bubblewrap:
+    """Return a sandbox whose parts were searched. Raises ShownError, SandboxError."""
+    executable = _bwrap()
+    hidden = list(searched_system(private))
+    shown = []
+    for part in parts:
+        found = searched(part, private)
+        hidden += found.hidden
+        shown.append(found.shown)
+
+    python = _python([part.path for part in parts])
+    return Bubblewrap(executable, python, parts, tuple(hidden), by_kind(shown))
 
 
 def _user() -> dict[str, int | list[int]]:
@@ -326,10 +357,10 @@ def _packaged_bwrap() -> str | None:
         return None
 
 
-def _python(readable: tuple[Path, ...]) -> str:
+def _python(readable: Sequence[Path]) -> str:
     """Path of an interpreter that the sandbox shows and its user can run."""
     base = Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}")
-    shown = [Path("/usr"), *readable]
+    shown = [*SYSTEM, *readable]
     for path in (base, Path("/usr/bin/python3"), Path("/usr/local/bin/python3")):
         is_shown = any(path.is_relative_to(folder) for folder in shown)
         if is_shown and _answers([str(path), "-I", "-S", "-c", "import ctypes, resource"]):
@@ -364,6 +395,12 @@ def _try(sandbox: Bubblewrap) -> None:
 
     if done.returncode != 0 or done.stdout != "1\n":
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        if "source path" in lines[-1]:
+            raise SandboxError(
+                f"sandbox=bwrap: a folder of the program can't be read by the sandbox's user:"
+                f" {lines[-1][:200]}; let others read it (chmod), or install the program below"
+                " /usr/local or /opt"
+            )
         raise SandboxError(
             f"sandbox=bwrap: walls can't be made here: {lines[-1][:200]}; allow unprivileged user"
             " namespaces (sysctl kernel.unprivileged_userns_clone,"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError
-from ktdeval.harness import Model, ModelRequest, Reply
+from ktdeval.harness import Model, ModelRequest, Outside, Reply
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import (
@@ -154,7 +154,8 @@ class EntryEpisode:
         base = folder.base(entry.market)
         spec = entry.spec(base, entry.config(), plugins)
         factory = EpisodeFactory({task.name: task}, plugins, market)
-        episode = factory.open(spec, model or _NoModel())
+        outside = Outside(private=(folder.path.resolve(),))
+        episode = factory.open(spec, model or _NoModel(), outside=outside)
         if not isinstance(episode, TradingEpisode):
             raise ConfigError(f"markets: {entry.market}: the task {task.name} does not trade")
 

@@ -9,15 +9,13 @@ from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.episode_parts import Finished
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row
-from ktdeval.harness.external_acts import ISOLATING, Isolation
+from ktdeval.harness.external_acts import Isolation
 
 NOT_ISOLATED = "the agent was not isolated, so that it could look the market up"
 """Reason against ranking a card whose task hides something."""
 
 _ROWS: dict[Isolation, str] = {
     "bwrap": "a sandbox of bubblewrap",
-    "podman": "a container of podman",
-    "docker": "a container of docker",
     "none": "no sandbox",
     "remote": "another place, not seen",
 }
@@ -34,7 +32,7 @@ def isolation_steps(episodes: Iterable[Finished]) -> dict[Isolation, int]:
 
 def is_not_isolated(episodes: Iterable[Finished]) -> bool:
     """Whether an agent outside took a step without walls."""
-    return any(name not in ISOLATING for name in isolation_steps(episodes))
+    return any(name != "bwrap" for name in isolation_steps(episodes))
 
 
 def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:

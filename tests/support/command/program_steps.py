@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from threading import Lock
 
 from ktdeval.harness import Reply, ToolCall, ToolResult, ToolSpec, Usage
@@ -186,8 +185,3 @@ def kept_bytes(workspaces: Workspaces, listing: str) -> Iterator[tuple[str, byte
     for entry, data in workspaces.contents(listing):
         if entry.kind == "file":
             yield entry.path, data
-
-
-def folders_of(profile: Profile) -> tuple[Path, ...]:
-    """Folders that a profile's program reads."""
-    return tuple(map(Path, profile.readable))

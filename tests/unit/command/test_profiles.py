@@ -70,7 +70,6 @@ def test_default_gives_each_name_of_an_address_and_a_key() -> None:
         },
         files={},
         stdin=b"Decide for {day} 7.",
-        readable=(),
     )
 
 
@@ -145,7 +144,6 @@ def test_codex() -> None:
         },
         files={},
         stdin=b"Decide for {day} 7.",
-        readable=(),
     )
 
 
@@ -256,13 +254,13 @@ def test_a_subcommand_of_the_user_is_not_repeated() -> None:
 )
 def test_the_name_of_the_program_chooses(run: str, profile: str, expected: str) -> None:
     known = load_profile(shipped_profiles()[expected])
-    assert profile_of(run, profile).arguments == known.arguments
-    assert profile_of(run, profile).files == known.files
+    found, _ = profile_of(run, profile)
+    assert (found.arguments, found.files) == (known.arguments, known.files)
 
 
 def test_a_file_of_the_user_is_a_profile(tmp_path: Path) -> None:
     path = own(tmp_path, "arguments: [--task, '{task_file}']\nstdin: ''\n")
-    step = prepared(profile_of("agent", str(path)), ("agent",), VALUES)
+    step = prepared(profile_of("agent", str(path))[0], ("agent",), VALUES)
 
     assert step.argv == ("agent", "--task", "task.md")
     assert step.stdin == b""
@@ -494,9 +492,9 @@ def program(path: Path, first_line: str = "") -> Path:
 
 
 def place_of(program: Path | str) -> tuple[list[str], str]:
-    """Folders and PATH of a program, as its profile has them."""
-    profile = profile_of(str(program), "default")
-    return list(profile.readable), profile.environment.get("PATH", "")
+    """What is shown of a program, and its PATH."""
+    profile, installed = profile_of(str(program), "default")
+    return [str(part.path) for part in installed.parts], profile.environment.get("PATH", "")
 
 
 def test_a_program_of_npm_shows_its_packages_and_node(
@@ -515,16 +513,21 @@ def test_a_program_of_npm_shows_its_packages_and_node(
     )
 
 
-def test_a_script_of_a_virtual_environment_shows_it_and_its_python(tmp_path: Path) -> None:
+def test_a_script_of_a_virtual_environment_shows_its_parts_and_its_python(tmp_path: Path) -> None:
+    """Never the folder that the environment was made in: it may be a project's, with its data."""
     base = program(tmp_path / "python" / "bin" / "python3.12")
     program(tmp_path / "python" / "lib" / "python3.12" / "os.py")
     venv = tmp_path / "venv"
     script = program(venv / "bin" / "agent", f"#!{venv}/bin/python")
     (venv / "pyvenv.cfg").write_text("")
     (venv / "bin" / "python").symlink_to(base)
+    (venv / "lib").mkdir()
+    (venv / "lib64").symlink_to("lib")
+    (venv / "data").mkdir()
 
-    folders, path = place_of(script)
-    assert folders == [str(venv), str(base.parent), str(tmp_path / "python" / "lib")]
+    shown, path = place_of(script)
+    own = [f"{venv}/{name}" for name in ("bin", "lib", "lib64", "pyvenv.cfg")]
+    assert shown == [*own, str(base.parent), str(tmp_path / "python" / "lib")]
     assert path.startswith(f"{venv}/bin:")
 
 
@@ -543,6 +546,13 @@ def test_a_program_of_the_system_or_none_shows_nothing(name: str) -> None:
     assert place_of(name) == ([], "")
 
 
+def test_a_script_in_a_project_that_is_an_environment_shows_neither(tmp_path: Path) -> None:
+    (tmp_path / "pyvenv.cfg").write_text("")
+    script = program(tmp_path / "agents" / "agent.sh", "#!/bin/sh")
+
+    assert place_of(script)[0] == []
+
+
 def test_a_script_in_a_home_folder_does_not_show_that_folder(tmp_path: Path) -> None:
     script = program(tmp_path / "home" / "agent.sh", "#!/bin/sh")
     assert place_of(script)[0] == []
@@ -552,9 +562,10 @@ def test_a_path_of_the_profile_comes_first(tmp_path: Path) -> None:
     script = program(tmp_path / "bin" / "agent", "#!/bin/sh")
     path = own(tmp_path, "environment: {PATH: /opt/bin}\nreadable: [/opt]\n")
 
-    profile = profile_of(str(script), str(path))
+    profile, installed = profile_of(str(script), str(path))
     assert profile.environment == {"PATH": "/opt/bin"}
-    assert profile.readable == ("/opt", str(script.parent))
+    assert profile.readable == ("/opt",)
+    assert [part.path for part in installed.parts] == [script.parent]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from ktdeval.stores import LocalStore
 from ktdeval_command.profiles import Profile, profile_of
 from ktdeval_command.sandbox import open_sandbox
+from ktdeval_command.shown_parts import Part
 from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 from program_steps import (
     ACCEPTED,
@@ -24,7 +25,6 @@ from program_steps import (
     Call,
     ScriptedModel,
     answer_of,
-    folders_of,
     installed,
     kept_bytes,
     run_step,
@@ -75,6 +75,7 @@ class Program:
     name: str
     path: str
     profile: Profile
+    parts: tuple[Part, ...]  #: of its installation
 
     def shell(self, command: str) -> Call:
         """A call by which its model runs a command."""
@@ -90,7 +91,8 @@ def program(request: pytest.FixtureRequest) -> Program:
         pytest.skip(
             f"needs {name} (npm install {PACKAGES[name]}) on PATH or in KTDEVAL_TEST_PROGRAMS"
         )
-    return Program(name, path, profile_of(path))
+    profile, place = profile_of(path)
+    return Program(name, path, profile, place.parts)
 
 
 @pytest.fixture(params=["none", "bwrap"])
@@ -125,7 +127,7 @@ def test_a_program_researches_submits_and_ends(
 ) -> None:
     model = script(program, "first")
     tools = task_tools()
-    sandbox = open_sandbox(walls, folders_of(program.profile) if walls == "bwrap" else ())
+    sandbox = open_sandbox(walls, program.parts)
 
     with services(program.profile, model, tools, PROMPT) as served:
         finished = run_step(program.path, program.profile, served, sandbox, roomy)
@@ -214,8 +216,9 @@ def test_a_script_finds_everything_by_its_variables(walls: str, roomy: Workspace
     tools = task_tools()
     run = shlex.join([PYTHON, "-I", "-S", "-c", SCRIPT])
 
-    with services(profile_of(run), model, tools, PROMPT) as served:
-        finished = run_step(run, profile_of(run), served, open_sandbox(walls), roomy)
+    profile, _ = profile_of(run)
+    with services(profile, model, tools, PROMPT) as served:
+        finished = run_step(run, profile, served, open_sandbox(walls), roomy)
 
     assert str(finished.outcome) == "exited 0", finished.stderr.text()
     assert finished.stdout.text() == "Done.\n"

@@ -24,11 +24,14 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from ktdeval.errors import UsageError
 from ktdeval_command import sandbox as sandbox_module
+from ktdeval_command.installed_program import installation_of
 from ktdeval_command.program import Finished, Start, run_program
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
+from ktdeval_command.shown_parts import ShownError
 from ktdeval_command.syscall_filter import ABSENT, CHECKED, REFUSED, filter_program
 from ktdeval_command.workspace import Workspaces
 
@@ -364,8 +367,9 @@ def test_a_named_port_is_the_only_one_that_listens(
 # ---- choosing a sandbox
 
 
-def test_none_says_that_it_is_no_isolation(bwrap: Sandbox) -> None:
-    assert (NoSandbox().isolated, bwrap.isolated) == (False, True)
+def test_a_sandbox_says_what_it_shows_besides_the_system(bwrap: Sandbox) -> None:
+    """None says nothing: without walls, all of the machine is shown."""
+    assert (NoSandbox().shown, bwrap.shown) == (UNSET, ())
 
 
 def test_an_unknown_sandbox_is_refused() -> None:
@@ -423,7 +427,7 @@ def test_a_program_where_nothing_is_shown_is_an_error(
 ) -> None:
     program = script(tmp_path, "echo hello")
 
-    with pytest.raises(SandboxError, match="not in a folder that the sandbox shows; add readable="):
+    with pytest.raises(SandboxError, match="not in a folder that the sandbox shows; put it"):
         run_program(Start((str(program),)), bwrap, workspaces)
 
 
@@ -460,27 +464,55 @@ def test_a_readable_folder_is_shown_and_stays_read_only(
 
 
 @pytest.mark.slow
-def test_what_is_hidden_stays_hidden_in_a_readable_folder(
+def test_a_project_that_is_an_environment_shows_the_environment_alone(
     folder: Path, bwrap: Sandbox, workspaces: Workspaces
 ) -> None:
-    runs = folder / "runs"
-    runs.mkdir()
-    (runs / "card.json").write_text("{}")
-    (folder / "tool").write_text("tool")
-    shown = open_sandbox("bwrap", readable=(folder,), hidden=(runs,))
+    """`python -m venv .` in the folder of a project, whose market lies below it."""
+    market = folder / "data" / "bars.parquet"
+    for path in (market, folder / "lib" / "tool.py", folder / "link"):
+        path.parent.mkdir(exist_ok=True)
+    market.write_text("prices")
+    (folder / "lib" / "tool.py").write_text("tool")
+    (folder / "lib" / "prices").symlink_to(market)
+    (folder / "bin").mkdir()
+    (folder / "pyvenv.cfg").write_text("")
+    agent = script(folder / "bin", f"ls {folder}; cat {folder}/lib/* {market}").rename(
+        folder / "bin" / "agent"
+    )
+    installed = installation_of(str(agent)).parts
+    shown = open_sandbox("bwrap", installed, private=(market.parent,))
 
-    done = run_program(Start(("ls", "-A", str(folder), str(runs))), shown, workspaces)
+    done = run_program(Start((str(agent),)), shown, workspaces)
 
-    assert done.stdout.text() == f"{folder}:\nruns\ntool\n\n{runs}:\n"
+    assert done.stdout.text() == "bin\nlib\npyvenv.cfg\ntool"
+    assert done.stderr.text().count("No such file or directory") == 2
+    (own,) = shown.shown
+    assert (own.kind, own.files) == ("environment", 4)
+
+
+@pytest.mark.slow
+def test_a_folder_for_everybody_below_usr_is_not_shown(
+    bwrap: Sandbox, workspaces: Workspaces
+) -> None:
+    """Images of containers put what they run there: /usr/src/app."""
+    done = run_program(Start(("ls", "/usr", "/usr/local")), bwrap, workspaces)
+
+    listed = done.stdout.text().split()
+    assert {"bin", "lib"} < set(listed)
+    assert "src" not in listed
+
+
+def test_a_market_in_a_folder_of_the_system_is_refused(bwrap: Sandbox) -> None:
+    with pytest.raises(ShownError, match=r"shown what belongs to the run.*\(/usr/share/market\)"):
+        open_sandbox("bwrap", private=(Path("/usr/share/market"),))
 
 
 def test_a_readable_folder_behind_a_link_is_refused(folder: Path, bwrap: Sandbox) -> None:
-    """What is hidden would be looked for under the other path."""
     (folder / "runs").mkdir()
     (folder / "link").symlink_to(folder / "runs")
 
     with pytest.raises(UsageError, match=f"leads by a link to {folder}/runs; name that"):
-        open_sandbox("bwrap", readable=(folder / "link",), hidden=(folder / "runs",))
+        open_sandbox("bwrap", readable=(folder / "link",))
 
 
 @pytest.mark.slow
@@ -500,18 +532,19 @@ def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
     assert (done.stdout.text(), str(done.outcome)) == ("", "exited 0")
 
 
-def test_a_readable_folder_inside_a_hidden_one_is_refused(folder: Path, bwrap: Sandbox) -> None:
-    (folder / "runs").mkdir()
-
-    with pytest.raises(UsageError, match="would show what is hidden"):
-        open_sandbox("bwrap", readable=(folder / "runs",), hidden=(folder,))
-
-
 @pytest.mark.parametrize(
-    "path", [Path("relative"), Path("/absent-folder"), Path("/"), Path("/tmp"), Path("/proc/self")]
+    ("path", "why"),
+    [
+        (Path("relative"), "readable=relative: not an absolute path of a folder"),
+        (Path("/absent-folder"), "readable=/absent-folder: not an absolute path of a folder"),
+        (Path("/"), "readable=/: is or holds your home folder"),
+        (Path.home(), "is or holds your home folder"),
+        (Path("/tmp"), "/tmp: the sandbox has its own tmp"),
+        (Path("/proc/self"), "readable=/proc/self: leads by a link to /proc/"),
+    ],
 )
-def test_a_readable_folder_that_can_not_be_one_is_refused(path: Path) -> None:
-    with pytest.raises(UsageError, match="readable="):
+def test_a_readable_folder_that_can_not_be_one_is_refused(path: Path, why: str) -> None:
+    with pytest.raises((UsageError, ShownError), match=why):
         open_sandbox("bwrap", readable=(path,))
 
 

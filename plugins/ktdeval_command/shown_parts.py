@@ -1,0 +1,371 @@
+"""What a sandbox shows of this machine besides the system: an allow-list, searched before use.
+
+A part is one file, or a folder with all that lies below it. It is refused where it holds the run's
+market, a run, a cache or a key, under whatever name: by its place, by the inode (a hard link, a bind
+mount), by the content of a copy, or by what only such a folder has. So is a socket, which a
+read-only mount does not close. Links are not followed: what they lead to is shown only where it is
+a part itself.
+
+Folders of installed packages have keys for their tests and files of any name. There, only what is
+surely a market, a run or a cache is looked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+import ktdeval
+from ktdeval.errors import KtdevalError, explained
+from ktdeval.harness import ShownKind, ShownPart
+from ktdeval.secrets.patterns import REDACTED, secret_forms
+from ktdeval.values.files import csv_rows
+from ktdeval.values.hashes import content_hash, file_sha256
+
+_NAMES = Path(__file__).with_name("shown_files.csv")
+_MANIFEST = "manifest.json"
+_MOST_FILES = 2_000_000
+_MOST_READ_BYTES = 4 << 20  # of one file: a registration is small
+_MOST_KEY_BYTES = 256 << 10  # of a file with a key; larger ones are programs
+_MOST_MANIFEST_BYTES = 64 << 20
+_PACKAGES = ("/site-packages", "/dist-packages", "/node_modules")
+_MASK_KEY = re.compile(rb'"mask_key"\s*:\s*"\w')
+_CODE = frozenset(
+    str(Path(file).resolve().parents[1]) for file in (ktdeval.__file__, __file__) if file
+)
+_PROJECT = (
+    ".git",
+    ".hg",
+    ".svn",
+    ".venv",
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "requirements.txt",
+    "package.json",
+    "Cargo.toml",
+    "go.mod",
+    "ktdeval-runs",
+)
+
+
+_USR = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "share", "include")
+_LOCAL = tuple(Path("/usr/local", name) for name in _USR)
+SYSTEM = (
+    *(Path("/", name) for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32")),
+    *(Path("/usr", name) for name in _USR),
+    *_LOCAL,
+)
+"""Folders of the system's programs and libraries, which each program is shown; never all of /usr,
+where images of containers put what they run (/usr/src/app).
+"""
+
+
+_OF_THE_RUN = "what belongs to the run, such as its market"
+
+
+class ShownError(KtdevalError):
+    """A part can't be shown to a program."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something to show: a file, a folder, or a link, which shows nothing by itself."""
+
+    path: Path  #: absolute; no folder above it is a link
+    kind: ShownKind
+
+
+@dataclass(frozen=True)
+class PrivateFiles:
+    """What no program may see: places, and files of the market by inode and by size."""
+
+    places: tuple[Path, ...]  #: resolved
+    inodes: frozenset[tuple[int, int]] = frozenset()  #: device and inode of each file
+    hashes: dict[int, frozenset[str]] = field(default_factory=dict, hash=False)  #: by size
+
+
+@lru_cache(maxsize=8)  # each episode has an agent of its own
+def private_files(places: tuple[Path, ...]) -> PrivateFiles:
+    """Return what lies in some places. Runs and caches are known by their place and their names."""
+    inodes = set()
+    hashes: dict[int, frozenset[str]] = {}
+    for path in _market_files(places):
+        found = path.stat()
+        inodes.add((found.st_dev, found.st_ino))
+        if found.st_size:
+            known = hashes.get(found.st_size, frozenset())
+            hashes[found.st_size] = known | {file_sha256(path)}
+
+    return PrivateFiles(places, frozenset(inodes), hashes)
+
+
+def _market_files(places: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the files of the markets among some places, and files that are named one by one."""
+    for place in places:
+        if place.is_file():
+            yield place
+        elif (place / _MANIFEST).is_file() and _manifest_of(place / _MANIFEST) == "a market":
+            yield from (path for path in place.rglob("*") if path.is_file())
+
+
+# ---- which parts
+
+
+def environment_parts(root: Path) -> list[Part]:
+    """Return what a virtual environment shows: never the folder that it was made in, which may be a
+    project's.
+    """
+    names = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
+    return [Part(root / name, "environment") for name in names if (root / name).exists()]
+
+
+def named_parts(path: Path) -> list[Part]:
+    """Return what a folder shows that the user named. Raises ShownError: it is a project's root, a
+    home folder, or above one.
+    """
+    if (path / "pyvenv.cfg").is_file():
+        return environment_parts(path)
+
+    if Path.home().is_relative_to(path):
+        raise ShownError(f"readable={path}: is or holds your home folder; {_SMALLER}")
+
+    marks = [name for name in _PROJECT if (path / name).exists()]
+    if marks:
+        raise ShownError(
+            f"readable={path}: is the root of a project ({marks[0]}), with whatever lies in it;"
+            f" {_SMALLER}"
+        )
+    return [Part(path, "folder")]
+
+
+_SMALLER = "name a folder inside that has only what the program needs"
+
+
+# ---- searched
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A part that may be shown, and the folders below it that are hidden."""
+
+    shown: ShownPart
+    hidden: tuple[Path, ...]  #: packages of ktdeval, which can make the embedded market
+
+
+@lru_cache(maxsize=256)  # as above
+def searched(part: Part, private: PrivateFiles) -> Searched:
+    """Search a part. Raises ShownError: it holds something that no program may see."""
+    path = part.path
+    search = _Search(part, private)
+    for place in private.places:
+        if place.is_relative_to(path):
+            raise search.refusal(_OF_THE_RUN, place)
+        if path.is_relative_to(place):
+            raise search.refusal(_OF_THE_RUN, path)
+    if any(_is_ktdeval(str(above.parent), above.name) for above in (path, *path.parents)):
+        raise search.refusal("code of ktdeval", path)
+
+    with explained(f"sandbox=bwrap: {path}: can't be searched"):
+        if path.is_dir() and not path.is_symlink():
+            search.folder(path, is_package=_is_package(path))
+        elif path.is_file():
+            search.file(path)
+
+    digest = search.digest.hexdigest()
+    shown = ShownPart(kind=part.kind, files=search.files, sha256=digest)
+    return Searched(shown, tuple(search.hidden))
+
+
+def by_kind(parts: Iterable[ShownPart]) -> tuple[ShownPart, ...]:
+    """Return one record for all parts of a kind, in the order of the first of each."""
+    joined: dict[ShownKind, list[ShownPart]] = {}
+    for part in parts:
+        joined.setdefault(part.kind, []).append(part)
+
+    records = []
+    for kind, own in joined.items():
+        files = sum(part.files for part in own)
+        records.append(
+            ShownPart(kind=kind, files=files, sha256=content_hash([part.sha256 for part in own]))
+        )
+    return tuple(records)
+
+
+@lru_cache(maxsize=8)  # as above
+def searched_system(private: PrivateFiles) -> tuple[Path, ...]:
+    """Search the folders of the system that people write to, and return packages of ktdeval in any,
+    which are hidden. Raises ShownError: they hold something that no program may see.
+    """
+    hidden: list[Path] = []
+    for folder in SYSTEM:
+        part = Part(folder, "programs")
+        for place in private.places:
+            if place.is_relative_to(folder):
+                raise _Search(part, private).refusal(_OF_THE_RUN, place)
+
+        if folder in _LOCAL and folder.is_dir() and not folder.is_symlink():
+            search = _Search(part, private)
+            search.folder(folder, is_package=True)
+            hidden += search.hidden
+        elif folder.name == "lib":
+            hidden += folder.glob("python3*/*-packages/ktdeval*")
+
+    return tuple(hidden)
+
+
+def check_copied(path: Path, private: PrivateFiles) -> None:
+    """Raise ShownError for a file of the user that no program may get a copy of."""
+    search = _Search(Part(path, "folder"), private)
+    search.advice = "leave it out of run="
+    search.file(path)
+
+
+class _Search:
+    """Search of one part."""
+
+    def __init__(self, part: Part, private: PrivateFiles) -> None:
+        self._part = part
+        self._private = private
+        self.advice = f"move it out of {part.path}, or install the program elsewhere"
+        if part.kind == "folder":
+            self.advice = f"move it out of {part.path}, or name another folder"
+        self.files = 0
+        self.digest = sha256()
+        self.hidden: list[Path] = []
+
+    def folder(self, path: Path, is_package: bool) -> None:
+        """Search a folder with all that is below it, in order of names."""
+        waiting = [(str(path), "", is_package)]
+        while waiting:
+            folder, prefix, is_package = waiting.pop()
+            try:
+                with os.scandir(folder) as found:
+                    entries = sorted(found, key=_name_of)
+            except PermissionError:  # what we can't read, no program of ours can
+                continue
+
+            for entry in entries:
+                self._check_name(entry.name, entry.path, is_package)
+                if not entry.is_dir(follow_symlinks=False):
+                    self._entry(entry, prefix, is_package)
+                elif _is_ktdeval(folder, entry.name):
+                    self.hidden.append(Path(entry.path))
+                else:
+                    is_installed = is_package or _is_package(entry.path)
+                    waiting.append((entry.path, f"{prefix}{entry.name}/", is_installed))
+
+    def _entry(self, entry: os.DirEntry[str], prefix: str, is_package: bool) -> None:
+        """Search a file or a link of a folder; `prefix`: the folder's path in the part."""
+        if self.files >= _MOST_FILES:
+            raise self.refusal(f"more than {_MOST_FILES:,} files, too many to search", entry.path)
+
+        if entry.is_symlink():
+            self._count(f"{prefix}{entry.name}", f"link to {os.readlink(entry.path)}")  # noqa: PTH115 - many
+        elif entry.is_file(follow_symlinks=False):
+            found = entry.stat(follow_symlinks=False)
+            self._count(f"{prefix}{entry.name}", str(found.st_size))
+            self._check_content(entry.path, found, is_package)
+        else:
+            raise self.refusal("a socket, pipe or device", entry.path)
+
+    def file(self, path: Path) -> None:
+        """Search one file, which may be reached by a link."""
+        found = path.stat()
+        self._count(path.name, str(found.st_size))
+        self._check_name(path.name, path, is_package=False)
+        self._check_content(str(path), found, is_package=False)
+
+    def _check_content(self, path: str, found: os.stat_result, is_package: bool) -> None:
+        """Raise ShownError for a file that its content gives away."""
+        if (found.st_dev, found.st_ino) in self._private.inodes:
+            raise self.refusal("a file of the run's market, by a link", path)
+
+        known = self._private.hashes.get(found.st_size)
+        if known is not None and file_sha256(Path(path)) in known:
+            raise self.refusal("a copy of a file of the run's market", path)
+
+        what = ""
+        if path.endswith(f"/{_MANIFEST}") and found.st_size <= _MOST_MANIFEST_BYTES:
+            what = _manifest_of(Path(path))
+        if not what and not is_package and found.st_size <= _MOST_READ_BYTES:
+            what = _small_content(Path(path))
+        if what:
+            raise self.refusal(what, path)
+
+    def _check_name(self, name: str, path: str | Path, is_package: bool) -> None:
+        """Raise ShownError for a file or folder that its name gives away."""
+        holds, is_sure = _names().get(name, ("", False))
+        if holds and (is_sure or not is_package):
+            raise self.refusal(holds, path)
+
+    def _count(self, name: str, what: str) -> None:
+        self.files += 1
+        self.digest.update(f"{name}\0{what}\n".encode("utf-8", "surrogateescape"))
+
+    def refusal(self, what: str, path: str | Path) -> ShownError:
+        """Return the error for something that was found."""
+        return ShownError(
+            f"sandbox=bwrap: the program would be shown {what} ({path}); {self.advice}"
+        )
+
+
+@cache
+def _names() -> Mapping[str, tuple[str, bool]]:
+    """Return by name what a file or folder holds, and whether it does among packages, too."""
+    return {row["name"]: (row["holds"], row["where"] == "any") for row in csv_rows(_NAMES)}
+
+
+def _name_of(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _is_package(path: str | Path) -> bool:
+    """Whether a folder has what was installed: packages, or the library of a Python."""
+    return str(path).endswith(_PACKAGES) or os.path.isfile(f"{path}/os.py")  # noqa: PTH113 - many
+
+
+def _is_ktdeval(folder: str, name: str) -> bool:
+    """Whether a folder is a package of ktdeval, installed or in this checkout."""
+    return name.startswith("ktdeval") and (folder in _CODE or folder.endswith(_PACKAGES))
+
+
+def _manifest_of(path: Path) -> str:
+    """Return what a manifest.json of ktdeval is of; empty for another program's."""
+    try:
+        head = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return ""
+    if not isinstance(head, dict):
+        return ""
+    if head.get("format") == "ktdeval-snapshot":
+        return "a market"
+    if {"episodes", "version", "rules"} <= head.keys():
+        return "a run"
+    if head.keys() == {"title", "sums"}:
+        return "a cache of ktdeval"
+    return ""
+
+
+def _small_content(path: Path) -> str:
+    """Return what a small file holds that no program may see; empty where nothing is found."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return ""
+    if _MASK_KEY.search(data):
+        return "a mask key"
+    if len(data) > _MOST_KEY_BYTES or b"\0" in data:
+        return ""
+
+    text = data.decode("utf-8", "replace")
+    for form in secret_forms():
+        if form.replacement == REDACTED and form.pattern.search(text):
+            return form.kind
+    return ""

@@ -33,9 +33,10 @@ class Spec:
         groups: of a task, names under which several can be asked for together, the first is its
             family; of a command, the group in which `ktdeval --help` names it (`command_groups` of
             plugins/hints.json).
-        remote: of a model, whether it is a `RemoteModel`. Records and cards of such a model are
-            held to it, whatever they say of themselves. None: found out by making one without
-            parameters.
+        remote: of a model, whether it is a `RemoteModel`; records and cards are held to it. None:
+            found out by making one without parameters.
+        decider: of a model of ktdeval's own, who decides by it: a `DeciderKind` or `nobody`; None:
+            a rule, or a model behind a network. Others' plugins are not asked.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Spec:
     groups: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     remote: bool | None = None
+    decider: str | None = None
 
 
 HOOKS = {
@@ -81,9 +83,7 @@ HOOKS = {
     "runners": "Execution backends; `make(params)` returns a `Runner`.",
     "commands": "Commands of the command line; `make()` returns a `click.Command`.",
 }
-"""Content of the list of the hook `ktdeval_<kind>`, by kind; the hook takes nothing and returns a
-sequence of `Spec`.
-"""
+"""Content of the list of the hook `ktdeval_<kind>`, by kind; the hook returns a list of `Spec`."""
 
 
 def ktdeval_event(event: object) -> None:

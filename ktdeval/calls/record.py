@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -421,14 +421,9 @@ def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> di
     """
     own: list[CallRecord] = []
     checks: list[CallRecord] = []
-    # model that answered, by request: "" if there is no answer or the provider does not say
-    served: dict[tuple[str, str], str] = {}
-
     for record in records:
         if record.episode in episodes:
             own.append(record)
-            request = (record.episode, record.key)
-            served[request] = record.served_by or served.get(request, "")
         elif record.episode in NO_EPISODE:
             checks.append(record)
 
@@ -438,10 +433,10 @@ def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> di
     failed = [record for record in attempts if not record.is_answered]
     batched = sum(record.outcome == BATCHED for record in attempts)
     tokens = sum((record.usage or Usage() for record in answers), Usage())
-    served_by = Counter(name for name in served.values() if name)
+    requests = {(record.episode, record.key) for record in own}
 
     return {
-        "requests": len(served),
+        "requests": len(requests),
         "answered": len(answers),
         **({"batched": batched} if batched else {}),
         "cached": sum(tally.cached for tally in tallies.values()),
@@ -452,19 +447,14 @@ def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> di
         **_paid(attempts),
         "latency_s": _latencies(sorted(record.latency_s for record in answers)),
         "lost_s": round(math.fsum(record.latency_s for record in failed), 3),
-        "served_by": _sorted_counts(served_by),
-        **_by_model(own, served),
+        **_by_model(own),
         "checks": _check_figures(checks),
         "episodes": {episode: to_plain(tally) for episode, tally in tallies.items()},
     }
 
 
-def _by_model(
-    records: Sequence[CallRecord], served: Mapping[tuple[str, str], str]
-) -> dict[str, JsonValue]:
-    """Return `models`, the figures of each model that was asked, if there is more than one.
-    `served`: model that answered, by request.
-    """
+def _by_model(records: Sequence[CallRecord]) -> dict[str, JsonValue]:
+    """Return `models`, the figures of each model that was asked, if there is more than one."""
     models = sorted({record.model for record in records})
     if len(models) < 2:
         return {}
@@ -476,13 +466,11 @@ def _by_model(
         attempts = [record for record in own if record.outcome != CACHED]
         answers = [record for record in attempts if record.is_answered]
         tokens = sum((record.usage or Usage() for record in answers), Usage())
-        names = Counter(served[request] for request in requests if served[request])
         figures[model] = {
             "requests": len(requests),
             "answered": len(answers),
             "tokens": tokens.to_json(),
             **_paid(attempts),
-            "served_by": _sorted_counts(names),
         }
 
     return {"models": figures}

@@ -86,6 +86,7 @@ from ktdeval.cards.fields.provenance import made_at as made_at
 from ktdeval.cards.fields.rank_eligibility import NEVER_TRADED as NEVER_TRADED
 from ktdeval.cards.fields.recorded_facts import rests_on as rests_on
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
+from ktdeval.cards.fields.served import served_words as served_words
 from ktdeval.cards.fields.tokens import episode_tokens as episode_tokens, not_counted as not_counted
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
 from ktdeval.cards.fields.warning_labels import label_word as label_word

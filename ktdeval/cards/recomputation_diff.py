@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
+from typing import cast
 
 import msgspec
 
@@ -124,12 +125,26 @@ def card_difference(
 ) -> str | None:
     """Return the `first_difference` of two cards, without the fields that can't be verified
     (`UNVERIFIED`) and the last bits of figures, in which another processor's sums may differ.
+    A recorded card from before `deciders` is held to what follows from them: labels, eligibility.
     """
     comparable = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
     for name in UNVERIFIED & recorded.keys():
         comparable[name] = recorded[name]
 
+    if "deciders" in comparable.keys() - recorded.keys():
+        del comparable["deciders"]
+        comparable["episodes"] = _without_served(comparable["episodes"])
+
     return _difference(recorded, comparable, text, is_close)
+
+
+def _without_served(episodes: JsonValue) -> JsonValue:
+    """Return episodes as cards from before `deciders` have them."""
+    before: list[JsonValue] = []
+    for episode in cast("Sequence[Mapping[str, JsonValue]]", episodes):
+        before.append({name: value for name, value in episode.items() if name != "served"})
+
+    return before
 
 
 def value_difference(recorded: object, recomputed: object) -> str | None:

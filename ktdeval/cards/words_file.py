@@ -17,6 +17,7 @@ from ktdeval.cards.assembly import card_type
 from ktdeval.cards.card import Card, Evaluation, ScoringCard, TradingCard
 from ktdeval.cards.fields.all_fields import FIELDS
 from ktdeval.cards.fields.decision_provenance import PROVENANCE_WORDS
+from ktdeval.cards.fields.fact_types import DECIDERS
 from ktdeval.cards.fields.failures import FAILURE_WORDS
 from ktdeval.cards.fields.units import OTHER_DECIMALS, UNITS
 from ktdeval.cards.fields.warning_labels import LABEL_WORDS
@@ -107,6 +108,9 @@ def docs_tables() -> dict[str, str]:
         "decisions": _markdown_table(
             ("decided by", "in tables", "meaning"), _kind_rows(PROVENANCE_WORDS)
         ),
+        "deciders": _markdown_table(
+            ("kind", "who decided", "could look the market up", "ranked"), _decider_rows()
+        ),
     }
 
 
@@ -140,6 +144,12 @@ def _named_rows(words: Mapping[Any, FieldWords]) -> Iterator[tuple[str, ...]]:
 def _kind_rows(words: Mapping[Any, FieldWords]) -> Iterator[tuple[str, ...]]:
     for name, entry in words.items():
         yield f"`{name}`", entry.label, _meaning(entry)
+
+
+def _decider_rows() -> Iterator[tuple[str, ...]]:
+    answers = {True: "yes", False: "no"}
+    for kind, own in DECIDERS.items():
+        yield f"`{kind}`", own.words, answers[own.looks_up], answers[own.is_ranked]
 
 
 def _meaning(words: FieldWords) -> str:

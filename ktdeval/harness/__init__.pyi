@@ -30,6 +30,7 @@ from ktdeval.harness.arguments import (
     Length as Length,
 )
 from ktdeval.harness.chat_messages import (
+    LOOKED_UP as LOOKED_UP,
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
     NO_TOOL as NO_TOOL,
     CallParams as CallParams,

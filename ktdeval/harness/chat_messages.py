@@ -245,6 +245,10 @@ USAGE_FIELDS = (
 """The counts of `Usage`, in its order; step records and cards have them under the same names."""
 
 
+LOOKED_UP = "the provider says that it looked something up"
+"""Note of a reply for which its provider reports a search, a page read or code run on its side."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A model's answer. `reasoning` is its separate reasoning channel and is never parsed for a

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ktdeval.errors import PluginError
 from ktdeval.values.config_options import option
@@ -19,6 +19,22 @@ if TYPE_CHECKING:  # a manifest that declares traits must stay quick to import
     from ktdeval.market.calendar import Window
 
 T = TypeVar("T")
+
+DeciderKind = Literal[
+    "rule",
+    "model",
+    "model_with_lookups",
+    "sandboxed_program",
+    "program",
+    "plugin",
+    "remote_agent",
+    "file",
+    "person",
+]
+"""Who decides: a rule or trained model of ktdeval's; a model behind a network, asked without search
+or able to look things up; a program in a sandbox or without; a function or plugin in this process; an
+agent elsewhere; a file of decisions; a person.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +122,13 @@ class ModelTraits:
         help=(
             "of a remote model: organisation, project or route that it sends, without secrets,"
             " empty before `connect`; part of the cache's key"
+        ),
+    )
+    may_look_up: str = option(
+        "",
+        help=(
+            "of a remote model: what of its name or parameters lets it look something up while it"
+            " answers, such as a search of the web; empty: nothing that is known"
         ),
     )
     served_context: Callable[[float], object | None] | None = option(

@@ -22,11 +22,12 @@ import msgspec
 import zstandard
 from msgspec import UNSET, UnsetType, structs
 
-from ktdeval.cards.fields.episode_parts import Maker, RoleUsage, StepMaker
+from ktdeval.cards.fields.episode_parts import Maker, RoleUsage, Served, StepMaker
 from ktdeval.cards.fields.roles import add_roles
+from ktdeval.cards.fields.served import add_served
 from ktdeval.errors import StoreError, explained
-from ktdeval.harness.chat_messages import Message, Reply, Usage
-from ktdeval.harness.external_acts import ExternalRecord, Isolation
+from ktdeval.harness.chat_messages import LOOKED_UP, Message, Reply, Usage
+from ktdeval.harness.external_acts import ExternalRecord, Isolation, ShownPart
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
@@ -225,8 +226,12 @@ class Said(Value, omit_defaults=True):
     errors: dict[str, int]  #: calls that failed for good, by kind
     #: calls by role and model; absent where no role of a team asked
     roles: tuple[RoleUsage, ...] = ()
+    #: replies by the model that was asked and what answered; absent where no provider says so, and in
+    #: marks from before this field
+    served: tuple[Served, ...] = ()
     #: steps that an agent outside of this code took, by the walls around it; absent of others
     isolation: dict[Isolation, int] = msgspec.field(default_factory=dict)
+    shown: tuple[ShownPart, ...] = ()  #: what its sandboxes showed; absent of others
 
 
 class _Counted(msgspec.Struct):
@@ -235,6 +240,8 @@ class _Counted(msgspec.Struct):
     usage: Usage | UnsetType = UNSET  #: absent where no token was counted
     content: str = ""
     tool_calls: tuple[Any, ...] = ()
+    served_by: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -262,9 +269,21 @@ class _Heard(msgspec.Struct):
 
         return RoleUsage(role=self.role, model=self.model, **counts)
 
+    @property
+    def served(self) -> list[Served]:
+        """Its reply by what answered; nothing where the provider says nothing."""
+        if self.reply is UNSET:
+            return []
+
+        looked_up = int(LOOKED_UP in self.reply.notes)
+        if not self.reply.served_by and not looked_up:
+            return []
+        return [Served(model=self.model, name=self.reply.served_by, replies=1, looked_up=looked_up)]
+
 
 class _Walled(msgspec.Struct):
     isolation: Isolation
+    shown: tuple[ShownPart, ...] | UnsetType = UNSET
 
 
 class _Conversation(msgspec.Struct):
@@ -278,6 +297,8 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes]) -> Said:
     errors: Counter[str] = Counter()
     usages: list[RoleUsage] = []
     isolation: Counter[Isolation] = Counter()
+    shown: dict[ShownPart, None] = {}
+    served: list[Served] = []
     for entry in transcript:
         external: ExternalRecord | _Walled | UnsetType
         if isinstance(entry, TranscriptEntry):
@@ -290,6 +311,7 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes]) -> Said:
 
         if external is not UNSET:
             isolation[external.isolation] += 1
+            shown |= dict.fromkeys(external.shown or ())
 
         if any(exchange.role or exchange.model for exchange in heard):
             usages = add_roles([*usages, *(exchange.usage for exchange in heard)])
@@ -300,13 +322,16 @@ def count_said(transcript: Iterable[TranscriptEntry | bytes]) -> Said:
             else:
                 replies += 1
                 uncounted += exchange.reply.usage is UNSET
+                served += exchange.served
 
     return Said(
         replies=replies,
         uncounted=uncounted,
         errors=dict(sorted(errors.items())),
         roles=tuple(usages),
+        served=tuple(add_served(served)),
         isolation=dict(sorted(isolation.items())),
+        shown=tuple(shown),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -50,6 +50,8 @@ from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.registry.task_files import task_specs
 from ktdeval.runner.call_log_checks import check_call_log, check_models
 from ktdeval.runner.data_source import open_snapshot
+from ktdeval.runner.deciders import run_deciders
+from ktdeval.runner.episode_journal import Said, count_said
 from ktdeval.runner.model_drift import drift, load_record
 from ktdeval.runner.plan import describe_any, target_task_of
 from ktdeval.runner.remote.run_folder import CERTIFICATE, TASK_FILES, RunFolder
@@ -204,10 +206,11 @@ def _run_inputs(
 ) -> EvaluationInputs:
     """Return what the cards of both kinds are made from."""
     manifest = folder.manifest
-    wall_s = math.fsum(folder.mark(spec).wall_s for spec in complete)
+    wall_s = wall_time(folder, complete)
     owners = plugins.owners("metrics", manifest.metrics)
     specs = [spec for spec in manifest.specs if spec.task == complete[0].task]
     missing = [spec for spec in specs if spec not in complete]
+    said = {spec.id: _said(folder, spec) for spec in complete}
 
     return EvaluationInputs(
         task=description,
@@ -216,7 +219,8 @@ def _run_inputs(
         artefacts=folder.artefacts(complete),
         missing_episodes={spec.id: errors.get(spec.id, "not run to its end") for spec in missing},
         provenance=describe_provenance(wall_s, _calls(folder, specs), owners),
-        isolation={spec.id: folder.mark(spec).said.isolation for spec in complete},
+        deciders=run_deciders(specs[0], plugins, said.values()),
+        served={id_: each.served for id_, each in said.items()},
         makers={spec.id: folder.mark(spec).made_by for spec in complete},
         price=manifest.price,
         knowledge_cutoff=manifest.knowledge_cutoff,
@@ -227,6 +231,21 @@ def _run_inputs(
         further_models=further_parts(folder, specs[0]),
         roles=_roles(folder, complete),
     )
+
+
+def wall_time(folder: RunFolder, complete: Iterable[EpisodeSpec]) -> float:
+    """Return the seconds that complete episodes took, as a card has them."""
+    return round(math.fsum(folder.mark(spec).wall_s for spec in complete), 3)
+
+
+def _said(folder: RunFolder, spec: EpisodeSpec) -> Said:
+    """Return what the transcript of a complete episode holds: as its mark says, which verification
+    counts again; a mark from before names of what answered is without them.
+    """
+    said = folder.mark(spec).said
+    if folder.manifest.request_settings is None or said.served:
+        return said
+    return count_said(folder.load_transcript(spec))
 
 
 def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:

@@ -202,7 +202,7 @@ class Transplanter:
                 inputs,
                 uncounted=_renamed(inputs.uncounted, ids),
                 roles=_renamed(inputs.roles, ids),
-                isolation=_renamed(inputs.isolation, ids),
+                served=_renamed(inputs.served, ids),
                 makers=_renamed(inputs.makers, ids),
                 task=description,
                 specs=[episode.spec for episode in episodes],

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_evaluation
@@ -50,6 +50,7 @@ from ktdeval.runner.score import (
     open_recorded_snapshot,
     open_run,
     run_of,
+    wall_time,
 )
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
@@ -225,6 +226,7 @@ def verify_card(
         card_findings += _declared_findings(folder, card)
 
     card_findings += call_findings(path.name, folder, card, complete, is_published)
+    card_findings += time_findings(path.name, folder, card, complete)
 
     card_findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
     moment = made_at(card.provenance)
@@ -335,7 +337,8 @@ class _EpisodeCheck:
             return f"steps: recorded {mark.steps}, the records have {self.steps}"
 
         said = count_said(self.folder.load_transcript(self.spec))
-        difference = value_difference(mark.said, said)
+        counted = said if mark.said.served else structs.replace(said, served=())
+        difference = value_difference(mark.said, counted)
         if difference:
             return f"said.{difference}"
 
@@ -438,6 +441,23 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
         digest = file_sha256(path)
         if digest != recorded:
             yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
+
+
+def time_findings(
+    name: str, folder: RunFolder, card: TradingCard | ScoringCard, complete: Sequence[EpisodeSpec]
+) -> Iterator[str]:
+    """Yield that the time of a card is not the sum over its episodes."""
+    stated = card.provenance.wall_time_s
+    try:
+        total = wall_time(folder, complete)
+    except StoreError:  # a mark can't be read, which another finding says
+        return
+
+    if stated is not None and stated != total:
+        yield (
+            f"{name}: provenance.wall_time_s: recorded {stated}, its episodes took {total} by their"
+            " marks"
+        )
 
 
 def _declared_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:

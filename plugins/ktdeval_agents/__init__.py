@@ -213,5 +213,6 @@ def ktdeval_models() -> list[Spec]:
             "Majority of recorded decisions; a run of it is made by `ktdeval paper vote`",
             ElectedParams,
             remote=False,
+            decider="file",
         )
     ]

@@ -48,6 +48,7 @@ def ktdeval_models() -> list[Spec]:
             maker("ktdeval_command.remote_agent:RemoteClients"),
             "Stands for programs and clients with a model of their own, and answers nothing",
             remote=False,
+            decider="nobody",
         )
     ]
 

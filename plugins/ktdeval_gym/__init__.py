@@ -51,5 +51,6 @@ def ktdeval_models() -> Sequence[Spec]:
             "Submits the actions of an environment's episode",
             ActionsParams,
             remote=False,
+            decider="file",
         ),
     ]

@@ -48,6 +48,7 @@ def ktdeval_models() -> Sequence[Spec]:
             "A person who decides in this terminal",
             TerminalParams,
             remote=False,
+            decider="person",
         ),
         Spec(
             "human/page",
@@ -55,5 +56,6 @@ def ktdeval_models() -> Sequence[Spec]:
             "A person who decides on a page of this machine",
             PageParams,
             remote=False,
+            decider="person",
         ),
     ]

@@ -31,5 +31,6 @@ def ktdeval_models() -> list[Spec]:
             "Submits the decisions of a file, as `ktdeval judge` read them",
             DeclaredParams,
             remote=False,
+            decider="file",
         )
     ]

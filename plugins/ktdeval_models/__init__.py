@@ -49,6 +49,7 @@ def ktdeval_models() -> Sequence[Spec]:
             maker("ktdeval_models.replay:ReplayModel"),
             "Answers from the transcripts of an earlier run: replay/RUN",
             remote=False,
+            decider="file",
         ),
         Spec(
             "trading_action",
@@ -58,6 +59,7 @@ def ktdeval_models() -> Sequence[Spec]:
             remote.RemoteParams,
             extra={"is_agent": True},
             remote=True,
+            decider="remote_agent",
         ),
         *(provider(name, preset) for name, preset in remote.presets().items()),
     ]
@@ -169,6 +171,7 @@ def _keyless_models() -> Sequence[Spec]:
             maker("ktdeval_models.script:ScriptModel"),
             "Answers from a file, by step, by what the request says, or in order",
             keyless.ScriptParams,
+            decider="file",
         ),
         Spec(
             "builtin/trivial",

@@ -136,8 +136,9 @@ def test_a_framework_decides_as_react_does_and_its_card_is_verified_without_it(
     run(python, *PLAN, *model, "--plugin", plugin, "--agent", agent, "--out", "run", cwd=tmp_path)
 
     assert_as_react(tmp_path / "run", react)
-    (episode,) = card_of(tmp_path / "run")["episodes"]
-    assert episode["isolation"] == {"none": 3}
+    card = card_of(tmp_path / "run")
+    assert card["deciders"][-1] == {"name": agent, "kind": "plugin"}
+    (episode,) = card["episodes"]
     # The framework ends with the step: nothing is asked after a submission was accepted.
     assert [role["calls"] for role in episode["roles"]] == [6]
 
@@ -165,8 +166,9 @@ def test_the_claude_agent_sdk_decides_as_react_does(
     assert done.code == 0, done
 
     assert_as_react(tmp_path / "run", react)
-    (episode,) = card_of(tmp_path / "run")["episodes"]
-    assert episode["isolation"] == {sandbox: 3}
+    decider = card_of(tmp_path / "run")["deciders"][-1]
+    kinds = {"none": "program", "bwrap": "sandboxed_program"}
+    assert (decider["kind"], decider["steps"]) == (kinds[sandbox], 3)
 
     verified = ktdeval("card", "verify", f"run/cards/{TASK}.json", cwd=tmp_path)
     assert verified.code == 0, verified

@@ -11,6 +11,7 @@ from ktdeval.cards.fields.certificate import CERTIFICATE
 from ktdeval.cards.fields.cost import COST
 from ktdeval.cards.fields.coverage import COVERAGE
 from ktdeval.cards.fields.cutoff import KNOWLEDGE_CUTOFF
+from ktdeval.cards.fields.deciders import DECIDERS_FIELD
 from ktdeval.cards.fields.decision_provenance import DECISIONS
 from ktdeval.cards.fields.drift import DRIFT
 from ktdeval.cards.fields.episodes import (
@@ -58,6 +59,7 @@ FIELDS: tuple[AnyField, ...] = (
     MODEL,
     AGENT,
     FURTHER_MODELS,
+    DECIDERS_FIELD,
     CALL,
     REQUEST_SETTINGS,
     KNOWLEDGE_CUTOFF,

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import field
+from msgspec.structs import replace
 
 from ktdeval.calls.call_counts import EpisodeCalls
 from ktdeval.calls.prices import PriceEntry
@@ -44,7 +45,7 @@ class CheckCalls(Value, frozen=True):
     possibly_paid_usd: NonNegative
 
 
-class ModelCalls(Value, frozen=True):
+class ModelCalls(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Calls of the card's episodes to one of its models."""
 
     requests: Count
@@ -53,14 +54,15 @@ class ModelCalls(Value, frozen=True):
     tokens: Counts  #: tokens of the answered attempts
     paid_usd: NonNegative | None
     possibly_paid_usd: NonNegative
-    served_by: Counts  #: answered requests by what the provider says it answered with
+    #: on cards from before `episodes.served`: answered requests by what the provider names
+    served_by: Counts = field(default_factory=dict)
 
     def are_of_another_model(self, asked: str) -> bool:
         """Whether the provider named another model than the one `asked`, in any of its answers."""
         return any(is_other_model(asked, served) for served in self.served_by)
 
 
-class Calls(Value, frozen=True, omit_defaults=True):
+class Calls(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Calls of the card's episodes, all sessions of the run together."""
 
     requests: Count  #: different requests, whatever became of them
@@ -79,7 +81,8 @@ class Calls(Value, frozen=True, omit_defaults=True):
     possibly_paid_usd: NonNegative
     latency_s: Latencies
     lost_s: NonNegative  #: seconds of the attempts without an answer
-    served_by: Counts  #: answered requests by what the provider says it answered with
+    #: on cards from before `episodes.served`: answered requests by what the provider names
+    served_by: Counts = field(default_factory=dict)
     checks: CheckCalls
     episodes: dict[EpisodeId, EpisodeCalls]  #: calls of each episode that asked, by its id
     #: calls of each model, PROVIDER/NAME; absent where one model was asked
@@ -96,6 +99,11 @@ class Calls(Value, frozen=True, omit_defaults=True):
             return any(own.are_of_another_model(name.partition("/")[2]) for name, own in parts)
 
         return any(is_other_model(asked, served) for served in self.served_by)
+
+    def without_served(self) -> Calls:
+        """Return the figures as cards have them that count what answered in `episodes.served`."""
+        models = {name: replace(own, served_by={}) for name, own in self.models.items()}
+        return replace(self, served_by={}, models=models)
 
 
 def gather_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> Calls:
@@ -348,6 +356,9 @@ WORDS = {
     "provenance.calls.latency_s": FieldWords("latency", "s", "seconds of the answered attempts"),
     "provenance.calls.lost_s": FieldWords("lost time", "s", "seconds of the failed attempts"),
     "provenance.calls.served_by": FieldWords(
-        "served by", "", "answered requests by the model that the provider named"
+        "served by",
+        "",
+        "on cards from before `episodes.served`: answered requests by the model that the provider"
+        " named",
     ),
 }

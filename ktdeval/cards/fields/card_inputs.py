@@ -11,19 +11,19 @@ from typing import ClassVar
 import numpy as np
 
 from ktdeval.calls.prices import PriceEntry
-from ktdeval.cards.fields.episode_parts import RoleUsage, StepMaker
+from ktdeval.cards.fields.episode_parts import RoleUsage, Served, StepMaker
 from ktdeval.cards.fields.fact_types import (
     NO_ATTACHMENT,
     NOT_ASKED,
     Attachment,
     CutoffEntry,
+    Decider,
     Drift,
     FurtherModelPart,
     NoCutoff,
     Provenance,
 )
 from ktdeval.errors import CardError
-from ktdeval.harness.external_acts import Isolation
 from ktdeval.market.snapshot import DayArray, MarketSnapshot
 from ktdeval.stats.factorial_effects import left_out_windows
 from ktdeval.stats.metric import Metric, RecordedTranscript, RuleSet
@@ -70,8 +70,9 @@ class EvaluationInputs:
     further_models: Sequence[FurtherModelPart] = ()
     #: calls by role and model, by the id of their episode
     roles: Mapping[str, Sequence[RoleUsage]] = field(default_factory=dict)
-    #: steps of agents outside of this code by the walls around them, by the id of their episode
-    isolation: Mapping[str, Mapping[Isolation, int]] = field(default_factory=dict)
+    deciders: Sequence[Decider] = ()  #: who decided, and whether they could look the market up
+    #: replies by the model that was asked and what answered, by the id of their episode
+    served: Mapping[str, Sequence[Served]] = field(default_factory=dict)
     #: what made the steps of each episode, by its id
     makers: Mapping[str, Sequence[StepMaker]] = field(default_factory=dict)
 

@@ -104,6 +104,16 @@ class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
         return Usage(*(getattr(self, name) for name in USAGE_FIELDS))
 
 
+class Served(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """Replies of one model, by what its provider says that it answered with."""
+
+    model: str = ""  #: the further model, as the agent names it; absent: the card's own
+    name: str = ""  #: what answered, as the provider names it; absent where it names nothing
+    replies: Annotated[int, Meta(ge=1)]
+    #: of these, replies for which the provider says that something was looked up
+    looked_up: Count = 0
+
+
 def tokens_of_further(usages: Iterable[RoleUsage]) -> dict[str, Usage]:
     """Return the tokens of each further model that was asked."""
     tokens: dict[str, Usage] = {}
@@ -160,7 +170,9 @@ class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
     uncounted: Count = 0
     #: calls by role and model; absent where no role of a team asked
     roles: list[RoleUsage] = field(default_factory=list)
-    #: steps that an agent outside of this code took, by the walls around it; absent of others
+    #: replies by the model that was asked and what answered; absent where no provider says so
+    served: list[Served] = field(default_factory=list)
+    #: on cards from before `deciders`: steps of an agent outside by the walls around it
     isolation: dict[Isolation, StepCount] = field(default_factory=dict)
     #: what made its steps; absent in records without it
     made_by: list[StepMaker] = field(default_factory=list)

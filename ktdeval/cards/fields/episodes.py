@@ -8,6 +8,7 @@ from itertools import product
 
 from ktdeval.cards.fields.base_types import Problem, add_counts
 from ktdeval.cards.fields.card_inputs import ScoringSources, TradingSources, samples_of
+from ktdeval.cards.fields.deciders import WORDS as DECIDER_WORDS, isolation_problems
 from ktdeval.cards.fields.decision_provenance import gather_decisions
 from ktdeval.cards.fields.episode_parts import (
     Finished,
@@ -18,14 +19,10 @@ from ktdeval.cards.fields.episode_parts import (
     TradingEpisode,
 )
 from ktdeval.cards.fields.field import ScoringField, TradingField
-from ktdeval.cards.fields.isolation import (
-    WORDS as ISOLATION_WORDS,
-    isolation_problems,
-    isolation_rows,
-)
 from ktdeval.cards.fields.metrics import gather_metrics, metrics_of
 from ktdeval.cards.fields.orders import gather_orders
 from ktdeval.cards.fields.recorded_facts import AnyFacts, ScoringFacts, TradingFacts
+from ktdeval.cards.fields.served import served_problems, served_words
 from ktdeval.cards.fields.software_versions import WORDS as MAKER_WORDS, maker_problems, maker_rows
 from ktdeval.cards.fields.tokens import gather_usage
 from ktdeval.cards.fields.words import FieldWords
@@ -58,7 +55,7 @@ def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
             usage=gather_usage(steps),
             uncounted=inputs.uncounted.get(spec.id, 0),
             roles=list(inputs.roles.get(spec.id, ())),
-            isolation=dict(inputs.isolation.get(spec.id, {})),
+            served=list(inputs.served.get(spec.id, ())),
             made_by=list(inputs.makers.get(spec.id, ())),
             metrics=gather_metrics(
                 metrics_of(inputs.metrics, inputs.transcripts.get(spec.id)),
@@ -92,7 +89,7 @@ def _scoring_episode(spec: EpisodeSpec, sources: ScoringSources) -> ScoringEpiso
         usage=gather_usage(records),
         uncounted=inputs.uncounted.get(spec.id, 0),
         roles=list(inputs.roles.get(spec.id, ())),
-        isolation=dict(inputs.isolation.get(spec.id, {})),
+        served=list(inputs.served.get(spec.id, ())),
         made_by=list(inputs.makers.get(spec.id, ())),
     )
 
@@ -236,7 +233,7 @@ def trading_problems(episodes: Sequence[TradingEpisode], facts: TradingFacts) ->
                 f"the window and limit give {steps} steps, each with one decision",
             )
 
-    yield from _maker_problems(episodes)
+    yield from _maker_problems(episodes, facts)
 
 
 def scoring_problems(episodes: Sequence[ScoringEpisode], facts: ScoringFacts) -> Iterator[Problem]:
@@ -254,7 +251,7 @@ def scoring_problems(episodes: Sequence[ScoringEpisode], facts: ScoringFacts) ->
         if episode.answered > decisions.by_model:
             yield ("episodes", index, "answered"), "more answers than steps that the model decided"
 
-    yield from _maker_problems(episodes)
+    yield from _maker_problems(episodes, facts)
 
 
 def _limit_problems(facts: ScoringFacts) -> Iterator[Problem]:
@@ -267,19 +264,28 @@ def _limit_problems(facts: ScoringFacts) -> Iterator[Problem]:
                 yield (field, index, "steps"), f"the limit is {facts.limit}"
 
 
-def _maker_problems(episodes: Iterable[Finished]) -> Iterator[Problem]:
+def _maker_problems(episodes: Iterable[Finished], facts: AnyFacts) -> Iterator[Problem]:
+    known = {model.asked_as for model in facts.further_models}
     for index, episode in enumerate(episodes):
         yield from maker_problems(index, episode.decisions.steps, episode.made_by)
+        yield from served_problems(index, episode, known)
         yield from isolation_problems(index, episode)
+
+    calls = facts.provenance.calls
+    if facts.deciders and calls is not None and calls != calls.without_served():
+        yield ("provenance", "calls", "served_by"), "is counted by episode, in `served`"
 
 
 # ---- words
 
 
 def agent_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[Row]:
-    """Yield what made the steps: walls around an agent outside, and code."""
+    """Yield what answered, and what code made the steps."""
     listed = list(episodes)
-    yield from isolation_rows(listed)
+    answered = served_words(listed)
+    if answered:
+        yield WORDS["episodes.served"].label, answered
+
     yield from maker_rows(listed, facts)
 
 
@@ -303,7 +309,13 @@ WORDS = {
     "episodes.uncounted": FieldWords(
         "uncounted replies", "replies", "replies whose tokens the provider did not count"
     ),
-    **ISOLATION_WORDS,
+    "episodes.served": FieldWords(
+        "served by",
+        "replies",
+        "replies by what the provider says that it answered with; `looked_up`: of these, replies for"
+        " which it says that something was looked up",
+    ),
+    "episodes.isolation": DECIDER_WORDS["episodes.isolation"],
     **MAKER_WORDS,
 }
 

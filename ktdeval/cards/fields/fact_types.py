@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
@@ -21,6 +23,8 @@ from ktdeval.cards.fields.base_types import (
 )
 from ktdeval.cards.fields.calls import Calls
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval
+from ktdeval.harness.external_acts import ShownPart
+from ktdeval.harness.traits import DeciderKind
 from ktdeval.market.writing_systems import Script
 from ktdeval.masking.lens import MaskKind
 from ktdeval.task_api.scoring import worst_figure
@@ -175,6 +179,54 @@ class FurtherModelPart(Value, frozen=True):
     request_settings: dict[str, Any] | None = field(name="sent_as")
     price: PriceEntry | None  #: of its tokens; null where none is known
     knowledge_cutoff: CutoffEntry | NoCutoff  #: end of its training data, as listed
+
+
+@dataclass(frozen=True, slots=True)
+class DeciderWords:
+    """What a kind of deciders is."""
+
+    words: str
+    looks_up: bool  #: whether one could look the market up
+    is_ranked: bool  #: whether one is ranked where a task hides something
+
+
+DECIDERS: Mapping[DeciderKind, DeciderWords] = {
+    "rule": DeciderWords("a rule or trained model of ktdeval", False, True),
+    "model": DeciderWords("a model behind a network, asked without search", False, True),
+    "model_with_lookups": DeciderWords("a model that can look things up", True, False),
+    "sandboxed_program": DeciderWords("a program in a sandbox", False, True),
+    "program": DeciderWords("a program without a sandbox", True, False),
+    "plugin": DeciderWords("a function or plugin in the process", True, False),
+    "remote_agent": DeciderWords("an agent elsewhere, not seen", True, False),
+    "file": DeciderWords("decisions recorded elsewhere", True, False),
+    # what a person looks up is not seen: boards rank people among themselves
+    "person": DeciderWords("a person", True, True),
+}
+"""All kinds. Cards have the label `not isolated` for those that could look the market up, but for
+people, who have a label of their own.
+"""
+
+
+class Decider(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """Who decided: a model, or an agent that is more than ktdeval's own scaffold."""
+
+    name: Name  #: name of the model or agent
+    kind: DeciderKind
+    why: str = ""  #: of a model that can look things up: what lets it
+    steps: Count = 0  #: of an agent outside: the steps that it took
+    #: of a program in a sandbox: what that showed besides the system; empty: nothing
+    shown: list[ShownPart] = field(default_factory=list)
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether it could look the market up."""
+        return DECIDERS[self.kind].looks_up
+
+    @property
+    def words(self) -> str:
+        """What it is, for readers."""
+        words = DECIDERS[self.kind].words
+        return f"{words} ({self.why})" if self.why else words
 
 
 class Drift(Figure, Value, frozen=True, kw_only=True):

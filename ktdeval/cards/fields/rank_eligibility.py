@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ktdeval.cards.fields.base_types import Name
 from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, derive_coverage
+from ktdeval.cards.fields.deciders import unranked_reasons
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.isolation import NOT_ISOLATED, is_not_isolated
 from ktdeval.cards.fields.models import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.task import never_ranked
@@ -65,8 +65,8 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
         share = f"{coverage.decided_percent} % of {coverage.steps_planned:,} {facts.STEP}s"
         reasons.append(f"the model decided {share}; {LEAST_DECIDED_PERCENT} % are needed")
 
-    if facts.task.mask != "bright" and is_not_isolated(facts.episodes):
-        reasons.append(NOT_ISOLATED)
+    if facts.task.mask not in (None, "bright"):
+        reasons += unranked_reasons(facts.deciders, facts.episodes)
 
     if "never traded" in derive_labels(basis):
         reasons.append(NEVER_TRADED)

@@ -20,6 +20,7 @@ from ktdeval.cards.fields.episode_parts import (
 from ktdeval.cards.fields.fact_types import (
     Attachment,
     Calibration,
+    Decider,
     Definition,
     Drift,
     FurtherModelPart,
@@ -60,6 +61,8 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     agent: Pluggable
     #: models besides `model` that the agent asked; absent where there are none
     further_models: list[FurtherModelPart] = field(default_factory=list)
+    #: who decided, and whether they could look the market up; absent on cards from before this field
+    deciders: list[Decider] = field(default_factory=list)
     call: dict[str, Any]  #: sampling and transport parameters of model calls
     #: how calls were put to a provider where that is not what call says: fields that it does not
     #: take, how a tool was forced; null for a model of this machine

@@ -7,13 +7,14 @@ from typing import Literal
 
 from ktdeval.cards.fields.coverage import Coverage, derive_coverage
 from ktdeval.cards.fields.cutoff import cutoff_labels
+from ktdeval.cards.fields.deciders import is_not_isolated
 from ktdeval.cards.fields.decision_provenance import derive_decisions
 from ktdeval.cards.fields.fact_types import SnapshotPart
 from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.isolation import is_not_isolated
 from ktdeval.cards.fields.models import is_declared, is_person
 from ktdeval.cards.fields.orders import is_untraded
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
+from ktdeval.cards.fields.served import is_of_another_model
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
 from ktdeval.cards.fields.task import TRANSPLANTED
 from ktdeval.cards.fields.words import FieldWords
@@ -75,14 +76,13 @@ def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
     what computed them; and whether each holds.
     """
     facts = basis.facts
-    calls = facts.provenance.calls
-    asked = facts.model.name.partition("/")[2]
     models = [facts.model.name, *(each.name for each in facts.further_models)]
+    has_market = facts.snapshot is not None
     makers = [(episode.steps, episode.made_by) for episode in facts.episodes]
     return {
-        "another model answered": calls is not None and calls.are_of_another_model(asked),
+        "another model answered": is_of_another_model(facts),
         "elected": derive_decisions(basis).elected > 0,
-        "not isolated": is_not_isolated(facts.episodes),
+        "not isolated": has_market and is_not_isolated(facts.deciders, facts.episodes),
         "human": any(map(is_person, models)),
         "mixed code": is_of_mixed_code(makers),
         "transplanted": bool(facts.task.config.get(TRANSPLANTED)),
@@ -182,8 +182,8 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "another model answered",
         "",
         "The provider named another model than the one asked for in at least one answer (a dated"
-        " version of an alias is the same model); `provenance.calls.served_by` has the names, with"
-        " the provider behind a gateway.",
+        " version of an alias is the same model); `served` of each episode has the names, with the"
+        " provider behind a gateway.",
     ),
     "elected": FieldWords(
         "elected",
@@ -193,9 +193,10 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
     "not isolated": FieldWords(
         "not isolated",
         "",
-        "The agent is a program or client outside of ktdeval that no sandbox held in at least one"
-        " step: it could look the market up; never ranked where the task hides something.",
-        "agents.md",
+        "Who decided could look the market up: a program without a sandbox, a function or plugin in"
+        " the process, a model that can search, an agent elsewhere, or a file of decisions"
+        " (`deciders`); never ranked where the task hides something.",
+        "cards.md#who-could-look-it-up",
     ),
     "human": FieldWords(
         "human",

@@ -330,7 +330,7 @@ def no_calls() -> Value:
     """Return the counts of calls on the card of a model behind a network that was never asked."""
     paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
     counts = dict.fromkeys(("requests", "attempts", "answered", "cached", "repeated", "unused"), 0)
-    by_name: Value = {"failed_attempts": {}, "tokens": {}, "served_by": {}, "episodes": {}}
+    by_name: Value = {"failed_attempts": {}, "tokens": {}, "episodes": {}}
     return {
         **counts,
         **paid,

@@ -30,6 +30,7 @@ from ktdeval.calls import (
 )
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
+    LOOKED_UP,
     MAX_TOKEN_COUNT,
     Listener,
     ModelRequest,
@@ -47,6 +48,7 @@ from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval_models.remote.accepted_forms import RequestForms, with_tried
 from ktdeval_models.remote.finish_reasons import ReplyEnding, read_ending
 from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
+from ktdeval_models.remote.lookups import may_look_up, reports_lookup
 from ktdeval_models.remote.params import RemoteParams, looks_like_key
 from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
 from ktdeval_models.remote.streams.assembly import StreamAssembler
@@ -366,9 +368,13 @@ class RemoteAdapter:
         try:
             answer = json_reply(content, self.caller, self.sent(body), self.loads)
             try:
-                return self.decode(answer, request, body)
+                reply = self.decode(answer, request, body)
             except ModelError as error:
                 raise self._with_words(error, answer, content) from None
+
+            if reports_lookup(answer):
+                return replace(reply, notes=(*reply.notes, LOOKED_UP))
+            return reply
         except ContentFiltered:
             return Reply(finish_reason="content_filter")
         except RecursionError:
@@ -422,8 +428,12 @@ class RemoteAdapter:
         return self.make_traits()
 
     def make_traits(self) -> ModelTraits:
-        """Return what it sends besides its settings, and the batches of its provider."""
-        return ModelTraits(routing=self._sent_routing, batches=self._batches)
+        """Return what it sends besides its settings, the batches of its provider, and what lets it
+        look something up.
+        """
+        names = (self.name, str(getattr(self.params, "deployment", None) or ""))
+        lookup = may_look_up(names, self.endpoint, self.params.extra_body)
+        return ModelTraits(routing=self._sent_routing, batches=self._batches, may_look_up=lookup)
 
     def _sent_routing(self) -> Mapping[str, str]:
         """What says for whom the provider answers, and which way: organisation, project, headers of

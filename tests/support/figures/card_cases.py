@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ktdeval.calls.prices import FREE, Price, PriceEntry
@@ -10,6 +11,7 @@ from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
 from ktdeval.cards import derive_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.card_inputs import CardInputs
+from ktdeval.cards.fields.episode_parts import Served
 from ktdeval.cards.fields.fact_types import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
 from ktdeval.cards.trading_card import build_card
 from ktdeval.harness.chat_messages import Usage
@@ -189,7 +191,9 @@ def remote_card(seeds: Sequence[int] = (0,), **changes: Any) -> dict[str, Any]:
     """A trading card of a model behind a provider; in each of five steps it reads 10 tokens and
     writes 2.
     """
-    return card(seeds, **{**paid("json_schema"), "calls": CALLS} | changes)
+    made = inputs(seeds, **{**paid("json_schema"), "calls": CALLS} | changes)
+    served = {made.specs[0].id: [Served(name="gpt-4.1-2025-04-14", replies=2)]}
+    return build_card(replace(made, served=served)).plain
 
 
 def typed(made: dict[str, Any]) -> Any:

@@ -40,13 +40,15 @@ class Lucky(OpenProvider):
         """Find nothing to connect to."""
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer by the mood, with ten tokens of input and two of output where they are counted."""
+        """Answer by the mood, with ten tokens of input and two of output where they are counted, as
+        a dated version of its name.
+        """
         reply = self._model.reply(request)
         uncounted = os.environ.get(UNCOUNTED)
         is_odd = bool(zlib.crc32(request.messages[-1].content.encode()) % 2)
         usage = Usage() if uncounted == "all" or (uncounted == "some" and is_odd) else Usage(10, 2)
 
-        return replace(reply, usage=usage)
+        return replace(reply, usage=usage, served_by=f"{self.name}-2026-01-02")
 
 
 @hookimpl

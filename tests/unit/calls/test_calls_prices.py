@@ -348,7 +348,7 @@ SUMMARIES: dict[str, tuple[list[CallRecord], dict[str, Any]]] = {
     ),
     "a request that a resumed run asks again is one": (
         [call("a"), call("a", CACHED)],
-        {"requests": 1, "served_by": {"m-2026": 1}},
+        {"requests": 1},
     ),
     "what was paid is not known where the price of one answer is not": (
         [call("a"), call("b", cost_usd=None)],

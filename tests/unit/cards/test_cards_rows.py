@@ -944,7 +944,6 @@ def test_tokens_of_an_episode_came_from_calls(identity: str, tokens: int, is_nam
                 "latency": "median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in failed"
                 " attempts",
                 "paid": "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD",
-                "served by": "gpt-4.1-2025-04-14 (2)",
             },
         ),
         (
@@ -954,7 +953,6 @@ def test_tokens_of_an_episode_came_from_calls(identity: str, tokens: int, is_nam
                 failed_attempts={},
                 unused=1,
                 lost_s=0.0,
-                served_by={},
                 paid_usd=None,
                 possibly_paid_usd=0.0,
                 checks={**(CALLS or {})["checks"], "paid_usd": None},

@@ -186,8 +186,11 @@ def test_the_card_says_that_nothing_kept_the_client_from_looking_things_up(playe
     card = card_of(played)
 
     assert LABEL in card["labels"]
-    assert "the agent was not isolated, so that it could look the market up" in json.dumps(card)
-    assert card["episodes"][0]["isolation"] == {"remote": 3}
+    assert card["deciders"] == [{"name": "remote", "kind": "remote_agent", "steps": 3}]
+    assert (
+        "remote could look the market up: an agent elsewhere, not seen"
+        in card["rankable"]["reasons"]
+    )
 
 
 # ---- the official client
@@ -266,7 +269,8 @@ def test_fifty_clients_at_once_decide_an_episode_each(folder: Path) -> None:
     assert done.code == 0, done
     card = card_of(folder / "fifty")
     assert len(card["episodes"]) == 50
-    assert all(episode["isolation"] == {"remote": 2} for episode in card["episodes"])
+    steps = 2 * len(card["episodes"])
+    assert card["deciders"] == [{"name": "remote", "kind": "remote_agent", "steps": steps}]
     assert verified(folder / "fifty", folder).code == 0
 
 

@@ -520,7 +520,7 @@ def test_cost_calls_and_drift_are_given_in_words() -> None:
     assert shown["requests"] == "3: 1 answered by the provider, 1 from the cache"
     assert shown["failed attempts"] == "rate_limited 1, timeout 1"
     assert shown["paid"] == "1.50 USD, possibly 0.2500 USD more"
-    assert shown["served by"] == "gpt-4.1-2025-04-14 2"
+    assert shown["served by"] == "gpt-4.1-2025-04-14 (2 replies)"
 
     partial = facts(remote_card(calls=CALLS | {"paid_usd": None}))
     uncounted = "the provider did not count the tokens of every reply"

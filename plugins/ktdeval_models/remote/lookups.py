@@ -1,0 +1,108 @@
+"""Whether a hosted model may look something up while it answers, by its name, server and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ktdeval.values.config_options import build
+from ktdeval.values.yamlio import load_yaml
+
+_TABLE = Path(__file__).with_name("lookups.yaml")
+_WRITTEN_BY_MODEL = ("arguments", "input", "args")
+
+
+@dataclass(frozen=True)
+class LookingUp:
+    """Models that look things up by themselves."""
+
+    pattern: str
+    what: str
+    source: str
+    #: fields of `extra_body` that switch it off
+    unless: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Field of a request that lets a model look things up."""
+
+    name: str
+    what: str
+    source: str
+    off: tuple[Any, ...] = ()  #: values with which it does not
+
+
+@dataclass(frozen=True)
+class Reports:
+    """How answers report that something was looked up."""
+
+    fields: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """Table of what lets hosted models look things up."""
+
+    names: tuple[LookingUp, ...]
+    servers: tuple[LookingUp, ...]
+    fields: tuple[Switch, ...]
+    reported: Reports
+    harmless: tuple[str, ...]
+
+
+@cache
+def lookups() -> Lookups:
+    """Return the table."""
+    return build(Lookups, load_yaml(_TABLE), str(_TABLE))
+
+
+def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]) -> str:
+    """Return what lets a model look something up, in words; empty: nothing that is known.
+
+    `names`: its name, and that of a deployment; `server`: address of the API; `extra_body`: fields
+    that the user adds to each request. A field that is not known counts: it may be such a switch.
+    """
+    table = lookups()
+    for name in names:
+        for entry in table.names:
+            if fnmatchcase(name.lower(), entry.pattern) and not _is_off(entry, extra_body):
+                return f"its name {name}: {entry.what}"
+
+    for entry in table.servers:
+        if fnmatchcase(server.lower(), entry.pattern) and not _is_off(entry, extra_body):
+            return f"its server: {entry.what}"
+
+    switches = {switch.name: switch for switch in table.fields}
+    for name, value in extra_body.items():
+        switch = switches.get(name)
+        if switch is not None and value not in switch.off:
+            return f"extra_body.{name}: {switch.what}"
+        if switch is None and name not in table.harmless:
+            return f"extra_body.{name}: not known to leave everything switched off"
+
+    return ""
+
+
+def reports_lookup(answer: Any) -> bool:
+    """Whether an answer of a provider says that something was looked up for it."""
+    if isinstance(answer, list):
+        return any(map(reports_lookup, answer))
+    if not isinstance(answer, dict):
+        return False
+
+    signs = lookups().reported
+    if answer.get("type") in signs.types or any(answer.get(name) for name in signs.fields):
+        return True
+    inside = [value for name, value in answer.items() if name not in _WRITTEN_BY_MODEL]
+    return any(map(reports_lookup, inside))
+
+
+def _is_off(entry: LookingUp, extra_body: Mapping[str, Any]) -> bool:
+    unless = entry.unless
+    return bool(unless) and all(extra_body.get(name) == value for name, value in unless.items())

@@ -68,6 +68,7 @@ from ktdeval.runner.model_per_episode import (
     evaluate_given as evaluate_given,
 )
 from ktdeval.runner.model_readiness import why_not_asked as why_not_asked
+from ktdeval.runner.model_task_fit import check_model as check_model
 from ktdeval.runner.plan import (
     call_parameters as call_parameters,
     choose_tasks as choose_tasks,

@@ -11,6 +11,8 @@ standardised factor values, pooled over days. Its coefficients are arguments of
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,20 @@ import numpy as np
 
 from ktdeval.attribution import FACTORS, factor_values, standardise
 from ktdeval.cards import load_evaluation
-from ktdeval.errors import ConfigError, EpisodeFailure
+from ktdeval.errors import ConfigError, EpisodeFailure, UsageError
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner import RunConfig, evaluate, open_snapshot
+from ktdeval.runner import (
+    EpisodeFactory,
+    FirstStep,
+    RunConfig,
+    check_model,
+    choose_tasks,
+    evaluate,
+    make_plan,
+    open_snapshot,
+    rehearse,
+)
 from ktdeval.stats import least_squares
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_board.board_entries import facets, seeds_of
@@ -109,6 +121,57 @@ def baseline_args(
     return {**baseline.args, "coefficients": train_coefficients(market, first_day(division))}
 
 
+def first_steps(
+    division: Division,
+    data: str,
+    data_args: Mapping[str, JsonValue],
+    snapshot: MarketSnapshot | None,
+    plugins: Plugins,
+) -> Sequence[FirstStep]:
+    """Return the first step of a division's first episode, as a baseline would meet it. Raises
+    UsageError or DataError: the task can't be run on this market.
+    """
+    market: dict[str, Any] = {}
+    if snapshot is not None:
+        market = {"data": data, "data_args": dict(data_args)}
+
+    config = RunConfig(
+        model="builtin/hold",
+        tasks=(division.task,),
+        windows=tuple(division.window_names()[:1]),
+        seed=division.seeds[0],
+        **market,
+    )
+    tasks = choose_tasks(config, plugins)
+    plan = make_plan(config, plugins, tasks, snapshot, None)
+    return rehearse(plan.specs, lambda: EpisodeFactory(tasks, plugins, snapshot))
+
+
+def refusals(
+    baseline: Baseline,
+    opening: Mapping[Division, Sequence[FirstStep]],
+    snapshot: MarketSnapshot,
+    plugins: Plugins,
+) -> dict[str, ConfigError | UsageError]:
+    """Return why a baseline can't act, by the id of each division where it can't. `opening`: the
+    first steps of divisions.
+    """
+    trained = cache(partial(train_coefficients, snapshot))
+    refused: dict[str, ConfigError | UsageError] = {}
+    for division, steps in opening.items():
+        args = dict(baseline.args)
+        try:
+            if baseline.kind == "supervised":
+                args["coefficients"] = trained(first_day(division))
+
+            model = plugins.make_model(baseline.model, args)
+            check_model(baseline.model, model, steps, plugins)
+        except (ConfigError, UsageError) as error:  # of a package that is not installed, too
+            refused[division.id] = error
+
+    return refused
+
+
 def first_day(division: Division) -> str:
     """Return the first day of all windows, YYYY-MM-DD: a supervised baseline is trained on days
     before it alone.
@@ -152,22 +215,18 @@ again.
 """
 _HISTORY_DAYS = 252
 _DIGITS = 4
+_UNTRAINED = "the supervised baseline can't be trained on it; leave it out of the board's baselines"
 
 
 def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     """Train coefficients for `builtin/linear_factor` on the days of a snapshot before a date.
 
     Returns `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of
-    `FACTORS`.
+    `FACTORS`. Raises ConfigError: too little is known before that date.
     """
     end = int(np.searchsorted(snapshot.days, np.datetime64(before, "D")))
     rows = range(_HISTORY_DAYS, end - 1 - HORIZON_DAYS, EVERY_DAYS)
-    if len(rows) < LEAST_DAYS:
-        raise ConfigError(
-            f"snapshot {snapshot.meta.name} has {len(rows)} training days before {before},"
-            f" {LEAST_DAYS} are needed: the supervised baseline can't be trained on it; leave it"
-            " out of the board's baselines"
-        )
+    _check_days(len(rows), snapshot, before)
 
     observations = [_observations(snapshot, row) for row in rows]
     values, targets, members = zip(*observations, strict=True)
@@ -176,11 +235,19 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     member = np.array(members)
     exposures = standardise(raw, member[:, None, :])
     returns = np.where(member, target, np.nan)
+    known_days = _usable(exposures, returns).any(axis=1)
+    _check_days(int(known_days.sum()), snapshot, before, " with all factors")
+
     # All factors are fitted first; then the strongest alone, as the others' part falls to them.
     strength = np.abs(ridge_coefficients(exposures, returns))
     strongest = np.sort(np.argsort(-strength, kind="stable")[:MOST_FACTORS])
     coefficients = ridge_coefficients(exposures[:, strongest], returns)
     natural = coefficients / _mean_spread(raw[:, strongest], member)
+    if not np.isfinite(natural).all():
+        raise ConfigError(
+            f"snapshot {snapshot.meta.name}: its assets do not differ in a factor before {before}:"
+            f" {_UNTRAINED}"
+        )
 
     return " ".join(
         f"{FACTORS[index].name}:{_rounded_text(value)}"
@@ -188,11 +255,25 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     )
 
 
+def _check_days(days: int, snapshot: MarketSnapshot, before: str, what: str = "") -> None:
+    if days < LEAST_DAYS:
+        raise ConfigError(
+            f"snapshot {snapshot.meta.name} has {days} training days{what} before {before},"
+            f" {LEAST_DAYS} are needed: {_UNTRAINED}"
+        )
+
+
+def _usable(exposures: FloatArray, targets: FloatArray) -> BoolArray:
+    """Return [T, N] whether everything is defined of a name on a day."""
+    usable: BoolArray = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
+    return usable
+
+
 def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray:
     """Return the [K] coefficients of a pooled ridge regression of returns, less their mean over the
     day, on exposures, over all days and names where everything is defined.
     """
-    usable = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
+    usable = _usable(exposures, targets)
     counts = usable.sum(axis=1, keepdims=True)
     mean = np.where(usable, targets, 0.0).sum(axis=1, keepdims=True) / np.maximum(counts, 1)
     y = (targets - mean)[usable]

@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from ktdeval.errors import ConfigError, UsageError, explained
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market, split_model
+from ktdeval.runner import (
+    FirstStep,
+    choose_windows,
+    describe_any,
+    open_snapshot,
+    refuse_market,
+    split_model,
+)
 from ktdeval.task_api import is_scoring, needs_market
 from ktdeval.values.class_fields import kind_of
 from ktdeval.values.config_options import option, stored_market
@@ -27,7 +36,7 @@ from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import temporary_folder
 from ktdeval_board.atomic_moves import Placement
-from ktdeval_board.baselines import first_day, train_coefficients
+from ktdeval_board.baselines import first_steps, refusals
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.layout import SCHEMAS, path_segment
 from ktdeval_board.read_documents import schema_texts
@@ -53,7 +62,7 @@ DEFAULT_BASELINES = (
     "builtin/linear_factor",
     "builtin/random",
 )
-"""Baselines of a board that names none."""
+"""Baselines of a board that names none, in the divisions where each can act."""
 RANDOM_SEEDS = tuple(range(10))  #: Seeds of a random baseline: enough for a band of random traders
 
 _KINDS: Mapping[str, BaselineKind] = {
@@ -140,7 +149,15 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
         snapshots = (SnapshotRule(name, snapshot.id, new.data, dict(new.data_args)),)
 
     divisions = tuple(_division(task, new, snapshot, plugins) for task in tasks.values())
-    trading = [division for division in divisions if not is_scoring(tasks[division.task])]
+    opening = {
+        division: first_steps(division, new.data, new.data_args, snapshot, plugins)
+        for division in divisions
+    }
+    trading = {
+        division: steps
+        for division, steps in opening.items()
+        if not is_scoring(tasks[division.task])
+    }
     baselines, notes = _baselines(new, trading, snapshot, plugins)
     rules = Rules(
         new.name,
@@ -243,36 +260,40 @@ def _division(
 
 
 def _baselines(
-    new: NewBoard, divisions: Sequence[Division], snapshot: MarketSnapshot | None, plugins: Plugins
+    new: NewBoard,
+    opening: Mapping[Division, Sequence[FirstStep]],
+    snapshot: MarketSnapshot | None,
+    plugins: Plugins,
 ) -> tuple[tuple[Baseline, ...], list[str]]:
-    """Return the baselines, and a note where one of the default ones can't be had."""
-    if not divisions or snapshot is None:
+    """Return the baselines of divisions with these first steps, and a note where one of the default
+    ones can't be had, or can't act.
+    """
+    if not opening or snapshot is None:
         if new.baselines:
             raise UsageError("baselines: are for trading tasks, and this board has none")
 
         return (), []
 
     baselines = []
-    notes = list[str]()
+    notes = []
     for text in dict.fromkeys(new.baselines or DEFAULT_BASELINES):
-        model, own = split_model(text)
+        model, args = split_model(text)
         kind = _KINDS.get(model, "rule")
-        args = dict(own)
-        try:
-            if kind == "supervised":
-                first = min(map(first_day, divisions))
-                args["coefficients"] = train_coefficients(snapshot, first)
-
-            plugins.make_model(model, args)
-        except (ConfigError, UsageError) as error:  # of a package that is not installed, too
-            if new.baselines:
-                raise
-
-            notes.append(str(error))
-            continue
-
         seeds = RANDOM_SEEDS if kind == "random" else ()
-        baselines.append(Baseline(model, kind, seeds, own))
+        baseline = Baseline(model, kind, seeds, args)
+
+        refused = refusals(baseline, opening, snapshot, plugins)
+        acting = tuple(division.id for division in opening if division.id not in refused)
+        first = next(iter(refused.values()), None)
+        if first is None:
+            baselines.append(baseline)
+        elif acting:
+            baselines.append(msgspec.structs.replace(baseline, divisions=acting))
+            notes.append(f"baselines: left out of {', '.join(refused)}: {first}")
+        elif new.baselines:
+            raise first
+        else:
+            notes.append(f"baselines: left out: {first}")
 
     return tuple(baselines), notes
 

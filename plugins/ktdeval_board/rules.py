@@ -115,6 +115,11 @@ class Division(Value, frozen=True, kw_only=True):
         """Return the names of the windows, in order."""
         return [window.name for window in self.windows]
 
+    def scopes(self) -> list[str]:
+        """Return what is ranked: `all` windows, then each; a single window `all` is all of them."""
+        names = self.window_names()
+        return names if names == ["all"] else ["all", *names]
+
     def attacker_problem(self, certificate: Mapping[str, Any]) -> str | None:
         """Return why a card's certificate does not count here: no named attacker bounds one of its
         scores; None if it counts.
@@ -186,7 +191,7 @@ class ModelPrice(Value, frozen=True, kw_only=True):
 
 
 class Baseline(Value, frozen=True, kw_only=False):
-    """Model that every division of trading tasks shows."""
+    """Model that divisions of trading tasks show."""
 
     model: str  #: Full name of the model, such as builtin/equal_weight
     #: rule: a fixed rule; random: random trading; supervised: a trained factor model; memory: a model
@@ -196,6 +201,8 @@ class Baseline(Value, frozen=True, kw_only=False):
     seeds: tuple[int, ...] = ()
     #: Parameters of the model that tell this baseline from others of its name
     args: Arguments = msgspec.field(default_factory=dict)
+    #: Divisions that show it, where other tasks show too little for it to act; empty: all
+    divisions: tuple[Slug, ...] = ()
 
     @property
     def words(self) -> str:
@@ -285,6 +292,12 @@ class Rules(Value, frozen=True, kw_only=False):
                 return snapshot
 
         return None
+
+    def baselines_of(self, division: Division) -> list[Baseline]:
+        """Return the baselines that a division of a trading task shows."""
+        return [
+            each for each in self.baselines if not each.divisions or division.id in each.divisions
+        ]
 
     def baseline_of(self, model: str, args: Mapping[str, Any]) -> Baseline | None:
         """Return the baseline that a model with parameters is, by its full name; None for an
@@ -437,8 +450,7 @@ def _address_problems(rules: Rules) -> Iterator[str]:
 
     yield from _equal_addresses("snapshots", markets)
     for each in rules.divisions:
-        # `all` is the scope of all windows
-        yield from _equal_addresses(f"divisions: {each.id}: windows", ["all", *each.window_names()])
+        yield from _equal_addresses(f"divisions: {each.id}: windows", each.scopes())
 
 
 def _equal_addresses(where: str, names: Sequence[str]) -> Iterator[str]:
@@ -562,6 +574,15 @@ def _rules_problems(rules: Rules) -> Iterator[str]:
     known = [snapshot.name for snapshot in rules.snapshots]
     for division in rules.divisions:
         yield from _division_problems(division, known)
+
+    ids = [division.id for division in rules.divisions]
+    for baseline in rules.baselines:
+        for name in baseline.divisions:
+            if name not in ids:
+                yield (
+                    f"baselines: {baseline.words}: divisions: no division"
+                    f" {name!r}{near_matches(name, ids)}"
+                )
 
     yield from _address_problems(rules)
     yield from _cutoff_problems(rules)

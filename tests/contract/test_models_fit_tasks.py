@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
-from ktdeval.errors import UsageError
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.runner import open_snapshot
 from ktdeval.runner.model_task_fit import check_model
 from ktdeval.runner.rehearsal import rehearse
-from planned_tasks import PLUGINS, TASKS, planned
+from ktdeval.task_api import is_scoring
+from ktdeval_board.baselines import train_coefficients
+from ktdeval_board.init import DEFAULT_BASELINES, BegunBoard, NewBoard, init_board
+from planned_tasks import PLUGINS, TASKS, market_of, planned
 
 MODELS = sorted(name for name in PLUGINS.specs("models") if name.startswith("builtin/"))
 ARGS: dict[str, dict[str, Any]] = {
@@ -162,3 +166,57 @@ def test_run_and_plan_refuse_before_the_first_step(
     assert f"builtin/{model} {needs}" in printed
     assert "models that fit: builtin/equal_weight, " in printed
     assert not (tmp_path / "run").exists()
+
+
+# ---- what a new board shows by default
+
+
+def begun(folder: Path, *tasks: str) -> BegunBoard:
+    """A board of tasks that take one market, on their default windows where that has them."""
+    options = {**market_of(tasks[0]), "contact": "board@example.org"}
+    if options.get("data") == "synthetic":
+        options["windows"] = ()
+
+    return init_board(folder, NewBoard("new", "New", tasks, "2026-03-01", **options), PLUGINS)
+
+
+def boards() -> list[Any]:
+    """One task of each form, and all tasks by the market that they take."""
+    together: dict[str, list[str]] = {}
+    for task in TASKS:
+        together.setdefault(str(market_of(task)), []).append(task)
+
+    whole = [pytest.param(tasks, marks=pytest.mark.exhaustive) for tasks in together.values()]
+    return [*([form] for form in FORMS), *whole]
+
+
+def _first(tasks: list[str]) -> str:
+    return f"{tasks[0]} of {len(tasks)}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tasks", boards(), ids=_first)
+def test_a_new_board_shows_the_default_baselines_that_can_act_in_each_division(
+    tasks: list[str], tmp_path: Path
+) -> None:
+    rules = begun(tmp_path / "board", *tasks).rules
+    trained = "builtin/linear_factor"  # acts where the market has days to train it on, too
+
+    for division in rules.divisions:
+        shown = {baseline.model for baseline in rules.baselines_of(division)}
+        if is_scoring(PLUGINS.make_task(division.task)):
+            continue
+
+        fitting = {f"builtin/{name}" for name in fit(division.task)} & set(DEFAULT_BASELINES)
+        assert shown - {trained} == fitting - {trained}
+        assert shown <= fitting
+
+
+@pytest.mark.slow
+def test_a_market_on_which_nothing_can_be_trained_is_refused_in_one_line() -> None:
+    """It has 1,000 days before, and a factor that is never known."""
+    market = open_snapshot(PLUGINS, "synthetic_investorbench", {})
+    with pytest.raises(ConfigError, match="has 0 training days with all factors before") as raised:
+        train_coefficients(market, "2020-10-02")
+
+    assert "\n" not in str(raised.value)

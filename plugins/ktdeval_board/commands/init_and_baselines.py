@@ -257,7 +257,7 @@ def _lacking(
             continue
 
         there = [entry.baseline for entry in board.of_division(division)]
-        for baseline in board.rules.baselines:
+        for baseline in board.rules.baselines_of(division):
             if baseline not in there:
                 yield division, baseline
 

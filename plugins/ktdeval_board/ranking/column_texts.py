@@ -99,7 +99,7 @@ def division_scopes(board: Board, division: Division) -> list[str]:
     if division_kind(board, division) == "scoring":
         return ["all"]
 
-    return ["all", *division.window_names()]
+    return division.scopes()
 
 
 def division_columns(board: Board, division: Division) -> list[str]:

@@ -111,7 +111,8 @@ def missing_baselines(board: Board, division: Division) -> list[str]:
         return []
 
     there = [entry.baseline for entry in entries]
-    return [baseline.words for baseline in board.rules.baselines if baseline not in there]
+    shown = board.rules.baselines_of(division)
+    return [baseline.words for baseline in shown if baseline not in there]
 
 
 def require_baselines(board: Board) -> None:

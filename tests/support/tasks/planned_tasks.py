@@ -41,36 +41,38 @@ class Planned:
     market: MarketSnapshot | None  #: None of a task about no market
 
 
-def planned(name: str, agent: str = "react") -> Planned:
-    """Plan a task for a model of this process."""
+def market_of(name: str) -> dict[str, Any]:
+    """Options of a run of a task: a market that it takes, and a short window; none about no market."""
     family = PLUGINS.spec("tasks", name).groups[0]
-    has_market = "qfinzero" not in name
-    data = MARKETS.get(family, EMBEDDED)
+    if family == "qfinzero":
+        return {}
 
+    data = MARKETS.get(family, EMBEDDED)
     if "minutes" in name:
         data = WITH_MINUTES
 
     if "coins" in name:
         data = OF_COINS
 
-    windows: tuple[str, ...] = ("W1",)
-    if family in MARKETS or not has_market:
-        windows = ()
-
+    windows: tuple[str, ...] = () if family in MARKETS else ("W1",)
     if family == "markets":
         windows = ("2024-04-01:2024-04-05",)
 
+    return {"data": data, "data_args": _arguments(data), "windows": windows}
+
+
+def planned(name: str, agent: str = "react") -> Planned:
+    """Plan a task for a model of this process."""
+    market = market_of(name)
     config = RunConfig(
         model="builtin/hold",
         tasks=(name,),
         agent=agent,
         limit=3,
-        windows=windows,
-        data=data,
-        data_args=_arguments(data),
+        **market,
     )
     tasks = choose_tasks(config, PLUGINS)
-    snapshot = _opened(data) if has_market else None
+    snapshot = _opened(market["data"]) if market else None
     specs = make_plan(config, PLUGINS, tasks, snapshot, None).specs
 
     return Planned(tasks[name], specs, EpisodeFactory(tasks, PLUGINS, snapshot), snapshot)

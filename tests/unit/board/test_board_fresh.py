@@ -300,6 +300,11 @@ def rewritten(path: Path, division: dict[str, Any], **more: Any) -> Path:
             },
             "cutoffs: 'a/b' appears twice",
         ),
+        (
+            {},
+            {"baselines": [{"model": "builtin/hold", "divisions": ["nowhere"]}]},
+            "baselines: builtin/hold: divisions: no division 'nowhere'",
+        ),
     ],
 )
 def test_rules_that_make_no_sense_are_named(

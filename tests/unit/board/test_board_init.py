@@ -22,6 +22,7 @@ from board_runs import (
     change_rules,
     make_run,
     plugins,
+    printed,
     sums_board,
     tree,
 )
@@ -157,6 +158,18 @@ def test_default_windows_are_the_tasks_and_the_rules_list_their_days(
     assert (some.windows[0].first, some.windows[0].last) == ("2024-04-01", "2024-06-05")
 
 
+def test_a_single_window_named_all_is_the_scope_of_all_windows(tmp_path: Path) -> None:
+    (division,) = begin(
+        tmp_path / "board",
+        Path("synthetic"),
+        tasks=("market_blinded",),
+        windows=(),
+        baselines=("builtin/hold",),
+    ).rules.divisions
+
+    assert (division.window_names(), division.scopes()) == (["all"], ["all"])
+
+
 @pytest.mark.slow
 def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselines(
     market: Path, tmp_path: Path
@@ -220,6 +233,41 @@ def test_a_market_too_short_for_training_has_no_supervised_baseline_with_a_note(
         begin(tmp_path / "other", market, baselines=("builtin/linear_factor",))
 
 
+def test_a_baseline_stands_only_where_its_task_shows_enough_for_it(
+    market: Path, tmp_path: Path
+) -> None:
+    tasks = ("blinded_memory_only", TASK)
+    named = ("builtin/momentum", "builtin/random")
+    begun = begin(tmp_path / "board", market, tasks=tasks, baselines=named)
+
+    divisions = {each.id: each for each in begun.rules.divisions}
+    shown = {
+        name: [each.model for each in begun.rules.baselines_of(division)]
+        for name, division in divisions.items()
+    }
+    assert shown == {
+        "blinded-memory-only": ["builtin/random"],
+        "blinded-open-research": ["builtin/momentum", "builtin/random"],
+    }
+    left_out = "baselines: left out of blinded-memory-only: builtin/momentum needs candidates"
+    assert any(note.startswith(left_out) for note in begun.notes)
+
+
+@pytest.mark.slow
+def test_a_board_of_memory_alone_is_begun_run_checked_and_built_with_its_defaults(
+    market: Path, tmp_path: Path
+) -> None:
+    board = tmp_path / "board"
+    begun = begin(board, market, tasks=("blinded_memory_only",), baselines=())
+    assert [each.model for each in begun.rules.baselines] == ["builtin/random"]
+
+    printed("--on", "2026-03-01", "baselines", board)
+    assert check_board(board, plugins(), CheckOptions("2026-03-02", record=False)).findings == ()
+
+    build_site(board, tmp_path / "site")
+    assert (tmp_path / "site" / "index.html").is_file()
+
+
 # ---- what is refused
 
 
@@ -243,6 +291,11 @@ def test_a_market_too_short_for_training_has_no_supervised_baseline_with_a_note(
         ({"title": "  "}, ConfigError, "title: expected one line of text"),
         ({"tasks": ()}, UsageError, "no task: name one with --tasks"),
         ({"baselines": ("builtin/momentumm",)}, UsageError, "builtin/momentum"),
+        (
+            {"tasks": ("blinded_memory_only",), "baselines": ("builtin/momentum",)},
+            UsageError,
+            "builtin/momentum needs candidates in the prompt",
+        ),
     ],
 )
 def test_invalid_input_is_reported_and_leaves_no_board(

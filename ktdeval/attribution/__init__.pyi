@@ -14,6 +14,7 @@ from ktdeval.attribution.factor_returns import (
     Scheme as Scheme,
     fit_factors as fit_factors,
     has_few_assets as has_few_assets,
+    market_levels as market_levels,
 )
 from ktdeval.attribution.style_factor_panel import (
     FACTOR_NAMES as FACTOR_NAMES,

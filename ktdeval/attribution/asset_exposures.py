@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, check_rows, factor_panel
 from ktdeval.attribution.style_factors import MONTH, standardise, trailing_count, trailing_sum
 from ktdeval.errors import DataError
+from ktdeval.market.own_sessions import session_groups
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.files import csv_rows
@@ -172,15 +173,21 @@ def _amount_weights(
     """[D, N] square root of the trailing mean amount, over the investable names' median, which
     replaces an absent one.
     """
-    first = rows.start - MONTH
-    # KTD-Fin §4.5: information strictly before the day
-    amount = snapshot.amount[max(0, first) : rows.stop - 1]
-    if first < 0:
-        amount = np.concatenate([np.full((-first, amount.shape[1]), np.nan), amount])
+    shape = investable.shape
+    count = np.zeros(shape)
+    total = np.zeros(shape)
+    for group in session_groups(snapshot):
+        # KTD-Fin §4.5: information strictly before the day
+        before = group.sessions_before(rows)
+        amount = group.of(snapshot.amount)[max(0, before[0] - MONTH) : before[-1]]
+        unknown = np.full((max(0, MONTH - before[0]), amount.shape[1]), np.nan)
+        amount = np.concatenate([unknown, amount])
+        traded = amount > 0.0
+        days = before - before[0]
+        count[:, group.columns] = trailing_count(traded, MONTH)[days]
+        total[:, group.columns] = trailing_sum(np.where(traded, amount, 0.0), MONTH)[days]
 
-    traded = amount > 0.0
-    count = trailing_count(traded, MONTH)
-    weights = np.sqrt(trailing_sum(np.where(traded, amount, 0.0), MONTH) / np.maximum(count, 1.0))
+    weights = np.sqrt(total / np.maximum(count, 1.0))
     known = investable & (count > 0.0)
     median = _row_medians(weights, known)
     weights = np.where(count > 0.0, weights / median[:, None], 1.0)

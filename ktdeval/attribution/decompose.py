@@ -332,6 +332,11 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
     columns[:, 2] = weight
     design = _of_holdings(fitted.exposures.design, at)
     np.multiply(weight[:, None], design, out=columns[:, 3:])
+    common = fitted.common[offset : offset + days]
+    if fitted.own_common is not None:
+        columns[:, 3] *= fitted.own_common[at]
+        common = np.ones(days)
+
     totals = _sum_by_day(columns, holdings.day, days)
     count = len(fitted.industry_names)
     cells = holdings.day * count + fitted.industry_of[at] if count else holdings.day[:0]
@@ -343,7 +348,7 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
         industry_names=fitted.industry_names,
         held_return=totals[:, 0],
         # KTD-Fin §4.5: the intercept is a common return, not that of an index.
-        common=totals[:, 3] * fitted.common[fit_days],
+        common=totals[:, 3] * common,
         style=totals[:, 4 : 4 + factors] * fitted.style[fit_days],
         industry=industries * fitted.industry[fit_days],
         # KTD-Fin §4.5: factor-adjusted selection alpha

@@ -42,6 +42,7 @@ from ktdeval.attribution.regression import (
 from ktdeval.attribution.style_factor_panel import check_rows
 from ktdeval.attribution.style_factors import filled_forward, last_known
 from ktdeval.errors import DataError
+from ktdeval.market.own_sessions import session_groups
 from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
 IndexArray = npt.NDArray[np.intp]
@@ -109,6 +110,9 @@ class Fit:
     #: ranks and counts of the regressions on intercept, industries and styles
     cross_sections: CrossSections
     scheme: Scheme  #: which industries there are
+    #: [D, N] of a market model: return of the market since each asset's last close, which its beta
+    #: multiplies; None where `common` is that of all
+    own_common: FloatArray | None = None
 
     @property
     def factor_names(self) -> tuple[str, ...]:
@@ -141,6 +145,9 @@ class Fit:
     @cached_property
     def explained(self) -> FloatArray:
         """[D, N] common, style and industry parts of every asset's return."""
+        if self.own_common is not None:
+            return self.own_common * self.exposures.design[:, 0]
+
         coefficients = np.concatenate([self.common[:, None], self.style], axis=1)
         explained: FloatArray = (coefficients[:, None, :] @ self.exposures.design)[:, 0, :]
         if not self.industry_names:
@@ -295,32 +302,22 @@ def has_few_assets(snapshot: MarketSnapshot) -> bool:
 def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict") -> Fit:
     """Explain each return of `rows` by the market's times the asset's beta; the rest is its
     residual. The market is the index, or without one the members of the day before at equal
-    weights, rebalanced each day (0 of one whose exchange is closed). A beta is the slope of the
-    least squares of the last `YEAR` daily returns before the day, on days with a bar of the asset;
-    1 with fewer than `MINIMUM_RETURNS`. Raises DataError unless `rows` are rows of the snapshot
-    that follow a day.
+    weights, rebalanced each day (0 of one whose exchange is closed). A return after closed days
+    is explained by the market's of all these days. A beta is the slope of the least squares of the
+    last `YEAR` returns before the day, each from one day on which asset and market have a price to
+    the next; 1 with fewer than `MINIMUM_RETURNS`. Raises DataError unless `rows` are rows of the
+    snapshot that follow a day.
     """
     check_rows(snapshot, rows, 1)
-    history = range(1, rows.stop)
-    returns, has_return, _ = close_to_close(snapshot, history)
-    market = _market_returns(snapshot, returns)
+    returns, has_return, _ = close_to_close(snapshot, range(1, rows.stop))
+    levels, has_level = _market_levels(snapshot, returns)
+    moves = _moves_since_last_close(snapshot, levels)[rows.start :]
     betas = np.ones((len(rows), len(snapshot.codes)))
     known = np.zeros((len(rows), len(snapshot.codes)), dtype=np.bool_)
-
-    for day, row in enumerate(rows):
-        before = slice(max(0, row - 1 - YEAR), row - 1)
-        used = has_return[before]
-        count = np.maximum(used.sum(axis=0), 1)
-        x = np.where(
-            used, market[before, None] - (used * market[before, None]).sum(axis=0) / count, 0.0
-        )
-        squares = (x * x).sum(axis=0)
-        known[day] = (used.sum(axis=0) >= MINIMUM_RETURNS) & (squares > 0.0)
-        betas[day] = np.where(
-            known[day],
-            (x * returns[before]).sum(axis=0) / np.where(squares > 0.0, squares, 1.0),
-            1.0,
-        )
+    for asset in range(len(snapshot.codes)):
+        close = snapshot.adjusted_close[: rows.stop, asset]
+        shared = np.flatnonzero(np.isfinite(close) & has_level)
+        betas[:, asset], known[:, asset] = _betas(close, levels, shared, rows)
 
     own = slice(rows.start - 1, rows.stop - 1)
     investable = snapshot.member[own]
@@ -339,6 +336,7 @@ def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict
     weights = takes_part.astype(np.float64)
     nobody = np.zeros((len(rows), 1), dtype=np.bool_)
     has_beta = known | ~has_return[own]
+    market = np.nan_to_num(levels[rows.start :] / levels[rows.start - 1 : -1] - 1.0)
 
     return Fit(
         rows=rows,
@@ -348,36 +346,87 @@ def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict
         returns=returns[own],
         has_return=has_return[own],
         weights=weights,
-        common=market[own],
+        common=market,
         style=nothing,
         industry=nothing,
         industry_names=(),
         industry_of=np.zeros(weights.shape, dtype=np.intp),
         cross_sections=CrossSections(
-            market[own, None], nobody, nobody[:, 0], count, np.minimum(count, 1)
+            market[:, None], nobody, nobody[:, 0], count, np.minimum(count, 1)
         ),
         scheme=scheme,
+        own_common=moves,
     )
 
 
-def _market_returns(snapshot: MarketSnapshot, returns: FloatArray) -> FloatArray:
-    """[T - 1] returns of the index from row 1 on (0 where a level is missing), or of equal
-    weights.
+def market_levels(snapshot: MarketSnapshot) -> FloatArray:
+    """[T] levels of the index, or without one of the members of the day before at equal weights,
+    each filled forward; NaN before the first.
     """
+    returns, _, _ = close_to_close(snapshot, range(1, len(snapshot.days)))
+    return _market_levels(snapshot, returns)[0]
+
+
+def _market_levels(snapshot: MarketSnapshot, returns: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """[T] levels of the index, or of the members at equal weights, each filled forward, and whether
+    the day has one of its own; T - 1 days have `returns`, from row 1 on.
+    """
+    days = len(returns) + 1
     if snapshot.meta.benchmark:
-        change = snapshot.benchmark[1:] / snapshot.benchmark[:-1] - 1.0
-        return np.asarray(np.where(np.isfinite(change), change, 0.0))[: len(returns)]
-    held = snapshot.member[: len(returns)] & (
-        np.cumsum(np.isfinite(snapshot.close), axis=0)[: len(returns)] > 0
-    )
-    return np.asarray(np.where(held, returns, 0.0).sum(axis=1) / np.maximum(held.sum(axis=1), 1))
+        levels = snapshot.benchmark[:days]
+        return filled_forward(levels[:, None])[:, 0], np.isfinite(levels)
+
+    has_begun = np.cumsum(np.isfinite(snapshot.close), axis=0) > 0
+    held = (snapshot.member & has_begun)[: days - 1]
+    mean = np.where(held, returns, 0.0).sum(axis=1) / np.maximum(held.sum(axis=1), 1)
+    return np.cumprod(np.append(1.0, 1.0 + mean)), np.ones(days, dtype=np.bool_)
+
+
+def _moves_since_last_close(snapshot: MarketSnapshot, levels: FloatArray) -> FloatArray:
+    """[T, N] return of the market since each asset's close before the row; 0 where there is none."""
+    days = len(levels)
+    has_close = np.isfinite(snapshot.close[:days])
+    last = np.maximum.accumulate(np.where(has_close, np.arange(days)[:, None], -1), axis=0)
+    before = np.concatenate([np.full((1, last.shape[1]), -1), last[:-1]])
+    with np.errstate(all="ignore"):  # of a market that has lost everything
+        moves = levels[:, None] / levels[before] - 1.0
+
+    return np.where((before >= 0) & np.isfinite(moves), moves, 0.0)
+
+
+def _betas(
+    close: FloatArray, levels: FloatArray, shared: IndexArray, rows: range
+) -> tuple[FloatArray, BoolArray]:
+    """[D] betas of an asset before each of `rows`, 1 where it is not known, and whether it is.
+    `shared`: rows on which asset and market have a price.
+    """
+    betas = np.ones(len(rows))
+    known = np.zeros(len(rows), dtype=np.bool_)
+    own = close[shared[1:]] / close[shared[:-1]] - 1.0
+    market = levels[shared[1:]] / levels[shared[:-1]] - 1.0
+    # of each row: how many returns ended before it
+    ends = np.searchsorted(shared[1:], np.arange(rows.start, rows.stop))
+
+    for day, end in enumerate(ends.tolist()):
+        window = slice(max(0, end - YEAR), end)
+        x = market[window]
+        if len(x) < MINIMUM_RETURNS:
+            continue
+
+        centred = x - x.mean()
+        squares = float(centred @ centred)
+        if squares > _FLAT * float(x @ x):
+            betas[day] = float(centred @ own[window]) / squares
+            known[day] = True
+
+    return betas, known
 
 
 def close_to_close(
     snapshot: MarketSnapshot, rows: range
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
     """[D, N] adjusted returns of `rows` (0 without one), whether there is one, and whether it is of
-    one day.
+    one session of the asset's own calendar.
     """
     close = snapshot.adjusted_close
     before = filled_forward(
@@ -385,12 +434,14 @@ def close_to_close(
     )
     returns = close[rows.start : rows.stop] / before - 1.0
     has_return = np.isfinite(returns)
+    one_session = np.zeros_like(has_return)
+    for group in session_groups(snapshot):
+        has_close = np.isfinite(group.of(close))
+        none_before = np.zeros((1, has_close.shape[1]), dtype=np.bool_)
+        had_close = np.concatenate([none_before, has_close])
+        one_session[:, group.columns] = had_close[group.sessions_before(rows)]
 
-    return (
-        np.where(has_return, returns, 0.0),
-        has_return,
-        has_return & np.isfinite(close[rows.start - 1 : rows.stop - 1]),
-    )
+    return np.where(has_return, returns, 0.0), has_return, has_return & one_session
 
 
 def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray, FloatArray]:

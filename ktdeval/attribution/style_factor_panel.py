@@ -26,13 +26,16 @@ from ktdeval.attribution.style_factors import (
     TRADING_DAYS_PER_YEAR,
     YEAR,
     YEAR_MINIMUM,
+    PriceHistory,
     TrailingWindow,
+    price_history,
     price_window,
     trailing_count,
     trailing_maximum,
     trailing_sum,
 )
 from ktdeval.errors import DataError
+from ktdeval.market.own_sessions import session_groups
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.values.cores import on_all_cores
 
@@ -55,13 +58,38 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
     consecutive rows of the snapshot, or of what the view shows.
     """
     check_rows(prices, rows, 0)
-    values = np.empty((len(rows), len(FACTORS), len(prices.codes)))
+    groups = session_groups(prices)
+    if len(groups) == 1:
+        return _panel_of_sessions(prices, rows)
+
+    values = np.full((len(rows), len(FACTORS), len(prices.codes)), np.nan)
+    for group in groups:
+        # A day on which an exchange is closed has the values of its last session.
+        latest = group.sessions_before(range(rows.start + 1, rows.stop + 1)) - 1
+        days = np.flatnonzero(latest >= 0)
+        if not len(days):
+            continue
+
+        first = int(latest[days[0]])
+        sessions = range(first, int(latest[-1]) + 1)
+        panel = _panel_of_sessions(price_history(prices, group), sessions)
+        values[days[:, None], :, group.columns] = panel[:, latest[days] - first].transpose(1, 2, 0)
+
+    return values.transpose(1, 0, 2)
+
+
+def _panel_of_sessions(
+    prices: MarketSnapshot | MarketView | PriceHistory, rows: range
+) -> FloatArray:
+    """[K, D, N] raw values at the close of each of `rows`, which are sessions of all assets."""
+    assets = prices.adjusted_close.shape[1]
+    values = np.empty((len(rows), len(FACTORS), assets))
     first = max(0, rows.start - YEAR)
     with np.errstate(all="ignore"):
         market = price_window(prices, slice(first, rows.stop))
 
     pieces = []
-    for asset in range(0, len(prices.codes), _BLOCK_ASSETS):
+    for asset in range(0, assets, _BLOCK_ASSETS):
         for day in range(0, len(rows), _BLOCK):
             days = range(day, min(day + _BLOCK, len(rows)))
             pieces.append(_Piece(slice(asset, asset + _BLOCK_ASSETS), days))
@@ -98,13 +126,17 @@ def _part_of(market: TrailingWindow, rows: slice, assets: slice) -> TrailingWind
 
 def factor_history(view: MarketView, days: int) -> FloatArray:
     """[days, N, K] raw values of `FACTORS` of the latest days up to the close of `view.day`, oldest
-    first; NaN before the data.
+    first; NaN before the data. Days are sessions of the asset's own calendar.
     """
-    first = max(0, view.day + 1 - days)
-    known = factor_panel(view, range(first, view.day + 1)).transpose(1, 2, 0)
-    absent = np.full((days - len(known), *known.shape[1:]), np.nan)
+    history = np.full((days, len(view.codes), len(FACTORS)), np.nan)
+    for group in session_groups(view):
+        own = price_history(view, group)
+        first = max(0, own.day + 1 - days)
+        if own.day >= 0:
+            panel = _panel_of_sessions(own, range(first, own.day + 1))
+            history[days - panel.shape[1] :, group.columns] = panel.transpose(1, 2, 0)
 
-    return np.concatenate([absent, known])
+    return history
 
 
 def check_rows(prices: MarketSnapshot | MarketView, rows: range, earliest: int) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
+from ktdeval.market.own_sessions import SessionGroup, session_groups
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.values.files import csv_rows
 
@@ -176,11 +177,37 @@ class FactorTable:
 def factor_values(view: MarketView | PriceHistory) -> FactorTable:
     """Raw style factors of every asset from information up to the close of `view.day`; NaN on too
     few observations. Names are those of KTD-Fin, Appendix E; windows and rules for gaps those of
-    docs/attribution.md.
+    docs/attribution.md. Windows count sessions of the asset's own calendar; where it has none on
+    the day, values are those of its last session.
     """
+    if isinstance(view, PriceHistory):
+        return _factors_of(view)
+
+    groups = session_groups(view)
+    if len(groups) == 1:
+        return _factors_of(view)
+
+    values = {definition.name: np.full(len(view.codes), np.nan) for definition in FACTORS}
+    for group in groups:
+        history = price_history(view, group)
+        if history.day < 0:
+            continue
+        for name, own in _factors_of(history).values.items():
+            values[name][group.columns] = own
+
+    return FactorTable(values)
+
+
+def _factors_of(view: MarketView | PriceHistory) -> FactorTable:
     return FactorTable(
         trailing_factors(price_window(view, slice(max(0, view.day + 1 - YEAR), view.day + 1)))
     )
+
+
+def price_history(market: MarketSnapshot | MarketView, group: SessionGroup) -> PriceHistory:
+    """Return the sessions of the assets of one calendar."""
+    close, *others = (group.of(getattr(market, name)) for name in PriceHistory._fields[1:])
+    return PriceHistory(len(close) - 1, close, *others)
 
 
 def price_window(market: MarketSnapshot | MarketView | PriceHistory, rows: slice) -> TrailingWindow:

@@ -16,7 +16,6 @@ from ktdeval.cards.fields.words import metric_word
 from ktdeval.cards.system import System, system_labels
 from ktdeval.cards.table_types import UNDEFINED, Grid, clean, share_of
 from ktdeval.stats.performance_metrics import DIAGNOSTICS, PANEL_FAMILIES
-from ktdeval.stats.series import TRADING_DAYS
 
 PARTS = ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect")
 _PAPER_PARTS = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
@@ -113,9 +112,8 @@ def _benchmark_words(card: TradingCard, episode: TradingEpisode) -> str:
     held = _benchmark_return(card, episode.window)
     if held is None:
         return ""
-    return (
-        f" The benchmark made {number('total_return', 'fraction', held)} %{price_index([episode])}."
-    )
+    dividends = price_index([episode], card.snapshot.days_a_year)
+    return f" The benchmark made {number('total_return', 'fraction', held)} %{dividends}."
 
 
 def _benchmark_return(card: TradingCard, window: str) -> float | None:
@@ -144,9 +142,9 @@ def excess_return(card: TradingCard) -> float | None:
     return median(known) if known else None
 
 
-def price_index(episodes: Sequence[TradingEpisode]) -> str:
+def price_index(episodes: Sequence[TradingEpisode], days_a_year: int) -> str:
     """Return words on the dividend-like growth that a price index lacks; empty without the
-    information ratio's detail.
+    information ratio's detail. `days_a_year`: of the card's snapshot.
     """
     rises: list[float] = []
     days: list[int] = []
@@ -159,7 +157,7 @@ def price_index(episodes: Sequence[TradingEpisode]) -> str:
 
         growth = detail["dividend_growth"]
         if isinstance(growth, float):
-            rises.append(100 * growth * one.steps / TRADING_DAYS)
+            rises.append(100 * growth * one.steps / days_a_year)
             days.append(one.steps)
         elif growth is None:
             has_none = True

@@ -49,6 +49,11 @@ from ktdeval.market.fees import (
 )
 from ktdeval.market.manifest import with_id as with_id
 from ktdeval.market.minutes import NO_MINUTES as NO_MINUTES, MinuteBars as MinuteBars
+from ktdeval.market.no_market import NO_MARKET as NO_MARKET
+from ktdeval.market.own_sessions import (
+    bar_rows as bar_rows,
+    session_groups as session_groups,
+)
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
 from ktdeval.market.quotes import QUOTE_COLUMNS as QUOTE_COLUMNS, Quotes as Quotes
 from ktdeval.market.raw_tables import (
@@ -63,7 +68,6 @@ from ktdeval.market.sentiment import split_sentiment as split_sentiment
 from ktdeval.market.snapshot import (
     BAR_FIELDS as BAR_FIELDS,
     DAILY_LIMIT_PCT as DAILY_LIMIT_PCT,
-    NO_MARKET as NO_MARKET,
     Board as Board,
     BoolArray as BoolArray,
     DayArray as DayArray,

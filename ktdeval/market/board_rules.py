@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.market.own_sessions import session_groups
 from ktdeval.market.snapshot import (
     Board,
     BoolArray,
@@ -212,29 +213,40 @@ def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
     The day of listing is the one that the data give. Else it is that of the first record, unless
     this is the first day of the market, on which most assets are older.
     """
-    start = snapshot.days[0]
-    given = snapshot.price_limits.listed
+    given = snapshot.price_limits.listed or ("",) * len(snapshot.codes)
     # A suspended day before the first bar is a record of an asset that was listed earlier.
     has_record = np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)
-    listings: list[_AssetListing | None] = []
+    listings: list[_AssetListing | None] = [None] * len(given)
 
-    for column in range(len(snapshot.codes)):
-        text = given[column] if given else ""
-        first_record = int(has_record[:, column].argmax())
-        if text and _parse_day(text) >= start:
-            # Days without a record count as days of trade: rather a limit too many than one too few.
-            listed = int(np.searchsorted(snapshot.days, _parse_day(text)))
-            listings.append(_AssetListing(_parse_day(text), max(0, first_record - listed)))
-        elif text:
-            # Holidays are counted too: rather a day with a limit too many than one too few.
-            before = int(np.busday_count(_parse_day(text), start))
-            listings.append(_AssetListing(_parse_day(text), before))
-        elif first_record > 0:
-            listings.append(_AssetListing(snapshot.days[first_record], 0))
-        else:
-            listings.append(None)
+    for group in session_groups(snapshot):
+        days = snapshot.days[group.rows]
+        if not len(days):
+            continue
+
+        first_records = group.of(has_record).argmax(axis=0).tolist()
+        columns = np.arange(len(given))[group.columns].tolist()
+        for column, first_record in zip(columns, first_records, strict=True):
+            listings[column] = _listing(given[column], days, first_record)
 
     return listings
+
+
+def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | None:
+    """Return the listing of an asset. `given`: its day by the data, or empty; `days`: sessions of
+    its calendar; `first_record`: index of the first one on which there is a record.
+    """
+    if not given:
+        return _AssetListing(days[first_record], 0) if first_record > 0 else None
+
+    listed = _parse_day(given)
+    if listed >= days[0]:
+        # Days without a record count as days of trade: rather a limit too many than one too few.
+        before = max(0, first_record - int(np.searchsorted(days, listed)))
+    else:
+        # Holidays are counted too: rather a day with a limit too many than one too few.
+        before = int(np.busday_count(listed, days[0]))
+
+    return _AssetListing(listed, before)
 
 
 def _is_free(

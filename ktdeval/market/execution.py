@@ -122,7 +122,10 @@ class Execution:
     )
     window_days: int = option(
         20,
-        help="days up to the decision that volatility, volume and quotes are of",
+        help=(
+            "sessions of the asset's exchange up to the decision that volatility, volume and quotes"
+            " are of"
+        ),
         minimum=5,
         maximum=252,
     )

@@ -66,7 +66,6 @@ NO_INDEX = (
 """Note of a market that was imported without index levels."""
 LIMIT_COLUMNS = ("special", "limit_up", "limit_down")
 """Columns of bars, each optional, that say more of price limits than the board does."""
-_NEVER_CLOSES = "24/7"
 _PART = 2**19  # rows, about
 PRICE_TOLERANCE = 1e-6
 """Relative: adjusted prices in single precision disagree by that much."""
@@ -177,13 +176,9 @@ class RawMarket:
         """[codes of the table] calendar of each; empty where it is not known: of a share or fund at
         a venue that never closes.
         """
-        return np.array([self._calendar(code) for code in self.table.codes])
-
-    def _calendar(self, code: str) -> str:
-        calendar = self.venue(code).calendar
-        if calendar == _NEVER_CLOSES and self.instrument(code).kind != "crypto":
-            return ""
-        return calendar
+        return np.array(
+            [self.venue(code).calendar_of(self.instrument(code).kind) for code in self.table.codes]
+        )
 
     @cached_property
     def in_fen(self) -> BoolArray:

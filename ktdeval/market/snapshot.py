@@ -301,6 +301,12 @@ class MarketSnapshot:
             self.codes
         )
 
+    @cached_property
+    def calendars(self) -> tuple[str, ...]:
+        """Calendar of each asset's sessions; empty where it is not known."""
+        kinds = zip(self.venues, self.kinds, strict=True)
+        return tuple(self.rules[venue].calendar_of(kind) for venue, kind in kinds)
+
     @property
     def currency(self) -> str:
         """Currency of the market."""
@@ -488,6 +494,7 @@ class MarketView:
         "amount",
         "benchmark_code",
         "boards",
+        "calendars",
         "close",
         "codes",
         "day",
@@ -515,6 +522,7 @@ class MarketView:
         self.names = tuple(snapshot.called(asset, day)[1] for asset in columns) or snapshot.names
         self.industries = snapshot.industries
         self.boards = () if snapshot.instruments else snapshot.boards
+        self.calendars = snapshot.calendars
         self.open = snapshot.open[:end]
         self.high = snapshot.high[:end]
         self.low = snapshot.low[:end]
@@ -573,24 +581,3 @@ class MarketView:
             )
         values: FloatArray = getattr(self, field_name)[day]
         return values
-
-
-_NOTHING = np.empty((1, 0))
-NO_MARKET = MarketSnapshot(
-    SnapshotMeta(name="none", source="no market", synthetic=False, has_factor=True, benchmark=""),
-    days=np.zeros(1, "datetime64[D]"),
-    codes=(),
-    names=(),
-    industries=(),
-    open=_NOTHING,
-    high=_NOTHING,
-    low=_NOTHING,
-    close=_NOTHING,
-    volume=_NOTHING,
-    amount=_NOTHING,
-    factor=_NOTHING,
-    member=np.empty((1, 0), dtype=bool),
-    indices={"": np.ones(1)},
-    index_names={},
-)
-"""Stands where a task asks about no market: a day without assets, and without an id."""

@@ -33,6 +33,7 @@ FILLS_OF_MINUTES: frozenset[FillRule] = frozenset(("vwap_30m", "twap_day"))
 MAX_SCALE = 10**8
 #: From here on a price is an error of the source, and limit comparisons would leave 64-bit integers
 MAX_PRICE = 1e8
+_NEVER_CLOSES = "24/7"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +167,14 @@ class Venue:
             raise ConfigError(
                 f"venue {self.name}: A-share boards trade whole shares; leave steps_per_unit at 1"
             )
+
+    def calendar_of(self, kind: str) -> str:
+        """Return the calendar of the sessions of a kind of asset; empty where it is not known: of a
+        share or fund at a venue that never closes.
+        """
+        if self.calendar == _NEVER_CLOSES and kind != "crypto":
+            return ""
+        return self.calendar
 
     @property
     def ticks_per_minor(self) -> int:

@@ -19,7 +19,8 @@ import numpy as np
 
 from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.market.documents import DocumentsView
-from ktdeval.market.snapshot import NO_MARKET, FloatArray, MarketSnapshot, parse_code
+from ktdeval.market.no_market import NO_MARKET
+from ktdeval.market.snapshot import FloatArray, MarketSnapshot, parse_code
 from ktdeval.masking.aliases_and_noise import (
     FIGURE_DIGITS,
     AliasMap,

@@ -20,7 +20,8 @@ from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.harness.traits import close_agent
-from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
+from ktdeval.market.no_market import NO_MARKET
+from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.runner.additional_models import session_models
 from ktdeval.runner.episode_journal import Entry, JournalEntry, pack_lines

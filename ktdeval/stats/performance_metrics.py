@@ -20,7 +20,6 @@ from ktdeval.masking.prose import TextMask
 from ktdeval.stats import calibration, series, sharpe_significance
 from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, built_in
 from ktdeval.stats.series import (
-    TRADING_DAYS,
     Series,
     day_rows,
     defined,
@@ -146,7 +145,7 @@ def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> floa
         return None
 
     daily = paid.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
-    return float(daily.mean()) * TRADING_DAYS
+    return float(daily.mean()) * market.days_a_year
 
 
 def _rises(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> Series:

@@ -12,6 +12,7 @@ some lag apart counts as one observation of its first day.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -83,6 +84,7 @@ class DailyPanel:
     close: FloatArray
     turnover: FloatArray  #: money traded
     days_a_year: int = 252
+    calendar: str = ""  #: of its sessions, where assets of the kind have several
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +119,17 @@ class _Measured:
 
 
 def panels_of(market: MarketSnapshot) -> tuple[DailyPanel, ...]:
-    """Return the panels of a market, one of each kind of asset, on the days on which it trades."""
-    kinds = np.array(market.kinds)
+    """Return the panels of a market, one of each kind of asset and calendar, on the days on which it
+    trades.
+    """
+    columns: dict[tuple[str, str], list[int]] = {}
+    for column, pair in enumerate(zip(market.kinds, market.calendars, strict=True)):
+        columns.setdefault(pair, []).append(column)
+
+    calendars = Counter(kind for kind, _ in columns)
     panels = []
-    for kind in sorted(set(market.kinds)):
-        own = np.flatnonzero(kinds == kind)
+    for (kind, calendar), members in sorted(columns.items()):
+        own = np.array(members)
         closes = market.adjusted_close[:, own]
         sessions = np.isfinite(closes).any(axis=1)
         grid = np.ix_(sessions, own)
@@ -130,7 +138,8 @@ def panels_of(market: MarketSnapshot) -> tuple[DailyPanel, ...]:
         money = np.where(np.isfinite(money), money, (market.volume * market.close)[grid])
         days_a_year = max(market.rules[market.venues[column]].days_a_year for column in own)
         opens = market.adjusted_open[grid]
-        panels.append(DailyPanel(kind, opens, closes[sessions], money, days_a_year))
+        named = calendar if calendars[kind] > 1 else ""
+        panels.append(DailyPanel(kind, opens, closes[sessions], money, days_a_year, named))
 
     return tuple(panels)
 
@@ -184,9 +193,10 @@ def _judged(
         else:
             verdict, reason = _verdict(measured.value, interval, low, high)
 
+    calendar = sample.panel.calendar
     return StylisedFact(
         row["name"],
-        kind,
+        f"{kind}, {calendar}" if calendar else kind,
         row["words"],
         measured_value,
         interval,

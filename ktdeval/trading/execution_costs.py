@@ -42,6 +42,7 @@ from ktdeval.market.execution import (
     quoted_tick,
     reference_activity,
 )
+from ktdeval.market.own_sessions import session_groups
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.venue import Venue
 from ktdeval.trading.types import TradingConfig
@@ -350,11 +351,23 @@ def _in_steps(shares: FloatArray, steps: IntArray) -> IntArray:
 
 
 def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
-    """[T, N] standard deviation (one degree of freedom less) of the returns of the `window` days
+    """[T, N] standard deviation (one degree of freedom less) of the returns of the `window` sessions
     before each row, in parts per billion; 0 where fewer than `LEAST_DAYS` of them have one, or all
     are equal. Sums are exact, so that no processor gives others.
     """
-    adjusted = snapshot.close * snapshot.factor
+    sigma = np.zeros(snapshot.close.shape, dtype=np.int64)
+    for group in session_groups(snapshot):
+        adjusted = group.of(snapshot.close) * group.of(snapshot.factor)
+        before = group.sessions_before(range(len(sigma)))
+        sigma[:, group.columns] = _sigma_before(adjusted, window)[before]
+
+    return sigma
+
+
+def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
+    """[S + 1, n] deviation of the returns of the `window` sessions before each one, and after the
+    last, of [S, n] adjusted closes.
+    """
     has_close = np.isfinite(adjusted)
     last = np.maximum.accumulate(np.where(has_close, np.arange(len(adjusted))[:, None], 0), axis=0)
     filled = np.take_along_axis(adjusted, last, axis=0)
@@ -378,44 +391,59 @@ def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 
 def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
-    """[T, N] mean half spread of the `window` days before each row that have a bid and an ask, in
-    parts per billion, rounded up; `UNQUOTED` where fewer than `LEAST_DAYS` of them have.
+    """[T, N] mean half spread of the `window` sessions before each row that have a bid and an ask,
+    in parts per billion, rounded up; `UNQUOTED` where fewer than `LEAST_DAYS` of them have.
     """
+    means = np.full(snapshot.close.shape, UNQUOTED, dtype=np.int64)
     spreads = snapshot.quotes.half_spreads
     if spreads is None:
-        return np.full(snapshot.close.shape, UNQUOTED, dtype=np.int64)
+        return means
 
-    is_known = np.isfinite(spreads)
-    parts = np.rint(np.where(is_known, spreads, 0.0) * PPB).astype(np.int64)
-    count = _sum_before(is_known.astype(np.int64), window)
-    total = _sum_before(parts, window)
-    mean = -(-total // np.maximum(count, 1))
+    for group in session_groups(snapshot):
+        own = group.of(spreads)
+        is_known = np.isfinite(own)
+        parts = np.rint(np.where(is_known, own, 0.0) * PPB).astype(np.int64)
+        count = _sum_before(is_known.astype(np.int64), window)
+        total = _sum_before(parts, window)
+        mean = np.where(count >= LEAST_DAYS, -(-total // np.maximum(count, 1)), UNQUOTED)
+        means[:, group.columns] = mean[group.sessions_before(range(len(means)))]
 
-    return np.where(count >= LEAST_DAYS, mean, UNQUOTED)
+    return means
 
 
 def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
-    """[T, N] mean volume of the `window` days before each row on which the asset traded, in shares
-    of the row's day; 0 where these are fewer than `LEAST_DAYS`.
+    """[T, N] mean volume of the `window` sessions before each row on which the asset traded, in
+    shares of the row's day; 0 where these are fewer than `LEAST_DAYS`.
     """
     # A split multiplies shares by the ratio of the factors.
     comparable = snapshot.volume / snapshot.factor
-    is_known = np.isfinite(comparable) & (comparable > 0)
-    known = np.where(is_known, comparable, 0.0)
-    total = np.zeros_like(known)
+    means = np.zeros(comparable.shape)
+    for group in session_groups(snapshot):
+        before = group.sessions_before(range(len(means)))
+        means[:, group.columns] = _mean_before(group.of(comparable), window)[before]
+
+    return means * snapshot.factor
+
+
+def _mean_before(volume: FloatArray, window: int) -> FloatArray:
+    """[S + 1, n] mean of what is above 0 of the `window` sessions before each one, and after the
+    last, of [S, n]; 0 where these are fewer than `LEAST_DAYS`.
+    """
+    is_known = np.isfinite(volume) & (volume > 0)
+    known = np.where(is_known, volume, 0.0)
+    total = np.zeros((len(known) + 1, *known.shape[1:]))
 
     # Added day by day: cumulative sums of floats would differ in their last bits along the way.
-    for back in range(1, window + 1):
-        total[back:] += known[:-back]
+    for back in range(1, min(window, len(known)) + 1):
+        total[back:] += known[: len(known) + 1 - back]
 
     count = _sum_before(is_known.astype(np.int64), window)
-    mean = total / np.maximum(count, 1)
-    return np.where(count >= LEAST_DAYS, mean * snapshot.factor, 0.0)
+    return np.where(count >= LEAST_DAYS, total / np.maximum(count, 1), 0.0)
 
 
 def _sum_before(values: IntArray, window: int) -> IntArray:
-    """[T, N] sums of the `window` rows before each row."""
+    """[S + 1, n] sums of the `window` rows before each of [S, n], and after the last."""
     sums = np.zeros((len(values) + 1, *values.shape[1:]), dtype=np.int64)
     np.cumsum(values, axis=0, out=sums[1:])
-    first = np.maximum(np.arange(len(values)) - window, 0)
-    return sums[:-1] - sums[first]
+    first = np.maximum(np.arange(len(sums)) - window, 0)
+    return sums - sums[first]

@@ -138,9 +138,9 @@ def volatility_limits(state: ObservedState) -> str:
         return ""
 
     rules = _parameters()["volatility_limits"]
-    returns = returns_by_day(state)
+    closes = closes_by_day(state)
     held = frozenset(state.positions)
-    correlations = average_correlations(returns, held, rules["correlation"]["days"])
+    correlations = average_correlations(closes, held, rules["correlation"]["days"])
     free = _free_share(state)
     lines = list[str]()
 
@@ -148,7 +148,8 @@ def volatility_limits(state: ObservedState) -> str:
         if asset.price is None:
             continue
 
-        changes = list(returns.get(label, {}).values())
+        own_closes = closes.get(label, {}).values()
+        changes = [close / before - 1.0 for before, close in pairwise(own_closes)]
         year = _days_a_year(asset)
         volatility = annual_volatility(asset, changes, rules["days"], year)
         assumed = ""
@@ -276,27 +277,29 @@ def correlation_factor(correlation: float, bands: Sequence[Mapping[str, float]])
 
 
 def average_correlations(
-    returns: Mapping[str, Mapping[str, float]], held: frozenset[str], least_days: int
+    closes: Mapping[str, Mapping[str, float]], held: frozenset[str], least_days: int
 ) -> dict[str, float]:
     """Return by asset the mean correlation with the other assets that are held, or with all others
     if none of them is held.
 
-    `returns`: asset -> day -> return; only days of all assets count, at least `least_days`, of at
-    least two assets. Pairs without a correlation (a price that never moved) are left out, and so
-    are assets without one.
+    `closes`: asset -> day -> close, the oldest first, of at least two assets. Returns are those from
+    one day on which all assets have a close to the next, at least `least_days`. Pairs without a
+    correlation (a price that never moved) are left out, and so are assets without one.
     """
-    days = _common_days(returns)
-    if len(returns) < 2 or len(days) < least_days:
+    days = _common_days(closes)
+    if len(closes) < 2 or len(days) <= least_days:
         return {}
 
-    names = list(returns)
+    names = list(closes)
     rows = []
     for name in names:
-        by_day = returns[name]
+        by_day = closes[name]
         rows.append([by_day[day] for day in days])
 
+    path = np.array(rows)
+    returns = path[:, 1:] / path[:, :-1] - 1.0
     with np.errstate(invalid="ignore", divide="ignore"):
-        matrix = np.corrcoef(np.array(rows))
+        matrix = np.corrcoef(returns)
 
     means: dict[str, float] = {}
     for row, name in enumerate(names):
@@ -310,29 +313,23 @@ def average_correlations(
     return means
 
 
-def _common_days(returns: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return the days on which all assets have a return, in order."""
-    days_of = [set(by_day) for by_day in returns.values()]
-    if not days_of:
+def _common_days(closes: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return the days on which all assets have a close, in order."""
+    paths = list(closes.values())
+    if not paths:
         return []
-    return sorted(set.intersection(*days_of))
+    return [day for day in paths[0] if all(day in path for path in paths)]
 
 
-def returns_by_day(state: ObservedState) -> dict[str, dict[str, float]]:
-    """Return asset -> day as shown -> change of the close since the asset's bar before, of assets
-    with at least two bars.
-    """
-    returns: dict[str, dict[str, float]] = {}
+def closes_by_day(state: ObservedState) -> dict[str, dict[str, float]]:
+    """Return asset -> day as shown -> close, the oldest first, of assets with at least two bars."""
+    closes: dict[str, dict[str, float]] = {}
     for label, bars in state.history.items():
-        closes = [(bar.day, bar.close) for bar in bars if bar.close]
-        by_day: dict[str, float] = {}
-        for (_, before), (day, close) in pairwise(closes):
-            by_day[day] = close / before - 1.0
+        own = {bar.day: bar.close for bar in bars if bar.close}
+        if len(own) > 1:
+            closes[label] = own
 
-        if by_day:
-            returns[label] = by_day
-
-    return returns
+    return closes
 
 
 def annual_volatility(

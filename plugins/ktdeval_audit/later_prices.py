@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats as distributions
 
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import MarketSnapshot, bar_rows
 from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.findings import Finding, Level
 from ktdeval_audit.printed_numbers import AssetNames, Number, numbers_in
@@ -266,23 +266,28 @@ class LaterPrices:
         if asset is None:
             return None
 
-        close = self.market.adjusted_close[:, asset]
+        sessions = bar_rows(self.market, asset)
+        close = self.market.adjusted_close[sessions, asset]
+        last = int(np.searchsorted(sessions, row, side="right")) - 1
         values = []
         rows = []
         for days in _RETURN_DAYS:
-            if row >= days:
-                values.append(close[row] / close[row - days])
+            if last >= days:
+                values.append(close[last] / close[last - days])
                 rows.append(row)
 
-        past = close[max(0, row - HORIZONS[-1]) : row + 1]
+        past = close[max(0, last - HORIZONS[-1]) : last + 1]
         values += list(past[1:] / past[:-1])
-        rows += [row] * (len(past) - 1)
-        later = close[row + 1 : row + 1 + HORIZONS[-1]]
-        values += list(later / close[row])
-        rows += range(row + 1, row + 1 + len(later))
+        rows += [row] * max(0, len(past) - 1)
+        later = close[last + 1 : last + 1 + HORIZONS[-1]]
+        later_rows = sessions[last + 1 : last + 1 + HORIZONS[-1]].tolist()
+        if last >= 0:
+            values += list(later / close[last])
+            rows += later_rows
+
         steps = later[1:] / later[:-1]
         values += list(steps)
-        rows += range(row + 2, row + 2 + len(steps))
+        rows += later_rows[1:]
 
         percent = 100.0 * (np.array(values, dtype=np.float64) - 1.0)
         ordered = np.array(rows, dtype=np.int64)

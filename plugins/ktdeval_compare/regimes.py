@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval.market import FloatArray, MarketSnapshot, MarketView
+from ktdeval.market import FloatArray, MarketSnapshot, MarketView, session_groups
 from ktdeval.values.config_options import build
 from ktdeval.values.yamlio import load_yaml
 
@@ -66,24 +66,27 @@ def _volatility(view: MarketView, rule: RegimeRule) -> _Measured:
 
 
 def _breadth(view: MarketView, rule: RegimeRule) -> _Measured:
-    # At a mixed market, days on which the index's exchange is closed have no level.
-    rows = np.arange(len(view.days))
-    if view.benchmark_code:
-        rows = np.flatnonzero(np.isfinite(view.indices[view.benchmark_code]))
-    if len(rows) < rule.days:
-        return _short("days", rule.days, len(rows), view)
+    if len(view.days) < rule.days:
+        return _short("days", rule.days, len(view.days), view)
 
-    members = np.flatnonzero(view.member[view.day])
-    closes = view.adjusted_close[np.ix_(rows[-rule.days :], members)]
-    closes = closes[:, np.isfinite(closes).all(axis=0)]
-    counted = closes.shape[1]
-    if counted < max(rule.members, len(members) / 2):
+    counted = 0
+    above = 0
+    members = view.member[view.day]
+    for group in session_groups(view):
+        closes = group.latest(view.adjusted_close, rule.days)
+        has_all = np.isfinite(closes).all(axis=0) & (len(closes) == rule.days)
+        closes = closes[:, has_all & members[group.columns]]
+        counted += closes.shape[1]
+        above += int((closes[-1:] > closes.mean(axis=0)).sum())
+
+    total = int(members.sum())
+    if counted < max(rule.members, total / 2):
         return (
-            f"{counted} of {len(members)} members have a close on each of {rule.days} days up to"
+            f"{counted} of {total} members have a close on each of {rule.days} days up to"
             f" {view.days[-1]}; needs {rule.members}, and half of them"
         )
 
-    return float((closes[-1] > closes.mean(axis=0)).mean())
+    return above / counted
 
 
 def _levels(view: MarketView) -> FloatArray:

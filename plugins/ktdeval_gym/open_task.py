@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from ktdeval.attribution import market_levels
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, choose_windows, make_plan, open_snapshot
 from ktdeval.task_api import EpisodeSpec, Task, Window, is_scoring, market_problem
@@ -57,6 +59,11 @@ class OpenedTask:
     task: Task
     snapshot: MarketSnapshot
     windows: tuple[Window, ...]
+
+    @cached_property
+    def market_levels(self) -> FloatArray:
+        """[T] levels of the market that a reward compares with."""
+        return market_levels(self.snapshot)
 
     @classmethod
     def of(cls, choice: TaskChoice, plugins: Plugins | None = None) -> OpenedTask:

@@ -73,10 +73,9 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
 
         scale_of: dict[Window, float] = {}
         for window in dict.fromkeys(windows):
-            scale_of[window] = market_scale(opened.snapshot, opened.spec(window))
+            scale_of[window] = market_scale(opened, opened.spec(window))
         scales = np.array([scale_of[window] for window in windows])
         self._rewards = Rewards(reward or RewardConfig(), scales)
-        self._benchmarks: dict[tuple[int, int], float] = {}
         self._minor_per_unit = market_minor(opened)
         self._is_over = np.zeros(self.num_envs, dtype=np.bool_)
 
@@ -131,14 +130,8 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
         before = account.nav_minor
         row = account.row
         is_ruined, is_last = account.settle(taken)
-        benchmark = self._benchmark(row, account.row)
+        benchmark = benchmark_return(self._opened.market_levels, row, account.row)
         return before, account.nav_minor, account.traded_minor, benchmark, is_ruined, is_last
-
-    def _benchmark(self, before: int, row: int) -> float:
-        key = (before, row)
-        if key not in self._benchmarks:
-            self._benchmarks[key] = benchmark_return(self._opened.snapshot, before, row)
-        return self._benchmarks[key]
 
     def _observations(self) -> Observed:
         arrays = {

@@ -11,7 +11,7 @@ import numpy as np
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import Conversation
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import FloatArray
 from ktdeval.observation import ObservedState
 from ktdeval.runner import EpisodeFactory, TradingEpisode
 from ktdeval.task_api import EpisodeSpec, Window
@@ -106,7 +106,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         self._is_over = False
         self._nav = _initial_nav(self._opened)
         self._actions: dict[int, Sequence[Decision | float]] = {}
-        scale = market_scale(self._opened.snapshot, self._spec)
+        scale = market_scale(self._opened, self._spec)
         self._rewards = Rewards(self._reward, np.array([scale]))
         self._last: StepRecord | None = None
         self._ask()
@@ -160,11 +160,12 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         self._ask()
 
         nav = self._last.nav_minor
+        benchmark = benchmark_return(self._opened.market_levels, before_row, self._row)
         amounts = StepAmounts(
             nav_before=np.array([self._nav]),
             nav=np.array([nav]),
             traded=np.array([traded]),
-            benchmark=np.array([benchmark_return(self._opened.snapshot, before_row, self._row)]),
+            benchmark=np.array([benchmark]),
         )
         reward = self._rewards.of(amounts, np.ones(1, dtype=np.bool_))
         self._nav = nav
@@ -211,29 +212,22 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         return self._state.text
 
 
-def benchmark_return(snapshot: MarketSnapshot, before: int, row: int) -> float:
-    """Return the log return of the market's index between two closes; without an index, that of the
-    mean of the members' adjusted prices' simple returns. 0.0 where neither has moved since.
+def benchmark_return(levels: FloatArray, before: int, row: int) -> float:
+    """Return the log return of the market between two closes, of its [T] `levels`; 0.0 where it has
+    none.
     """
-    if snapshot.meta.benchmark:
-        levels = snapshot.indices[snapshot.meta.benchmark]
-        ratio = levels[row] / levels[before]
-    else:
-        adjusted = snapshot.close * snapshot.factor
-        members = snapshot.member[before]
-        ratios = adjusted[row, members] / adjusted[before, members]
-        ratio = np.mean(ratios[np.isfinite(ratios)]) if np.isfinite(ratios).any() else 1.0
-
+    ratio = levels[row] / levels[before]
     return float(np.log(ratio)) if np.isfinite(ratio) and ratio > 0 else 0.0
 
 
-def market_scale(snapshot: MarketSnapshot, spec: EpisodeSpec) -> float:
+def market_scale(opened: OpenedTask, spec: EpisodeSpec) -> float:
     """Return the standard deviation of the benchmark's last log returns, at most 250, before an
     episode's first decision. Raises DataError: there are none that move.
     """
+    snapshot = opened.snapshot
     first = int(np.searchsorted(snapshot.days, np.datetime64(spec.span.first))) - 1
     rows = range(max(1, first - 249), first + 1)
-    returns = [benchmark_return(snapshot, row - 1, row) for row in rows]
+    returns = [benchmark_return(opened.market_levels, row - 1, row) for row in rows]
     scale = float(np.std(returns)) if returns else 0.0
     if scale == 0.0:
         raise DataError(

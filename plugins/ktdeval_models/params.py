@@ -81,7 +81,9 @@ class MemoryParams(RankParams):
     market: str = option(
         "synthetic", help="the market that it remembers: a snapshot folder, or a data provider"
     )
-    horizon: int = option(20, help="trading days that it looks ahead", minimum=1, maximum=1000)
+    horizon: int = option(
+        20, help="sessions of an asset that it looks ahead", minimum=1, maximum=1000
+    )
     recall: float = option(
         1.0,
         help=(

@@ -1,6 +1,7 @@
 """What `builtin/memory` knows of a market: a share of its facts, fixed by a seed, with an error.
 
-A fact is how much a name grows from the close of a day over the next `horizon` days.
+A fact is how much a name grows from the close of a day over the next `horizon` sessions of its own
+exchange.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.market import FloatArray, MarketSnapshot, session_groups
 from ktdeval.values.seeds import derive_seed
 from ktdeval_models.params import MemoryParams
 
@@ -50,6 +51,21 @@ class RememberedFacts:
         if until is None:
             return len(self._days) - 1
         return int(np.searchsorted(self._days, until, side="right")) - 1
+
+    @cached_property
+    def _ends(self) -> IntArray:
+        """[days, assets] row on which the growth of each fact ends."""
+        days = len(self._days)
+        rows = np.arange(days)
+        ends = np.zeros(self.market.close.shape, dtype=np.intp)
+        for group in session_groups(self.market):
+            sessions = rows[group.rows]
+            if len(sessions):
+                past = group.sessions_before(range(1, days + 1))
+                later = np.minimum(past - 1 + self._params.horizon, len(sessions) - 1)
+                ends[:, group.columns] = np.minimum(sessions[later], self.last_row)[:, None]
+
+        return ends
 
     def row_of(self, day: str) -> int | None:
         """Return the row of a real day; None for a masked one."""
@@ -112,28 +128,32 @@ class RememberedFacts:
         if not self.is_remembered(INDEX)[row]:
             return None
 
-        levels = self.market.benchmark
-        end = min(row + self._params.horizon, self.last_row, len(levels) - 1)
+        levels = self.market.benchmark[: self.last_row + 1]
+        known = np.flatnonzero(np.isfinite(levels))
+        past = int(np.searchsorted(known, row, side="right"))
+        if not past:
+            return None
+
+        end = min(past - 1 + self._params.horizon, len(known) - 1)
         error = float(self._errors([INDEX], row)[0])
-        return bool(levels[end] > levels[row] * (1.0 - error))
+        return bool(levels[known[end]] > levels[known[past - 1]] * (1.0 - error))
 
     def said_to_rise(self, code: str, row: int) -> bool:
-        """Whether the latest fact of a name that is remembered from the last `horizon` days says
-        that it rises: it speaks of days up to `horizon` later.
+        """Whether the latest fact of a name that is remembered, of those whose growth ends after the
+        day, says that it rises.
         """
-        first = max(0, row - self._params.horizon + 1)
+        asset = self.market.asset_index[code]
+        first = int(np.searchsorted(self._ends[: row + 1, asset], row, side="right"))
         remembered = np.flatnonzero(self.is_remembered(code)[first : row + 1])
         if not remembered.size:
             return False
 
-        then = first + int(remembered[-1])
-        asset = np.array([self.market.asset_index[code]])
-        growth, _ = self.on_day(asset, then)
+        growth, _ = self.on_day(np.array([asset]), first + int(remembered[-1]))
         return bool(growth[0] > 1.0)
 
     def _growth(self, row: int, assets: IntArray) -> FloatArray:
-        end = min(row + self._params.horizon, self.last_row)
-        growth: FloatArray = self.adjusted[end, assets] / self.adjusted[row, assets]
+        ends = self._ends[row, assets]
+        growth: FloatArray = self.adjusted[ends, assets] / self.adjusted[row, assets]
         return growth
 
     def _errors(self, names: Sequence[str], row: int) -> FloatArray:

@@ -98,8 +98,16 @@ class SegmentSplit:
 
 def make_split(snapshot: MarketSnapshot, wanted: Segments) -> SegmentSplit:
     """Cut and purge segments for a snapshot. Raises ConfigError if days are malformed or segments
-    overlap or are out of order, DataError if a segment keeps no day.
+    overlap or are out of order, DataError if a segment keeps no day, or if the snapshot has assets
+    of several calendars, whose sequences and labels would count days on which they don't trade.
     """
+    calendars = sorted(set(snapshot.calendars))
+    if len(calendars) > 1:
+        raise DataError(
+            f"snapshot {snapshot.meta.name} has assets of {len(calendars)} calendars"
+            f" ({', '.join(name or 'not known' for name in calendars)}); train on a market of one"
+        )
+
     used: dict[str, Days] = {}
     before = parse_day("0001-01-01")
     for name, requested in wanted.items():

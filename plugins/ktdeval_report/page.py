@@ -324,7 +324,10 @@ def _overview(rows: Sequence[OverviewRow], gallery: _PlotGallery) -> dict[str, o
                 name += f"-{kind}"
             plots.append(forest_plot(name, title, "mean excess over windows, %", points))
 
-    indices = [price_index(one.card.pooled) for one in evaluations]
+    indices = []
+    for one in evaluations:
+        indices.append(price_index(one.card.pooled, one.card.snapshot.days_a_year))
+
     return {
         "rows": rows,
         "plots": gallery.add("overview", plots, evaluations),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import MarketSnapshot, bar_rows
 from ktdeval.masking import Lens, OwnFigure, Payload, TextMask
 from ktdeval.trading import MarketRules, Scale, TradingConfig
 
-#: Parts that a session is shown in; days before the first decision whose shortest gives the number
+#: Parts that a session is shown in; sessions before the first decision whose shortest gives the
+#: number
 LEAST_PARTS = 4
 MOST_PARTS = 20
 PARTS_DAYS = 252
@@ -56,12 +57,11 @@ class EpisodeStage:
 
     def _fewest_minutes(self, asset: int) -> int:
         """Return the bars of the shortest session before the first decision."""
-        base_row = self.lens.base_row
-        first_row = max(0, base_row - PARTS_DAYS + 1)
-        view = self.snapshot.as_of(base_row)
+        view = self.snapshot.as_of(self.lens.base_row)
         code = self.snapshot.codes[asset]
+        sessions = bar_rows(view, asset)[-PARTS_DAYS:].tolist()
 
-        counts = [len(view.minutes(code, row)) for row in range(first_row, base_row + 1)]
+        counts = [len(view.minutes(code, row)) for row in sessions]
         traded = [count for count in counts if count]
         return min(traded, default=MOST_PARTS)
 

@@ -7,7 +7,8 @@ The sum is scaled after the maximum and is no constraint of it: sum|w| = 1, or n
 every expected return is against the side decided on. Both moments are of simple daily returns and
 shrunk by `SHRINKAGE`: each mean towards the mean of all, the covariance (ddof 1) towards their
 average variance times the unit matrix. They are those of all assets shown, HOLD or not, over the
-closes from the seventh before the first decision on. With fewer than `LEAST_PRICES` closes the
+closes from the seventh before the first decision on; days on which one of them has none do not
+count. With fewer than `LEAST_PRICES` closes the
 sides decided on weigh the same. Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py,
 portfolio.py), which the paper does not describe; it rounds solutions to 1e-4 before they are
 scaled, and holds nothing before there are that many closes.
@@ -129,8 +130,7 @@ class PortfolioRebuild:
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
         """Return the targets of the sides; an asset without a close has none."""
         columns = sorted(self.assets)  # not in the order shown, so that a mask changes no rounding
-        first_row = max(0, self.view.day - self.step - _BEFORE)
-        closes = self.view.adjusted_close[first_row:, columns]
+        closes = self._shared_closes(columns)
         decided = np.array([sides.get(column, 0) for column in columns])
         portfolio = weights(closes, decided, self.rule)
         targets: dict[int, Target] = {}
@@ -141,6 +141,16 @@ class PortfolioRebuild:
                 targets[column] = self._target(column, weight, close)
 
         return targets
+
+    def _shared_closes(self, columns: Sequence[int]) -> FloatArray:
+        """[T, N] adjusted closes of the days on which all assets have one, from the seventh such day
+        before the first decision on.
+        """
+        closes = self.view.adjusted_close[:, columns]
+        shared = np.flatnonzero(np.isfinite(closes).all(axis=1))
+        first_decision = self.view.day - self.step
+        before = int(np.searchsorted(shared, first_decision, side="right")) - 1
+        return closes[shared[max(0, before - _BEFORE) :]]
 
     def _target(self, asset: int, weight: float, close: float) -> Target:
         known = self.known(asset, close, self.view.day)

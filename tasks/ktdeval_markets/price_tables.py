@@ -1,5 +1,6 @@
 """Tables of prices: figures of the assets listed, their last sessions and bars, and what came after a
-day of a warm-up.
+day of a warm-up. A figure over n days is over sessions of the asset itself: days on which it has a
+bar, not those on which only other assets of the market trade.
 """
 
 from __future__ import annotations
@@ -8,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ktdeval.attribution import filled_forward
-from ktdeval.market import FloatArray, MarketView, board_of
+from ktdeval.market import FloatArray, MarketView, bar_rows, board_of
 from ktdeval.masking import AssetRef, DayRef, Payload, Price, Shares, figure, filled_table, table
 from ktdeval_markets.episode_setting import EpisodeStage
 from ktdeval_markets.shown_state import PARTS, Part, status
 
-LOOKBACK_DAYS = 60
+DRAWDOWN_DAYS = 60
 VOLATILITY_DAYS = 20
 RETURN_DAYS = (1, 5, 20, 60)
-SESSION_DAYS = 10  #: how many days back the last session is looked for
+SESSIONS = 10  #: how many sessions back the last one with minutes is looked for
 VOLATILITY = "volatility_20d_pct"
 DRAWDOWN = "drawdown_60d_pct"
 ASSET_COLUMNS = (
@@ -32,6 +33,7 @@ ASSET_COLUMNS = (
     VOLATILITY,
     DRAWDOWN,
 )
+IntArray = npt.NDArray[np.intp]
 LAST_CLOSE = "last_close"  #: column of the assets on days on which one of them has no close
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *PARTS, "volume")
 #: columns that a market of closes alone, or one without boards, does not have
@@ -45,9 +47,7 @@ OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 
 def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return figures of the assets shown."""
-    first_row = max(0, view.day - LOOKBACK_DAYS)
-    closes = filled_forward(view.adjusted_close[first_row:])
-    rows = [_asset_row(stage, view, closes[:, asset], asset) for asset in shown]
+    rows = [_asset_row(stage, view, asset) for asset in shown]
     if np.isfinite(view.close[view.day, list(shown)]).all():
         return filled_table(ASSET_COLUMNS, rows, OPTIONAL_COLUMNS)
 
@@ -59,15 +59,15 @@ def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Paylo
     return filled_table((*ASSET_COLUMNS, LAST_CLOSE), with_last, OPTIONAL_COLUMNS)
 
 
-def _asset_row(
-    stage: EpisodeStage, view: MarketView, path: FloatArray, asset: int
-) -> Sequence[Payload]:
-    """Return the figures of an asset. `path`: [≤ 61] adjusted closes until today, filled forward."""
+def _asset_row(stage: EpisodeStage, view: MarketView, asset: int) -> Sequence[Payload]:
+    """Return the figures of an asset."""
     day = view.day
     ref = AssetRef(asset)
-    returns = [_return_pct(view, path, asset, days) for days in RETURN_DAYS]
-    volatility = _volatility_pct(path)
-    drawdown = figure((path[-1] / np.fmax.reduce(path) - 1.0) * 100.0)
+    sessions = bar_rows(view, asset)
+    closes = view.adjusted_close[sessions, asset]
+    returns = [_return_pct(ref, sessions, closes, days) for days in RETURN_DAYS]
+    volatility = _volatility_pct(closes)
+    drawdown = _drawdown_pct(closes)
 
     return (
         ref,
@@ -91,27 +91,32 @@ def _board(stage: EpisodeStage, asset: int) -> str | None:
     return str(board_of(stage.snapshot.codes[asset]))
 
 
-def _return_pct(view: MarketView, path: FloatArray, asset: int, days: int) -> Payload:
-    """Return the change of the close over some days; None where the history is shorter."""
-    if len(path) <= days:
+def _return_pct(ref: AssetRef, sessions: IntArray, closes: FloatArray, days: int) -> Payload:
+    """Return the change of the close over the last sessions; None where the history is shorter."""
+    if len(closes) <= days:
         return None
 
-    change = figure((path[-1] / path[-1 - days] - 1.0) * 100.0)
-    last = view.bar_row(asset, view.day)
-    since = view.bar_row(asset, view.day - days)
-    if change is None or last is None or since is None:
+    change = figure((closes[-1] / closes[-1 - days] - 1.0) * 100.0)
+    if change is None:
         return None
+    return ref.change_pct(change, int(sessions[-1]), int(sessions[-1 - days]))
 
-    return AssetRef(asset).change_pct(change, last, since)
 
-
-def _volatility_pct(path: FloatArray) -> float | None:
+def _volatility_pct(closes: FloatArray) -> float | None:
     """Return the standard deviation of daily returns; None where the history is shorter."""
-    recent = path[-1 - VOLATILITY_DAYS :]
+    recent = closes[-1 - VOLATILITY_DAYS :]
     moves = recent[1:] / recent[:-1] - 1.0
     if len(moves) < VOLATILITY_DAYS:
         return None
     return figure(np.std(moves, ddof=1) * 100.0)
+
+
+def _drawdown_pct(closes: FloatArray) -> float | None:
+    """Return the distance from the highest close of the last sessions; None without a close."""
+    recent = closes[-DRAWDOWN_DAYS:]
+    if not len(recent):
+        return None
+    return figure((recent[-1] / recent.max() - 1.0) * 100.0)
 
 
 def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float) -> Payload:
@@ -150,9 +155,8 @@ def intraday(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Pay
 
 
 def _last_session(view: MarketView, asset: int) -> tuple[int, Any] | None:
-    """Return row and minute bars of the last day that has some, of the latest `SESSION_DAYS`."""
-    earliest = max(view.day - SESSION_DAYS, -1)
-    for day in range(view.day, earliest, -1):
+    """Return row and minute bars of the last session that has some, of the latest `SESSIONS`."""
+    for day in bar_rows(view, asset)[: -1 - SESSIONS : -1].tolist():
         bars = view.minutes(view.codes[asset], day)
         if len(bars):
             return day, bars
@@ -206,8 +210,8 @@ def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payl
     """
     rows = list[Sequence[Payload]]()
     for asset in shown:
-        has_close = np.isfinite(view.close[:, asset])
-        traded = np.flatnonzero(has_close & (view.volume[:, asset] != 0))
+        sessions = bar_rows(view, asset)
+        traded = sessions[view.volume[sessions, asset] != 0]
         factors = view.factor[:, asset] / view.factor[view.day, asset]
 
         for day in traded[-stage.history :].tolist():

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ktdeval.harness import StanceRule, Standing
-from ktdeval.market import MarketView, Venue, duty_rows
+from ktdeval.market import FloatArray, MarketView, Venue, duty_rows, session_groups
 from ktdeval.masking import AssetRef, Payload, Price, Shares, filled_table, table
 from ktdeval.trading import OrderRecord, PositionRecord, StepRecord, bar_of_fill
 from ktdeval.values.tie_breaking import first_of, grouped, places
@@ -293,11 +293,20 @@ def listed(stage: EpisodeStage, view: MarketView, last: StepRecord | None, most:
     if len(assets) <= most:
         return assets
 
-    window = slice(max(0, day + 1 - LIQUIDITY_DAYS), day + 1)
-    traded = np.nan_to_num(view.volume[window] * view.close[window]).sum(axis=0)
-    keys = [traded, *(getattr(view, name)[day] for name in ("volume", *PARTS))]
+    keys = [_traded_values(view), *(getattr(view, name)[day] for name in ("volume", *PARTS))]
     is_held = [float(asset in held) for asset in assets]
     placed = places([is_held, *(key[assets] for key in keys)])
     chosen = set(first_of(grouped(assets, placed), most))
 
     return [asset for asset in assets if asset in chosen]
+
+
+def _traded_values(view: MarketView) -> FloatArray:
+    """[N] value traded in the last sessions of each asset's exchange."""
+    traded = np.zeros(len(view.codes))
+    for group in session_groups(view):
+        volume = group.latest(view.volume, LIQUIDITY_DAYS)
+        close = group.latest(view.close, LIQUIDITY_DAYS)
+        traded[group.columns] = np.nan_to_num(volume * close).sum(axis=0)
+
+    return traded

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ktdeval.observation import ObservedState, fill_of
-from ktdeval_memory.day_view import Changes
+from ktdeval_memory.day_view import MemoryDay
 
 
 class Pending(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,15 +45,20 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
     step: int = -1  #: last step that was decided
     observed: int = -1  #: last step whose figures are in `returns`
     shown: dict[str, str] = {}  #: ids of the memories of the last day's documents, by their hash
-    returns: dict[str, list[float | None]] = {}  #: of the latest days, the oldest first
+    returns: dict[str, list[float | None]] = {}  #: of the latest sessions, the oldest first
     histories: dict[str, str] = {}  #: how each asset had done when it was first seen
     pending: list[Pending] = []
     vectors: dict[str, str] = {}  #: of remembered texts, by their hash, if a server gives them
 
-    def follow(self, changes: Changes, missed: int, most: int) -> None:
-        """Add a day's log returns after `missed` days without any; `most` days are kept."""
-        for label in dict.fromkeys([*self.returns, *changes]):
-            series = [*self.returns.get(label, []), *[None] * missed, changes.get(label)]
+    def follow(self, today: MemoryDay, missed: int, most: int) -> None:
+        """Add a day's log returns after `missed` days without any; `most` are kept of each asset. A
+        day on which an asset rests is no session of it, and its price stays.
+        """
+        for label in dict.fromkeys([*self.returns, *today.changes]):
+            series = [*self.returns.get(label, []), *[None] * missed]
+            if label not in today.resting:
+                series.append(today.changes.get(label))
+
             latest = series[-most:]
             if latest == [None] * len(latest):
                 self.returns.pop(label, None)
@@ -62,11 +67,14 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
 
         for decision in self.pending:
             for label, move in decision.moves.items():
-                decision.moves[label] = _added(move, changes.get(label), missed)
+                change = today.changes.get(label)
+                if label in today.resting:
+                    change = 0.0
+                decision.moves[label] = _added(move, change, missed)
 
     def momentum(self, label: str, days: int) -> float | None:
-        """Return the cumulative log return of an asset over the latest days; None if one of them is
-        not known.
+        """Return the cumulative log return of an asset over its latest sessions; None if one of them
+        is not known.
         """
         series = self.returns.get(label, [])
         known = [change for change in series if change is not None]

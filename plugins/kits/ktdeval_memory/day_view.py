@@ -34,16 +34,23 @@ class MemoryDay:
     #: labels of the assets that are remembered for themselves; none: one memory for all
     assets: tuple[str, ...]
     changes: Changes
+    #: assets without a session on the day, whose figures are those of their last one
+    resting: frozenset[str]
 
     @classmethod
     def of(cls, state: ObservedState | None, name: str) -> MemoryDay:
         """Read a state; `name`: of the day if the task shows no state."""
         state = state or NOTHING_SHOWN
         changes = {}
+        resting = set()
         for label, asset in state.assets.items():
-            changes[label] = _log_return(asset.figure("return_1d_pct"))
+            if "close" in asset.cells and asset.figure("close") is None:
+                resting.add(label)
+            else:
+                changes[label] = _log_return(asset.figure("return_1d_pct"))
 
-        return cls(state.day or name, state, _remembered_assets(state), changes)
+        day = state.day or name
+        return cls(day, state, _remembered_assets(state), changes, frozenset(resting))
 
     @property
     def nav(self) -> float | None:

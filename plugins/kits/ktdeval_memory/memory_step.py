@@ -235,7 +235,7 @@ class MemoryStep:
                 ids[digest] = self._store(document)
 
         record.shown = ids
-        record.follow(today.changes, number - record.observed - 1, self.params.momentum_days)
+        record.follow(today, number - record.observed - 1, self.params.momentum_days)
         record.observed = number
         for decision in record.pending:
             if 0 <= decision.step == number - 1:

@@ -34,7 +34,7 @@ class MemoryOptions(JsonOptions):
     horizon: int = flag(
         1,
         type=click.IntRange(1, 1000),
-        help="trading days that a return is over, from the open at which orders are filled",
+        help="sessions that a return is over, from the open at which orders are filled",
     )
     exposures: str = flag(
         ",".join(map(str, EXPOSURES)),

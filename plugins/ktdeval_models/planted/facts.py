@@ -14,7 +14,7 @@ import numpy as np
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import Conversation
-from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.market import FloatArray, MarketSnapshot, bar_rows
 from ktdeval.observation import ObservedState
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
@@ -34,7 +34,7 @@ class FactSource:
     task: str
     windows: tuple[str, ...] = ()  #: none: the task's own
     days: int = 5  #: of each window at most
-    horizon: int = 1  #: trading days that a return is over, from open to open
+    horizon: int = 1  #: sessions of the asset that a return is over, from open to open
     data: Address = "synthetic"
     data_args: Arguments | None = None
 
@@ -136,9 +136,10 @@ def _returns(keys: Sequence[tuple[int, int]], snapshot: MarketSnapshot, horizon:
     returns = np.full(len(keys), np.nan)
     for place, (asset, row) in enumerate(keys):
         bought = row + _FILL
-        sold = bought + horizon
-        if sold < len(opens):
-            returns[place] = opens[sold, asset] / opens[bought, asset] - 1
+        sessions = bar_rows(snapshot, asset)
+        sold = int(np.searchsorted(sessions, bought)) + horizon
+        if sold < len(sessions):
+            returns[place] = opens[sessions[sold], asset] / opens[bought, asset] - 1
 
     return returns
 

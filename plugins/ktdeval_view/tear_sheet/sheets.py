@@ -75,7 +75,7 @@ class TearSheets:
         labels: list[str] = []
         if card is not None:
             labels += card.labels
-            dividends = price_index(card.episodes)
+            dividends = price_index(card.episodes, card.snapshot.days_a_year)
             if dividends:
                 notes.append(f"The benchmark is the index as it is in the data{dividends}")
         else:

@@ -93,7 +93,12 @@ def market_scene(
     task: Any, market: MarketSnapshot, window: Window, seed: int = 0, name: str = ""
 ) -> Any:
     """The scene of an episode of a window; under another `name` it has that task's handles."""
-    spec = EpisodeSpec(
+    return task.scene(market_spec(task, window, seed, name), market)
+
+
+def market_spec(task: Any, window: Window, seed: int = 0, name: str = "") -> EpisodeSpec:
+    """An episode of a window."""
+    return EpisodeSpec(
         task=name or task.name,
         task_version="1",
         task_hash="",
@@ -107,4 +112,3 @@ def market_scene(
         agent_args={},
         seed=seed,
     )
-    return task.scene(spec, market)

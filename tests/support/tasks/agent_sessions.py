@@ -11,7 +11,7 @@ from typing import Any
 from ktdeval.errors import ModelError
 from ktdeval.harness import Lesson, Observation, Submission, ToolSpec
 from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
-from ktdeval.market.snapshot import NO_MARKET
+from ktdeval.market.no_market import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from shown_states import lesson_of, observation_of
 
@@ -98,11 +98,18 @@ class Learner(Session):
 
 
 def observation(
-    step: int, *news: tuple[str, str], nav: float = 100.0, change: float = 1.0
+    step: int,
+    *news: tuple[str, str],
+    nav: float = 100.0,
+    change: float = 1.0,
+    **figures: float | None,
 ) -> Observation:
-    """A day's observation with documents (kind, text)."""
+    """A day's observation with documents (kind, text), and further figures of its asset."""
     rows = [[f"day_+{step}", "feed", kind, ["asset_1"], "", text] for kind, text in news]
-    candidates = {"columns": ["stock_id", "return_1d_pct"], "rows": [["asset_1", change]]}
+    candidates = {
+        "columns": ["stock_id", "return_1d_pct", *figures],
+        "rows": [["asset_1", change, *figures.values()]],
+    }
     state = {
         "day": f"day_+{step}",
         "account": {"nav": nav},

@@ -18,6 +18,16 @@ def scene_from(
     row: int, snapshot: MarketSnapshot, mask: str = "blinded", seed: int = 0, **options: Any
 ) -> Any:
     """The scene of a task with the family's defaults, from a row of the market to its last day."""
+    task, window = task_from(row, snapshot, mask, **options)
+    return market_scene(task, snapshot, window, seed)
+
+
+def task_from(
+    row: int, snapshot: MarketSnapshot, mask: str = "blinded", **options: Any
+) -> tuple[MarketTask, Window]:
+    """A task with the family's defaults, and its window: from a row of the market to its last
+    day.
+    """
     plain = load_yaml(Path(task_module.__file__).parent / "markets.yaml")
     window = {"first": str(snapshot.days[row]), "last": str(snapshot.days[-1])}
     head = {
@@ -30,4 +40,4 @@ def scene_from(
     }
     config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
 
-    return market_scene(MarketTask("mine", config), snapshot, Window("w", **window), seed)
+    return MarketTask("mine", config), Window("w", **window)

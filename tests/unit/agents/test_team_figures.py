@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.market.snapshot import NO_MARKET
+from ktdeval.market.no_market import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from ktdeval.observation import ObservedAsset, ObservedState, recorded_state
 from ktdeval.values.yamlio import load_yaml
@@ -137,23 +137,39 @@ def test_the_mean_correlation_is_with_positions_over_common_days() -> None:
     days = [f"day_{index}" for index in range(6)]
     a = [-0.02, -0.01, 0.0, 0.01, 0.02]
     b = [0.02, -0.01, -0.02, -0.01, 0.02]
-    returns = {
-        "a": dict(zip(days, [*a, 0.5], strict=True)),  # the last day has not all
-        "b": dict(zip(days, b, strict=False)),
-        "c": dict(zip(days, a, strict=False)),
-        "d": dict.fromkeys(days, 0.0),
+    closes = {
+        "a": dict(zip([*days, "day_6"], levels([*a, 0.5]), strict=True)),  # not all have that day
+        "b": dict(zip(days, levels(b), strict=True)),
+        "c": dict(zip(days, levels(a), strict=True)),
+        "d": dict.fromkeys(days, 100.0),
     }
 
     # of a: with b and c
-    assert average_correlations(returns, frozenset("ax"), 5) == pytest.approx(
-        {"a": 0.5, "b": 0.0, "c": 1.0}
+    assert average_correlations(closes, frozenset("ax"), 5) == pytest.approx(
+        {"a": 0.5, "b": 0.0, "c": 1.0}, abs=1e-9
     )
-    assert average_correlations(returns, frozenset("bc"), 5) == pytest.approx(
-        {"a": 0.5, "b": 0.0, "c": 0.0}
+    assert average_correlations(closes, frozenset("bc"), 5) == pytest.approx(
+        {"a": 0.5, "b": 0.0, "c": 0.0}, abs=1e-9
     )
-    assert average_correlations(returns, frozenset(), 6) == {}
-    assert average_correlations({"a": returns["a"]}, frozenset(), 5) == {}
+    assert average_correlations(closes, frozenset(), 6) == {}
+    assert average_correlations({"a": closes["a"]}, frozenset(), 5) == {}
     assert average_correlations({}, frozenset(), 5) == {}
+
+
+def levels(returns: list[float]) -> list[float]:
+    return [100.0, *(100.0 * np.cumprod(1.0 + np.array(returns))).tolist()]
+
+
+def test_a_correlation_compares_returns_over_the_same_days() -> None:
+    """A coin trades on two days on which the stock does not: from Friday to Monday both doubled."""
+    coin = levels([0.1, -0.2, 0.25, 0.6, -0.1, 0.3])
+    days = [f"day_{index}" for index in range(7)]
+    closed = ("day_2", "day_3")
+    by_day = dict(zip(days, coin, strict=True))
+    stock = {day: close / 7.0 for day, close in by_day.items() if day not in closed}
+
+    found = average_correlations({"coin": by_day, "stock": stock}, frozenset(), 4)
+    assert found == pytest.approx({"coin": 1.0, "stock": 1.0})
 
 
 def test_volatility_comes_from_bars_else_from_the_row_else_is_assumed() -> None:

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 from gym_worlds import BASE, LEVELS, MSFT, moved_market, opened_on
+from ktdeval.attribution import market_levels
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval_gym.rewards import RewardConfig
@@ -291,7 +292,7 @@ def levels_of(levels: list[float], benchmark: str = "000300.SH") -> MarketSnapsh
     ],
 )
 def test_the_benchmark_is_the_markets_index(levels: list[float], expected: float) -> None:
-    assert benchmark_return(levels_of(levels), 0, 1) == pytest.approx(expected)
+    assert benchmark_return(market_levels(levels_of(levels)), 0, 1) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -300,10 +301,10 @@ def test_the_benchmark_is_the_markets_index(levels: list[float], expected: float
         ([[10.0, 20.0], [11.0, 26.0]], None, None, math.log(1.2)),
         ([[10.0, 20.0], [5.5, 26.0]], [[1.0, 1.0], [2.0, 1.0]], None, math.log(1.2)),
         ([[10.0, 20.0], [11.0, 26.0]], None, [[True, False], [True, True]], math.log(1.1)),
-        ([[10.0, 20.0], [11.0, None]], None, None, math.log(1.1)),
+        ([[10.0, 20.0], [11.0, None]], None, None, math.log(1.05)),
         ([[10.0, 20.0], [None, None]], None, None, 0.0),
     ],
-    ids=["mean", "adjusted", "members of the day before", "known", "none"],
+    ids=["mean", "adjusted", "members of the day before", "suspended", "none"],
 )
 def test_without_an_index_the_benchmark_is_the_mean_of_the_members(
     closes: Any, factor: Any, member: Any, expected: float
@@ -311,7 +312,25 @@ def test_without_an_index_the_benchmark_is_the_mean_of_the_members(
     market = make_market(["600001.SH", "600002.SH"], closes, factor=factor, member=member)
     market = replace(market, meta=replace(market.meta, benchmark=""))
 
-    assert benchmark_return(market, 0, 1) == pytest.approx(expected)
+    assert benchmark_return(market_levels(market), 0, 1) == pytest.approx(expected)
+
+
+def test_the_benchmark_of_a_monday_is_the_move_since_friday() -> None:
+    """A stock of an index, and a coin: the stock's exchange is closed at the weekend."""
+    stock = [10.0, None, None, 12.0]
+    coin = [10.0, 11.0, 11.0, 11.0]
+    market = make_market(["600001.SH", "600002.SH"], list(zip(stock, coin, strict=True)))
+    index = np.array([100.0, math.nan, math.nan, 120.0])
+    indexed = replace(market, indices={market.meta.benchmark: index})
+    equal = market_levels(replace(market, meta=replace(market.meta, benchmark="")))
+    of_index = market_levels(indexed)
+
+    assert [benchmark_return(of_index, row - 1, row) for row in (1, 2, 3)] == pytest.approx(
+        [0.0, 0.0, math.log(1.2)]
+    )
+    assert [benchmark_return(equal, row - 1, row) for row in (1, 2, 3)] == pytest.approx(
+        [math.log(1.05), 0.0, math.log(1.1)]
+    )
 
 
 def scale_before(row: int, levels: list[float]) -> float:
@@ -322,7 +341,8 @@ def scale_before(row: int, levels: list[float]) -> float:
 
     assert spec.window is not None
 
-    return market_scale(market, replace(spec, window=replace(spec.window, first=day, last=day)))
+    on_market = replace(opened, snapshot=market)
+    return market_scale(on_market, replace(spec, window=replace(spec.window, first=day, last=day)))
 
 
 def test_the_scale_is_the_deviation_of_the_indexs_last_250_returns() -> None:

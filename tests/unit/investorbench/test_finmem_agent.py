@@ -298,6 +298,28 @@ def test_a_day_that_was_not_seen_leaves_no_momentum() -> None:
     assert shown == [False, False, True, False, False, True]
 
 
+def test_a_day_without_a_session_is_none_of_the_momentum() -> None:
+    """A stock beside a coin: at the weekend its figures are those of Friday, and its price stays."""
+    closes = (101.0, 103.0, 102.0, None, None, 106.0)
+    changes = (1.0, 1.9802, -0.9709, -0.9709, -0.9709, 3.9216)
+    prompts, _, memory = play(
+        *(
+            (observation(step, change=change, close=close), "x")
+            for step, (change, close) in enumerate(zip(changes, closes, strict=True))
+        )
+    )
+    shown = [re.findall(r"- asset_1: ([-+.0-9]+) % in 3 days", prompt) for prompt in prompts]
+    of_friday = f"{100 * math.log(102 / 100):+.2f}"
+    of_monday = f"{100 * math.log(106 / 101):+.2f}"
+
+    assert shown == [[], [], [of_friday], [of_friday], [of_friday], [of_monday]]
+
+    # since the decisions of Saturday, Sunday and Monday
+    moved = [decision["moves"]["asset_1"] for decision in memory["pending"]]
+    since_friday = math.log(106 / 102)
+    assert moved == pytest.approx([since_friday, since_friday, 0.0], abs=1e-5)
+
+
 @pytest.mark.parametrize(
     "user",
     [

@@ -225,7 +225,7 @@ def test_of_too_many_assets_the_most_traded_and_the_held_are_shown() -> None:
 
 def test_the_most_traded_assets_are_those_of_twenty_days() -> None:
     assert (
-        price_tables.LOOKBACK_DAYS,
+        price_tables.DRAWDOWN_DAYS,
         shown_state.LIQUIDITY_DAYS,
         price_tables.VOLATILITY_DAYS,
     ) == (60, 20, 20)

@@ -466,11 +466,14 @@ def test_real_coins_and_a_stock_against_least_squares(shared_data: Path, tmp_pat
     fitted = fit_factors(snapshot, row, row)
     closes = pd.DataFrame(snapshot.close, columns=snapshot.codes)
     returns = (closes / closes.ffill().shift() - 1)[1:row]  # of the days before the last
-    equal = returns.fillna(0.0).mean(axis=1)
+    level = (1.0 + returns.fillna(0.0).mean(axis=1)).cumprod()
 
     for column, code in enumerate(snapshot.codes):
         own = returns[code].dropna()
-        slope = np.polyfit(equal[own.index], own, 1)[0]
+        # of the stock: what the market did since its last session
+        market_since = level[own.index].pct_change()
+        market_since.iloc[0] = level[own.index[0]] - 1.0
+        slope = np.polyfit(market_since, own, 1)[0]
         assert fitted.exposures.design[0, 0, column] == pytest.approx(slope, rel=1e-9), code
 
     weekend = fit_factors(

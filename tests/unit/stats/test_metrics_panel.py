@@ -24,6 +24,7 @@ from ktdeval.api import MetricValue, metric
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.schema import card_schema
 from ktdeval.errors import PluginError, UsageError
+from ktdeval.market import Instrument, find_venue
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.stats import episode_intervals, performance_metrics, series
@@ -479,6 +480,16 @@ def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() 
 
     assert performance_metrics.dividend_growth(market, np.arange(1, 5)) == pytest.approx(
         0.02 / 2 / 4 * 252
+    )
+
+    coins = dataclasses.replace(find_venue("crypto_spot"), currency="CNY")
+    share = Instrument("stock", "CNY", "a_share")
+    instruments = (share, share, Instrument("crypto", "CNY", "coins"))
+    beside_coins = dataclasses.replace(
+        market, instruments=instruments, rules={"coins": coins}, id=""
+    )
+    assert performance_metrics.dividend_growth(beside_coins, np.arange(1, 5)) == pytest.approx(
+        0.02 / 2 / 4 * 365
     )
 
     without = dataclasses.replace(market, meta=dataclasses.replace(market.meta, has_factor=False))

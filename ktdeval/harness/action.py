@@ -6,7 +6,7 @@ import copy
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from ktdeval.harness.step_schema import orders_of, with_schema
 from ktdeval.market.venue import MAX_PRICE
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
-from ktdeval.masking.payload_types import render_json
+from ktdeval.masking.payload_types import Price, render_json, small_number
 from ktdeval.observation.state import ObservedState
 from ktdeval.observation.state_rows import as_object
 from ktdeval.trading.order_outcomes import REJECTIONS
@@ -34,11 +34,21 @@ from ktdeval.values.strict_json import DoubledFieldError, JsonValue, loads_uniqu
 
 SUBMIT_TOOL = "submit_action"
 _TICK_DECIMALS = 6  # of a limit in ticks; beyond them is the noise of floats
+_MOST_COINS = 10**11  #: of an order where shares trade in fractions; no number of a moment
+_MOST_STEPS = (1 << 63) - 1
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
 _DESCRIPTION = (
     "Submit this step's action. Call it once; an empty list of orders keeps the portfolio as it is."
 )
+
+
+LastPrices = Callable[[int], Iterable[float]]
+"""Returns the last prices of an asset, by its column, in units of currency."""
+
+
+def _no_prices(_asset: int) -> Iterable[float]:
+    return ()
 
 
 @cache
@@ -50,23 +60,27 @@ def action_schema(
     config: HarnessConfig,
     *,
     whole_shares: bool = True,
+    fractions: bool = False,
     shorts: bool = False,
     limits: bool = False,
 ) -> Schema:
     """Return the JSON Schema (draft 2020-12) of an action.
 
     `whole_shares` is False if share counts are shown rescaled, or shares trade in fractions. With
-    `shorts`, a target weight may be below 0; with `limits`, an order may have a limit.
+    `fractions`, shares do: coins that cost next to nothing are held by the billion. With `shorts`,
+    a target weight may be below 0; with `limits`, an order may have a limit.
     """
     schema: Schema = json.loads(_schema_text())
     by_weight, by_shares = schema["properties"]["orders"]["items"]["anyOf"]
     for order in (by_weight, by_shares):
         order["properties"]["reason"]["minLength"] = config.min_reason_chars
 
+    shares = by_shares["properties"]["shares"]
     if not whole_shares:
-        shares = by_shares["properties"]["shares"]
         del shares["minimum"]
         shares |= {"type": "number", "exclusiveMinimum": 0}
+    if fractions:
+        shares["maximum"] = _MOST_COINS
 
     if shorts:
         by_weight["properties"]["target_weight"]["minimum"] = -1
@@ -139,16 +153,23 @@ class ActionForm(SubmissionForm):
         lens: Lens,
         scales: Sequence[Scale] = (),
         shorts: bool = False,
-        limits: bool = False,
+        limits: LastPrices | None = None,
     ) -> None:
         """Compile the schema.
 
         `scales`: [N] by asset; empty means those of A-shares. `shorts`: whether any asset can be
-        sold short. `limits`: whether orders may have a limit.
+        sold short. `limits`: last prices of an asset, where orders may have a limit.
         """
-        whole = not lens.mask.rebase_prices and all(scale.steps_per_unit == 1 for scale in scales)
+        fractions = any(scale.steps_per_unit > 1 for scale in scales)
+        whole = not lens.mask.rebase_prices and not fractions
         schema, offered = (
-            action_schema(config, whole_shares=whole, shorts=shorts, limits=limits)
+            action_schema(
+                config,
+                whole_shares=whole,
+                fractions=fractions,
+                shorts=shorts,
+                limits=limits is not None,
+            )
             for _ in range(2)
         )
         self._lens = lens
@@ -156,6 +177,7 @@ class ActionForm(SubmissionForm):
         self._validator = Draft202012Validator(schema)
         del offered["$schema"]
         self._shorts = shorts
+        self._last_prices = limits or _no_prices
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, offered)
         """The tool that a model submits with."""
 
@@ -214,7 +236,8 @@ class ActionForm(SubmissionForm):
 
     def _true_limit(self, asset: int | None, item: Mapping[str, Any]) -> int | None:
         """Return the limit of an order in ticks of the asset, rounded against the order; None of
-        one without, or of an unknown stock.
+        one without, or of an unknown stock. A limit that is a last price as it is shown, with fewer
+        digits than it has, does not stop a fill at that price.
         """
         shown = item.get("limit")
         if shown is None or asset is None:
@@ -224,10 +247,20 @@ class ActionForm(SubmissionForm):
         # No price that trades is beyond it; so a ledger's integers hold it.
         price = min(self._lens.price_in(asset, shown), MAX_PRICE)
         ticks = round(price * scale.ticks_per_unit, _TICK_DECIMALS)
-        return math.ceil(ticks) if item["side"] == "SELL" else math.floor(ticks)
+        is_sell = item["side"] == "SELL"
+        limits = [math.ceil(ticks) if is_sell else math.floor(ticks)]
+
+        text = render_json(small_number(float(shown)))
+        for last in self._last_prices(asset):
+            if self._lens.render_text(Price(asset, last)) == text:
+                limits.append(int(last * scale.ticks_per_unit + 0.5))
+
+        return min(limits) if is_sell else max(limits)
 
     def _true_shares(self, asset: int | None, shown: float) -> int:
-        """Return a shown number of shares in true steps of the asset, at least 1."""
+        """Return a shown number of shares in true steps of the asset, at least 1 and at most as many
+        as a ledger's integers hold.
+        """
         if asset is None:
             return max(1, round(shown))
 
@@ -235,7 +268,7 @@ class ActionForm(SubmissionForm):
         if self._scales:
             steps = self._scales[asset].steps_per_unit
 
-        return max(1, round(self._lens.shares_in(asset, shown) * steps))
+        return min(max(1, round(self._lens.shares_in(asset, shown) * steps)), _MOST_STEPS)
 
 
 def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:

@@ -37,6 +37,8 @@ _WEIGHT_DECIMALS = 3  # of a limit; one beyond them is rounded up
 _HELD_STEPS = 10
 # An order fills at the next price, which may be lower than the rounded one that is shown.
 _ROOM = 4.0
+#: Greater bounds are left out: 10^9 reads as a moment, in seconds since 1970.
+_MOST_BOUND = 10**8
 #: Every digit as 0, byte by byte: bytes of other characters in UTF-8 are no digits
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
@@ -209,7 +211,8 @@ def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:
         most = max(most, abs(position.shares or 0.0))
 
     bound = 10 ** math.ceil(math.log10(max(most, 1.0)))
-    field["maximum"] = min(field["maximum"], bound)
+    if bound <= _MOST_BOUND:
+        field["maximum"] = min(field["maximum"], bound)
 
 
 # ---- tools

@@ -34,7 +34,6 @@ from ktdeval.masking.aliases_and_noise import (
 )
 from ktdeval.masking.identity_index import IdentityIndex, identities_of
 from ktdeval.masking.payload_types import (
-    TINY,
     AccountSum,
     AssetName,
     AssetRef,
@@ -50,8 +49,8 @@ from ktdeval.masking.payload_types import (
     RefusedTypeError,
     SectorRef,
     Shares,
-    TinyPrice,
     path_of,
+    small_number,
 )
 from ktdeval.masking.rendering import PayloadRenderer, Prepared, parsed
 from ktdeval.masking.text_normalisation import normalise
@@ -493,9 +492,7 @@ class Lens:
         if price.times != 1.0 and shown is not None:
             shown = self._rounded(shown * price.times)
 
-        if shown and abs(shown) < TINY:
-            return TinyPrice(shown)
-        return shown
+        return None if shown is None else small_number(shown)
 
     def _render_shares(self, shares: Shares) -> int | float | None:
         number = float(shares.value)
@@ -522,7 +519,7 @@ class Lens:
 
         if self._scale is None and number.is_integer():
             return int(number)
-        return number
+        return small_number(number)
 
     def _render_figure(self, figure: MarketFigure) -> JsonValue:
         value = float(figure.value)

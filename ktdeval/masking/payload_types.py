@@ -176,8 +176,17 @@ class AccountSum(float):
     """Sum of an account as a mask shows it, written in full: `900110.0`, not `9.0011e5`."""
 
 
-class TinyPrice(float):
-    """A price below `TINY`, as some coins have; it is written at six significant digits."""
+class TinyNumber(float):
+    """A price or a number of shares below `TINY`, as of some coins; it is written at six significant
+    digits, so that what is held is never shown as 0.
+    """
+
+
+def small_number(value: float) -> float:
+    """Return a price or a number of shares so that it is written with its digits, however small."""
+    if value and abs(value) < TINY:
+        return TinyNumber(value)
+    return value
 
 
 class Shares(NamedTuple):
@@ -447,7 +456,7 @@ def _key(key: object) -> str:
 
 def _render_rare(value: Any) -> str:
     """Render tiny prices, subclasses of the JSON types and other mappings; refuse all else."""
-    if isinstance(value, TinyPrice):
+    if isinstance(value, TinyNumber):
         return _scientific(value)
     if isinstance(value, AccountSum):
         return _in_full(value)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ktdeval.masking.payload_types import render_number
+from ktdeval.masking.payload_types import render_json, small_number
 from ktdeval.observation.state_rows import ASSET
 from ktdeval.values.strict_json import loads_strict
 
@@ -71,7 +71,7 @@ def _cell_text(value: Any, *, is_label: bool) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return _dumps(value)
     if not isinstance(value, str):
-        return render_number(_rounded_number(value))
+        return render_json(small_number(_rounded_number(value)))
 
     is_bare = _BARE.fullmatch(value) is not None
     if is_bare and (is_label or _value_of(value) == value):

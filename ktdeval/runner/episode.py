@@ -350,13 +350,8 @@ class TradingEpisode:
         self.has_warm_up = traits.lessons is not None
         form: SubmissionForm
         if traits.submission_form is None:
-            form = ActionForm(
-                parts.task.harness,
-                lens,
-                rules.scales,
-                rules.shorts,
-                parts.task.trading.limit_orders,
-            )
+            limits = self._seen.last_prices if parts.task.trading.limit_orders else None
+            form = ActionForm(parts.task.harness, lens, rules.scales, rules.shorts, limits)
         else:
             form = traits.submission_form(scene)
 

@@ -16,6 +16,8 @@ much of a buy the cash covers, and outside A-shares the margin and the smallest 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import structs
 
 from ktdeval.errors import ConfigError
@@ -23,6 +25,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.venue import FILLS_OF_MINUTES
 from ktdeval.masking.aliases_and_noise import Part
 from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload_types import Shares
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.daily_settlement import interest_minor, open_account, value_minor
 from ktdeval.trading.ledger import (
@@ -75,12 +78,12 @@ class SeenBooks:
 
     def follow(self, account: Account, record: StepRecord) -> None:
         """Take up a record of the true books and the account that it leaves."""
+        self._row += 1
         if not self._lens.mask.is_coarse:
             self.account = account
             self.last = record
             return
 
-        self._row += 1
         orders = tuple(map(self._known_order, record.orders))
         actions = tuple(map(self._known_action, record.corporate_actions))
         charges = tuple(map(self._known_charge, record.charges))
@@ -103,9 +106,11 @@ class SeenBooks:
         self.account = Account(cash_minor, account.positions)
 
     def sized(self, action: Action) -> Action:
-        """Return orders in shares at the prices as known, each sized as if those before it were
-        filled, in the order of the executor; unchanged if the mask shows prices as they are.
+        """Return orders as they are meant: an order in shares that comes to a position as it is shown
+        closes it. If the mask shows prices other than as they are, orders are in shares at the prices
+        as known, each sized as if those before it were filled, in the order of the executor.
         """
+        action = self._closing(action)
         if not self._lens.mask.is_coarse:
             return action
 
@@ -132,7 +137,7 @@ class SeenBooks:
             for held in self.last.positions:
                 held_minor[self._columns[held.code]] = held.value_minor
 
-        weighed = tuple(map(self._weighed, action))
+        weighed = tuple(map(self._weighed, self._closing(action)))
         return known_breaches(
             self.account,
             held_minor,
@@ -142,7 +147,64 @@ class SeenBooks:
             shows_values=state is None or state.shows_values,
         )
 
+    def last_prices(self, asset: int) -> Iterator[float]:
+        """Yield the last close of an asset, in shares of today, and the other prices of its bar of the
+        day.
+        """
+        ticks = int(self._tape.close_ticks[self._row, asset])
+        yield ticks / self._rules.scales[asset].ticks_per_unit
+        for name in ("open", "high", "low", "close"):
+            price = float(getattr(self._snapshot, name)[self._row, asset])
+            if price == price:
+                yield price
+
     # --- orders
+
+    def _closing(self, action: Action) -> Action:
+        """Return orders with those that close a position as such. A position is shown with fewer
+        digits than it has: who sells what is shown would else keep a rest, or go short by one. An
+        overnight factor change, which changes the number of shares, leaves none of it either.
+        """
+        closing = list(action)
+        ordered: dict[int, int] = {}  # against a position so far, in steps
+        for index, order in enumerate(action):
+            held = self._closed_by(order)
+            if order.asset is None or not held or order.shares is None:
+                continue
+
+            before = ordered.get(order.asset, 0)
+            ordered[order.asset] = before + order.shares
+            if self._are_shown_alike(order.asset, before + order.shares, held):
+                rest = held - before
+                if before and rest > 0:
+                    closing[index] = structs.replace(order, shares=rest)
+                else:
+                    closing[index] = structs.replace(order, target_weight=0.0, shares=None)
+
+        return tuple(closing)
+
+    def _closed_by(self, order: Order) -> int:
+        """Return the steps of the position that an order in shares reduces; 0 of another order, and
+        where shares are shown to the last one.
+        """
+        position = None
+        if order.asset is not None and self._hides_digits(order.asset):
+            position = self.account.positions.get(order.asset)
+        if position is None or order.target_weight is not None:
+            return 0
+
+        is_against = (order.side == "SELL") == (position.shares > 0)
+        return abs(position.shares) if is_against else 0
+
+    def _hides_digits(self, asset: int) -> bool:
+        """Return whether numbers of an asset's shares have more digits than are shown."""
+        return self._lens.mask.rebase_prices or self._rules.scales[asset].steps_per_unit > 1
+
+    def _are_shown_alike(self, asset: int, one: int, other: int) -> bool:
+        """Return whether the mask shows two numbers of steps as the same number of shares."""
+        steps = self._rules.scales[asset].steps_per_unit
+        shown = [self._lens.render_text(Shares(asset, number / steps)) for number in (one, other)]
+        return shown[0] == shown[1]
 
     def _weighed(self, order: Order) -> Order:
         """Order with its weight at the digits of the mask."""

@@ -14,6 +14,10 @@ from typing import NamedTuple
 from ktdeval.trading.types import Account, Action, Order, TradingConfig
 from ktdeval.trading.venue_terms import PPB, Terms, limits_of
 
+HALF_STEP_PPB = PPB // 20_000
+"""Half a step of a holding's weight as tasks show it, with four decimals, in parts per billion of
+NAV."""
+
 
 class RuleBreach(NamedTuple):
     """Order that breaks a rule."""
@@ -40,7 +44,7 @@ def known_breaches(
     * `position_limit`: a buy of another name when the largest number is held after all whole sells
       and the buys before it.
     * `weight_limit`: a buy to a target weight, or of shares of a holding, beyond the largest weight
-      of NAV.
+      of NAV. The weight that a holding is shown with is none beyond its own.
     * `cash`: a buy when the buys before it have spent the cash and the sells' proceeds. Shares of a
       name that is not held are valued at 0, and costs are ignored.
 
@@ -135,10 +139,12 @@ class _OrderJudge:
         else:
             target = held + self._worth(asset, order.shares)
 
-        if order.shares is None and target <= held:
+        if order.shares is None and asset in self._held:
             # The executor rejects this under `target`, unless the next open moves the holding's
             # value below the target. It can't be known yet.
-            return None
+            is_as_shown = target <= held + HALF_STEP_PPB * self._nav // PPB
+            if is_as_shown:
+                return None
         if asset not in self._held and len(self._held) >= self._most_names:
             return "position_limit"
         if target * PPB > self._most_ppb * self._nav:

@@ -358,7 +358,7 @@ def test_shares_are_converted_back_under_rebased_prices():
     ]
 
 
-LIMITS = ActionForm(CONFIG, BLIND, limits=True)
+LIMITS = ActionForm(CONFIG, BLIND, limits=lambda _asset: ())
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_a_limit_is_a_price_in_ticks_rounded_against_the_order(side, limit, tick
 
 def test_a_limit_is_converted_back_under_rebased_prices():
     lens = lens_of("blinded", rebase_prices=True)
-    form = ActionForm(CONFIG, lens, limits=True)
+    form = ActionForm(CONFIG, lens, limits=lambda _asset: ())
     handle = lens.asset_handle(1)
     shown = 12.34 * 100 / MARKET.close[BASE_ROW, 1]
     (read,) = form.read(text_of(order(stock_id=handle, limit=shown))).submission.action

@@ -36,6 +36,12 @@ def test_a_row_is_a_line_of_three_digits_without_open_high_and_low() -> None:
     }
 
 
+def test_the_price_of_a_cheap_coin_has_three_digits_too() -> None:
+    table = {"columns": ["stock_id", "close"], "rows": [["PEPE", 5.12345e-06], ["SHIB", 0.00123]]}
+    assert packed(table)["rows"] == ["PEPE,5.12e-6", "SHIB,0.00123"]
+    assert [row[1] for row in unpacked(packed(table))["rows"]] == [5.12e-06, 0.00123]
+
+
 def test_a_packed_table_reads_as_rows_with_labels_as_text() -> None:
     assert unpacked(packed(TABLE)) == {
         "columns": ["stock_id", "status", "close", "volume"],

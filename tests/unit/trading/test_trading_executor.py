@@ -278,6 +278,18 @@ def test_an_order_breaks_a_rule_as_known_at_the_close(
     ] == expected
 
 
+@pytest.mark.parametrize(
+    ("weight", "expected"), [(0.6123, []), (0.6124, []), (0.6125, ["weight_limit"])]
+)
+def test_the_weight_of_a_holding_as_shown_is_none_beyond_its_own(
+    weight: float, expected: list[str]
+) -> None:
+    """61.236 % of NAV are shown as 0.6124, where 60 % is the limit of a buy."""
+    account = Account(38_764_000, {A: Position(10_000)})
+    found = known_breaches(account, {A: 61_236_000}, (buy(A, weight=weight),), TWO)
+    assert [breach.rule for breach in found] == expected
+
+
 ORDERS = st.builds(
     lambda asset, side, weight, shares: (
         sell(asset, shares) if shares and side == "SELL" else Order(asset, side, 0.5, "", weight)

@@ -431,7 +431,7 @@ TWINS = (  #: generated markets of other venues: name, summary
         ),
     ),
 )
-TWIN_VERSION = 2  #: as `GENERATOR_VERSION`
+TWIN_VERSION = 3  #: as `GENERATOR_VERSION`
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from ktdeval.market import FloatArray, MarketSnapshot, sessions
 from ktdeval.market.manifest import snapshot_id
 from ktdeval.market.quality import check
 from ktdeval.market.raw_tables import raw_from_snapshot
+from ktdeval.masking import Lens, MaskConfig, TextMask
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import GROUPS, NEWS, make_twin, make_with_files
 from loops import not_empty
@@ -311,6 +313,38 @@ def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> No
         one == other and 0 < end - stamp < 23 * 3600
         for (one, stamp), (other, end) in zip(sorted(known), ends, strict=True)
     )
+
+
+def wordings_of(part: object) -> Iterator[str]:
+    """Every text of a tree of wordings."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict):
+        for value in part.values():
+            yield from wordings_of(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from wordings_of(value)
+
+
+@pytest.mark.parametrize("wording", sorted(set(wordings_of(NEWS["wordings"]))))
+def test_the_news_of_a_twin_give_a_code_in_brackets_only(wording: str) -> None:
+    assert not re.search(r"(?<!\(){code}|{code}(?!\))", wording)
+
+
+@pytest.mark.parametrize("name", ["deepfund", "arena", "views", "crypto"])
+def test_masked_news_of_a_twin_name_no_code_of_their_market(name: str) -> None:
+    params = ViewParams(**SHORT) if name == "views" else TwinParams(**SHORT)
+    market = make_twin(name, params)
+    lens = Lens(MaskConfig("blinded"), 1, market, 40)
+    texts = TextMask(lens, market)
+    day = len(market.days) - 1
+    codes = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(map(re.escape, market.codes))})(?![A-Za-z])")
+
+    for document in not_empty(islice(market.documents, 150)):
+        shown = texts.show(document, day)
+        assert shown is not None
+        assert not codes.search(str(lens.render(shown.title)) + str(lens.render(shown.text)))
 
 
 @pytest.mark.slow

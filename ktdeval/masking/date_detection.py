@@ -52,12 +52,12 @@ _BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
         b"00-00-00",
         re.compile(
             rf"(?<![0-9./-])(?:{_SHORT_YEAR}([-/]){_MONTH_2}\1{_DAY_2}|{_DAY_2}([-/]){_DAY_2}\2{_SHORT_YEAR})"
-            rf"(?![0-9/.-]|[- ]?(?:day|session|bar|min)|d\b)",
+            rf"(?![0-9/-]|\.[0-9]|[- ]?(?:day|session|bar|min)|d\b)",
             re.IGNORECASE,
         ),
     ),
     (b'"00-00"', re.compile(rf'(?<="){_MONTH_2}[-/]{_DAY_2}(?=")')),
-    (b"0000000000", re.compile(r"(?<![0-9.])1[0-9]{9}(?:[0-9]{3})?(?![0-9.])")),
+    (b"0000000000", re.compile(r"(?<![0-9.])1[0-9]{9}(?:[0-9]{3})?(?!\.?[0-9])")),
     (
         b"'00",
         re.compile(
@@ -68,7 +68,7 @@ _BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
     ),
 )
 _SHORT_PERIOD = re.compile(
-    rf"(?<![0-9A-Za-z])(?:[1-4]Q|[12]H|[FC]Y|[QH][1-4][-/']?)[/']?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])",
+    rf"(?<![0-9A-Za-z])(?!H[12]00)(?:[1-4]Q|[12]H|[FC]Y|[QH][1-4][-/']?)[/']?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])",
     re.IGNORECASE,
 )
 _PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
@@ -127,29 +127,40 @@ _DATE_BEFORE_WEEKDAY = re.compile(
     rf"|(?:{_MONTH_NAME}[a-z]*\.? {_DAY}|{_DAY} {_MONTH_NAME}[a-z]*)(?:,? {_YEAR})?),? \(?\Z"
 )
 _NEAR = 24
+
+
 # --- in Chinese, Japanese and Korean: a character that must be there, and the pattern
-_CHINESE = tuple(
-    (normalise(row["word"]), re.compile(normalise(row["pattern"])))
-    for row in _WORDS
-    if row["kind"] == "Chinese"
-)
+def _chinese_patterns(kind: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple(
+        (normalise(row["word"]), re.compile(normalise(row["pattern"])))
+        for row in _WORDS
+        if row["kind"] == kind
+    )
+
+
+#: by where a spelling is a date: anywhere, in what others wrote, in documents only
+CHINESE_KINDS = {
+    kind: _chinese_patterns(kind) for kind in ("Chinese", "Chinese text", "Chinese document")
+}
 
 # --- numbers that are amounts
 _EPOCH = re.compile(r"(1[0-9]{9})(?:000)?")
 _QUARTER_OF_AN_HOUR = 900  # seconds; midnight falls on one in every time zone
+_CURRENCY = "cny|rmb|yuan|usd|fen|jpy|yen|eur|euros?|gbp|hkd|krw|won|dollars?"
 _UNIT_AFTER = re.compile(
-    r" ?(?:shares?|lots?|cny|rmb|yuan|usd|fen|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?"
-    r"|char(?:acter)?s?|bytes?|days?"
-    r"|sessions?|steps?|rows?|points?|times|股|手|元|点|万|亿|个|只|天|份|字|倍)(?![a-z])",
+    rf" ?(?:shares?|lots?|{_CURRENCY}|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?"
+    r"|char(?:acter)?s?|bytes?|days?|sessions?|steps?|rows?|points?|times"
+    r"|股|手|元|点|万|亿|个|只|天|份|字|倍|名|家|位|人|台|辆|吨|件|户|套|项|座|艘|张)(?![a-z])",
     re.IGNORECASE,
 )
-_MONEY_AFTER = re.compile(r" ?(?:cny|rmb|yuan|usd|fen|元)(?![a-z])", re.IGNORECASE)
+_MONEY_AFTER = re.compile(rf" ?(?:{_CURRENCY}|元)(?![a-z])", re.IGNORECASE)
 _MONEY_BEFORE = re.compile(r"(?:cny|rmb|usd|[¥$£€]) ?-?\Z", re.IGNORECASE)
 _QUANTITY_BEFORE = re.compile(
     r"(?:at most|at least|more than|less than|fewer than|up"
     r" to|[<>=~≈≤≥]|shares:?|volume:?|price:?|cash:?) ?-?\Z",
     re.IGNORECASE,
 )
+_TAG_BEFORE = re.compile(r"</?[A-Za-z][^<>]{0,15}>\Z")
 _YEAR_WORD_BEFORE = re.compile(r"(?<![a-z])(?:in|since|year|of|during|until) \Z", re.IGNORECASE)
 _HANDLES = ("day_+", "day_-", "asset_", "sector_")
 
@@ -190,7 +201,7 @@ def find_dates(text: str, shape: TextViews, words: Iterable[str]) -> Iterator[Sp
     yield from _in_words(text, frozenset(words))
 
     if not text.isascii():
-        for needed_character, pattern in _CHINESE:
+        for needed_character, pattern in CHINESE_KINDS["Chinese"]:
             if needed_character in text:
                 yield from (match.span() for match in pattern.finditer(text))
 
@@ -268,7 +279,9 @@ def is_amount(text: str, start: int, end: int) -> bool:
     back = max(0, start - _NEAR)
     if text.endswith(_HANDLES, back, start):
         return True
-    if _MONEY_BEFORE.search(text, back, start) or _QUANTITY_BEFORE.search(text, back, start):
+    if _MONEY_BEFORE.search(text, back, start):
+        return True
+    if _QUANTITY_BEFORE.search(text, back, start) and not _TAG_BEFORE.search(text, back, start):
         return True
     return _UNIT_AFTER.match(text, end) is not None
 

@@ -26,7 +26,14 @@ from operator import add
 from typing import Literal
 
 from ktdeval.market.documents import EntityKind
-from ktdeval.masking.ordinary_words import COMMON_WORDS, ENTITY_WORDS, is_ordinary, needs_capital
+from ktdeval.masking.ordinary_words import (
+    COMMON_WORDS,
+    ENTITY_WORDS,
+    is_ordinary,
+    is_word_boundary,
+    listed_words,
+    needs_capital,
+)
 from ktdeval.masking.respelled import KnownName, RespelledIndex
 from ktdeval.masking.text_normalisation import lowered, normalise, places_of, touches_letter
 
@@ -38,8 +45,13 @@ _FORM_AFTER = re.compile(rf"(?:,? (?:{_FORMS})(?![A-Za-z-])(?:\.(?! [A-Z])|\.(?=
 _TOKEN = re.compile(r"[a-z]+|[0-9]+|[&+]|[^\x00-\x7f]")
 _WORD = re.compile(r"[a-z]+|[0-9]+")
 _LETTERS = re.compile("[A-Za-z]*")
+_NEXT_WORD = re.compile("[ -]([A-Za-z]+)")
 _ADDRESS = re.compile(r"(?:https?://|www\.|[@#])\S+|(?<![\w-])[\w-]+(?:\.[a-z]{2,})+(?:/\S*)?")
 _BESIDE_TICKER = re.compile(r"[$:(（：] ?\Z")
+_BEHIND_TICKER = re.compile(
+    r"\.(?:OQ?|[NKAP]|US)(?![0-9A-Za-z])| U[NQWRAP](?![0-9A-Za-z])"
+    r"| US(?=[),;:/]|\Z|\.?\Z|\. | (?:[Ee]quity|shares|stock|at)(?![a-z]))"
+)
 _GLUED = 7  # fewest letters of a name that is found in the middle of a word
 _GRAM = 3  # first letters by which such a name is looked up
 _SHORT_TICKER = 2  # most letters of a ticker that needs a mark such as `$`
@@ -107,7 +119,7 @@ class _EntityAlias:
         persons, and nothing that needs more than letters.
         """
         parts = [part for part in self.tokens if part != "&"]
-        letters = "".join(parts)
+        letters = self.letters
         if self.kind == "person" or not (letters.isascii() and letters.isalpha()):
             return
 
@@ -116,17 +128,26 @@ class _EntityAlias:
         if parts[1:] == ["s"]:
             yield KnownName(parts[0], self.is_symbol, True, self)
 
+    @property
+    def letters(self) -> str:
+        return "".join(self.tokens).replace("&", "")
+
+    @cached_property
+    def has_optional_and(self) -> bool:
+        """Whether the name is of capitals joined by `&`, which may be left out (`ATT`)."""
+        return "&" in self.tokens and len(self.letters) > _SHORT_TICKER and self.text.isupper()
+
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         spelled = ""
         previous = ""
         for word in self.tokens:
             if word == "&":
-                spelled += r" ?(?:&|and) ?"
+                spelled += r"(?: ?(?:&|and) ?)" + ("?" if self.has_optional_and else "")
             elif previous in ("", "&"):
                 spelled += re.escape(word)
             else:
-                spelled += r"[ .'_·•・‧*-]{0,2}" + re.escape(word)
+                spelled += r"[ .'_/·•・‧*-]{0,2}" + re.escape(word)
 
             previous = word
 
@@ -149,12 +170,21 @@ class _EntityAlias:
             joined += token
             yield joined
 
+        if self.has_optional_and:
+            yield self.letters
+
     def fits(self, text: str, start: int, end: int, no_case: bool) -> bool:
         """Return whether the letters at [start, end) have the case of the alias."""
         if self.is_glued and _is_in_ordinary_word(text, start, end):
             return False
+        if self.is_latin and _begins_phrase(text, start, end):
+            return False
         if self.is_symbol:
             return self._fits_ticker(text, start, end, no_case)
+        if self.kind == "short" and not self.is_latin:
+            return is_word_boundary(text, start, end)
+        if self.has_optional_and and text[start:end].isalpha():
+            return text[start:end].isupper()
         if no_case or not self.is_cased or self.is_rare:
             return True
 
@@ -173,6 +203,8 @@ class _EntityAlias:
 
     def _fits_ticker(self, text: str, start: int, end: int, no_case: bool) -> bool:
         is_marked = _BESIDE_TICKER.search(text, max(0, start - 2), start) is not None
+        if text[start - 1 : start] != ".":
+            is_marked = is_marked or _BEHIND_TICKER.match(text, end) is not None
         if text[start - 1 : start] == "$" or (is_marked and text[start:end].isupper()):
             return True
         if end - start <= _SHORT_TICKER:
@@ -293,6 +325,14 @@ def _is_in_ordinary_word(text: str, start: int, end: int) -> bool:
 
     last = _LETTERS.match(text, end).end()  # type: ignore[union-attr]
     return last - first > end - start and is_ordinary(text[first:last].lower())
+
+
+def _begins_phrase(text: str, start: int, end: int) -> bool:
+    """Return whether a word is the first of a phrase that names no company (`Target price`)."""
+    next_word = _NEXT_WORD.match(text, end)
+    if next_word is None:
+        return False
+    return f"{text[start:end]}-{next_word[1]}".lower() in listed_words("phrase")
 
 
 def is_caseless(text: str) -> bool:

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from ktdeval.masking.date_detection import WORD_HINTS
-from ktdeval.masking.text_normalisation import lowered, normalise, places_of, touches_letter
+from ktdeval.masking.text_normalisation import lowered, normalise
 from ktdeval.values.files import csv_rows
 
 _FULL = 6  # fewest letters of a full name that is always a date
@@ -60,6 +60,7 @@ _FOREIGN_PREPOSITION = re.compile(
     r" de|debut|meados de|sinds|eind) \Z",
     re.IGNORECASE,
 )
+_TOKEN = re.compile("[a-z]+")
 _FULL_YEAR = re.compile(r"(?:19|20)[0-9]{2}")
 _NEAR = 24
 _OTHER_SCRIPT = re.compile("[\u0370-\u1cff]")
@@ -117,13 +118,14 @@ def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int
     `name_hints` that are in the text.
     """
     lower = lowered(text)
-    for word in words:
-        for name in _names_from(word):
-            for start in places_of(lower, name):
-                if touches_letter(lower, start, start + len(name)):
-                    continue
+    for token in _TOKEN.finditer(lower) if words else ():
+        if token[0] not in words:
+            continue
 
-                span = _latin_span(text, start, start + len(name), name)
+        for name, pattern in _names_from(token[0]):
+            match = pattern.match(lower, token.start())
+            if match is not None:
+                span = _latin_span(text, *match.span(), name)
                 if span is not None:
                     yield span
 
@@ -135,17 +137,17 @@ def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int
 
 
 @cache
-def _names_from(word: str) -> tuple[str, ...]:
-    """Return the spellings of the names that begin with a word. The words of a longer name are
-    joined by a space or a hyphen.
+def _names_from(word: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the names that begin with a word, each with a pattern of it in small letters. The words
+    of a longer name are joined by a space or a hyphen.
     """
-    spellings: dict[str, None] = {}
+    patterns = []
     for name in latin_names():
         if name.partition(" ")[0] == word:
-            spellings[name] = None
-            spellings[name.replace(" ", "-")] = None
+            spelled = name.replace(" ", "[ -]")
+            patterns.append((name, re.compile(rf"{spelled}(?![a-z])")))
 
-    return tuple(spellings)
+    return tuple(patterns)
 
 
 @cache
@@ -165,11 +167,10 @@ def _other_pattern() -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W\d_])(?:{'|'.join(alone)})(?![^\W\d_])|{'|'.join(anywhere)}")
 
 
-def _latin_span(text: str, start: int, end: int, spelled: str) -> tuple[int, int, int] | None:
+def _latin_span(text: str, start: int, end: int, word: str) -> tuple[int, int, int] | None:
     """Return start, end and month of the date around a name at [start, end); None if the name is
     not meant as a date there.
     """
-    word = spelled.replace("-", " ")
     name = latin_names()[word]
     first, last = _with_numbers(text, start, end)
     has_number = first < start or last > end

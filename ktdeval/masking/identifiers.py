@@ -21,7 +21,7 @@ _LONG_NUMBER = re.compile("[0-9]{5}")
 _BY_FORM = re.compile(
     # an accession number, also as in an address
     r"(?<![0-9])(?:[0-9]{10}-[0-9]{2}-[0-9]{6}|000[0-9]{15})(?![0-9])"
-    r"|(?<![0-9A-Za-z.])000[0-9]{7}(?![0-9A-Za-z.-])"  # a CIK alone
+    r"|(?<![0-9A-Za-z.])000[0-9]{7}(?![0-9A-Za-z]|[.-][0-9A-Za-z])"  # a CIK alone
     r"|(?<![0-9A-Za-z-])(?:001|000|333|814)-[0-9]{5,6}(?![0-9-])"  # a file number
     r"|(?<![0-9-])[0-9]{2}-[0-9]{7}(?![0-9-])"  # tax number of a US company
 )
@@ -82,7 +82,7 @@ _SUFFIXES = (
 )
 _COLON_CODE = re.compile(r": ?(?P<code>[A-Z0-9][A-Z0-9.-]{0,6})(?<![.-])(?![0-9A-Za-z])")
 _EXCHANGE_BEFORE = re.compile(rf"(?<![0-9A-Za-z])(?:{_EXCHANGES}) ?\Z", re.IGNORECASE)
-_SUFFIX = re.compile(rf"\.(?:(?P<long>{_SUFFIXES})|[ONKAPLT])(?![0-9A-Za-z.])")
+_SUFFIX = re.compile(rf"\.(?:(?P<long>{_SUFFIXES})|[ONKAPLT])(?![0-9A-Za-z]|\.[0-9A-Za-z])")
 _CODE_BEFORE_SUFFIX = re.compile(r"(?<![0-9A-Za-z.])(?:[A-Z]{1,6}|[0-9]{4,6})\Z")
 # What must be in the text, and the pattern with the ticker or code.
 _VENDOR = (

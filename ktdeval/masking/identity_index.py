@@ -327,7 +327,12 @@ class IdentityIndex:
 
         yield from find_dates(text, shape, WORD_HINTS.intersection(matched))
         if scope != "prompt":
-            yield from find_free_dates(text, shape, lambda digits: self._may_be_code(digits, scope))
+            yield from find_free_dates(
+                text,
+                shape,
+                lambda digits: self._may_be_code(digits, scope),
+                in_document=scope == "document",
+            )
 
     def _in_answer(self, normalised: str, shape: TextViews) -> Iterator[IdentityHit]:
         """Yield identities that only a model would write: any code, identifiers, short names."""

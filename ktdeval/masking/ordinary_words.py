@@ -45,6 +45,49 @@ def needs_capital(word: str) -> bool:
     return word in listed_words("small letters")
 
 
+def is_chinese_word(pair: str) -> bool:
+    """Return whether two characters are a common Chinese word."""
+    return pair[1:] in _second_characters().get(pair[:1], ())
+
+
+def is_word_boundary(text: str, start: int, end: int) -> bool:
+    """Return whether Chinese characters at [start, end) are a word of their own there, not two that
+    meet: `中芯` in `其中芯片`, `工行` in `加工行业`.
+    """
+    begins_inside = is_chinese_word(text[max(0, start - 1) : start + 1])
+    ends_inside = is_chinese_word(text[end - 1 : end + 1])
+    may_split = ends_inside or text[end - 1] in _ALONE or is_chinese_word(text[start + 1 : end])
+    if begins_inside and may_split:
+        return False
+    if ends_inside and text[start] in _SUFFIXES:
+        return False
+
+    # 保利润 is 保 and 利润, for 润 alone is no word; 保利将 is 保利 and 将.
+    if ends_inside and text[end] not in _ALONE and not is_chinese_word(text[end : end + 2]):
+        return False
+
+    longest = text[start : end + _LONGEST_ENDING]
+    return not any(longest.startswith(word) for word in listed_words("Chinese longer"))
+
+
+@cache
+def _second_characters() -> dict[str, frozenset[str]]:
+    """First character -> second ones that make a word with it (jieba's dictionary; its licence
+    stands in the file).
+    """
+    lines = (_FOLDER / "chinese_words.txt").read_text(encoding="utf-8").splitlines()
+    return {line[0]: frozenset(line[1:]) for line in lines if not line.startswith("#")}
+
+
+# Characters that are words by themselves behind a name
+_ALONE = frozenset(
+    "的了在是和与及将也又已再被把为对从向以于至到就都还仅较约有无未不可能会要让使令给由因但或若如更最"
+    "称说表拟获跌涨降升"
+)
+_SUFFIXES = frozenset("上下中里内外前后")
+_LONGEST_ENDING = 4  # characters of a longer word behind a name
+
+
 @cache
 def _ordinary_words() -> frozenset[str]:
     kinds = ("ordinary", "given", "place", "generic")

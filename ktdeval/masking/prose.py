@@ -38,6 +38,7 @@ from ktdeval.masking.identity_index import (
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import AssetRef, DayRef, Prose, SectorRef
 from ktdeval.masking.short_names import short_names
+from ktdeval.masking.subject_names import SubjectNames, subject_of_code
 from ktdeval.masking.text_normalisation import normalise, normalise_with_places
 
 COMPANY = "[company]"
@@ -143,19 +144,27 @@ class TextMask:
             guard, _asset_names(self._snapshot), industries, hides_assets, hides_dates
         )
 
-    def mask(self, text: str, day: int, assets: Collection[int] = ()) -> Prose | None:
+    def mask(
+        self,
+        text: str,
+        day: int,
+        assets: Collection[int] = (),
+        unlisted: Collection[str] = (),
+    ) -> Prose | None:
         """Return a text as it may be shown at the close of row `day`, or None if that is not safe.
 
         `assets`: columns of the assets that it is filed under; they decide what an ambiguous word
-        means. Without a mask the text stays as it is.
+        means, and their codes are masked wherever they stand in capitals. `unlisted`: codes that it
+        is filed under and that the market lacks. Without a mask the text stays as it is.
         """
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
 
-        text = _PRIVATE.sub(" ", text)
-        spans = self._finder.find(text)
+        spans = self.hidden(text, assets, unlisted)
         if spans is None:
             return None
+
+        text = _PRIVATE.sub(" ", text)
 
         parts: list[str | AssetRef | DayRef | SectorRef] = []
         done = 0
@@ -188,8 +197,10 @@ class TextMask:
         `masking.shorten`, and searched again.
         """
         asset_index = self._snapshot.asset_index
-        assets = [asset_index[code] for code in document.assets if code in asset_index]
+        codes = dict.fromkeys(map(self._snapshot.canonical, document.assets))
+        assets = [asset_index[code] for code in codes if code in asset_index]
         assets.sort(key=self._lens.rank.__getitem__)
+        unlisted = [code for code in codes if code not in asset_index]
 
         cells = []
         texts = (
@@ -197,7 +208,7 @@ class TextMask:
             *(document.text, document.sentiment),
         )
         for part in texts:
-            cell = self.mask(part, day, assets)
+            cell = self.mask(part, day, assets, unlisted)
             if cell is None:
                 return None
 
@@ -219,12 +230,15 @@ class TextMask:
             return True
         return not self._finder.has_any(encode_basestring(prose.plain))
 
-    def hidden(self, text: str) -> tuple[Hidden, ...] | None:
-        """Return the spans of a text that the mask hides, by offset.
+    def hidden(
+        self, text: str, assets: Collection[int] = (), unlisted: Collection[str] = ()
+    ) -> tuple[Hidden, ...] | None:
+        """Return the spans of a text that the mask hides, by offset; arguments are those of `mask`.
 
         None if the leak guard still has hits after the last round.
         """
-        return self._finder.find(_PRIVATE.sub(" ", text))
+        subjects = (*sorted(assets), *sorted(unlisted))
+        return self._finder.find(_PRIVATE.sub(" ", text), subjects)
 
     def _target(
         self, hidden: Hidden, day: int, assets: Collection[int]
@@ -315,20 +329,23 @@ class _HiddenSpanFinder:
         self._guard = guard
         self._hides_dates = hides_dates
         self._entities = EntityIndex(named) if hides_assets else None
+        self._named = named
+        self._subjects: dict[int, SubjectNames] = {}
         self._meaning = _meanings(named)
         self._industries = {variant: name for name in industries for variant in name_variants(name)}
         self.find = lru_cache(maxsize=_REMEMBERED)(self._find)
         self.has_any = lru_cache(maxsize=_REMEMBERED)(guard.has_any)
 
-    def _find(self, text: str) -> tuple[Hidden, ...] | None:
+    def _find(self, text: str, subjects: tuple[int | str, ...]) -> tuple[Hidden, ...] | None:
         """Return all spans, by offset: entities and dates first, then what the guard still finds
-        between them.
+        between them. `subjects`: what the text is filed under, by column, or by code where the
+        market lacks it.
         """
         spans: list[Hidden] = []
         no_case = is_caseless(text)
         for _ in range(_ROUNDS):
             work, starts = _marked(text, spans)
-            new = self._spans(work, no_case, first=not spans)
+            new = self._spans(work, no_case, subjects, first=not spans)
             if not new:
                 return tuple(spans)
 
@@ -340,11 +357,16 @@ class _HiddenSpanFinder:
 
         return None
 
-    def _spans(self, text: str, no_case: bool, first: bool) -> list[Hidden]:
+    def _spans(
+        self, text: str, no_case: bool, subjects: tuple[int | str, ...], first: bool
+    ) -> list[Hidden]:
         """Return spans that do not overlap; of overlapping ones the longest."""
         normalised, offsets = normalise_with_places(text)
         spans: list[Hidden] = []
         if self._entities is not None:
+            for subject in subjects:
+                spans.extend(self._of_subject(subject, normalised, no_case))
+
             for mention in self._entities.find(normalised, no_case):
                 start = mention.start
                 derived = mention.is_derived
@@ -371,6 +393,27 @@ class _HiddenSpanFinder:
         chosen = _longest([*spans, *(hit for hit in rest if hit.kind == "date")])
 
         return sorted([*chosen, *_disjoint(rest, chosen)], key=_bounds)
+
+    def _of_subject(self, subject: int | str, normalised: str, no_case: bool) -> Iterator[Hidden]:
+        """Yield the words that mean what the text is filed under."""
+        assets: frozenset[int] = frozenset()
+        if isinstance(subject, str):
+            words = subject_of_code(subject)
+        else:
+            assets = frozenset({subject})
+            words = self._subject(subject)
+
+        for start, end in words.find(normalised, no_case):
+            yield Hidden(start, end, "asset", assets)
+
+    def _subject(self, column: int) -> SubjectNames:
+        if column not in self._subjects:
+            own = [(kind, text) for asset, kind, text in self._named if asset == column]
+            self._subjects[column] = SubjectNames(
+                [text for kind, text in own if kind == "ticker"],
+                [text for kind, text in own if kind in ("name", "former")],
+            )
+        return self._subjects[column]
 
     def _identified(self, found: Identifier, normalised: str) -> Hidden:
         """Return the asset of an identifier if its ticker is one of the market, else a company."""

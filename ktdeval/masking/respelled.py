@@ -2,9 +2,13 @@
 
 Found are, of `Quillmark` and of its ticker `QLMK`:
 
-* derived words: plurals and verbs (`Quillmarks`, `Quillmarking`, `QLMKs`);
+* derived words: plurals and verbs (`Quillmarks`, `Quillmarking`, `QLMKs`), of an ordinary word only
+  one with capitals before it (`ALPHABETs`);
+* a ticker with a quote currency (`qlmkUSD`), and words that begin with a ticker of five letters
+  (`Googler` of `GOOGL`);
+* letters that are drawn out (`Quillmaaark`);
 * with a separator: between two parts (`Quill mark`, `Q-uillmark`, `Quillmark's` of `Quillmarks`),
-  or between all letters (`Q.L.M.K.`, `Q u i l l m a r k`);
+  or between all letters (`Q.L.M.K.`, `q-l-m-k`, `Q u i l l m a r k`), and initials (`J.P. Morgan`);
 * with signs for letters: look-alike ones (`Qu1llmark`, `QLM$`), or `*` for any (`Quill*ark`);
 * as a part of a word in mixed case (`QuillmarkBot`, `longQLMK`), and at either end of a hashtag,
   handle or address (`@quillmarknews`).
@@ -38,6 +42,11 @@ _SUFFIXES = (
     "s es ed ing er ers ish esque ian ians ite ites like ness fy fied ified fication ification"
     " ize ized izing ization ise ised ising isation"
 )
+_QUOTES = "usd usdt usdc busd usdperp usdtperp perp eur gbp jpy krw inr btc eth"
+_BEGINS = 5  # letters of a ticker that begins a word
+_LEAST_SYMBOL_FORMS = ("s", "er", "ers")
+_DRAWN_OUT = re.compile(r"([A-Za-z])\1{2,}")
+_INITIALS = re.compile(r"(?<![A-Za-z])([A-Z])\. ?([A-Z])\.? ([A-Z][a-z]+)(?![a-z])")
 _BETWEEN = r"[ .'_*·/|~+-]"
 _SPACED_LETTERS = re.compile(
     r"(?<![A-Za-z0-9])[A-Za-z](?P<between>[ ._*·/|~-] ?)[A-Za-z]"
@@ -89,8 +98,12 @@ class RespelledIndex(Generic[T]):
         for known in names:
             self._known[known.letters].append(known)
 
-        #: rare ones, and symbols, by their forms
+        #: by their forms
         self._derived: dict[str, list[KnownName[T]]] = defaultdict(list)
+        #: by their forms, of which the name must have capitals and the ending none
+        self._in_capitals: dict[str, list[KnownName[T]]] = defaultdict(list)
+        #: rare tickers by their first letters
+        self._begins: dict[str, list[KnownName[T]]] = defaultdict(list)
         #: rare ones of one word
         self._rare: dict[str, list[KnownName[T]]] = {}
         for letters, alike in self._known.items():
@@ -102,6 +115,12 @@ class RespelledIndex(Generic[T]):
                 for form in _forms(known):
                     if form not in self._known and not is_ordinary(form):
                         self._derived[form].append(known)
+
+                for ending in _LEAST_SYMBOL_FORMS if known.is_symbol else ("s",):
+                    self._in_capitals[letters + ending].append(known)
+
+                if known.is_symbol and known.is_rare and len(letters) >= _BEGINS:
+                    self._begins[letters[:_BEGINS]].append(known)
 
     def find(
         self, text: str, words: Sequence[str], no_case: bool, tags: Iterable[tuple[int, int]]
@@ -120,11 +139,14 @@ class RespelledIndex(Generic[T]):
     def _find(
         self, text: str, words: Sequence[str], no_case: bool, tags: Iterable[tuple[int, int]]
     ) -> Iterator[Found[T]]:
-        yield from self._derived_words(text, set(words), no_case)
+        vocabulary = set(words)
+        yield from self._derived_words(text, vocabulary)
         yield from self._two_parts(text, words, no_case)
+        if not no_case:
+            yield from self._plurals(text, vocabulary)
 
-        for match in _SPACED_LETTERS.finditer(text):
-            yield from self._spaced(text, match)
+        yield from self._apart(text)
+        yield from self._drawn_out(text)
 
         for span in _around(_INNER_CAPITAL, text, _BACK_TO_WORD, _OF_WORD):
             yield from self._mixed_case(text, *span)
@@ -136,15 +158,41 @@ class RespelledIndex(Generic[T]):
             for word in _LETTERS.finditer(text, first, last):
                 yield from self._in_tag(word)
 
-    def _derived_words(
-        self, text: str, words: Collection[str], no_case: bool
-    ) -> Iterator[Found[T]]:
+    def _derived_words(self, text: str, words: Collection[str]) -> Iterator[Found[T]]:
         for form in self._derived.keys() & words:
-            for match in re.finditer(rf"(?<![A-Za-z]){form}(?![A-Za-z])", text, re.IGNORECASE):
-                for known in self._derived[form]:
-                    stem = match[0][: len(known.letters)]
-                    if known.is_rare or (stem.isupper() and not no_case):
+            for match in _whole_words(form, text):
+                yield from ((*match.span(), known) for known in self._derived[form])
+
+        for word in words:
+            if word[:_BEGINS] not in self._begins or is_ordinary(word):
+                continue
+            for match in _whole_words(word, text):
+                for known in self._begins[word[:_BEGINS]]:
+                    if word.startswith(known.letters) and not match[0].islower():
                         yield (*match.span(), known)
+
+    def _plurals(self, text: str, words: Collection[str]) -> Iterator[Found[T]]:
+        for form in self._in_capitals.keys() & words:
+            for match in _whole_words(form, text):
+                for known in self._in_capitals[form]:
+                    stem = match[0][: len(known.letters)]
+                    ending = match[0][len(known.letters) :]
+                    if stem.isupper() and ending.islower():
+                        yield (*match.span(), known)
+
+    def _apart(self, text: str) -> Iterator[Found[T]]:
+        for match in _SPACED_LETTERS.finditer(text):
+            yield from self._spaced(text, match)
+
+        for match in _INITIALS.finditer(text):
+            for known in self._rare.get("".join(match.groups()).lower(), ()):
+                yield (*match.span(), known)
+
+    def _drawn_out(self, text: str) -> Iterator[Found[T]]:
+        for start, end in _around(_DRAWN_OUT, text, _BACK_TO_WORD, _OF_WORD):
+            word = text[start:end].lower()
+            for letters in {_DRAWN_OUT.sub(times, word) for times in (r"\1", r"\1\1")}:
+                yield from ((start, end, known) for known in self._rare.get(letters, ()))
 
     def _two_parts(self, text: str, words: Sequence[str], no_case: bool) -> Iterator[Found[T]]:
         joined = self._rare.keys() & set(map(add, words, words[1:]))
@@ -169,7 +217,7 @@ class RespelledIndex(Generic[T]):
             end += 1
 
         for known in self._meant(letters.lower()):
-            if known.is_symbol and not letters.isupper():
+            if known.is_symbol and not (letters.isupper() or known.is_rare):
                 continue
             if len(letters) < _RARE and known.letters in COMMON_WORDS:
                 continue
@@ -239,25 +287,33 @@ class RespelledIndex(Generic[T]):
 
 
 def _forms(known: KnownName[T]) -> Iterator[str]:
-    """Yield words that are derived from a name: of a symbol its plural, of a rare name more."""
+    """Yield words that are derived from a name: of a symbol with a currency, of a rare name more."""
     if known.is_symbol:
-        if len(known.letters) >= _SYMBOL and known.letters not in COMMON_WORDS:
+        yield from (known.letters + quote for quote in _QUOTES.split())
+        if known.is_rare:
             yield f"{known.letters}s"
         return
 
     if not known.is_rare or not known.is_one_word:
         return
 
+    last = known.letters[-1]
     for suffix in _SUFFIXES.split():
         yield known.letters + suffix
-        if known.letters.endswith("e") and suffix[0] in "ei":
+        if suffix[0] in "ei":
+            yield known.letters + last + suffix  # paypalled
+        if last == "e" and suffix[0] in "ei":
             yield known.letters[:-1] + suffix
 
-    if known.letters.endswith("a"):
+    if last == "a":
         yield f"{known.letters}n"
         yield f"{known.letters}ns"
-    if known.letters.endswith("s") and len(known.letters) > _SPLIT:
+    if last == "s" and len(known.letters) > _SPLIT:
         yield known.letters[:-1]
+
+
+def _whole_words(word: str, text: str) -> Iterator[re.Match[str]]:
+    return re.finditer(rf"(?<![A-Za-z]){word}(?![A-Za-z])", text, re.IGNORECASE)
 
 
 def _are_parts(
@@ -298,7 +354,9 @@ def _is_part(text: str, start: int, end: int, word: int, known: KnownName[T]) ->
     part = text[start:end]
     if known.is_symbol:
         is_first = start == word and text[end : end + 1].isupper()
-        return part.isupper() and not _is_plain(known) and (known.is_rare or is_first)
+        is_last = text[word:start].islower() and not text[end : end + 1].isalnum()  # stETH
+        is_end = is_first or is_last
+        return part.isupper() and not _is_plain(known) and (known.is_rare or is_end)
     if known.is_rare:
         return True
     return len(part) >= _RARE and part[0].isupper() and not _is_plain(known)

@@ -14,9 +14,13 @@ A single word is refused if it is an ordinary word, a common first or family nam
 (`Target`, `Applied`, `Texas`); so is an abbreviation in common use (`CEO`). `name_words.csv` lists
 them.
 
+5. The last name of a name that begins with a common first name is one (`Lilly` of `Eli Lilly`).
+
 From a Chinese name the legal form, the line of business and a place at the start are removed. The
-rest must have two characters and must not be an ordinary word (`茅台`, not `平安`). A bank is also
-its first character and 行 (`招行`).
+rest must have two characters and must not be an ordinary word (`茅台`, not `平安`); an ordinary word
+needs 集团 or 股份 behind it, or 中 before it (`平安集团`, `中石油`). Of four characters the first two
+are a short name, or the last two, if they are no word (`宁德`, `讯飞`). A bank is also its first
+character and 行 (`招行`).
 
 In a text with capitals, a derived name must begin with one. A short name that several assets share
 identifies none of them; masks show it as a company.
@@ -28,11 +32,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from ktdeval.masking.entity_detection import LEGAL_FORMS, AliasKind, EntityIndex
-from ktdeval.masking.ordinary_words import COMMON_WORDS, is_listed, listed_words
+from ktdeval.masking.ordinary_words import (
+    COMMON_WORDS,
+    is_chinese_word,
+    is_listed,
+    listed_words,
+)
 from ktdeval.masking.text_normalisation import normalise
 
 _FIRST_WORD = 5  # fewest letters of a first word that is a name by itself
 _LEAST = 3  # fewest letters of a short name
+_LEAST_ALONE = 4  # fewest letters of an ordinary first word
 _CLASS = re.compile(
     r"[ ,(-]+(?:(?:class|cl\.?|series|ser\.?) ?[a-z0-9](?![a-z])|"
     r"(?:common|ordinary|preferred|capital|depositary) (?:stock|shares?|units?)|"
@@ -108,6 +118,24 @@ def _latin(name: str) -> Iterator[str]:
     if _is_rare(words[0]):
         yield from _accepted([words[0]])
 
+    # Eli Lilly is called Lilly.
+    is_person = len(words) == 2 and _bare(words[0]) in listed_words("given")
+    if is_person and _is_rare(words[1]):
+        yield from _accepted([words[1]])
+
+
+def first_word(name: str) -> str:
+    """Return the first word of an official name in Latin letters that is an ordinary word or a place
+    (`Delta`); empty if there is none that could stand for the company.
+    """
+    words = _ARTICLE.sub("", normalise(name).strip()).split()
+    first = words[0].strip(",.") if words else ""
+    is_usable = len(words) > 1 and len(first) >= _LEAST_ALONE and first.istitle()
+    if not (is_usable and first.isascii() and first.isalpha() and is_listed(first.lower())):
+        return ""
+    is_other = any(first.lower() in listed_words(kind) for kind in ("not alone", "given"))
+    return "" if is_other else first
+
 
 def _without_end(words: list[str], is_dropped: Callable[[str], bool]) -> list[str]:
     """Drop words from the end as long as `is_dropped`, and small words; the first word stays."""
@@ -173,32 +201,83 @@ def _bare(word: str) -> str:
 
 
 def _chinese(name: str) -> Iterator[str]:
-    without_brackets = re.sub(r"\s|\(.*?\)", "", name)
-    bare = _SHARE_MARK.sub("", without_brackets)
-    end = next((end for end in _ENDS if bare.endswith(end)), "")
-    if end:
-        bare = bare.removesuffix(end)
-        yield from _usable(bare, name)
-
-    place = next((place for place in listed_words("Chinese place") if bare.startswith(place)), "")
-    core = bare.removeprefix(place)
-
-    # 招商银行 is called 招行.
+    core, bare, place = _chinese_core(name)
     if bare.endswith("银行") and len(bare) == len("招商银行"):
-        short = f"{bare[0]}行"
+        short = f"{bare[0]}行"  # 招商银行 is called 招行
         if short not in listed_words("Chinese bank"):
             yield short
 
-    # Generic words at the end are dropped one after the other; each rest is a short name.
-    yield from _usable(core, name)
+    for short in (bare, *_shorter(core)):
+        yield from _usable(short, name)
+
+    # 宁德时代 is called 宁德, 科大讯飞 讯飞, 中国石油 中石油.
+    if len(core) == len("宁德时代"):
+        halves = list(_halves(core, name))
+        yield from halves[:1]
+    # An ordinary word is a name with what only a company has: 中石油 of 中国石油, 平安集团 of 中国平安.
+    is_word = len(core) == len("平安") and core != name and not any(_usable(core, name))
+    if is_word and place == "中国":
+        yield f"中{core}"
+    if is_word and core not in listed_words("Chinese generic"):
+        yield from (f"{core}集团", f"{core}股份")
+
+
+def _halves(core: str, name: str) -> Iterator[str]:
+    """Yield the first two characters of a name, and the last two, unless they are a word."""
+    for half in (core[:2], core[2:]):
+        if not is_chinese_word(half):
+            yield from _usable(half, name)
+
+
+def subject_cores(name: str) -> Iterator[str]:
+    """Yield what is left of a Chinese name without its legal form, line of business and place, be it
+    an ordinary word; and its first and third character. For documents about the company.
+    """
+    plain = normalise(name).strip()
+    if _HAN.search(plain) is None:
+        return
+
+    core, bare, place = _chinese_core(plain)
+    shorts = [*_shorter(core), core[:2]]
+    if place == "中国":
+        shorts.append(f"中{core[:1]}")  # 中建
+    if len(bare) == len("东方财富"):
+        initials = bare[0] + bare[2]
+        if not is_chinese_word(initials):
+            shorts.append(initials)
+
+    for short in shorts:
+        kinds = ("Chinese generic", "Chinese place", "not alone")
+        is_known = any(short in listed_words(kind) for kind in kinds)
+        if _HAN.fullmatch(short) is not None and len(short) > 1 and not is_known:
+            yield short
+
+
+def _chinese_core(name: str) -> tuple[str, str, str]:
+    """Return a name without its place, legal form and marks; without the marks and legal form; and
+    its place.
+    """
+    without_brackets = re.sub(r"\s|\(.*?\)", "", name)
+    bare = _SHARE_MARK.sub("", without_brackets)
+    end = next((end for end in _ENDS if bare.endswith(end)), "")
+    bare = bare.removesuffix(end)
+    place = next((place for place in listed_words("Chinese place") if bare.startswith(place)), "")
+    return bare.removeprefix(place), bare, place
+
+
+def _shorter(core: str) -> Iterator[str]:
+    """Yield a name, and what is left as generic words at its end are dropped one after the other."""
+    yield core
     while len(core) > len("茅台") and core[-2:] in listed_words("Chinese generic"):
         core = core[:-2]
-        yield from _usable(core, name)
+        yield core
 
 
 def _usable(short: str, name: str) -> Iterator[str]:
     """Yield a short name unless it is too short, the whole name or an ordinary word."""
     if len(short) < len("茅台") or short == name or _HAN.fullmatch(short) is None:
+        return
+    if is_chinese_word(short):
         return
 
     kinds = ("Chinese ordinary", "Chinese generic", "Chinese place")

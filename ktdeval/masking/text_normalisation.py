@@ -28,8 +28,8 @@ _ESCAPE = re.compile(
 _UNIT = re.compile(rf"{_ESCAPE.pattern}|[^\x00-\x7f]")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 # Unseen characters that are not of the Unicode category Cf: fillers of the Hangul and Khmer blocks,
-# a Braille blank.
-_UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
+# a Braille blank. Marks of a brand (™, ℠) would join its name as letters.
+_UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\u2122\u2120")
 _MARKS = dict(
     zip("‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571", "''''-----///", strict=True)
 )

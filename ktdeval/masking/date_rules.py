@@ -1,0 +1,119 @@
+"""What a rule of `ktdeval.masking.free_dates` is, and parts that patterns of several rules have.
+
+A rule is a pattern with what a text must have for it to match at all: most texts have nothing of
+most rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from ktdeval.masking.text_normalisation import TextViews
+
+YEAR = r"(?:199[0-9]|20[0-3][0-9])"
+SHORT = r"(?:9[0-9]|[0-3][0-9])"
+LATE = "(?:1[5-9]|2[0-9]|3[0-9])"  # years of two digits that need no other sign of a year
+ANY_YEAR = rf"(?:{YEAR}|{SHORT})"
+MONTH = r"(?:1[0-2]|0?[1-9])"
+MONTH_2 = r"(?:0[1-9]|1[0-2])"
+DAY = r"(?:3[01]|[12][0-9]|0?[1-9])"
+DAY_2 = r"(?:0[1-9]|[12][0-9]|3[01])"
+WEEK = r"(?:5[0-3]|[1-4][0-9]|0?[1-9])"
+START = "(?<![0-9A-Za-z])"
+END = r"(?![0-9A-Za-z%倍]|[.,][0-9])"
+
+_MONTHS = "january february march april may june july august september october november december"
+LONG_NAMES = tuple(_MONTHS.split(" "))
+SHORT_NAMES = (*(name[:3] for name in LONG_NAMES), "sept")
+NAME = f"(?:{'|'.join(reversed(SHORT_NAMES))})"
+LONG_NAME = f"(?:{'|'.join((*LONG_NAMES, 'sept'))})"
+
+# Estimated, actual, forecast, projected: FY25E, 2024A, 2025 (e)
+LETTER = r"(?:est\.?|[EAFPeafp])"
+MARK = rf"(?:{LETTER}| ?\({LETTER}\)| E(?![A-Za-z-]))"
+YEARS = rf"\(?'?{ANY_YEAR}{MARK}?(?:[/&~-]'?{ANY_YEAR}{MARK}?)*"
+
+UNITS = "one|two|three|four|five|six|seven|eight|nine"
+TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+TENS = rf"(?:(?:twenty|thirty)(?:[ -]?(?:{UNITS}))?|{TEENS})"
+#: the `25` of `Q2 of 25 companies` is no year
+PLURAL = "(?!was |is |has |as |this |plus )(?:[A-Za-z]+ )?[a-z]+s(?![a-z])"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternHints:
+    """What an ASCII text must have for a pattern to match in it; each that is given must hold.
+
+    A word is a whole run of letters: digits end it, too.
+    """
+
+    words: frozenset[bytes] = frozenset()  #: one of these words
+    begins: frozenset[bytes] = frozenset()  #: a word that begins with one of these
+    #: one of these in the text with digits as `0` and slashes as hyphens (`TextViews.dashed`)
+    shapes: tuple[bytes, ...] = ()
+
+    def allow(
+        self, words: Collection[bytes], beginnings: Collection[bytes], shape: TextViews
+    ) -> bool:
+        """Whether the pattern may match in a text with these words, their first letters (as
+        `first_letters` gives them) and this shape.
+        """
+        if self.words and self.words.isdisjoint(words):
+            return False
+        if self.begins and self.begins.isdisjoint(beginnings):
+            return False
+        if not self.shapes:
+            return True
+        return any(part in shape.dashed for part in self.shapes)
+
+
+_FIRST_LETTERS = 3
+
+
+def first_letters(words: Iterable[bytes]) -> set[bytes]:
+    """Return the first one, two and three letters of words."""
+    return {word[:count] for word in words for count in range(1, _FIRST_LETTERS + 1)}
+
+
+def has_words(words: str) -> PatternHints:
+    """Return the hint that one of these words is in the text."""
+    return PatternHints(words=frozenset(words.encode().split()))
+
+
+def has_marked_words(words: str) -> PatternHints:
+    """Return the hint of words, also with a mark of estimates: the letters of `24Q1E` are `qe`."""
+    marks = ("", "e", "a", "f", "p", "est")
+    return has_words(" ".join(word + mark for word in words.split() for mark in marks))
+
+
+def has_beginnings(beginnings: str) -> PatternHints:
+    """Return the hint that a word begins with the first three letters of one of these."""
+    begins = (word[:_FIRST_LETTERS] for word in beginnings.encode().split())
+    return PatternHints(begins=frozenset(begins))
+
+
+def has_shapes(*shapes: bytes) -> PatternHints:
+    """Return the hint that one of these is in the text as `TextViews.dashed` shows it."""
+    return PatternHints(shapes=shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class DateRule:
+    """A spelling of dates."""
+
+    hints: PatternHints
+    pattern: re.Pattern[str]
+    in_answers: bool = True  #: whether it holds for what a model wrote, too
+    is_slashed: bool = False  #: whether it may be a ratio
+
+
+def date_rule(hints: PatternHints, pattern: str, flags: int = re.IGNORECASE) -> DateRule:
+    """Return a rule for documents and answers."""
+    return DateRule(hints, re.compile(pattern, flags))
+
+
+def document_rule(hints: PatternHints, pattern: str, flags: int = re.IGNORECASE) -> DateRule:
+    """Return a rule for documents only."""
+    return DateRule(hints, re.compile(pattern, flags), in_answers=False)

@@ -14,7 +14,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +26,8 @@ from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.shown_account import SeenBooks
 from ktdeval.trading.market_tape import MarketTape
@@ -418,7 +418,7 @@ class Field:
                 parts,
                 step,
                 scene.tool_context(step, view, seen.account),
-                breaches=partial(seen.breaches, observation.state),
+                breaches=seen.breaches,
             )
             outcome = session.decide(ReactAgent(), observation, None)
             decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))

@@ -159,4 +159,4 @@ from ktdeval.cards.table_types import (
 )
 from ktdeval.cards.text_wrapping import folded_texts as folded_texts
 from ktdeval.cards.words_file import card_words as card_words
-from ktdeval.masking.lens import MaskKind as MaskKind
+from ktdeval.masking.mask_config import MaskKind as MaskKind

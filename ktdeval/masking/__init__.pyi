@@ -15,14 +15,17 @@ from ktdeval.masking.identity_index import (
     identities_of as identities_of,
 )
 from ktdeval.masking.lens import (
-    MASK_KINDS as MASK_KINDS,
-    MOST_DIGITS as MOST_DIGITS,
     REBASE_LEVEL as REBASE_LEVEL,
     UNMASKED as UNMASKED,
     Lens as Lens,
+    prepared as prepared,
+)
+from ktdeval.masking.mask_config import (
+    MASK_KINDS as MASK_KINDS,
+    MOST_DIGITS as MOST_DIGITS,
     MaskConfig as MaskConfig,
     MaskKind as MaskKind,
-    prepared as prepared,
+    listed_assets as listed_assets,
 )
 from ktdeval.masking.payload_types import (
     AssetName as AssetName,

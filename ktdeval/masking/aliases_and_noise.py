@@ -144,6 +144,7 @@ WICK_SD = math.sqrt(1.0 - 1.0 / math.pi + (1.0 - 2.0 / math.pi) / 4.0)
 """Standard deviation of the noise of a high or low, in units of the noise."""
 
 _REMEMBERED = 1 << 14
+_NEAR = 1e-7  # of a tie, in units of the last digit, or of a power of ten
 _NORMAL = NormalDist()
 _SEED_BITS = 63
 
@@ -155,6 +156,27 @@ _SIGNIFICANT = tuple(f".{digits}g" for digits in range(18))
 def round_significant(value: float, digits: int) -> float:
     """A finite number at so many significant digits."""
     return float(format(value, _SIGNIFICANT[digits]))
+
+
+def round_each(values: FloatArray, digits: int) -> FloatArray:
+    """Return `round_significant` of each number; NaN where it is not finite."""
+    with np.errstate(all="ignore"):
+        exponent = np.log10(np.abs(values))
+        shift = digits - 1 - np.floor(exponent)
+        # Powers of ten are exact as they are, and their reciprocals are not.
+        up = 10.0 ** np.maximum(shift, 0.0)
+        down = 10.0 ** np.maximum(-shift, 0.0)
+        scaled = values * up / down
+        rounded: FloatArray = np.where(values == 0.0, 0.0, np.rint(scaled) / up * down)
+
+        # Where the arithmetic may have moved a number over a tie, or a power of ten, text decides.
+        is_tie = np.abs(np.abs(scaled % 1.0 - 0.5)) < _NEAR
+        is_power = np.abs(exponent - np.rint(exponent)) < _NEAR
+
+    for index in np.argwhere(np.isfinite(values) & (is_tie | is_power)):
+        place = tuple(index)
+        rounded[place] = round_significant(float(values[place]), digits)
+    return rounded
 
 
 def cut_significant(value: float, digits: int) -> float:
@@ -226,3 +248,13 @@ def last_finite(values: FloatArray) -> float:
     """Last finite one of some numbers, NaN where there is none."""
     known = values[np.isfinite(values)]
     return float(known[-1]) if len(known) else math.nan
+
+
+def first_levels(closes: FloatArray, base_row: int) -> FloatArray:
+    """Return the close of each asset that a rebased mask shows as 100, [N]: the last one up to
+    `base_row`, or of an asset listed later its first; NaN without any. `closes`: [T, N].
+    """
+    newest_first = np.concatenate([closes[base_row::-1], closes[base_row + 1 :]])
+    first_row = np.isfinite(newest_first).argmax(axis=0)
+    levels: FloatArray = newest_first[first_row, np.arange(closes.shape[1])]
+    return levels

@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import groupby, islice
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ktdeval.errors import ConfigError, DataError, PluginError
+from ktdeval.errors import DataError, PluginError
 from ktdeval.market.documents import DocumentsView
 from ktdeval.market.no_market import NO_MARKET
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot, parse_code
+from ktdeval.market.snapshot import FloatArray, MarketSnapshot, MarketView, parse_code
 from ktdeval.masking.aliases_and_noise import (
     FIGURE_DIGITS,
     AliasMap,
@@ -28,11 +28,14 @@ from ktdeval.masking.aliases_and_noise import (
     Noise,
     Part,
     cut_significant,
+    first_levels,
     known_level,
     last_finite,
+    round_each,
     round_significant,
 )
 from ktdeval.masking.identity_index import IdentityIndex, identities_of
+from ktdeval.masking.mask_config import MaskConfig, listed_assets
 from ktdeval.masking.payload_types import (
     AccountSum,
     AssetName,
@@ -57,11 +60,7 @@ from ktdeval.masking.text_normalisation import normalise
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue
 
-MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
-MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
 REBASE_LEVEL = 100.0
-MOST_DIGITS = 6
-MOST_NOISE_PCT = 50.0
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Shown = TypeVar("Shown")
@@ -69,44 +68,12 @@ PayloadChange = Callable[[Payload], Payload]
 _SHORT = 64  # longest text, in characters, that may be a handle: answers about these are cached
 
 
-@dataclass(frozen=True)
-class MaskConfig:
-    """Mask: what is hidden. Part of every task config, and so of the card."""
-
-    #: bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both
-    kind: MaskKind = "blinded"
-    #: show each asset's close of day_+0 (listed later: its first) as 100, volumes to match
-    rebase_prices: bool = False
-    #: significant digits of shown prices, volumes, amounts, returns, factor values and index
-    #: figures; None: as they are
-    round_digits: int | None = None
-    #: log-normal noise on each asset's shown prices, volumes, amounts, returns and factor values,
-    #: in per cent
-    noise_pct: float = 0.0
-
-    @property
-    def is_coarse(self) -> bool:
-        """Does it show market figures other than as they are?"""
-        return self.round_digits is not None or self.noise_pct > 0.0
-
-    def __post_init__(self) -> None:
-        if self.round_digits is not None and not 1 <= self.round_digits <= MOST_DIGITS:
-            raise ConfigError(
-                f"round_digits: expected 1 … {MOST_DIGITS} significant digits or null, was"
-                f" {self.round_digits!r}"
-            )
-        if not 0.0 <= self.noise_pct <= MOST_NOISE_PCT:
-            raise ConfigError(
-                f"noise_pct: expected 0 … {MOST_NOISE_PCT:g} per cent, was {self.noise_pct!r}"
-            )
-
-
 class Lens:
     """Mask of one episode. Equal seeds give equal handles and order under every mask.
 
-    `base_row` is the row of `day_+0`. The lens reads static facts, rows up to `base_row`, and the
-    first close of assets listed later. It parses only handles that it has shown. Raises DataError
-    if the snapshot has no row `base_row`.
+    `base_row` is the row of `day_+0`. The lens reads static facts, rows up to `base_row`, the
+    first close of assets listed later, and the largest number of members. It parses only handles
+    that it has shown. Raises DataError if the snapshot has no row `base_row`.
 
     Example:
         lens = Lens(MaskConfig("blinded"), spec.mask_seed, snapshot, base_row=1)
@@ -138,6 +105,8 @@ class Lens:
         """Index codes in a seeded order that says nothing about them; the same under all masks."""
         self._handles: dict[int, str] = {}  # asset -> handle, only of assets shown so far
         self._assets: dict[str, int] = {}  # handle -> asset
+        #: whether a code is understood only where it was shown: that others are would tell the day
+        self.only_shown = False
         self._today = base_row
         self._latest = base_row  # the latest day that was shown
         self._columns = snapshot.asset_index
@@ -310,7 +279,7 @@ class Lens:
 
         Where codes are visible, any vendor's spelling is accepted, also of assets not shown yet,
         but only if they joined the universe by the latest day shown: an answer must not tell which
-        assets will join later.
+        assets will join later. With `only_shown`, no asset is accepted that was not shown.
         """
         normalised = normalise(text).strip()
         if self.hides_assets:
@@ -323,10 +292,11 @@ class Lens:
         column = self._snapshot.asset_of(code, self._today)
         if column is None:
             return None
-        if self._joined[column] <= self._latest or column in self._assets.values():
+        if column in self._assets.values():
             return column
-
-        return None
+        if self.only_shown or self._joined[column] > self._latest:
+            return None
+        return column
 
     def parse_day(self, text: str) -> int | None:
         """Return the row of a day handle, or None after the latest day shown: to accept a later
@@ -376,6 +346,10 @@ class Lens:
         """
         return self._documents.row(normalise(text).strip().lower())
 
+    def listed_assets(self) -> list[int]:
+        """Return `listed_assets` of the episode."""
+        return listed_assets(self.order, self._snapshot.member, self.mask.kind, self.base_row)
+
     def has_joined(self, asset: int, row: int) -> bool:
         """Return whether the asset was in the universe by day `row`, and may be shown."""
         return self._joined[asset] <= row
@@ -405,6 +379,37 @@ class Lens:
         if self._scale is None:
             return shown
         return shown / self._known_scale[asset]
+
+    def as_shown(self, view: MarketView) -> MarketView:
+        """Return a market whose prices, volumes and amounts have the digits that this mask shows:
+        figures computed from others would tell further digits. Return the view itself without
+        `round_digits`, and under `noise_pct`, where each figure has a noise of its own.
+        """
+        if self._digits is None or self._noise is not None:
+            return view
+        return self._rounded_market.as_of(view.day)
+
+    @cached_property
+    def _rounded_market(self) -> MarketSnapshot:
+        digits = self._digits
+        assert digits is not None  # who asks has digits
+        market = self._snapshot
+        scale = np.ones(len(market.codes))
+        if self._scale is not None:
+            scale = REBASE_LEVEL / first_levels(market.close, self.base_row)
+
+        # As tools show them: an amount has four digits before it has those of the mask.
+        few = min(digits, FIGURE_DIGITS)
+        return replace(
+            market,
+            open=round_each(market.open * scale, digits),
+            high=round_each(market.high * scale, digits),
+            low=round_each(market.low * scale, digits),
+            close=round_each(market.close * scale, digits),
+            volume=round_each(market.volume / scale, few),
+            amount=round_each(round_each(market.amount, FIGURE_DIGITS), few),
+            id="",
+        )
 
     def known_weight(self, weight: float) -> float:
         """Return the weight that a decision counts with: cut towards zero to the mask's digits."""

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from ktdeval.errors import UsageError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.masking.prose import TextMask
 from ktdeval.stats import calibration, series, sharpe_significance
 from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, built_in

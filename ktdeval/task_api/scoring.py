@@ -14,7 +14,8 @@ from typing import Any, Literal, Protocol, TypeGuard
 from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.lens import Lens, MaskKind
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskKind
 from ktdeval.stats.intervals import Interval
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.trading_task import Task, TaskVariant

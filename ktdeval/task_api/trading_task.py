@@ -11,7 +11,8 @@ from ktdeval.harness.agent import HarnessConfig, Observation
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.market.calendar import parse_day, window_rows
 from ktdeval.market.snapshot import MarketSnapshot, MarketView
-from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import Account, TradingConfig

@@ -43,7 +43,7 @@ def day_context(market: MarketDay) -> Mapping[str, FloatArray]:
 def _stored_context(market: MarketDay) -> Mapping[str, FloatArray]:
     def make(view: MarketView) -> dict[str, FloatArray]:
         # Where nothing is kept, the figures of the day that the caller has are not made twice.
-        is_same = view.day == market.view.day
+        is_same = market.is_exact and view.day == market.view.day
         return context_table(market if is_same else MarketDay(view, market.limit_ppm))
 
     return market.view.stored("ktdfin context", _code_version(), make)

@@ -57,16 +57,25 @@ class LastCloses:
 
 class MarketDay:
     """Market at the close of the day of a view. `limit_ppm`: [N] distance from the previous close
-    at which trading stops, in parts per million.
+    at which trading stops, in parts per million. `shown`: the same day of a market at the digits of
+    a mask (`Lens.as_shown`), of which figures and rankings are computed; None: of the view.
     """
 
-    def __init__(self, view: MarketView, limit_ppm: IntArray) -> None:
+    def __init__(
+        self, view: MarketView, limit_ppm: IntArray, shown: MarketView | None = None
+    ) -> None:
         self.view = view
         self.limit_ppm = limit_ppm
+        self._shown = shown or view
         self._recent: OrderedDict[Hashable, object] = OrderedDict()
         self._found: dict[Hashable, object] = {}
         #: texts of rows of a candidate table, by asset
         self.feature_rows: dict[int, Prepared] = {}
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether figures are computed of the market as it is."""
+        return self._shown is self.view
 
     # --- what traded, and where it may trade next
 
@@ -143,7 +152,7 @@ class MarketDay:
         """Every figure that candidates can be ranked and compared by: name -> [N], in the units
         that models are shown.
         """
-        table = self.view.stored("ktdfin dims", _code_version(), dims_table)["dims"]
+        table = self._shown.stored("ktdfin dims", _code_version(), dims_table)["dims"]
         return dict(zip(DIM_NAMES, table, strict=True))
 
     def shown(self, name: str, asset: int) -> Payload:

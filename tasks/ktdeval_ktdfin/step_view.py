@@ -92,10 +92,16 @@ class ResearchStep:
         self.account = account
 
     @cached_property
+    def shown_view(self) -> MarketView:
+        """Market of this day at the digits that the mask shows."""
+        return self.stage.lens.as_shown(self.view)
+
+    @cached_property
     def market(self) -> MarketDay:
-        """Market of this day, which episodes share."""
+        """Market of this day, which episodes share whose masks show figures as they are."""
         limits = self.stage.limit_ppm
-        return self.view.derived(self.stage.day_key, lambda: MarketDay(self.view, limits))
+        shown = self.shown_view
+        return shown.derived(self.stage.day_key, lambda: MarketDay(self.view, limits, shown))
 
     @property
     def has_bar(self) -> BoolArray:

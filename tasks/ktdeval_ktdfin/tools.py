@@ -71,16 +71,20 @@ def get_market_context(step: ResearchStep) -> Payload:
     """
     day = step.view.day
     first = max(0, step.view.day - 4)
+    calendar: dict[str, Payload] = {
+        "day": DayRef(day),
+        "step": step.number,
+        "last_trading_days": [DayRef(row) for row in range(first, day + 1)],
+    }
+    if step.stage.lens.mask.leaves_out_whole_market:
+        return {"calendar": calendar}
+
     tone = step.market.once("sectors", sector_tone)
     strongest = table(SECTOR_COLUMNS, tone.rows(tone.strongest, step.stage.sector_rank))
     weakest = table(SECTOR_COLUMNS, tone.rows(tone.weakest, step.stage.sector_rank))
 
     return {
-        "calendar": {
-            "day": DayRef(day),
-            "step": step.number,
-            "last_trading_days": [DayRef(row) for row in range(first, day + 1)],
-        },
+        "calendar": calendar,
         "indices": table(INDEX_COLUMNS, _index_rows(step)),
         "breadth": step.shared("breadth", lambda: breadth(step.market)),
         "sectors": {"total": tone.total, "strongest_20d": strongest, "weakest_20d": weakest},
@@ -275,11 +279,10 @@ def _screened(
         score = figure(screen.score[asset], 3)
         rows.append((*identity, payloads.last_close(step, asset), score, *figures))
 
-    return {
-        "day": DayRef(step.view.day),
-        "ranked_of": screen.ranked_of,
-        "candidates": table((*SCREEN_COLUMNS, *shown), rows),
-    }
+    answer: dict[str, Payload] = {"day": DayRef(step.view.day)}
+    if not step.stage.lens.mask.leaves_out_whole_market:
+        answer["ranked_of"] = screen.ranked_of
+    return {**answer, "candidates": table((*SCREEN_COLUMNS, *shown), rows)}
 
 
 def _stock_snapshot(step: ResearchStep, stock_id: int, lookback: int) -> Payload:

@@ -114,8 +114,16 @@ class MarketScene:
 
         rules = self._stage.rules
         nav_minor = self._stage.initial_minor if last is None else last.nav_minor
-        known_price = self.lens.known_price
-        return PortfolioRebuild(view, step, listed, nav_minor, rules, self._weights, known_price)
+        return PortfolioRebuild(
+            view,
+            step,
+            listed,
+            nav_minor,
+            rules,
+            self._weights,
+            known=self.lens.known_price,
+            shown=self.lens.as_shown(view),
+        )
 
     # --- the warm-up
 
@@ -151,7 +159,8 @@ class MarketScene:
         stage = self._stage
         then = stage.snapshot.as_of(row)
         listed = shown_state.listed(stage, then, None, stage.shown)
-        outcomes = price_tables.outcomes(view, row, listed, self._inverted)
+        shown = stage.lens.as_shown(view)
+        outcomes = price_tables.outcomes(shown, row, listed, self._inverted)
         if not outcomes:
             return None
 

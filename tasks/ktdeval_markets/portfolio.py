@@ -126,6 +126,7 @@ class PortfolioRebuild:
     rule: WeightRule
     #: price as known under the mask, of an asset, a close and its row
     known: Callable[[int, float, int], float] = lambda _asset, close, _row: close
+    shown: MarketView | None = None  #: this market at the mask's digits, where they are fewer
 
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
         """Return the targets of the sides; an asset without a close has none."""
@@ -146,7 +147,7 @@ class PortfolioRebuild:
         """[T, N] adjusted closes of the days on which all assets have one, from the seventh such day
         before the first decision on.
         """
-        closes = self.view.adjusted_close[:, columns]
+        closes = (self.shown or self.view).adjusted_close[:, columns]
         shared = np.flatnonzero(np.isfinite(closes).all(axis=1))
         first_decision = self.view.day - self.step
         before = int(np.searchsorted(shared, first_decision, side="right")) - 1

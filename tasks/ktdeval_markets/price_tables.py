@@ -47,7 +47,8 @@ OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 
 def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return figures of the assets shown."""
-    rows = [_asset_row(stage, view, asset) for asset in shown]
+    figures = stage.lens.as_shown(view)
+    rows = [_asset_row(stage, view, figures, asset) for asset in shown]
     if np.isfinite(view.close[view.day, list(shown)]).all():
         return filled_table(ASSET_COLUMNS, rows, OPTIONAL_COLUMNS)
 
@@ -59,12 +60,14 @@ def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Paylo
     return filled_table((*ASSET_COLUMNS, LAST_CLOSE), with_last, OPTIONAL_COLUMNS)
 
 
-def _asset_row(stage: EpisodeStage, view: MarketView, asset: int) -> Sequence[Payload]:
-    """Return the figures of an asset."""
+def _asset_row(
+    stage: EpisodeStage, view: MarketView, figures: MarketView, asset: int
+) -> Sequence[Payload]:
+    """Return the figures of an asset. `figures`: the market that they are computed from."""
     day = view.day
     ref = AssetRef(asset)
     sessions = bar_rows(view, asset)
-    closes = view.adjusted_close[sessions, asset]
+    closes = figures.adjusted_close[sessions, asset]
     returns = [_return_pct(ref, sessions, closes, days) for days in RETURN_DAYS]
     volatility = _volatility_pct(closes)
     drawdown = _drawdown_pct(closes)

@@ -293,7 +293,8 @@ def listed(stage: EpisodeStage, view: MarketView, last: StepRecord | None, most:
     if len(assets) <= most:
         return assets
 
-    keys = [_traded_values(view), *(getattr(view, name)[day] for name in ("volume", *PARTS))]
+    figures = stage.lens.as_shown(view)
+    keys = [_traded_values(figures), *(getattr(figures, name)[day] for name in ("volume", *PARTS))]
     is_held = [float(asset in held) for asset in assets]
     placed = places([is_held, *(key[assets] for key in keys)])
     chosen = set(first_of(grouped(assets, placed), most))

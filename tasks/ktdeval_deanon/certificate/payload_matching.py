@@ -54,8 +54,8 @@ class ShownPayload:
     member: bool  #: whether the payload calls the stock a member of the index
     figures: Numbers  #: the snapshot's returns, turnover and factor values, by name
     bars: tuple[ShownBar, ...]  #: oldest first
-    indices: tuple[Numbers, ...]  #: the figures of each index, the benchmark first
-    breadth: Numbers  #: the counts and sums over all members
+    indices: tuple[Numbers, ...]  #: the figures of each index, the benchmark first; none: left out
+    breadth: Numbers  #: the counts and sums over all members; empty: left out
 
 
 def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> ShownPayload:
@@ -76,6 +76,13 @@ def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> S
     elif is_handle:
         since_start = number  # a handle counts from day_+0
 
+    # Masks that hide days and are coarse leave both out.
+    indices: list[dict[str, Any]] = []
+    breadth: Mapping[str, Any] = {}
+    if "indices" in context or "breadth" in context:
+        indices = _payload_table(context, "indices", "market_context.")
+        breadth = _payload_field(context, "breadth", Mapping, "market_context.")
+
     bars: list[ShownBar] = []
     for row in _payload_table(snapshot, "bars", "snapshot."):
         day, _ = _day_number(row.get("day"), rows, "snapshot.bars: day")
@@ -89,10 +96,8 @@ def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> S
         member=snapshot.get("index_member") is True,
         figures=_numbers(_payload_field(snapshot, "factors", Mapping, "snapshot.")),
         bars=tuple(bars),
-        indices=tuple(
-            _numbers(row) for row in _payload_table(context, "indices", "market_context.")
-        ),
-        breadth=_numbers(_payload_field(context, "breadth", Mapping, "market_context.")),
+        indices=tuple(map(_numbers, indices)),
+        breadth=_numbers(breadth),
     )
 
 
@@ -261,11 +266,14 @@ class PayloadComparisons:
             yield ShownComparison(closes, offset, *shown, self.history.log_base, -self.start)
 
     def _changes(self) -> Iterator[ShownComparison]:
+        values, error = self.history.figure_under("return_1d_pct", self.mask)
+        assert values is not None  # every history has returns
+        changes = np.where(self.history.has_bar, values, np.float32(np.nan))
         for bar in self.shown.bars:
             change = bar.numbers.get("return_pct")
             if change is not None:
-                noise = self._change_noise(change)
-                yield self._number(self.history.change_pct, bar.offset, change, noise)
+                noise = self._change_noise(change) + error
+                yield self._number(changes, bar.offset, change, noise)
 
     def _ratios(self) -> Iterator[ShownComparison]:
         """Yield all shown prices over the last shown close: what prices show beyond their level."""
@@ -317,13 +325,13 @@ class PayloadComparisons:
 
     def _figures(self, field: Field) -> Iterator[ShownComparison]:
         for name, value in self.shown.figures.items():
-            values = self.history.figure(name)
+            values, error = self.history.figure_under(name, self.mask)
             if values is not None and _field_of(name) == field:
                 noise = self.noise * abs(value)
                 if name.startswith("return_"):
                     noise = self._change_noise(value)
 
-                yield self._number(values, 0, value, noise)
+                yield self._number(values, 0, value, noise + error)
 
     def _indices(self) -> Iterator[ShownComparison]:
         # If names are hidden, the mask's key draws the order of all indices but the first, so only

@@ -8,14 +8,17 @@ import math
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.errors import DataError
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
+from ktdeval.masking import Lens, MaskConfig
 
 SingleArray = npt.NDArray[np.float32]
 
@@ -29,6 +32,8 @@ _DRAWDOWN = re.compile(r"drawdown_([1-9][0-9]{0,3})d_pct")
 _VOLATILITY = re.compile(r"volatility_([1-9][0-9]{0,3})d_pct")
 _AMOUNT = re.compile(r"amount_([1-9][0-9]{0,3})d_cny")
 _DAYS_PER_YEAR = 252.0
+_SAMPLED = (0.3, 0.6, 0.9)  #: parts of the history at which the error of rounded inputs is measured
+_SAMPLED_DAYS = 10
 
 
 class PublicHistory:
@@ -58,6 +63,7 @@ class PublicHistory:
             name: single(values) for name, values in (factors or {}).items()
         }
         self._index_figures: dict[tuple[int, str], SingleArray | None] = {}
+        self._under: dict[tuple[str, MaskConfig], tuple[SingleArray | None, float]] = {}
 
     @cached_property
     def has_bar(self) -> BoolArray:
@@ -98,13 +104,6 @@ class PublicHistory:
         return single(_log(self.market.amount))
 
     @cached_property
-    def change_pct(self) -> SingleArray:
-        """Return of each bar since the bar before it, corrected for splits and dividends, in per
-        cent.
-        """
-        return single(np.where(self.has_bar, _change_over(self._closes, 1) * 100.0, np.nan))
-
-    @cached_property
     def absence(self) -> SingleArray:
         """1 where the asset has no bar, 0 where it has one."""
         return (~self.has_bar).astype(np.float32)
@@ -120,6 +119,64 @@ class PublicHistory:
             self._figures[name] = None if values is None else single(values)
 
         return self._figures[name]
+
+    def figure_under(self, name: str, mask: MaskConfig) -> tuple[SingleArray | None, float]:
+        """Return a figure as a mask with digits lets it be computed, from prices, volumes and
+        amounts of so many digits; and by how much it may differ from the figure shown (root mean
+        square). Rebased prices are rounded on a scale that differs between episodes: of their
+        figures the true ones are returned.
+        """
+        if mask.round_digits is None or mask.noise_pct:
+            return self.figure(name), 0.0
+
+        key = (name, mask)
+        if key not in self._under:
+            self._under[key] = self._rounded_figure(name, mask)
+        return self._under[key]
+
+    def _rounded_figure(self, name: str, mask: MaskConfig) -> tuple[SingleArray | None, float]:
+        true = self.figure(name)
+        if true is None:
+            return None, 0.0
+
+        last = len(self.days) - 1
+        if not mask.rebase_prices or _AMOUNT.fullmatch(name):
+            plain = replace(mask, rebase_prices=False)
+            return single(self._figure_of(name, plain, last, range(last + 1))), 0.0
+
+        errors = []
+        for base in sorted({round(part * last) for part in _SAMPLED}):
+            rows = range(base, min(base + _SAMPLED_DAYS, last + 1))
+            rounded = self._figure_of(name, mask, base, rows)
+            errors.append((rounded - true[rows.start : rows.stop]).ravel())
+
+        found = np.concatenate(errors)
+        found = found[np.isfinite(found)]
+        return true, float(np.sqrt(np.mean(found**2))) if len(found) else 0.0
+
+    def _figure_of(self, name: str, mask: MaskConfig, base: int, rows: range) -> FloatArray:
+        """Return some rows of a figure of an episode that begins at the close of row `base`."""
+        view = Lens(mask, 0, self.market, base).as_shown(self.market.as_of(rows[-1]))
+        part = slice(rows.start, rows.stop)
+        if name in FACTOR_NAMES:
+            values: FloatArray = factor_panel(view, rows)[FACTOR_NAMES.index(name)]
+            return values * self._unit(name)
+
+        moves = _moves(pd.DataFrame(view.adjusted_close).ffill().to_numpy(), name)
+        if moves is None:
+            amount = _AMOUNT.fullmatch(name)
+            moves = _trailing_positive_mean(view.amount, int(amount[1]) if amount else 1)
+        return moves[part]
+
+    def _unit(self, name: str) -> float:
+        """Return the unit that a factor is shown in."""
+        rows = range(max(0, len(self.days) - _SAMPLED_DAYS), len(self.days))
+        raw = factor_panel(self.market, rows)[FACTOR_NAMES.index(name)]
+        shown = self.figure(name)
+        assert shown is not None  # who asks has it
+        ratios = shown[rows.start :] / np.where(raw == 0.0, np.nan, raw)
+        known = ratios[np.isfinite(ratios)]
+        return float(np.median(known)) if len(known) else 1.0
 
     def index_figure(self, index: int, name: str) -> SingleArray | None:
         """Return a figure of an index, [T, 1]; None for an unknown index or name. Index 0 is the

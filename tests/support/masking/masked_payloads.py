@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.trading.types import Account
 from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep

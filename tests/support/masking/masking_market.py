@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.masking.payload_types import (
     AssetName,
     AssetRef,

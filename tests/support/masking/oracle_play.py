@@ -15,7 +15,7 @@ import numpy as np
 from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.aliases_and_noise import round_significant
+from ktdeval.masking.aliases_and_noise import first_levels, round_each, round_significant
 
 
 def scaled_below(market: MarketSnapshot, base_row: int, digits: int) -> MarketSnapshot:
@@ -37,6 +37,35 @@ def scaled_below(market: MarketSnapshot, base_row: int, digits: int) -> MarketSn
     prices = {name: getattr(market, name) * scale for name in ("open", "high", "low", "close")}
 
     return replace(market, **prices, volume=market.volume / scale)
+
+
+def moved_below(market: MarketSnapshot, base_row: int, digits: int) -> MarketSnapshot:
+    """The same market, with each price, volume and amount of each bar moved by a chance of its own
+    within what so many digits of rebased prices leave open. Closes of `base_row`, which prices are
+    rebased to, stay, and so do bars of large moves, which may be at a price limit.
+    """
+    chance = np.random.default_rng(3)
+    scale = 100.0 / first_levels(market.close, base_row)
+    moves = np.abs(np.diff(market.adjusted_close, axis=0, prepend=np.nan))
+    is_large = ~(moves < 0.07 * market.adjusted_close)
+    is_large[:-1] |= is_large[1:]
+    is_large[base_row] = True
+
+    def shown(values: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
+        once = round_each(values * unit, digits)
+        twice = round_each(round_each(values * unit, 4), digits)
+        return np.stack([once, twice])
+
+    def moved(values: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
+        for size in (0.0002, 0.001, 0.004):
+            other = values * (1.0 + chance.uniform(-size, size, values.shape))
+            same = (shown(other, unit) == shown(values, unit)).all(axis=0)
+            values = np.where(same & ~is_large, other, values)
+        return values
+
+    bars = {name: moved(getattr(market, name), scale) for name in ("open", "high", "low", "close")}
+    volume = moved(market.volume, 1.0 / scale)
+    return replace(market, **bars, volume=volume, amount=moved(market.amount, 1.0))
 
 
 class Prober:

@@ -28,7 +28,8 @@ from ktdeval.market.quality import RawMarket, check, raw_from_snapshot
 from ktdeval.market.snapshot import BAR_FIELDS, Instrument, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload_types import AssetName, AssetRef
 from raw_market import DAYS, bars, market, same, without
 from searching import examples

@@ -19,7 +19,8 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.masking.aliases_and_noise import WICK_SD, WICK_SHIFT, Noise, round_significant
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload_types import (
     AssetRef,
     DayRef,
@@ -140,7 +141,8 @@ def significant(number: float) -> int:
 @pytest.mark.parametrize("digits", [1, 2, 3, 4])
 @pytest.mark.parametrize("rebase", [False, True])
 def test_every_market_number_has_at_most_so_many_digits(digits: int, rebase: bool) -> None:
-    shown = all_shown(masked(MaskConfig(rebase_prices=rebase, round_digits=digits)), BASE + 9)
+    mask = MaskConfig("stock_blind", rebase_prices=rebase, round_digits=digits)
+    shown = all_shown(masked(mask), BASE + 9)
     snapshot = shown["snapshot"]
     context = shown["context"]
     numbers = [
@@ -473,7 +475,7 @@ def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_ha
 
     noisy, plain = (
         all_shown(masked(mask), BASE + 5)["context"]
-        for mask in (MaskConfig(noise_pct=5.0), MaskConfig())
+        for mask in (MaskConfig("stock_blind", noise_pct=5.0), MaskConfig("stock_blind"))
     )
 
     assert noisy == plain

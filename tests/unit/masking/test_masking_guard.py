@@ -12,7 +12,8 @@ from ktdeval.errors import LeakError
 from ktdeval.market import Execution, execution_words, find_execution
 from ktdeval.masking.identity_index import IdentifyingNames, IdentityIndex
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload_types import AssetRef
 from ktdeval.masking.text_normalisation import normalise, normalise_with_places

@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.masking.aliases_and_noise import AliasMap, DocumentAlias
 from ktdeval.masking.date_detection import find_dates
-from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.masking.payload_types import (
     AssetRef,
     DayRef,

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 from ktdeval.market import Documents, Entity, MarketSnapshot
 from ktdeval.masking.aliases_and_noise import DocumentAlias
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.masking.payload_types import DocumentRef
 from ktdeval.masking.prose import TextMask
 from masking_market import BASE_ROW, CODES, MARKET, N_DAYS

@@ -25,7 +25,7 @@ from ktdeval.masking import (
     render_json,
     table,
 )
-from ktdeval.masking.lens import MASK_KINDS
+from ktdeval.masking.mask_config import MASK_KINDS
 from loops import not_empty
 from masking_market import BASE_ROW, INDEX_CODE, MARKET
 

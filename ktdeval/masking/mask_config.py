@@ -1,0 +1,78 @@
+"""Options of a mask, and the list of names that a task without figures shows under each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from ktdeval.errors import ConfigError
+from ktdeval.market.snapshot import BoolArray
+
+MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
+MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
+MOST_DIGITS = 6
+MOST_NOISE_PCT = 50.0
+
+
+@dataclass(frozen=True)
+class MaskConfig:
+    """Mask: what is hidden. Part of every task config, and so of the card."""
+
+    #: bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both
+    kind: MaskKind = "blinded"
+    #: show each asset's close of day_+0 (listed later: its first) as 100, volumes to match
+    rebase_prices: bool = False
+    #: significant digits of shown prices, volumes, amounts, returns, factor values and index
+    #: figures; None: as they are
+    round_digits: int | None = None
+    #: log-normal noise on each asset's shown prices, volumes, amounts, returns and factor values,
+    #: in per cent
+    noise_pct: float = 0.0
+
+    @property
+    def is_coarse(self) -> bool:
+        """Does it show market figures other than as they are?"""
+        return self.round_digits is not None or self.noise_pct > 0.0
+
+    @property
+    def leaves_out_whole_market(self) -> bool:
+        """Are figures of the market as a whole left out, of its indices, breadth and sectors? Where
+        days are hidden and other figures are coarse, they must be: there is one of each a day, so
+        that it tells the day however coarse it is.
+        """
+        return self.is_coarse and self.kind in ("date_blind", "blinded")
+
+    def __post_init__(self) -> None:
+        if self.round_digits is not None and not 1 <= self.round_digits <= MOST_DIGITS:
+            raise ConfigError(
+                f"round_digits: expected 1 … {MOST_DIGITS} significant digits or null, was"
+                f" {self.round_digits!r}"
+            )
+        if not 0.0 <= self.noise_pct <= MOST_NOISE_PCT:
+            raise ConfigError(
+                f"noise_pct: expected 0 … {MOST_NOISE_PCT:g} per cent, was {self.noise_pct!r}"
+            )
+
+
+def listed_assets(order: Sequence[int], member: BoolArray, kind: str, row: int) -> list[int]:
+    """Return the assets that a list without figures names in an episode that begins at row `row`,
+    in `order`: the members of the universe. `member`: [T, N].
+
+    Where days are hidden, the list must not tell one. Under `date_blind`, whose codes would, it has
+    every asset of the market, members or not: who is one later must not show either. Under
+    `blinded`, whose number would, others fill it up to the largest number of any day.
+    """
+    if kind == "date_blind":
+        return list(order)
+
+    inside = member[row].copy()
+    if kind == "blinded":
+        ever: BoolArray = np.logical_or.reduce(member, axis=0)
+        others = [asset for asset in order if ever[asset] and not inside[asset]]
+        missing = int(member.sum(axis=1).max() - inside.sum())
+        inside[others[:missing]] = True
+
+    return [asset for asset in order if inside[asset]]

@@ -63,15 +63,18 @@ def action_schema(
     fractions: bool = False,
     shorts: bool = False,
     limits: bool = False,
+    weights_only: bool = False,
 ) -> Schema:
     """Return the JSON Schema (draft 2020-12) of an action.
 
     `whole_shares` is False if share counts are shown rescaled, or shares trade in fractions. With
     `fractions`, shares do: coins that cost next to nothing are held by the billion. With `shorts`,
-    a target weight may be below 0; with `limits`, an order may have a limit.
+    a target weight may be below 0; with `limits`, an order may have a limit; with `weights_only`,
+    none is in shares.
     """
     schema: Schema = json.loads(_schema_text())
-    by_weight, by_shares = schema["properties"]["orders"]["items"]["anyOf"]
+    orders = schema["properties"]["orders"]
+    by_weight, by_shares = orders["items"]["anyOf"]
     for order in (by_weight, by_shares):
         order["properties"]["reason"]["minLength"] = config.min_reason_chars
 
@@ -87,10 +90,14 @@ def action_schema(
 
     if limits:
         # Whole objects: what every provider takes has no optional field.
-        schema["properties"]["orders"]["items"]["anyOf"] += [
+        orders["items"]["anyOf"] += [
             _with_limit(by_weight, "Order by weight with a limit."),
             _with_limit(by_shares, "Order by the number of shares with a limit."),
         ]
+
+    if weights_only:
+        orders["items"] = by_weight
+        orders["description"] = "Orders for the next open; sells are executed before buys."
 
     return schema
 
@@ -154,11 +161,14 @@ class ActionForm(SubmissionForm):
         scales: Sequence[Scale] = (),
         shorts: bool = False,
         limits: LastPrices | None = None,
+        *,
+        weights_only: bool = False,
     ) -> None:
         """Compile the schema.
 
         `scales`: [N] by asset; empty means those of A-shares. `shorts`: whether any asset can be
         sold short. `limits`: last prices of an asset, where orders may have a limit.
+        `weights_only`: whether no order is in shares.
         """
         fractions = any(scale.steps_per_unit > 1 for scale in scales)
         whole = not lens.mask.rebase_prices and not fractions
@@ -169,6 +179,7 @@ class ActionForm(SubmissionForm):
                 fractions=fractions,
                 shorts=shorts,
                 limits=limits is not None,
+                weights_only=weights_only,
             )
             for _ in range(2)
         )

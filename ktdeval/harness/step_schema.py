@@ -140,7 +140,8 @@ def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) 
         orders["maxItems"] = len(labels)
 
     nothing_to_sell = "positions" in state.sections and not state.positions and not shorts
-    for order in orders["items"]["anyOf"]:
+    forms = orders["items"]
+    for order in forms.get("anyOf", [forms]):
         fields = order["properties"]
         fields["stock_id"] = _narrowed(fields["stock_id"], labels_only)
         if nothing_to_sell:

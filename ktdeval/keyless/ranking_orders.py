@@ -351,11 +351,14 @@ def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
     if "lot_shares" not in limits:  # a market of fractions
         return row["close"] is not None
 
-    is_star = row.get("board") == "star"  # where the board is not shown, the task's lot applies
     price = row["close_cny"]
-    shares = limits["star_min_shares"] if is_star else limits["lot_shares"]
+    nav = state["account"].get("nav_cny")
+    if price is None or nav is None:  # an account at book has no NAV to compare with
+        return price is not None
 
-    return price is not None and bool(price * shares <= weight * state["account"]["nav_cny"])
+    is_star = row.get("board") == "star"  # where the board is not shown, the task's lot applies
+    shares = limits["star_min_shares"] if is_star else limits["lot_shares"]
+    return bool(price * shares <= weight * nav)
 
 
 def sell_short(

@@ -138,17 +138,11 @@ class Conversation:
 
     @cached_property
     def holdings(self) -> list[Row]:
-        """Rows of the positions. Where a task shows no weight of a single holding, each has an equal
-        part of what is invested, its shares stand for its value, and it counts as trading.
+        """Rows of the positions. Where a task does not show whether one trades, or is in the index,
+        each counts as if it did.
         """
-        rows = self.rows(self.state["positions"])
-        if not rows or "weight" in rows[0]:
-            return rows
-
-        cash = self.observed.account.cash_weight
-        invested = 1.0 - (cash or 0.0)
-        assumed = {"weight": invested / len(rows), "status": "trading"}
-        return [{**row, **assumed, "value": row["shares"]} for row in rows]
+        assumed = {"status": "trading", "member": True}
+        return [{**assumed, **row} for row in self.rows(self.state["positions"])]
 
     @cached_property
     def day_message(self) -> str:

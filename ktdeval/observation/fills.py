@@ -13,8 +13,9 @@ from ktdeval.observation.state_entries import ObservedOrder, first_number
 class Fill:
     """What became of all orders of a step for one asset."""
 
-    words: str  #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`
-    is_traded: bool  #: whether anything was filled
+    #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`, `booked`
+    words: str
+    is_traded: bool  #: whether anything was filled, as far as it is shown
 
 
 def fill_of(state: ObservedState, label: str) -> Fill | None:
@@ -27,6 +28,9 @@ def fill_of(state: ObservedState, label: str) -> Fill | None:
         orders = [order for order in state.last_orders if order.label is None]
     if not orders:
         return None
+
+    if not any(order.status for order in orders):
+        return Fill("booked", is_traded=True)  # an account at book shows no outcome
 
     rules = ", ".join(dict.fromkeys(order.rule for order in orders if order.rule))
     if not any(order.filled_shares for order in orders):

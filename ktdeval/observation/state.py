@@ -77,11 +77,6 @@ class ObservedState:
         rows = rows_by_asset(self.values.get("positions"))
         return {label: ObservedPosition.of(row) for label, row in rows.items()}
 
-    @property
-    def shows_values(self) -> bool:
-        """Whether each position is shown with its value; True without positions."""
-        return all(held.value is not None for held in self.positions.values())
-
     @cached_property
     def candidates(self) -> Mapping[str, ObservedAsset]:
         """Assets that the task shows to choose from, by label."""

@@ -98,6 +98,13 @@ class ObservedPosition:
     status: str
     cells: Cells
 
+    @property
+    def is_sellable(self) -> bool:
+        """Whether some of it can be sold at the next open, by its locks. An account at book shows
+        none: what is ordered for the next day is never locked on it.
+        """
+        return self.shares is None or self.shares > (self.locked_shares or 0)
+
     @classmethod
     def of(cls, cells: Cells) -> ObservedPosition:
         """Read a row of the table `positions`."""
@@ -200,7 +207,7 @@ class ObservedOrder:
 
     label: str | None  #: None if what was submitted was not an asset
     side: str
-    status: str
+    status: str  #: how it ended; empty if it isn't shown
     rule: str | None  #: that a rejected order broke
     filled_shares: float
     cells: Cells

@@ -29,7 +29,7 @@ from ktdeval.runner.additional_models import session_models
 from ktdeval.runner.episode_journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.remote.run_folder import LEDGER
-from ktdeval.runner.shown_account import SeenBooks
+from ktdeval.runner.shown_account import SeenBooks, shown_account
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import StepFinished
 from ktdeval.task_api.trading_task import Scene, Task
@@ -343,15 +343,25 @@ class TradingEpisode:
         scene = self._scene
         lens = scene.lens
         rules = parts.tape.rules
-        self._seen = SeenBooks(lens, parts.snapshot, parts.tape, parts.task.trading)
         traits = task_traits(parts.task)
+        self._is_at_book = traits.account_at_book
+        self._seen = shown_account(parts.task, lens, parts.snapshot, parts.tape)
         self._lessons = traits.lessons
         #: whether the first step begins with the task's lessons
         self.has_warm_up = traits.lessons is not None
         form: SubmissionForm
         if traits.submission_form is None:
-            limits = self._seen.last_prices if parts.task.trading.limit_orders else None
-            form = ActionForm(parts.task.harness, lens, rules.scales, rules.shorts, limits)
+            limits = None
+            if isinstance(self._seen, SeenBooks) and parts.task.trading.limit_orders:
+                limits = self._seen.last_prices
+            form = ActionForm(
+                parts.task.harness,
+                lens,
+                rules.scales,
+                rules.shorts,
+                limits,
+                weights_only=traits.account_at_book,
+            )
         else:
             form = traits.submission_form(scene)
 
@@ -406,9 +416,10 @@ class TradingEpisode:
             self._session_parts,
             step,
             context=self._scene.tool_context(step, view, seen.account),
-            breaches=partial(seen.breaches, observation.state),
+            breaches=seen.breaches,
             teach=self._teach(step, view),
-            history=partial(self._history, view),
+            # style factors are figures of the market, which an account at book goes without
+            history=None if self._is_at_book else partial(self._history, view),
         )
         outcome = session.decide(self._parts.agent, observation, self._memory)
         decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))

@@ -11,7 +11,7 @@ from typing import Any
 from ktdeval.attribution.style_factors import FACTORS
 from ktdeval.cards.card_reading import ATTACHED, load_card
 from ktdeval.cards.fields.cutoff import run_cutoff
-from ktdeval.cards.fields.task import NEVER_RANKED
+from ktdeval.cards.fields.task import BY_ACCOUNT, NEVER_RANKED
 from ktdeval.errors import DataError, PluginError, UsageError
 from ktdeval.harness.chat_messages import ToolProtocol
 from ktdeval.harness.traits import model_traits
@@ -57,13 +57,15 @@ def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
 
 
 def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
-    """Return everything of a task that can change an outcome, its target task included, and why it
-    is never ranked.
+    """Return everything of a task that can change an outcome, its target task included, and what
+    of its traits keeps its cards from a ranking.
     """
     description = describe_task(task, plugins.tools(task.tools))
-    never_ranked = task_traits(task).never_ranked
-    if never_ranked:
-        description[NEVER_RANKED] = never_ranked
+    traits = task_traits(task)
+    if traits.never_ranked:
+        description[NEVER_RANKED] = traits.never_ranked
+    if traits.identifiable_by_account:
+        description[BY_ACCOUNT] = True
 
     if not is_scoring(task):
         return description

@@ -26,7 +26,9 @@ from ktdeval.market.venue import FILLS_OF_MINUTES
 from ktdeval.masking.aliases_and_noise import Part
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Shares
-from ktdeval.observation.state import ObservedState
+from ktdeval.runner.book_account import BookAccount
+from ktdeval.task_api.trading_task import Task
+from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.daily_settlement import interest_minor, open_account, value_minor
 from ktdeval.trading.ledger import (
     ChargeRecord,
@@ -39,6 +41,17 @@ from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.rule_breaches import RuleBreach, known_breaches
 from ktdeval.trading.types import Account, Action, Order, TradingConfig, bar_of_fill
 from ktdeval.trading.venue_terms import PPB, Terms, cost, duties_of, in_lots, worth_steps
+
+
+def shown_account(
+    task: Task, lens: Lens, snapshot: MarketSnapshot, tape: MarketTape
+) -> SeenBooks | BookAccount:
+    """Return the account of an episode as its task shows it. Raises ConfigError as of
+    `SeenBooks`.
+    """
+    if task_traits(task).account_at_book:
+        return BookAccount(task.trading, snapshot.asset_index)
+    return SeenBooks(lens, snapshot, tape, task.trading)
 
 
 class SeenBooks:
@@ -124,10 +137,9 @@ class SeenBooks:
 
         return tuple(sized)
 
-    def breaches(self, state: ObservedState | None, action: Action) -> list[RuleBreach]:
+    def breaches(self, action: Action) -> list[RuleBreach]:
         """Return the orders that break a rule as known at the last closes; none where the task
-        gives no feedback on them. `state`: as the task shows it, None where it gives none; values
-        of holdings count only if it shows them.
+        gives no feedback on them.
         """
         if not self._trading.constraint_feedback:
             return []
@@ -138,14 +150,7 @@ class SeenBooks:
                 held_minor[self._columns[held.code]] = held.value_minor
 
         weighed = tuple(map(self._weighed, self._closing(action)))
-        return known_breaches(
-            self.account,
-            held_minor,
-            weighed,
-            self._trading,
-            self._rules.terms,
-            shows_values=state is None or state.shows_values,
-        )
+        return known_breaches(self.account, held_minor, weighed, self._trading, self._rules.terms)
 
     def last_prices(self, asset: int) -> Iterator[float]:
         """Yield the last close of an asset, in shares of today, and the other prices of its bar of the

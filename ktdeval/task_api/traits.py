@@ -61,6 +61,21 @@ class TaskTraits:
             " after it, for agents that learn; nothing after the day of the view is shown"
         ),
     )
+    account_at_book: bool = option(
+        False,
+        help=(
+            "whether the account is shown at book, as the weights that were ordered, because prices"
+            " are hidden and all else follows from them: orders are then by target weight, and a"
+            " model that predicts is given no factors"
+        ),
+    )
+    identifiable_by_account: bool = option(
+        False,
+        help=(
+            "whether it hides prices, and stocks or days, and shows an account from which they"
+            " follow: a label on its cards, which are never ranked"
+        ),
+    )
     adds_positions: bool | None = option(
         None,
         help=(

@@ -19,6 +19,7 @@ from ktdeval.trading.market_tape import (
 )
 from ktdeval.trading.rule_breaches import known_breaches as known_breaches
 from ktdeval.trading.types import (
+    BOOK_NAV as BOOK_NAV,
     DECIDED as DECIDED,
     Account as Account,
     AccountConfig as AccountConfig,

@@ -1,13 +1,11 @@
 """Rules that an action breaks, judged when it is decided: on the account at the last closes.
 
 Only orders that the executor would reject are reported, not those that it would cut. Prices are
-taken only from the value of holdings, and only where the account shows it, so that feedback reveals
-nothing about a stock that a mode doesn't show.
+taken only from the value of holdings, which the account shows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -33,8 +31,6 @@ def known_breaches(
     action: Action,
     config: TradingConfig,
     terms: Sequence[Terms] = (),
-    *,
-    shows_values: bool = True,
 ) -> list[RuleBreach]:
     """Return the orders that break a rule at the last closes, at most one rule an order; sells come
     first, as in the executor.
@@ -53,14 +49,9 @@ def known_breaches(
     what it would spend or sell is left as it is, while what it would free counts as free.
 
     `held_minor`: asset -> value of the holding at the last close. `terms`: [N] rules of each asset;
-    () where nothing can be sold short. `shows_values`: False where the account shows no value of a
-    single holding. No rule then depends on one: shares of a holding break no weight limit, and no
-    order lacks cash once something is sold.
+    () where nothing can be sold short.
     """
     judge = _OrderJudge(account, held_minor, config, terms)
-    if not shows_values:
-        judge = _BlindJudge(account, held_minor, config, terms)
-
     sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")
     breaches = []
 
@@ -90,7 +81,7 @@ class _OrderJudge:
         self._terms = terms
         self._held = dict(held_minor)
         self._shares = {asset: held.shares for asset, held in account.positions.items()}
-        self._cash: float = account.cash_minor  # infinite where it can't be known
+        self._cash = account.cash_minor
         self._nav = account.cash_minor + sum(held_minor.values())
         self._most_names, self._most_ppb = limits_of(config)
 
@@ -171,46 +162,3 @@ class _OrderJudge:
         if asset not in self._shares:
             return 0
         return self._held[asset] * shares // self._shares[asset]
-
-
-class _BlindJudge(_OrderJudge):
-    """Judge that knows the NAV and the cash, and no value of a single holding."""
-
-    def sell(self, order: Order) -> str | None:
-        """Return the rule that a sell breaks, or None, and book its shares."""
-        asset = order.asset
-        if asset is None:
-            return "universe"
-        if asset not in self._shares:
-            return None if self._can_short(asset) else "holding"
-        if self._shares[asset] < 0 or (order.target_weight or 0.0) < 0:
-            return None  # shorts are not judged
-
-        self._cash = math.inf  # nobody can value the proceeds
-        if order.limit_ticks is not None:
-            self._most_names += 1
-            return None
-
-        if order.target_weight == 0:
-            self._shares[asset] = 0
-        elif order.shares is not None:
-            self._shares[asset] -= order.shares
-
-        if self._shares[asset] <= 0:
-            del self._shares[asset], self._held[asset]
-        return None
-
-    def buy(self, order: Order) -> str | None:
-        """Return the rule that a buy breaks, or None. What a buy adds to a holding is unknown, so
-        no cash is booked for it.
-        """
-        asset = order.asset
-        if asset not in self._shares:
-            return super().buy(order)
-        if self._shares[asset] < 0:
-            return None  # shorts are not judged
-        if self._target_minor(order) * PPB > self._most_ppb * self._nav:
-            return "weight_limit"
-        if self._cash <= 0:
-            return "cash"
-        return None

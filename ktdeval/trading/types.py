@@ -336,6 +336,11 @@ class Account(Struct, frozen=True):
     working: tuple[Order, ...] = ()
 
 
+BOOK_NAV = 1_000_000_000
+"""NAV of an account at book (`ktdeval.runner.book_account`): its cash and the shares of its
+positions are weights in billionths.
+"""
+
 Action = tuple[Order, ...]
 Provenance = Literal["model", "model_after_retry", "elected", "fallback", "error"]
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)

@@ -226,7 +226,7 @@ def _orders(state: ObservedState, answers: Sequence[Answer]) -> Iterator[dict[st
         position = state.positions.get(answer.stock_id)
         if answer.decision != "SELL" or position is None:
             continue
-        if (position.shares or 0) > (position.locked_shares or 0):
+        if position.is_sellable:
             room.free += position.weight or 0.0
             room.names += 1
             yield _target_order(answer, 0.0)

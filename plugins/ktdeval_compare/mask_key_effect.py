@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import CardError
 from ktdeval.market import MarketSnapshot, window_rows
-from ktdeval.masking import asset_order
+from ktdeval.masking import asset_order, listed_assets
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.task_api import EpisodeSpec
@@ -196,19 +196,25 @@ def _over_keys(
 
         returns.append(profit.of_each[np.array(listed)].sum(axis=1) / profit.cash)
         codes = [market.codes[asset] for asset in listed[-1]]
-        bought = bought.plus(_first_purchases(entrant, spec, codes, market, base_row))
+        names = len(_listed(spec, market, base_row))
+        bought = bought.plus(_first_purchases(entrant, spec, codes, names))
 
     return np.mean(returns, axis=0), bought
 
 
 def first_listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int, count: int) -> list[int]:
-    """Return the first members of the universe in the order in which an episode's mask lists them,
-    at its first decision.
-    """
-    inside = market.member[base_row]
+    """Return the first names that an episode's mask lists at its first decision."""
+    return _listed(spec, market, base_row)[:count]
+
+
+def _listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> list[int]:
+    """Return the names of the universe as an episode lists them at its first decision."""
     order = asset_order(spec.mask_seed, len(market.codes))
-    members = [asset for asset in order if inside[asset]]
-    return members[:count]
+    if spec.mode == "memory_only" and spec.mask is not None:
+        return listed_assets(order, market.member, spec.mask, base_row)
+
+    inside = market.member[base_row]
+    return [asset for asset in order if inside[asset]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +234,16 @@ def profits_of(
     """
     start, stop = window_rows(market.days, spec.span.first, spec.span.last)
     stop = stop if spec.limit is None else min(stop, start + spec.limit)
-    members = np.flatnonzero(market.member[start - 1]).tolist()
-    names = max(1, min(names, len(members)))
+    names = max(1, min(names, len(_listed(spec, market, start - 1))))
     weight = min(config.max_weight, INVESTED / names)
     cash = open_account(config, tape.rules.minor_per_unit)
     of_each = np.zeros(len(market.codes), dtype=np.int64)
 
-    for asset in members:
+    may_be_listed = market.member[start - 1]
+    if spec.mode == "memory_only":
+        may_be_listed = market.member.any(axis=0)
+
+    for asset in np.flatnonzero(may_be_listed).tolist():
         order = Order(asset, "BUY", 0.5, "among the first listed", weight)
         booked = settle(cash, tape.day(start), (order,), start - 1)
         for row in range(start + 1, stop):
@@ -275,24 +284,18 @@ def _spread_row(
 
 
 def _first_purchases(
-    entrant: Entrant,
-    spec: EpisodeSpec,
-    listed: Sequence[str],
-    market: MarketSnapshot,
-    base_row: int,
+    entrant: Entrant, spec: EpisodeSpec, listed: Sequence[str], names: int
 ) -> FirstPurchases:
-    """Count what an episode bought at its first step; nothing where its ledger is not at hand."""
+    """Count what an episode bought at its first step, of so many names; nothing where its ledger is
+    not at hand.
+    """
     ledger = recorded_ledger(entrant, spec.id)
     if isinstance(ledger, str) or not ledger.steps:
         return FirstPurchases(0, 0, 0.0)
 
     orders = ledger.steps[0].orders
     bought = {order.code for order in orders if order.side == "BUY" and order.filled_shares}
-    return FirstPurchases(
-        len(bought),
-        len(bought & set(listed)),
-        len(bought) * len(listed) / int(market.member[base_row].sum()),
-    )
+    return FirstPurchases(len(bought), len(bought & set(listed)), len(bought) * len(listed) / names)
 
 
 def _card_notes(entrant: Entrant, pooled: SpreadRow) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
-from ktdeval.task_api import AnswerRecord, EpisodeSpec, is_scoring, needs_market
+from ktdeval.task_api import AnswerRecord, EpisodeSpec, is_scoring, needs_market, task_traits
 from ktdeval.trading import StepRecord
 from ktdeval_gym.open_task import NoModel, mask_key_of
 
@@ -67,8 +67,9 @@ class AskedEpisode:
         self._records: list[Record] = []
         self._rewarded = 0
         self._is_over = False
-        spec, factory, self._initial_nav = tasks.open(name, seed)
-        self._episode = factory.open(spec, _ChannelModel(self._to_model, self._to_caller))
+        self._opened = tasks.open(name, seed)
+        model = _ChannelModel(self._to_model, self._to_caller)
+        self._episode = self._opened.factory.open(self._opened.spec, model)
         self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -110,6 +111,9 @@ class AskedEpisode:
 
     def _reward(self) -> float | None:
         """Return the reward of the steps finished since the last call."""
+        if self._opened.is_rewarded_last and not self._is_over:
+            return None
+
         new = self._records[self._rewarded :]
         self._rewarded = len(self._records)
         if not new:
@@ -119,7 +123,7 @@ class AskedEpisode:
         last = new[-1]
         if isinstance(last, StepRecord):
             before = self._records[first - 1] if first else None
-            nav = before.nav_minor if isinstance(before, StepRecord) else self._initial_nav
+            nav = before.nav_minor if isinstance(before, StepRecord) else self._opened.initial_nav
             return math.log(max(last.nav_minor, 1) / max(nav, 1))
 
         return mean_score([record for record in new if isinstance(record, AnswerRecord)])
@@ -174,6 +178,18 @@ class MarketChoice:
     limit: int | None = None  #: most steps of an episode
 
 
+@dataclass(frozen=True)
+class OpenedEpisode:
+    """An episode to be played."""
+
+    spec: EpisodeSpec
+    factory: EpisodeFactory
+    initial_nav: int  #: minor units; 0 of questions
+    #: whether the whole reward comes at the end: a return of one day would tell prices that the
+    #: task hides
+    is_rewarded_last: bool
+
+
 class TaskSource:
     """Tasks that episodes are opened of; each task's market is opened once."""
 
@@ -186,9 +202,9 @@ class TaskSource:
         self.names = tuple(plugins.resolve_tasks(tuple(names)))
         self._snapshots: dict[str, MarketSnapshot | None] = {}
 
-    def open(self, name: str, seed: int) -> tuple[EpisodeSpec, EpisodeFactory, int]:
-        """Return the spec of a task's first window, its factory, and the NAV that a trading episode
-        begins with, in minor units. `seed` also draws the handles of the mask. Raises KtdevalError.
+    def open(self, name: str, seed: int) -> OpenedEpisode:
+        """Return the episode of a task's first window. `seed` also draws the handles of the mask.
+        Raises KtdevalError.
         """
         if name not in self.names:
             raise UsageError(f"task {name} is not served; choose one of {', '.join(self.names)}")
@@ -208,7 +224,7 @@ class TaskSource:
             parts = factory.trading_parts(spec, NoModel())
             nav = parts.ledger(spec, ()).initial_cash_minor
 
-        return spec, factory, nav
+        return OpenedEpisode(spec, factory, nav, task_traits(task).account_at_book)
 
     def _config(self, name: str, seed: int) -> RunConfig:
         market = self._market

@@ -103,7 +103,7 @@ class MemoryModel(RankModel):
         reason = "the market is remembered to fall from here"
         sales = []
         for position in conversation.observed.positions.values():
-            if (position.shares or 0) > (position.locked_shares or 0):
+            if position.is_sellable:
                 sales.append(Intent(position.label, "SELL", 0.0, CONFIDENT, reason))
 
         return sales

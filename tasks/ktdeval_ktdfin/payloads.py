@@ -29,7 +29,7 @@ from ktdeval.masking import (
     prepared,
     table,
 )
-from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
+from ktdeval.trading import BOOK_NAV, CorporateActionRecord, OrderRecord, StepRecord
 from ktdeval.values.tie_breaking import first_of, whole_groups
 from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, MarketDay
 from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep
@@ -56,22 +56,19 @@ POSITION_COLUMNS = (
     "status",
 )
 EVENT_COLUMNS = ("stock_id", "share_ratio", "shares_before", "shares_after", "cash_cny")
-# Columns of memory_only: what the account itself counts. All others need a price of one stock, or
-# say whether it traded.
-OWN_POSITION_COLUMNS = ("stock_id", "board", "shares", "locked_shares", "member")
-OWN_ORDER_COLUMNS = (
-    "stock_id",
-    "side",
-    "target_weight",
+BOOK_POSITION_COLUMNS = ("stock_id", "weight")
+BOOK_ORDER_COLUMNS = ("stock_id", "side", "target_weight")
+WORKING_COLUMNS = ("stock_id", "side", "shares")
+ORDER_COLUMNS = (
+    *BOOK_ORDER_COLUMNS,
     "shares",
     "status",
     "rule",
     "filled_shares",
+    "fill_price_cny",
+    "cost_cny",
 )
-WORKING_COLUMNS = ("stock_id", "side", "shares")
-ORDER_COLUMNS = (*OWN_ORDER_COLUMNS, "fill_price_cny", "cost_cny")
 LIMIT_COLUMN = "limit_cny"  # where orders may have one
-OWN_EVENT_COLUMNS = ("stock_id", "shares_before", "shares_after")
 _PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
 LIMITS = (
     "max_positions",
@@ -154,55 +151,27 @@ def positions(step: ResearchStep) -> Payload:
     return table(POSITION_COLUMNS, rows)
 
 
-def own_positions(step: ResearchStep) -> Payload:
-    """Holdings without a figure of the market, most shares first: their order by value would need
-    prices.
-    """
-    positions = step.account.positions
-
-    def by_shares(asset: int) -> tuple[int, int]:
-        return -positions[asset].shares, int(step.stage.rank[asset])
-
-    rows = []
-    for asset in sorted(positions, key=by_shares):
-        held = positions[asset]
-        row = (
-            AssetRef(asset),
-            str(step.view.boards[asset]),
-            Shares(asset, held.shares),
-            Shares(asset, held.locked),
-            bool(step.member[asset]),
-        )
-        rows.append(row)
-
-    return table(OWN_POSITION_COLUMNS, rows)
-
-
 def performance(step: ResearchStep) -> Payload:
-    """Returns since the first decision, of the portfolio and of the benchmark, in per cent."""
+    """Returns since the first decision, of the portfolio and of the benchmark, in per cent; of the
+    portfolio alone where figures of the whole market are left out.
+    """
     stage = step.stage
     day = step.view.day
-    own = _own_return_pct(step)
+    own = (step.nav_fen / (stage.trading.initial_cash * 100) - 1.0) * 100.0
+    if stage.lens.mask.leaves_out_whole_market:
+        return {"portfolio_return_pct": round(own, 3)}
+
     benchmark = step.benchmark_return(stage.lens.base_row) * 100.0
     today = DayRef(day)
 
     return {
-        **own_performance(step),
+        "portfolio_return_pct": round(own, 3),
         "benchmark_return_pct": today.figure(round(benchmark, 3)),
         "excess_return_pct": today.figure(round(own - benchmark, 3)),
         "benchmark_return_1d_pct": today.figure(
             round(step.benchmark_return(max(day - 1, 0)) * 100.0, 3)
         ),
     }
-
-
-def own_performance(step: ResearchStep) -> dict[str, Payload]:
-    """Return of the portfolio since the first decision, in per cent."""
-    return {"portfolio_return_pct": round(_own_return_pct(step), 3)}
-
-
-def _own_return_pct(step: ResearchStep) -> float:
-    return (step.nav_fen / (step.stage.trading.initial_cash * 100) - 1.0) * 100.0
 
 
 def constraints(step: ResearchStep) -> dict[str, Payload]:
@@ -220,13 +189,21 @@ def last_step(step: ResearchStep, record: StepRecord) -> Payload:
     asset shows as null.
     """
     stage = step.stage
-    orders = _order_table(stage, record.orders, step.view.day)
-    events = [_event_row(stage, event) for event in record.corporate_actions]
-    payload = _outcomes(record, orders, table(EVENT_COLUMNS, events))
+    payload: dict[str, Payload] = {
+        **_decided(record),
+        "orders": _order_table(stage, record.orders, step.view.day),
+    }
+    if record.corporate_actions:
+        events = [_event_row(stage, event) for event in record.corporate_actions]
+        payload["splits_and_dividends"] = table(EVENT_COLUMNS, events)
     if record.carried:
         payload["carried"] = _order_table(stage, record.carried, step.view.day)
 
     return payload | _working(stage, record)
+
+
+def _decided(record: StepRecord) -> dict[str, Payload]:
+    return {"decided_by": record.provenance, "failures": dict(record.failures)}
 
 
 def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -> Payload:
@@ -251,46 +228,29 @@ def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
     return {"working": table(WORKING_COLUMNS, rows)}
 
 
-def own_last_step(step: ResearchStep, record: StepRecord) -> Payload:
-    """Return `last_step` without the price and the cost of a fill, and without the terms of splits
-    and dividends.
-    """
-    stage = step.stage
-    orders = [_own_order_row(stage, order) for order in record.orders]
-    events = [_own_event_row(stage, event) for event in record.corporate_actions]
-    payload = _outcomes(
-        record, filled_table(OWN_ORDER_COLUMNS, orders), table(OWN_EVENT_COLUMNS, events)
-    )
-    if record.carried:
-        carried = [_own_order_row(stage, order) for order in record.carried]
-        payload["carried"] = filled_table(OWN_ORDER_COLUMNS, carried)
-
-    return payload | _working(stage, record)
-
-
-def _outcomes(record: StepRecord, orders: Payload, events: Payload) -> dict[str, Payload]:
-    payload: dict[str, Payload] = {
-        "decided_by": record.provenance,
-        "failures": dict(record.failures),
-        "orders": orders,
-    }
-    if record.corporate_actions:
-        payload["splits_and_dividends"] = events
-
-    return payload
-
-
 def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
+    """Return `ORDER_COLUMNS`."""
     asset = stage.code_column.get(order.code or "")
-    own = _own_order_row(stage, order)
     if asset is None:
-        return (*own, None, 0)
+        return (*_book_order_row(stage, order), None, order.status, order.rule, 0, None, 0)
+
+    ordered = None
+    if order.shares is not None:
+        ordered = Shares(asset, order.shares)
 
     fill_price = None
     if order.filled_shares:
         fill_price = Price(asset, order.price_ticks / TICKS_PER_CNY, day, "open")
 
-    return (*own, fill_price, cny(order.fee_minor))
+    return (
+        *_book_order_row(stage, order),
+        ordered,
+        order.status,
+        order.rule,
+        Shares(asset, order.filled_shares),
+        fill_price,
+        cny(order.fee_minor),
+    )
 
 
 def _limit(stage: EpisodeStage, order: OrderRecord) -> Payload:
@@ -300,50 +260,62 @@ def _limit(stage: EpisodeStage, order: OrderRecord) -> Payload:
     return Price(asset, order.limit_ticks / TICKS_PER_CNY)
 
 
-def _own_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload]:
-    """Return `OWN_ORDER_COLUMNS`, the first of `ORDER_COLUMNS`."""
-    asset = stage.code_column.get(order.code or "")
-    if asset is None:
-        # What was submitted is not repeated: it may be an identity that the mask hides.
-        return (None, order.side, order.target_weight, None, order.status, order.rule, 0)
-
-    ordered = None
-    if order.shares is not None:
-        ordered = Shares(asset, order.shares)
-
-    return (
-        AssetRef(asset),
-        order.side,
-        order.target_weight,
-        ordered,
-        order.status,
-        order.rule,
-        Shares(asset, order.filled_shares),
-    )
-
-
 def _event_row(stage: EpisodeStage, event: CorporateActionRecord) -> Sequence[Payload]:
-    label, before, after = _own_event_row(stage, event)
-    return (label, OwnFigure(event.ratio), before, after, cny(event.cash_minor))
-
-
-def _own_event_row(
-    stage: EpisodeStage, event: CorporateActionRecord
-) -> tuple[AssetRef, Shares, Shares]:
-    """Return `OWN_EVENT_COLUMNS`."""
     asset = stage.code_column[event.code]
     return (
         AssetRef(asset),
+        OwnFigure(event.ratio),
         Shares(asset, event.shares_before),
         Shares(asset, event.shares_after),
+        cny(event.cash_minor),
     )
+
+
+# ---- the account at book (`ktdeval.runner.book_account`)
+
+
+def account_at_book(step: ResearchStep) -> Payload:
+    """Cash as what the ordered weights leave, and the number of names."""
+    account = step.account
+    return {
+        "cash_weight": account.cash_minor / BOOK_NAV,
+        "positions_held": len(account.positions),
+    }
+
+
+def positions_at_book(step: ResearchStep) -> Payload:
+    """Names with the weights that they were ordered at, the largest first."""
+    positions = step.account.positions
+
+    def by_weight(asset: int) -> tuple[int, int]:
+        return -positions[asset].shares, int(step.stage.rank[asset])
+
+    rows = []
+    for asset in sorted(positions, key=by_weight):
+        rows.append((AssetRef(asset), positions[asset].shares / BOOK_NAV))
+
+    return table(BOOK_POSITION_COLUMNS, rows)
+
+
+def last_step_at_book(step: ResearchStep, record: StepRecord) -> Payload:
+    """Return the previous step's orders, without what became of them."""
+    rows = [_book_order_row(step.stage, order) for order in record.orders]
+    return {**_decided(record), "orders": table(BOOK_ORDER_COLUMNS, rows)}
+
+
+def _book_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload]:
+    """Return `BOOK_ORDER_COLUMNS`, the first of `ORDER_COLUMNS`."""
+    asset = stage.code_column.get(order.code or "")
+    # What was submitted is not repeated: it may be an identity that the mask hides.
+    label = None if asset is None else AssetRef(asset)
+    return (label, order.side, order.target_weight)
 
 
 def bars(step: ResearchStep, asset: int, lookback: int) -> Payload:
     """Daily bars of one asset, oldest first; days without a bar are left out. Prices unadjusted,
     returns adjusted.
     """
-    adjusted = step.view.adjusted_close[:, asset]
+    adjusted = step.shown_view.adjusted_close[:, asset]
     known = np.flatnonzero(np.isfinite(adjusted))
     first = int(np.searchsorted(known, step.view.day + 1 - lookback))
     rows = []

@@ -7,12 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import compress
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
-
-import numpy as np
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import Observation, joined
@@ -39,14 +36,14 @@ _KNOWN_RULES = (
     " whole: a label of no stock, a sell of what is not held, a buy beyond the limits of rule 8, or"
     " one for which the orders before it leave no cash."
 )
-# memory_only shows no value of a holding, and an answer that needs one would tell it.
-_KNOWN_RULES_WITHOUT_PRICES = (
-    " A submission that breaks a rule whatever the prices are comes back in the same way, as a whole:"
-    " a label of no stock, a sell of what is not held, a buy to a target weight or to a number of"
-    " stocks beyond rule 8, or one for which the buys before it leave no cash."
+_KNOWN_RULES_AT_BOOK = (
+    " A submission that breaks a rule at book comes back in the same way, as a whole: a label of no"
+    " stock, a sell of what you never ordered, a buy to a weight or to a number of stocks beyond rule"
+    " 5, or one for which the orders before it leave no cash."
 )
 _LIMIT_COSTS = "limit_costs"
 Mode = Literal["memory_only", "fixed_candidate", "open_research"]
+AccountView = Literal["money", "book"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +56,20 @@ class KtdfinConfig(MaskedConfig):
     tools: tuple[str, ...] = option(
         (), help="research tools by name, in the order offered; open_research only"
     )
+    account: AccountView | None = option(
+        None,
+        help=(
+            "how the account is shown: money, as booked; or book, the weights that were ordered and"
+            " nothing that follows from a price; null: book in memory_only, else money"
+        ),
+        is_silent=True,
+    )
     trading: TradingConfig = option(TradingConfig(), help="costs, lots and limits")
+
+    @property
+    def is_at_book(self) -> bool:
+        """Whether the account is shown at book."""
+        return self.account == "book" or (self.account is None and self.mode == "memory_only")
 
     def check(self, where: str) -> None:
         """Raise ConfigError if values do not go together."""
@@ -69,6 +79,12 @@ class KtdfinConfig(MaskedConfig):
                 f"{where}: mode memory_only shows no price to rescale, round or add noise to, and"
                 " rescaled shares would tell one; leave out rebase_prices, round_digits and"
                 " noise_pct"
+            )
+
+        if self.is_at_book and self.mode != "memory_only":
+            raise ConfigError(
+                f"{where}: account: mode {self.mode} shows prices, so that an account at book hides"
+                " nothing; leave it out"
             )
 
         if self.trading.limit_orders:
@@ -103,11 +119,15 @@ def _prompt_text(name: str) -> str:
 def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
     """Names of the prompt files with the rules of a mode."""
     files = [f"system_{config.mode}"]
+    if config.is_at_book:
+        files = ["system_at_book"]
     if config.rebase_prices:
         files.append("rebased")
 
     if config.mask_config.is_coarse:
         files.append("coarse")
+    if config.mask_config.leaves_out_whole_market:
+        files.append("no_whole_market")
     if config.is_compact:
         files.append("compact")
     if active_execution(config.trading.execution) is not None:
@@ -118,7 +138,7 @@ def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
 
 def _submission_files(config: KtdfinConfig) -> tuple[str, ...]:
     """Names of the prompt files that say how research and submission go."""
-    files = ["submission"]
+    files = ["submission_at_book" if config.is_at_book else "submission"]
     if config.mode == "open_research":
         files.insert(0, "research")
     if config.trading.limit_orders:
@@ -136,8 +156,7 @@ def _filled(config: KtdfinConfig, files: Sequence[str]) -> str:
     text = joined(*map(_prompt_text, files))
     known_rules = ""
     if trading.constraint_feedback:
-        is_without_prices = config.mode == "memory_only"
-        known_rules = _KNOWN_RULES_WITHOUT_PRICES if is_without_prices else _KNOWN_RULES
+        known_rules = _KNOWN_RULES_AT_BOOK if config.is_at_book else _KNOWN_RULES
 
     execution = active_execution(config.trading.execution)
     fills = ""
@@ -193,8 +212,7 @@ class KtdfinScene:
         if config.trading.limit_orders and has_execution:
             self._submission += _filled(config, [_LIMIT_COSTS])
         self._user = Template(_prompt_text("user"))
-        self._order = np.array(lens.order)
-        self._listed = [AssetRef(asset) for asset in lens.order]
+        self._universe = [AssetRef(asset) for asset in lens.listed_assets()]
 
     def observe(
         self, step: int, view: MarketView, account: Account, last: StepRecord | None
@@ -221,10 +239,10 @@ class KtdfinScene:
         return ResearchStep(self._stage, step, view, account)
 
     def _state(self, step: ResearchStep, last: StepRecord | None) -> dict[str, Payload]:
-        if self._config.mode == "memory_only":
-            return self._own_state(step, last)
+        if self._config.is_at_book:
+            return self._state_at_book(step, last)
 
-        harness = self._config.harness
+        config = self._config
         state: dict[str, Any] = {
             "day": DayRef(step.view.day),
             "account": payloads.account(step),
@@ -233,35 +251,32 @@ class KtdfinScene:
             "last_step": None if last is None else payloads.last_step(step, last),
             "constraints": payloads.constraints(step),
         }
-        if self._config.mode == "fixed_candidate":
+        if config.mode == "memory_only":
+            state["universe"] = self._universe
+        elif config.mode == "fixed_candidate":
             # KTD-Fin §3.2: a factor table over a small union of factors' top names
-            candidates = payloads.factor_union(step, harness.max_candidates)
+            candidates = payloads.factor_union(step, config.harness.max_candidates)
             others_held = [asset for asset in step.held_fen if asset not in candidates]
             state["candidates"] = payloads.features(step, candidates)
             state["holdings"] = payloads.features(step, others_held)
         else:
             # §3.4: the prompt has account and constraints alone, so the market must be researched.
             state["constraints"] |= {
-                "max_candidates": harness.max_candidates,
-                "max_tool_calls": harness.max_tool_calls,
+                "max_candidates": config.harness.max_candidates,
+                "max_tool_calls": config.harness.max_tool_calls,
             }
 
         return state
 
-    def _own_state(self, step: ResearchStep, last: StepRecord | None) -> dict[str, Payload]:
-        """Return the state of memory_only: labels, and what the account itself counts. The returns
-        of an index tell the day, and a price tells the stock, to whoever knows their history.
-        """
-        # KTD-Fin §3.2: memory-only carries stock identifiers and account state alone.
-        is_member = step.member[self._order].tolist()
+    def _state_at_book(self, step: ResearchStep, last: StepRecord | None) -> dict[str, Payload]:
+        """Return the state of memory_only: labels, and the account as it was ordered."""
         return {
             "day": DayRef(step.view.day),
-            "account": payloads.account(step),
-            "positions": payloads.own_positions(step),
-            "performance": payloads.own_performance(step),
-            "last_step": None if last is None else payloads.own_last_step(step, last),
+            "account": payloads.account_at_book(step),
+            "positions": payloads.positions_at_book(step),
+            "last_step": None if last is None else payloads.last_step_at_book(step, last),
             "constraints": payloads.constraints(step),
-            "universe": list(compress(self._listed, is_member)),
+            "universe": self._universe,
         }
 
 
@@ -269,11 +284,6 @@ class KtdfinTask:
     """One variant: a mask, a mode, and the limits of market and harness. Implements
     `ktdeval.api.Task`.
     """
-
-    traits = TaskTraits(
-        needs_a_shares=True,
-        adds_positions=False,  # candidates depend on the market alone
-    )
 
     def __init__(self, name: str, config: KtdfinConfig) -> None:
         self.name = name
@@ -287,6 +297,13 @@ class KtdfinTask:
         self.windows: Mapping[str, Window] = windows_of(config)
         self.default_windows = config.default_windows
         self._config = config
+        hides = config.mask != "bright" and self.mode == "memory_only"
+        self.traits = TaskTraits(
+            needs_a_shares=True,
+            adds_positions=False,  # candidates depend on the market alone
+            account_at_book=config.is_at_book,
+            identifiable_by_account=hides and not config.is_at_book,
+        )
 
     def describe(self) -> Mapping[str, JsonValue]:
         """Return the whole config, and the hashes of the prompts."""
@@ -301,5 +318,7 @@ class KtdfinTask:
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
         """Open one episode; DataError where the window lies outside the snapshot."""
         lens = self._config.lens(spec, snapshot)
+        # Whether a code has joined the index tells the day, where nothing else does.
+        lens.only_shown = self.mode == "memory_only" and lens.hides_dates
         stage = EpisodeStage.open(snapshot, lens, (self.harness, self.trading))
         return KtdfinScene(self._config, lens, stage)

@@ -33,6 +33,7 @@ SHOWN = f"buy_and_hold chaos first_listed hold memory random {RANKS}"
 #: with counts
 FIT = {
     "_memory_only": "chaos first_listed hold memory random",
+    "_memory_only_paper": "chaos first_listed hold memory random",
     "_open_research": f"chaos hold memory random {RANKS}",
     "views_blinded": f"{SHOWN} {BARS} tally",
     "_history_bright": f"{SHOWN} {BARS} turn_of_month",

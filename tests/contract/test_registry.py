@@ -298,7 +298,7 @@ def test_tasks_resolve_by_name_group_and_glob() -> None:
     assert plugins.resolve_tasks(["blinded_open_research"]) == ["blinded_open_research"]
     assert (
         len(plugins.resolve_tasks(["ktdfin"]))
-        == len(plugins.resolve_tasks(["ktdfin", "b*t_*"]))
+        == len(plugins.resolve_tasks(["ktdfin", "b*t_*_research"]))
         == 12
     )
 
@@ -313,6 +313,7 @@ def test_tasks_resolve_by_name_group_and_glob() -> None:
     assert blinded == [
         "blinded_fixed_candidate",
         "blinded_memory_only",
+        "blinded_memory_only_paper",
         "blinded_open_research",
         *rebased,
     ]

@@ -8,7 +8,7 @@ from ktdeval.cards.fields.deciders import unranked_reasons
 from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.models import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
-from ktdeval.cards.fields.task import never_ranked
+from ktdeval.cards.fields.task import BY_ACCOUNT, never_ranked
 from ktdeval.cards.fields.warning_labels import derive_labels
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import count
@@ -18,6 +18,11 @@ NEVER_TRADED = "the model never traded: none of its orders was filled in any epi
 """Reason against ranking a card whose account never held anything: its return of 0 % is not a
 decision that can be compared.
 """
+
+TOLD_BY_ACCOUNT = (
+    "its account shows money, from which prices follow, and so the stocks and days that it hides"
+)
+"""Reason against ranking a card of a task that hides prices and shows what they come to."""
 
 
 MAY_BE_RANKED = "may be ranked"  #: Words for readers
@@ -47,6 +52,9 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
     reason = never_ranked(facts.task.config)
     if reason:
         reasons.append(reason)
+
+    if facts.task.config.get(BY_ACCOUNT):
+        reasons.append(TOLD_BY_ACCOUNT)
 
     if is_declared(facts.model.name):
         reasons.append(NOT_RECORDED)

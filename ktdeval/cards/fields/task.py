@@ -19,6 +19,10 @@ from ktdeval.values.typed_json import from_plain
 
 #: Field of a task's config that says why its cards are never ranked
 NEVER_RANKED = "never_ranked"
+#: Field of a task's data card that says what a holder of a price database gains behind its mask
+IDENTIFIABLE = "identifiable"
+#: Field of a task's config that is true where its account tells what it hides
+BY_ACCOUNT = "identifiable_by_account"
 #: Field of a task's config that says which task's decisions were executed again at another capital
 #: or cost
 TRANSPLANTED = "transplanted"
@@ -123,6 +127,10 @@ def task_rows(task: TaskPart, facts: AnyFacts) -> Iterator[Row]:
     left_out = task.config.get("left_out")
     if isinstance(left_out, list) and left_out:
         yield "left out", clean(", ".join(map(str, left_out)))
+
+    data_card = task.config.get("data_card")
+    if isinstance(data_card, Mapping) and data_card.get(IDENTIFIABLE):
+        yield IDENTIFIABLE, clean(str(data_card[IDENTIFIABLE]))
 
 
 WORDS = {

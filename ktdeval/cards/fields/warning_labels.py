@@ -16,7 +16,7 @@ from ktdeval.cards.fields.orders import is_untraded
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.served import is_of_another_model
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
-from ktdeval.cards.fields.task import TRANSPLANTED
+from ktdeval.cards.fields.task import BY_ACCOUNT, TRANSPLANTED
 from ktdeval.cards.fields.words import FieldWords
 
 Label = Literal[
@@ -38,7 +38,13 @@ Label = Literal[
     "transplanted",
     "declared",
 ]  # of cards of evaluations
-TradingLabel = Literal["never decided", "never traded", "mask not certified", "certificate claimed"]
+TradingLabel = Literal[
+    "never decided",
+    "never traded",
+    "mask not certified",
+    "certificate claimed",
+    "identifiable by its account",
+]
 """Further labels of trading cards."""
 
 
@@ -102,6 +108,7 @@ def _trading_conditions(facts: TradingFacts, coverage: Coverage) -> dict[str, bo
         "never traded": no_fill and not coverage.is_undecided,
         "mask not certified": not is_certified,
         "certificate claimed": is_claimed and is_certified,
+        "identifiable by its account": bool(facts.task.config.get(BY_ACCOUNT)),
         "no entity list": hides_assets and facts.snapshot.has_plain_texts,
         "script without names": hides_assets and facts.snapshot.has_unnamed_scripts,
     }
@@ -160,6 +167,13 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "",
         "The card carries a certificate of its mask; only the attacks' runs can verify it.",
         "certificate.md",
+    ),
+    "identifiable by its account": FieldWords(
+        "identifiable by its account",
+        "",
+        "Prices are hidden, and the account is shown in money, from which they follow: whoever has"
+        " the price history can name stocks and days; never ranked.",
+        "masks.md#what-a-mode-hides",
     ),
     "no entity list": FieldWords(
         "no entity list",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -16,7 +15,8 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.shown_account import SeenBooks
+from ktdeval.runner.shown_account import shown_account
+from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account
@@ -51,7 +51,8 @@ class Play:
         self.seed = seed
         self.scene = task.scene(spec_of(task.name, task.mask, task.mode, seed), market)
         lens = self.scene.lens
-        form = ActionForm(task.harness, lens)
+        is_at_book = task_traits(task).account_at_book
+        form = ActionForm(task.harness, lens, weights_only=is_at_book)
         guard = LeakGuard(lens, market)
         self.model = model
         tools = PLUGINS.tools(task.tools)
@@ -59,7 +60,7 @@ class Play:
         self.parts = SessionParts(model, lens, guard, tools, form, task.harness, params, seed)
         self.tape = MarketTape.from_snapshot(market, task.trading)
         self.books = Bookkeeper(market, self.tape, task.trading, lens.base_row)
-        self.seen = SeenBooks(lens, market, self.tape, task.trading)
+        self.seen = shown_account(task, lens, market, self.tape)
         self.records: list[StepRecord] = []
 
     @property
@@ -71,9 +72,8 @@ class Play:
         view = self.market.as_of(self.scene.lens.base_row + step)
         observation = self.scene.observe(step, view, self.seen.account, self.seen.last)
         context = self.scene.tool_context(step, view, self.seen.account)
-        breaches = partial(self.seen.breaches, observation.state)
 
-        return observation, GuardedSession(self.parts, step, context, breaches)
+        return observation, GuardedSession(self.parts, step, context, self.seen.breaches)
 
     def run(self, steps: int) -> list[StepRecord]:
         """Play some steps with the react agent; returns the step records."""

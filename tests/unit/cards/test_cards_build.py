@@ -61,6 +61,7 @@ from tables import on_each_row
 
 REAL = market(synthetic=False)
 STEERED = {**TASK, "never_ranked": "a person steered it"}
+BY_ACCOUNT = {**TASK, "identifiable_by_account": True}
 BARE = market(synthetic=False, has_factor=False)
 IDLE = ledger([step(number, 1000) for number in range(5)], 1000, spec())
 
@@ -208,6 +209,12 @@ def decided(steps: int, of: int = 20) -> dict[str, Any]:
     return card(range(of // 5), ledgers=ledgers)
 
 
+def card_of(task: dict[str, Any]) -> dict[str, Any]:
+    """A card of a task with this config."""
+    planned = dataclasses.replace(spec(), task_hash=content_hash(task))
+    return card(task=task, specs=[planned], ledgers=[episode(planned)])
+
+
 MADE = {
     **CARDS,
     "certified": lambda: card(snapshot=REAL, certificate={"value": {"labels": []}}),
@@ -216,6 +223,7 @@ MADE = {
     ),
     "without factor": lambda: card(snapshot=BARE),
     "bright": lambda: card(specs=[spec(mask="bright")], ledgers=[episode(spec(mask="bright"))]),
+    "of an account in money": lambda: card_of(BY_ACCOUNT),
     "scoring without factor": lambda: scoring_card(snapshot=BARE),
     "20 of 20 steps decided": lambda: decided(20),
     "19 of 20 steps decided": lambda: decided(19),

@@ -578,9 +578,14 @@ def test_the_hash_of_a_task_is_that_of_its_config(is_of_config: bool) -> None:
             {"config": {"left_out": ["news", 3]}},
             [("task", "sums, version 3"), ("left out", "news, 3")],
         ),
+        ({"config": {"data_card": {}}}, [("task", "sums, version 3")]),
+        (
+            {"config": {"data_card": {"identifiable": "by prices,\nat least"}}},
+            [("task", "sums, version 3"), ("identifiable", "by prices, at least")],
+        ),
     ],
 )
-def test_a_card_names_its_task_and_what_a_compact_prompt_left_out(
+def test_a_card_names_its_task_what_a_compact_prompt_left_out_and_what_identifies_it(
     task: dict[str, Any], rows: list[Any]
 ) -> None:
     part = TaskPart(**{"name": "sums", "version": "3", "hash": "a" * 64, "config": {}} | task)

@@ -26,6 +26,7 @@ BASES = {
         "aapl", "btc", "etf", "eth", "hon", "jnj", "msft", "nflx", "nio", "portfolio", "tsla", "uvv",
     ],
     "ktdfin": ["blinded", "bright", "date_blind", "stock_blind"],
+    "ktdfin_paper": ["blinded", "bright", "date_blind", "stock_blind"],
     "ktdfin_rebased": ["blinded"],
     "markets": ["market", "market_coins", "market_minutes", "market_news"],
     "qfinzero": ["qfinzero_calling", "qfinzero_planning"],
@@ -116,7 +117,7 @@ def test_every_end_of_a_name_is_explained(terminal: Terminal) -> None:
     footer = " ".join(terminal.text("tasks").partition("Ends of names:")[2].split())
     used = set(chain.from_iterable(split_name(name, SUFFIXES)[1] for name in SPECS))
 
-    assert len(used) == 17
+    assert len(used) == 18
 
     for end in used:
         assert f"{end} {SUFFIXES[end]}" in footer

@@ -692,7 +692,7 @@ def test_purchases_of_the_first_step_are_set_against_those_of_chance(
     (entrant,) = load_entrants([path])
     planned = spec_of(entrant.card.plain, Window("A1", "2011-03-01", "2011-03-05"), 0)
 
-    found = mask_key_effect._first_purchases(entrant, planned, [CODES[0]], market(), 0)
+    found = mask_key_effect._first_purchases(entrant, planned, [CODES[0]], 2)
 
     assert (found.bought, found.among_first, found.by_chance) == counts
 

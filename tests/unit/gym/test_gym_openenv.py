@@ -35,6 +35,31 @@ def source(*names: str, limit: int = 2) -> TaskSource:
     return TaskSource(names, load_plugins(), MarketChoice("synthetic_us", limit=limit))
 
 
+def test_a_task_that_hides_prices_is_rewarded_at_its_end_only() -> None:
+    """The return of a day tells a price, to whoever chose what to hold."""
+    name = "blinded_memory_only"
+    episode = AskedEpisode(TaskSource([name], load_plugins(), MarketChoice(limit=3)), name, 0)
+    turn = episode.turn()
+    assert turn.request is not None
+    assert turn.request.state is not None
+
+    order = {
+        "stock_id": turn.request.state.universe[0],
+        "side": "BUY",
+        "target_weight": 0.1,
+        "confidence": 0.5,
+        "reason": "bought to try it",
+    }
+    rewards = [turn.reward]
+    for orders in ([order], [], []):
+        episode.reply(submitted({**HOLD, "orders": orders}))
+        turn = episode.turn()
+        rewards.append(turn.reward)
+
+    assert rewards[:3] == [None, None, None]
+    assert rewards[3] not in (None, 0.0)
+
+
 def submitted(arguments: Any) -> Reply:
     call = ToolCall("call_1", "submit_action", dumps_canonical(arguments))
     return Reply("", (call,), "tool_calls")
@@ -124,13 +149,13 @@ def test_a_question_earns_the_mean_of_its_scores() -> None:
 def test_the_episode_of_a_seed_has_its_own_handles_and_no_other_market() -> None:
     tasks = source(TASK)
 
-    specs = [tasks.open(TASK, seed)[0] for seed in (0, 0, 1)]
+    specs = [tasks.open(TASK, seed).spec for seed in (0, 0, 1)]
 
     assert specs[0] == specs[1]
     assert specs[0].mask_key != specs[2].mask_key
     assert [spec.seed for spec in specs] == [0, 0, 1]
     assert specs[0].limit == 2
-    assert tasks.open(TASK, 0)[2] == 10_000_000
+    assert tasks.open(TASK, 0).initial_nav == 10_000_000
     assert len(tasks._snapshots) == 1
 
 
@@ -145,7 +170,8 @@ def test_questions_are_given_one_by_one_with_the_score_of_each() -> None:
         episode.reply(Reply("", (call,), "tool_calls"))
         turns.append(episode.turn())
 
-    spec, _, nav = tasks.open("todo", 0)
+    opened = tasks.open("todo", 0)
+    spec, nav = opened.spec, opened.initial_nav
 
     assert [turn.reward for turn in turns] == [None, 1.0, 0.0]
     assert [turn.step for turn in turns] == [0, 1, 2]

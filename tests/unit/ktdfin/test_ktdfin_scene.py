@@ -20,7 +20,7 @@ from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.stats.performance_metrics import parse_failure_rate
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.trading.types import Account, Position
+from ktdeval.trading.types import BOOK_NAV, Account, Position
 from ktdeval_ktdfin.task import KtdfinConfig, KtdfinScene, KtdfinTask
 from ktdfin_market import rows, small_market, spec_of
 from ktdfin_play import Play, Scripted
@@ -161,11 +161,14 @@ def test_rules_are_worded_alike_in_all_three_prompts(heading: str) -> None:
 def test_each_mode_shows_what_it_may_and_the_universe_in_an_order_that_does_not_follow_the_codes() -> (
     None
 ):
-    common = {"day", "account", "positions", "performance", "last_step", "constraints"}
+    common = {"day", "account", "positions", "last_step", "constraints"}
     memory = observed("blinded_memory_only")[1]
+    paper = observed("blinded_memory_only_paper")[1]
     research = observed("bright_open_research")[1]
 
-    assert (set(memory), set(research)) == (common | {"universe"}, common)
+    assert set(memory) == common | {"universe"}
+    assert set(paper) == common | {"universe", "performance"}
+    assert set(research) == common | {"performance"}
     assert research["constraints"]["max_tool_calls"] == 12
     assert (
         len(memory["universe"])
@@ -177,40 +180,96 @@ def test_each_mode_shows_what_it_may_and_the_universe_in_an_order_that_does_not_
     assert sorted(first) != first != second
 
 
+AT_BOOK = Account(
+    700_000_000, {3: Position(50_000_000), 4: Position(100_000_000), 0: Position(150_000_000)}
+)
+
+
 @pytest.mark.parametrize("mask", MASKS)
-def test_memory_only_shows_what_the_account_counts_and_no_figure_of_the_market(mask: str) -> None:
-    """No price of a name, no value that one would tell, and no index, whose return tells the day."""
+def test_memory_only_shows_the_account_as_it_was_ordered_and_nothing_that_follows_from_a_price(
+    mask: str,
+) -> None:
+    """No cash, value, price, fill, outcome, split, lock or return, and no board."""
     scene = scene_of(f"{mask}_memory_only")
     label = scene.lens.asset_handle
-    system, state = observed(f"{mask}_memory_only")
-    _, table = observed(f"{mask}_fixed_candidate")
+    observation = scene.observe(3, MARKET.as_of(scene.lens.base_row + 3), AT_BOOK, RECORD)
+    state = state_of(observation.user)
 
-    assert state["account"] == table["account"]
-    assert state["performance"] == {
-        "portfolio_return_pct": table["performance"]["portfolio_return_pct"]
-    }
+    assert state["account"] == {"cash_weight": 0.7, "positions_held": 3}
     assert state["positions"] == {
-        "columns": ["stock_id", "board", "shares", "locked_shares", "member"],
-        "rows": [
-            [label(3), MARKET.boards[3], 2050, 0, True],
-            [label(4), MARKET.boards[4], 1200, 100, True],
-            [label(0), MARKET.boards[0], 700, 0, True],
-            [label(5), MARKET.boards[5], 300, 0, True],
-        ],
+        "columns": ["stock_id", "weight"],
+        "rows": [[label(0), 0.15], [label(4), 0.1], [label(3), 0.05]],
     }
-    assert state["last_step"]["orders"] == {
-        "columns": [*("stock_id", "side", "target_weight", "status", "rule", "filled_shares")],
-        "rows": [
-            [label(4), "BUY", 0.05, "filled", None, 1200],
-            [None, "BUY", None, "rejected", "universe", 0],
-        ],
+    assert state["last_step"] == {
+        "decided_by": "model",
+        "failures": {"schema": 1},
+        "orders": {
+            "columns": ["stock_id", "side", "target_weight"],
+            "rows": [[label(4), "BUY", 0.05], [None, "BUY", None]],
+        },
     }
-    assert state["last_step"]["splits_and_dividends"] == {
-        "columns": ["stock_id", "shares_before", "shares_after"],
-        "rows": [[label(3), 1025, 2050]],
-    }
-    assert "no price, no value of a single holding and no figure of an index" in system
-    assert "as things stand at this close" not in shown_by(f"{mask}_memory_only").system
+    assert "no figure that follows from a price" in observation.system
+    assert "Orders in shares are not accepted" in observation.system
+
+
+@pytest.mark.parametrize("mask", ["bright", "date_blind"])
+def test_the_papers_account_view_is_that_of_other_modes(mask: str) -> None:
+    paper, table = (
+        observed(f"{mask}_{mode}")[1] for mode in ("memory_only_paper", "fixed_candidate")
+    )
+    shared = set(table) - {"candidates", "holdings"}
+    assert {name: paper[name] for name in shared} == {name: table[name] for name in shared}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_list_of_labels_tells_no_day(mask: str) -> None:
+    """The same names in all steps, though two leave the index and two join it. Where codes are shown
+    and days hidden, it has every stock of the market: later members must not show either.
+    """
+    early, late = (observed(f"{mask}_memory_only", step=step)[1]["universe"] for step in (0, 15))
+    scene = scene_of(f"{mask}_memory_only")
+    start = scene.lens.base_row
+    members = MARKET.member[start]
+
+    assert MARKET.member[start + 15].tolist() != members.tolist()
+    assert early == late
+
+    if mask == "date_blind":
+        members = np.ones_like(members)
+    assert sorted(early) == sorted(map(scene.lens.asset_handle, np.flatnonzero(members).tolist()))
+
+
+@pytest.mark.parametrize(("mask", "listed"), [("blinded", 6), ("stock_blind", 5), ("bright", 5)])
+def test_where_days_are_hidden_a_list_has_one_length_on_all_days(mask: str, listed: int) -> None:
+    """The index has five members, and one more from the next day on. The sixth label is of a stock
+    that is a member on some other day.
+    """
+    member = MARKET.member.copy()
+    start = scene_of("bright_memory_only").lens.base_row
+    member[: start + 1] &= member[start].cumsum() <= 5
+    member[start + 1 :] = member[start]
+    member[start + 1 :, np.flatnonzero(~member[start])[0]] = True
+    market = replace(MARKET, member=member)
+    assert member.sum(axis=1).max() == 6
+
+    names = observed(f"{mask}_memory_only", market=market)[1]["universe"]
+    assert len(names) == listed
+
+
+def test_where_days_are_hidden_every_listed_code_is_a_label_and_no_other() -> None:
+    """Whether a code has joined the index would tell the day."""
+    member = MARKET.member.copy()
+    member[-1, -1] = True
+    market = replace(MARKET, member=member)
+    joins_last = market.codes[-1]
+
+    for mask, is_label in (("bright", False), ("date_blind", True)):
+        scene = scene_of(f"{mask}_memory_only", market=market)
+        shown_at(scene, 0, Account(BOOK_NAV, {}))
+        assert (scene.lens.parse_asset(joins_last) is not None) == is_label
+
+    fresh = scene_of("date_blind_memory_only")
+    assert fresh.lens.parse_asset(MARKET.codes[0]) is None
 
 
 def test_positions_show_value_weight_and_t_plus_1_locks_largest_first() -> None:
@@ -481,6 +540,7 @@ def test_rebased_tasks_state_it_and_show_prices_from_100_on() -> None:
         assert rescaled.submission == plain.submission
         described = PLUGINS.make_task(f"blinded_rebased_{mode}").describe()["prompts"]
         files = {f"system_{mode}.md", "rebased.md", "coarse.md", "submission.md"}
+        files |= {"no_whole_market.md"}
         files |= {"research.md"} if mode == "open_research" else set()
         assert set(described) == files | {"user.md", "request.md"}
 
@@ -595,24 +655,22 @@ def test_a_parse_failure_is_judged_by_the_submission_after_the_last_retry(
     assert parse_failure_rate.compute(of, MARKET, "strict").value == failed
 
 
-@pytest.mark.parametrize(
-    ("mode", "first", "rule"),
-    [("memory_only", "model", "weight_limit"), ("fixed_candidate", "fallback", None)],
-)
-def test_feedback_of_memory_only_does_not_price_a_holding(
-    mode: str, first: str, rule: str | None
-) -> None:
-    """Whether so many shares of a holding weigh too much needs its price, and three retries a step
-    would search it. The executor rejects the order at the next open instead.
-    """
+def test_memory_only_takes_no_order_in_shares() -> None:
+    """Its weight at book would need a price."""
     stock = MARKET.codes[8]
-    much = submission({"stock_id": stock, "shares": 900_000})
-    model = Scripted(submission({"stock_id": stock, "target_weight": 0.05}), *[much] * 4)
-    bought, ordered = Play(PLUGINS.make_task(f"bright_{mode}"), model, MARKET).run(2)
+    in_shares = submission({"stock_id": stock, "shares": 900})
+    model = Scripted(in_shares, submission({"stock_id": stock, "target_weight": 0.05}))
+    (record,) = Play(PLUGINS.make_task("bright_memory_only"), model, MARKET).run(1)
 
-    assert [order.status for order in bought.orders] == ["filled"]
-    assert ordered.provenance == first
-    assert [order.rule for order in ordered.orders] == [rule] * (rule is not None)
+    assert (record.provenance, record.failures) == ("model_after_retry", {"schema": 1})
+    (problem,) = json.loads(model.requests[1].messages[-1].content)["error"]["problems"][:1]
+    assert problem["at"] == "orders[0]"
+
+
+def test_an_account_at_book_is_refused_where_prices_are_shown() -> None:
+    config = replace(PLUGINS.make_task("blinded_fixed_candidate")._config, account="book")
+    with pytest.raises(ConfigError, match="account: mode fixed_candidate shows prices"):
+        config.check("mine.yaml")
 
 
 @pytest.mark.parametrize("change", ["rebase_prices: true", "round_digits: 3", "noise_pct: 1.0"])

@@ -317,30 +317,6 @@ def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(
         assert outcomes[broken[0][0]].status == "rejected"
 
 
-CONCENTRATED = Account(20_000_000, {A: Position(50_000, 100), CHINEXT: Position(10_000)})
-
-
-@pytest.mark.slow
-@examples(60, search=150)
-@given(st.lists(ORDERS, max_size=6))
-def test_without_values_of_holdings_a_breach_depends_on_none(orders: list[Order]) -> None:
-    """Two valuations of equal NAV give the same answer, and it is right under both."""
-    answers = []
-    for values in ({A: 50_000_000, CHINEXT: 20_000_000}, {A: 5_000_000, CHINEXT: 65_000_000}):
-        found = known_breaches(CONCENTRATED, values, tuple(orders), TWO, shows_values=False)
-        answers.append(found)
-
-        closes = [WORTH[asset] / 100 for asset in range(4)]
-        for asset, held in CONCENTRATED.positions.items():
-            closes[asset] = values[asset] / held.shares / 100
-
-        day = under(day_at(previous=closes), TWO)
-        _, outcomes = execute(CONCENTRATED, day, tuple(orders))
-        assert all(outcomes[index].status != "filled" for index, _ in found)
-
-    assert answers[0] == answers[1]
-
-
 # ---- any venue
 
 

@@ -33,7 +33,8 @@ from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.intervals import wilson
@@ -45,7 +46,7 @@ from ktdeval_builtin.react import ReactAgent
 from ktdeval_deanon.certificate.lookup_attackers import RandomAttacker, field_sets, weigh
 from ktdeval_deanon.certificate.payload_matching import Field
 from ktdeval_deanon.certificate.public_history import PublicHistory
-from ktdeval_ktdfin.market_day import MEASURE_NAMES
+from ktdeval_ktdfin.market_day import MEASURE_NAMES, MarketDay
 from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
@@ -417,9 +418,10 @@ def rank_correlations(shown: Shown, probes: Sequence[Probe]) -> dict[str, float]
     found: dict[str, list[float]] = {name: [] for name in (*MEASURE_NAMES, *FACTOR_NAMES)}
     for probe in probes:
         step, lens = shown.step(probe.base, probe.row), shown.stage(probe.base).lens
+        exact = MarketDay(step.view, step.stage.limit_ppm).dims
         for name in found:
-            true = step.dims[name]
-            members = np.flatnonzero(step.member & np.isfinite(true))
+            true = exact[name]
+            members = np.flatnonzero(step.member & np.isfinite(true + step.dims[name]))
             seen = [lens.render(step.shown(name, int(asset))) for asset in members]
             found[name].append(
                 float(stats.spearmanr(seen, true[members]).statistic) if len(set(seen)) > 1 else 0.0
@@ -477,11 +479,8 @@ def decide(shown: Shown, model: str, base: int, row: int, account: Account) -> A
     )
     scene, view = KtdfinScene(task._config, lens, stage), shown.market.as_of(row)
     observation = scene.observe(row - base, view, account, None)
-    return ReactAgent().decide(
-        observation,
-        GuardedSession(parts, row - base, scene.tool_context(row - base, view, account)),
-        None,
-    )
+    session = GuardedSession(parts, row - base, scene.tool_context(row - base, view, account))
+    return session.decide(ReactAgent(), observation, None).decision
 
 
 def orders_of(action: Sequence[Any]) -> Orders:

@@ -25,6 +25,7 @@ import pandas as pd
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.stats.bootstrap import Bootstrap, block_days, stationary_indices
+from ktdeval.stats.fact_ranges import RANGES, FactRange
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.series import NO_VARIANCE
 from ktdeval.values.files import csv_rows
@@ -46,33 +47,6 @@ _SEED_DIGITS = 9  # of the monthly figures that seed the draws of their interval
 _ITERATIONS = 12  # of the power method, from the sample's eigenvector
 
 _FACTS = csv_rows(Path(__file__).with_name("stylised_facts.csv"))
-
-
-@dataclass(frozen=True, slots=True)
-class FactRange:
-    """What one source saw of a fact. `kind`: of asset, such as stock."""
-
-    fact: str
-    kind: str
-    low: float
-    high: float
-    most_days: int | None  #: what the range is for: samples of fewer days; None: of any number
-    basis: str  #: what the range spans, in words
-    source: str
-
-    @property
-    def words(self) -> str:
-        """Where the range comes from."""
-        return f"{self.source} ({self.basis})"
-
-
-def _read_range(row: Mapping[str, str]) -> FactRange:
-    ends = float(row["low"]), float(row["high"])
-    most_days = int(row["most_days"]) if row["most_days"] else None
-    return FactRange(row["fact"], row["kind"], *ends, most_days, row["basis"], row["source"])
-
-
-RANGES = tuple(map(_read_range, csv_rows(Path(__file__).with_name("fact_ranges.csv"))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from importlib import metadata
 
 _PROJECT = "ktdeval"
 _ADDRESS = "ADDRESS"  # where the metadata of this installation are not to be had
@@ -20,6 +19,8 @@ def source() -> str:
     """Return what pip installs ktdeval from: the commit of a repository that it was installed from
     (PEP 610), or else the repository that the project's metadata name.
     """
+    from importlib import metadata  # noqa: PLC0415 - slow, and for errors and exports only
+
     try:
         installed = metadata.distribution(_PROJECT)
     except metadata.PackageNotFoundError:
@@ -46,6 +47,8 @@ def requirement(*extras: str) -> str:
 
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra of ktdeval."""
+    from importlib import metadata  # noqa: PLC0415 - as above
+
     try:
         required = metadata.requires(_PROJECT) or []
     except metadata.PackageNotFoundError:

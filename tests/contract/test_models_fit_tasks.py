@@ -17,6 +17,7 @@ from ktdeval.runner.rehearsal import rehearse
 from ktdeval.task_api import is_scoring
 from ktdeval_board.baselines import train_coefficients
 from ktdeval_board.init import DEFAULT_BASELINES, BegunBoard, NewBoard, init_board
+from loops import not_empty
 from planned_tasks import PLUGINS, TASKS, market_of, planned
 
 MODELS = sorted(name for name in PLUGINS.specs("models") if name.startswith("builtin/"))
@@ -203,7 +204,7 @@ def test_a_new_board_shows_the_default_baselines_that_can_act_in_each_division(
     rules = begun(tmp_path / "board", *tasks).rules
     trained = "builtin/linear_factor"  # acts where the market has days to train it on, too
 
-    for division in rules.divisions:
+    for division in not_empty(rules.divisions):
         shown = {baseline.model for baseline in rules.baselines_of(division)}
         if is_scoring(PLUGINS.make_task(division.task)):
             continue

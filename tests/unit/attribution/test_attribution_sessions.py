@@ -87,7 +87,7 @@ def test_a_history_has_the_last_sessions_of_each_asset() -> None:
     row = len(MARKET.days) - 1
     history = factor_history(MARKET.as_of(row), 10)
     panel = factor_panel(MARKET, range(row + 1))
-    for asset, code in enumerate(MARKET.codes):
+    for asset, code in enumerate(not_empty(MARKET.codes)):
         if not code.endswith("01"):
             sessions = np.flatnonzero(np.isfinite(MARKET.close[:, asset]))[-10:]
             np.testing.assert_array_equal(history[:, asset].T, panel[:, sessions, asset])
@@ -96,7 +96,7 @@ def test_a_history_has_the_last_sessions_of_each_asset() -> None:
 def test_a_later_day_changes_no_factor() -> None:
     row = len(MARKET.days) - 9
     cut = part_of(MARKET, np.arange(len(MARKET.days)) <= row, list(range(len(MARKET.codes))))
-    for name, values in factor_values(cut.as_of(row)).values.items():
+    for name, values in not_empty(factor_values(cut.as_of(row)).values.items()):
         np.testing.assert_array_equal(values, factor_values(MARKET.as_of(row)).values[name])
 
 
@@ -106,9 +106,9 @@ def test_a_later_day_changes_no_factor() -> None:
 def test_weights_are_of_twenty_sessions_before_the_day() -> None:
     rows = range(len(MARKET.days) - 8, len(MARKET.days))
     found = exposures(MARKET, rows).weights
-    for day, row in enumerate(rows):
+    for day, row in enumerate(not_empty(rows)):
         amounts = []
-        for asset in range(len(MARKET.codes)):
+        for asset in not_empty(range(len(MARKET.codes))):
             bars = own_bars(MARKET, asset, row - 1)
             amounts.append(bars["amount"].tail(20).mean())
 
@@ -125,7 +125,7 @@ def test_monday_has_the_returns_of_stocks_since_friday() -> None:
     row = mondays[0]
     returns, has_return, one_session = close_to_close(MARKET, range(row, row + 1))
     fitted = fit_factors(MARKET, row, row)
-    for asset, code in enumerate(MARKET.codes):
+    for asset, code in enumerate(not_empty(MARKET.codes)):
         change = own_bars(MARKET, asset, row)["adjusted"].pct_change().iloc[-1]
         assert returns[0, asset] == pytest.approx(change, rel=1e-12), code
         assert has_return[0, asset]
@@ -156,8 +156,8 @@ def test_a_beta_is_of_returns_between_days_that_asset_and_market_share(
     rows = range(len(market.days) - 8, len(market.days))
     fitted = market_model(market, rows)
     closes = pd.DataFrame(market.adjusted_close)
-    for asset, code in enumerate(market.codes):
-        for day, row in enumerate(rows):
+    for asset, code in enumerate(not_empty(market.codes)):
+        for day, row in enumerate(not_empty(rows)):
             shared = pd.DataFrame({"asset": closes[asset], "market": level}).dropna()
             returns = shared.pct_change().dropna()
             before = returns[returns.index < row].tail(252)

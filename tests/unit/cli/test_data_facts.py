@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.stats.stylised_facts import RANGES
+from ktdeval.stats.fact_ranges import RANGES
 from terminal import Terminal
 
 COINS = ("--first", "2025-01-01", "--last", "2025-05-30")  # 150 days

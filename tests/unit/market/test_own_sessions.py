@@ -36,6 +36,7 @@ from ktdeval_models.params import MemoryParams
 from ktdeval_models.planted.facts import _returns
 from ktdeval_models.remembered_facts import RememberedFacts
 from ktdeval_qlib.samples import Days, Segments, make_split
+from loops import not_empty
 from mixed_market import mixed_market, of_each, own_bars, week_of
 
 MARKET = mixed_market(of_each({"us_equity": 3, "asia": 3, "crypto_spot": 3}))
@@ -49,7 +50,7 @@ PLAIN = [asset for asset, code in enumerate(MARKET.codes) if not code.endswith("
 
 def test_an_assets_sessions_are_the_days_on_which_it_has_a_bar() -> None:
     row = len(MARKET.days) - 5
-    for asset in range(len(MARKET.codes)):
+    for asset in not_empty(range(len(MARKET.codes))):
         found = bar_rows(MARKET.as_of(row), asset)
         np.testing.assert_array_equal(MARKET.days[found], own_bars(MARKET, asset, row).index)
 
@@ -82,8 +83,8 @@ def test_a_market_of_one_calendar_is_one_group_of_all_days() -> None:
 def test_volatility_and_volume_are_of_the_sessions_before_the_day(window: int) -> None:
     sigma = trailing_sigma_ppb(MARKET, window)
     volume = trailing_volume(MARKET, window)
-    for row in week_of(MARKET):
-        for asset in PLAIN:
+    for row in not_empty(week_of(MARKET)):
+        for asset in not_empty(PLAIN):
             bars = own_bars(MARKET, asset, row - 1)
             deviation = bars["adjusted"].pct_change().tail(window).std()
             in_todays_shares = bars["volume"] / bars["factor"] * MARKET.factor[row, asset]
@@ -97,8 +98,8 @@ def test_quoted_spreads_are_of_the_sessions_before_the_day() -> None:
     half = 0.001 * (1.0 + np.arange(len(MARKET.days)) % 7)[:, None]
     quotes = Quotes(bid=MARKET.close * (1 - half), ask=MARKET.close * (1 + half))
     found = trailing_half_spread_ppb(dataclasses.replace(MARKET, quotes=quotes, id=""), 10)
-    for row in week_of(MARKET):
-        for asset in PLAIN:
+    for row in not_empty(week_of(MARKET)):
+        for asset in not_empty(PLAIN):
             latest = bar_rows(MARKET.as_of(row - 1), asset)[-10:]
             assert found[row, asset] == pytest.approx(half[latest].mean() * 1e9, abs=2)
 
@@ -155,9 +156,9 @@ def test_a_listing_counts_days_of_the_assets_exchange(is_dated: bool, free: int)
 
 def test_breadth_is_of_the_last_closes_of_each_member() -> None:
     rule = dataclasses.replace(RULES["breadth"], members=5)
-    for row in week_of(MARKET):
+    for row in not_empty(week_of(MARKET)):
         above = []
-        for asset in PLAIN:
+        for asset in not_empty(PLAIN):
             closes = own_bars(MARKET, asset, row)["adjusted"].tail(rule.days)
             above.append(closes.iloc[-1] > closes.mean())
 
@@ -209,9 +210,9 @@ def test_a_memory_looks_ahead_over_sessions_of_each_asset() -> None:
     facts = RememberedFacts(MARKET, MemoryParams(horizon=5))
     week = {DAYS[row].day_name(): row - 14 for row in week_of(MARKET)[:7]}
     assets = np.array(PLAIN)
-    for row in week.values():
+    for row in not_empty(week.values()):
         growth, _ = facts.on_day(assets, row)
-        for asset, found in zip(PLAIN, growth, strict=True):
+        for asset, found in zip(not_empty(PLAIN), growth, strict=True):
             closes = own_bars(MARKET, asset, len(DAYS) - 1)["adjusted"]
             past = closes[: DAYS[row]]
             assert found == pytest.approx(closes.iloc[len(past) + 4] / past.iloc[-1])

@@ -25,6 +25,7 @@ from ktdeval.runner.episode_journal import Said
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
 from ktdeval.values.strict_json import dumps_pretty
+from loops import not_empty
 from run_support import TASK
 
 WINDOW = "2024-03-01:2024-03-14"
@@ -167,10 +168,10 @@ def test_what_a_sandbox_showed_stands_with_the_program(plugins: Plugins) -> None
 
 def test_every_model_and_agent_that_ships_has_a_kind(plugins: Plugins) -> None:
     """`plugin` is for what others bring."""
-    for name in plugins.specs("models"):
+    for name in not_empty(plugins.specs("models")):
         full = name if "/" in name else f"{name}/any"
         assert decider_kind(plugins, "models", full) in {*DECIDERS, "nobody"} - {"plugin"}, full
-    for name in plugins.specs("agents"):
+    for name in not_empty(plugins.specs("agents")):
         assert decider_kind(plugins, "agents", name) is None, name
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.stats.stylised_facts import RANGES
+from ktdeval.stats.fact_ranges import RANGES
 from real_panels import RealMarket, a_share, coins, facts_by_piece, measured_ranges, nasdaq
 
 pytestmark = [pytest.mark.shared_data, pytest.mark.slow]

@@ -15,10 +15,10 @@ from statsmodels.tsa.stattools import acf
 from ktdeval.errors import DataError
 from ktdeval.market import FloatArray
 from ktdeval.stats import stylised_facts as module
+from ktdeval.stats.fact_ranges import RANGES
 from ktdeval.stats.intervals import Interval
 from ktdeval.stats.stylised_facts import (
     LEVERAGE_DAYS,
-    RANGES,
     DailyPanel,
     StylisedFact,
     stylised_facts,

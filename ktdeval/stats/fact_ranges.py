@@ -1,0 +1,36 @@
+"""The ranges that stylised facts have in real markets, with their sources: `fact_ranges.csv`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.values.files import csv_rows
+
+
+@dataclass(frozen=True, slots=True)
+class FactRange:
+    """What one source saw of a fact. `kind`: of asset, such as stock."""
+
+    fact: str
+    kind: str
+    low: float
+    high: float
+    most_days: int | None  #: what the range is for: samples of fewer days; None: of any number
+    basis: str  #: what the range spans, in words
+    source: str
+
+    @property
+    def words(self) -> str:
+        """Where the range comes from."""
+        return f"{self.source} ({self.basis})"
+
+
+def _read_range(row: Mapping[str, str]) -> FactRange:
+    ends = float(row["low"]), float(row["high"])
+    most_days = int(row["most_days"]) if row["most_days"] else None
+    return FactRange(row["fact"], row["kind"], *ends, most_days, row["basis"], row["source"])
+
+
+RANGES = tuple(map(_read_range, csv_rows(Path(__file__).with_name("fact_ranges.csv"))))
